@@ -121,16 +121,16 @@ def _run(settings: Settings, ending: Ending, arguments: list[str]) -> int:
     keeper = SensorKeeper(arguments)
     keeper.start()
     # Both end at once: each may need all the time that there is.
-    ender = threading.Thread(target=_stop_with, args=(keeper.stop, ending.asked), daemon=True)
+    ender = threading.Thread(target=_stop_with, args=(keeper.stop, ending.requested), daemon=True)
     ender.start()
     code = _agent(settings, ending, arguments)
-    ending.asked.set()
+    ending.requested.set()
     ender.join()
     return code
 
 
-def _stop_with(stop: Callable[[], None], asked: threading.Event) -> None:
-    asked.wait()
+def _stop_with(stop: Callable[[], None], requested: threading.Event) -> None:
+    requested.wait()
     stop()
 
 

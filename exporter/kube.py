@@ -1,4 +1,4 @@
-"""How the agent reaches the API server, if it does at all."""
+"""How the agent reaches the API server, if it does at all, and why it gets no answer."""
 
 import logging
 
@@ -9,6 +9,7 @@ from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 _log = logging.getLogger(__name__)
 
 _TIMEOUT = 10.0
+_REASONS = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 429: "RateLimited"}
 
 
 def client_of(settings: Settings) -> Client | None:
@@ -27,3 +28,11 @@ def client_of(settings: Settings) -> Client | None:
             "metrics only, without names from DRA and without reports: %s (--kube-server)", error
         )
         return None
+
+
+def reason_of(status: int | None) -> str:
+    """Return the reason of a source whose request ended with this HTTP status, None for none.
+
+    A role that is missing must not be looked for in the network.
+    """
+    return _REASONS.get(status or 0, "Unreachable")

@@ -25,7 +25,8 @@ _STDERR = 2
 def begin(settings: Settings) -> None:
     """Set logging up, once."""
     outlet = Outlet(_STDERR)
-    outlet.setFormatter(_Json(settings.role) if settings.log_format == "json" else _text(settings))
+    text = logging.Formatter(f"%(asctime)s %(levelname)s {settings.role} %(message)s")
+    outlet.setFormatter(_Json(settings.role) if settings.log_format == "json" else text)
     logging.basicConfig(level=settings.log_level, handlers=[outlet])
 
 
@@ -83,10 +84,6 @@ class Outlet(logging.Handler):
             room.register(self._descriptor, select.POLLOUT)
             room.poll()
             return 0
-
-
-def _text(settings: Settings) -> logging.Formatter:
-    return logging.Formatter(f"%(asctime)s %(levelname)s {settings.role} %(message)s")
 
 
 class _Json(logging.Formatter):

@@ -177,7 +177,12 @@ def check(settings: Settings) -> Settings:
     _check_listen(settings.listen)
     _check_dcgm(settings.dcgm)
     for pattern in settings.pod_label_allow:
-        _check_pattern(pattern)
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise SettingsError(
+                f"--pod-label-allow: {pattern!r} is no regular expression: {error}"
+            ) from error
     if len(os.fsencode(settings.sensor_socket)) > 107:
         raise SettingsError(
             f"--sensor-socket is longer than the 107 bytes a unix socket's path may have: "
@@ -208,12 +213,3 @@ def _check_dcgm(dcgm: str) -> None:
         raise SettingsError(
             f"--dcgm takes off, embedded, host:port or unix:///path of a host engine, not {dcgm}"
         )
-
-
-def _check_pattern(pattern: str) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise SettingsError(
-            f"--pod-label-allow: {pattern!r} is no regular expression: {error}"
-        ) from error

@@ -47,26 +47,25 @@ def _failed(thread: threading.ExceptHookArgs) -> None:
 
 
 def _leave() -> None:
-    _log.warning("not everything ended in time (%s); what is left ends with this process", _where())
+    # What the main thread waits for.
+    main = threading.main_thread().ident
+    stack = traceback.extract_stack(sys._current_frames()[main or 0])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - there is no other way
+    _log.warning(
+        "not everything ended in time (%s); what is left ends with this process",
+        " < ".join(frame.name for frame in reversed(stack[-4:])),
+    )
     # 0: it was asked to. Children are ended by the kernel (`pdeathsig`).
     logging.shutdown()
     os._exit(0)
 
 
-def _where() -> str:
-    """Say what the main thread waits for."""
-    main = threading.main_thread().ident
-    stack = traceback.extract_stack(sys._current_frames()[main or 0])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - there is no other way
-    return " < ".join(one.name for one in reversed(stack[-4:]))
-
-
 class Ending:
-    """`asked` is set once the process should end; only the main thread waits for signals."""
+    """`requested` is set once the process should end; only the main thread waits for signals."""
 
     def __init__(self, seconds: float = 4.5) -> None:
         """`seconds` after it was asked to, the process ends whatever its threads wait for."""
         self._seconds = seconds
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self._signals = -1
         """Each signal is one byte to be read here (`signal.set_wakeup_fd`)."""
         self._on_hangup: Callable[[], None] = lambda: None
@@ -91,7 +90,7 @@ class Ending:
         limit = threading.Timer(self._seconds, _leave)
         limit.daemon = True
         limit.start()
-        self.asked.set()
+        self.requested.set()
 
 
 def _heard(_number: int, _frame: FrameType | None) -> None:

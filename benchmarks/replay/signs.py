@@ -54,7 +54,7 @@ def _page(agent: Agent) -> Shown:
         node=agent.name,
         at=seen.at,
         report=agent.report,
-        nvml=seen.nvml,
+        seen=seen,
         other_drivers=other_drivers(seen, agent.published),
     )
     return {family.name: dict(family.samples) for family in families(view(snapshot))}

@@ -77,19 +77,23 @@ class SensorLink:
         failures = 0
         while not self._stopping.is_set():
             try:
-                heard = self._once()
+                received = self._once()
             except protocol.VersionSkewError as error:
-                heard = 0
-                self._complain_of_version(str(error))
+                received = 0
+                self._listener.unheard(
+                    f"the sensor at {self._path} is of another version ({error}): use one image "
+                    "for both",
+                    VERSION_SKEW,
+                )
             except protocol.WireError as error:
-                heard = 0
+                received = 0
                 self._complain(str(error))
             except Exception as error:  # noqa: BLE001 - logged; nobody else hears the sensor
-                heard = 0
+                received = 0
                 self._on_refused()
                 _log.exception("what the sensor said cannot be taken")
                 self._complain(f"what it said cannot be taken: {error!r}")
-            failures = 0 if heard else failures + 1
+            failures = 0 if received else failures + 1
             self._stopping.wait(_BACK_OFF[min(failures, len(_BACK_OFF) - 1)])
 
     def _complain(self, what: str) -> None:
@@ -100,57 +104,44 @@ class SensorLink:
                 UNREACHABLE,
             )
 
-    def _complain_of_version(self, what: str) -> None:
-        self._listener.unheard(
-            f"the sensor at {self._path} is of another version ({what}): use one image for both",
-            VERSION_SKEW,
-        )
-
     def _once(self) -> int:
         """Connect and read until the connection ends; returns how many messages came."""
-        channel = self._connect()
-        heard = 0
         try:
-            self._greet(channel)
+            channel = protocol.Channel(_connected(self._path))
+        except OSError as error:
+            raise protocol.Closed(f"cannot connect: {error}") from error
+        received = 0
+        try:
+            with self._speaking:
+                self._channel = channel
+                if self._stopping.is_set():
+                    # Who stops may have found no connection to end.
+                    raise protocol.Closed("stopping")
+                channel.send(self._listener.hello())
             while True:
-                message = self._next(channel)
+                message: protocol.ToAgent | None = None
+                try:
+                    message = channel.receive(protocol.to_agent)
+                except protocol.UnknownKindError as error:
+                    self._on_refused()
+                    self._listener.unknown(
+                        f"{error}, and is left out: the sensor is newer than this agent"
+                    )
                 if self._channel is not channel:
                     # A closed socket still gives what had arrived.
                     raise protocol.Closed("connecting anew")
                 if message is not None:
                     self._take(message)
-                heard += 1
+                received += 1
         except protocol.Closed as error:
             self._complain(str(error))
-            return heard
+            return received
         except protocol.WireError:
             self._on_refused()
             raise
         finally:
             self._channel = None
             channel.close()
-
-    def _greet(self, channel: protocol.Channel) -> None:
-        with self._speaking:
-            self._channel = channel
-            if self._stopping.is_set():
-                # Who stops may have found no connection to end.
-                raise protocol.Closed("stopping")
-            channel.send(self._listener.hello())
-
-    def _next(self, channel: protocol.Channel) -> protocol.ToAgent | None:
-        try:
-            return channel.receive(protocol.to_agent)
-        except protocol.UnknownKindError as error:
-            self._on_refused()
-            self._listener.unknown(f"{error}, and is left out: the sensor is newer than this agent")
-            return None
-
-    def _connect(self) -> protocol.Channel:
-        try:
-            return protocol.Channel(_connected(self._path))
-        except OSError as error:
-            raise protocol.Closed(f"cannot connect: {error}") from error
 
     def _take(self, message: protocol.ToAgent) -> None:
         match message:

@@ -70,7 +70,7 @@ class Agent:
         self._lock = threading.RLock()
         self._report = ledger.begin("", version, clock.now())
         self._observation: Observation | None = None
-        self._spoke = 0.0
+        self._received_at = 0.0
         """When the sensor last said something of the state, or welcomed us (monotonic)."""
         self._looked = time.monotonic()
         """When it was last looked whether the sensor speaks."""
@@ -80,6 +80,7 @@ class Agent:
         self._blind = ""
         """Why nothing is heard of the sensor, as it was last reported."""
         self._skew = ""
+        """What the sensor sent that only a newer agent understands."""
         self._silent: frozenset[str] = frozenset()
         """GPUs that NVML could not read when it spoke last."""
         self._without_nvml = False
@@ -130,8 +131,9 @@ class Agent:
         """Say why there is no fresh local snapshot, "" when there is one."""
         with self._lock:
             if self._observation is None:
-                return "no observation from the sensor: " + _first_message(self._report)
-            age = time.monotonic() - self._spoke
+                messages = (source.message for source in self._report.sources if source.message)
+                return "no observation from the sensor: " + next(messages, "not connected yet")
+            age = time.monotonic() - self._received_at
             if age > self._stale_after():
                 return f"the sensor said nothing for {age:.0f} s"
         return "" if self._page else "no page is rendered; if it stays so, the log says why"
@@ -146,7 +148,7 @@ class Agent:
             self._run = message.run
             self._listening, self._reconnecting, self._blind = True, False, ""
             self._skew = ""
-            self._spoke = time.monotonic()
+            self._received_at = time.monotonic()
             self._report = ledger.adopt(self._report, message.boot_id, self._version, clock.now())
         _log.info("connected to sensor %s in boot %s", message.run[:8], message.boot_id)
 
@@ -171,7 +173,7 @@ class Agent:
                 return
             self._observation = message.observation
             self._silent = relay.silent(message.observation, self._silent)
-            self._spoke = time.monotonic()
+            self._received_at = time.monotonic()
             if message.observation.nvml is not None:
                 self._windows.sampled(message.observation.nvml)
                 self._edges.sampled(message.observation.nvml)
@@ -191,8 +193,8 @@ class Agent:
             expected, self._reconnecting = self._reconnecting, False
             self._listening = False
             self._observation = None
-            told = expected or (at_start and reason == UNREACHABLE) or self._blind == reason
-            if told:
+            known = expected or (at_start and reason == UNREACHABLE) or self._blind == reason
+            if known:
                 return
             self._blind = reason
             self._report = ledger.blind(self._report, reason, message, clock.now())
@@ -261,30 +263,27 @@ class Agent:
             self._dirty.clear()
             self._check_freshness()
             try:
-                self._page = self._rendered()
+                if self._counters.look():
+                    self._link.want(wanted(self._counters.current))
+                begun = time.perf_counter()
+                # Not in a variable: it would keep the page before this one in memory.
+                self._page = page(self.snapshot(), *self.metrics.forms())
+                self._render_seconds = time.perf_counter() - begun
             except Exception:  # noqa: BLE001 - logged; the page before would look fresh
                 self._page = None
                 self.metrics.render_failures.inc()
                 _log.exception("the page cannot be rendered, so none is served")
             self._stopping.wait(_RENDER_GAP)
 
-    def _rendered(self) -> Page:
-        if self._counters.look():
-            self._link.want(wanted(self._counters.current))
-        begun = time.perf_counter()
-        found = page(self.snapshot(), *self.metrics.forms())
-        self._render_seconds = time.perf_counter() - begun
-        return found
-
     def _check_freshness(self) -> None:
         with self._lock:
             self._excuse_standstill()
-            silent = time.monotonic() - self._spoke
+            seconds = time.monotonic() - self._received_at
             if self._blind:
                 self._looked_at()
-            if not self._listening or silent <= self._stale_after():
+            if not self._listening or seconds <= self._stale_after():
                 return
-            self.unheard(f"the sensor said nothing for {silent:.0f} s; see its log")
+            self.unheard(f"the sensor said nothing for {seconds:.0f} s; see its log")
             # Only a welcome makes us listen again, and there is one at the beginning alone.
             self._link.reconnect()
 
@@ -293,7 +292,7 @@ class Agent:
         now = time.monotonic()
         late = now - self._looked - self._settings.interval - _LATE
         if late > 0:
-            self._spoke = min(now, self._spoke + late)
+            self._received_at = min(now, self._received_at + late)
         self._looked = now
 
     def _stale_after(self) -> float:
@@ -309,36 +308,32 @@ class Agent:
             edges = self._edges.counts()
             corrections = self._settling.corrections(time.monotonic())
         holders = self._attribution.holders(seen, report)
-        common = Snapshot(
+        relayed = self._relayed(seen, report) if seen else None
+        others = other_drivers(seen, self._attribution.published()) if seen else {}
+        if seen is not None and seen.nvml is not None:
+            seen = msgspec.structs.replace(seen, nvml=selected(seen.nvml, self._selection))
+        sources = (*self._attribution.sources(), *self._shares)
+        if self._reporter is not None:
+            sources += (self._reporter.source(),)
+        if self._skew:
+            skew = SourceHealth(name="sensor", state="Up", reason=VERSION_SKEW, message=self._skew)
+            sources += (skew,)
+        return Snapshot(
             node=self._settings.node_name,
             at=report.observed_at or clock.now(),
             report=report,
+            seen=seen,
+            relayed=selected(relayed, self._selection) if relayed else None,
             shown=shown(self._settings, self._counters.current),
             reloads=self._counters.reloads,
             windows=windows,
             clock_edges=edges,
             xid_corrections=corrections,
             holders=holders,
+            other_drivers=others,
             join_misses=dict(Counter(reason for reason, _ in holders.misses)),
-            agent_sources=self._sources(),
+            agent_sources=sources,
             render_seconds=self._render_seconds,
-        )
-        if seen is None:
-            return common
-        relayed = self._relayed(seen, report)
-        return msgspec.structs.replace(
-            common,
-            nvml=selected(seen.nvml, self._selection) if seen.nvml else None,
-            dcgm=seen.dcgm,
-            relayed=selected(relayed, self._selection) if relayed else None,
-            hang=seen.hang,
-            other_drivers=other_drivers(seen, self._attribution.published()),
-            rejected=seen.rejected,
-            refused=seen.refused,
-            cut=seen.cut,
-            signals_dropped=seen.signals_dropped,
-            restarts=seen.restarts,
-            dcgm_restarts=seen.dcgm_restarts,
         )
 
     def _relayed(self, seen: Observation, report: NodeHealth) -> NvmlReading | None:
@@ -346,20 +341,8 @@ class Agent:
         found = relay.relayed(seen, report.gpus, self._silent)
         if (found is not None) != self._without_nvml:
             self._without_nvml = found is not None
-            said = relay.sentence(found, seen) if found else "DCGM's own GPU ids are not shown now"
-            _log.warning("%s", said)
+            sentence = (
+                relay.sentence(found, seen) if found else "DCGM's own GPU ids are not shown now"
+            )
+            _log.warning("%s", sentence)
         return found
-
-    def _sources(self) -> tuple[SourceHealth, ...]:
-        reports = () if self._reporter is None else (self._reporter.source(),)
-        return (*self._attribution.sources(), *self._shares, *reports, *self._skewed())
-
-    def _skewed(self) -> tuple[SourceHealth, ...]:
-        """Return a source for a sensor that says what this agent does not understand."""
-        if not self._skew:
-            return ()
-        return (SourceHealth(name="sensor", state="Up", reason=VERSION_SKEW, message=self._skew),)
-
-
-def _first_message(report: NodeHealth) -> str:
-    return next((one.message for one in report.sources if one.message), "not connected yet")

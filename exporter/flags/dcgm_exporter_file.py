@@ -17,7 +17,7 @@ from exporter.flags.yaml_text import Node, YamlError, read
 from exporter.model.given import Ignored, WrittenRow
 from exporter.settings import SettingsError
 
-MOST_TOLD = 50
+MOST_REPORTED = 50
 """Keys without effect that are told one by one."""
 
 
@@ -52,41 +52,46 @@ def parse(data: bytes, name: str) -> FileSettings:
     try:
         root = read(data)
         leaves = _Leaves(root)
+        found = [ignored for leaf in leaves.all for ignored in _without_effect(leaf, name)]
+        ignored = tuple(found[:MOST_REPORTED])
+        if len(found) > MOST_REPORTED:
+            message = f"{len(found) - MOST_REPORTED} more keys of {name} have no effect"
+            ignored += (Ignored("file", "...", "Unknown", message),)
         return FileSettings(
             given=dict(_given(leaves)),
             rows=tuple(_rows(root)),
             intervals=tuple(_intervals(leaves)),
-            ignored=tuple(_ignored(leaves, name)),
+            ignored=ignored,
         )
     except YamlError as error:
         raise SettingsError(f"--config-file: {name}, {error}") from error
 
 
 def one_interval(
-    asked: Sequence[Every], outranked_by: float | None, usual: float
+    requested: Sequence[Every], outranked_by: float | None, usual: float
 ) -> tuple[float, tuple[Ignored, ...]]:
     """Return the interval in force, in seconds, and those that are asked for in vain.
 
     `outranked_by` is what a flag or a variable says of all fields, `usual` what is when nobody
     says anything.
     """
-    whole = [one.seconds for one in asked if one.whole]
-    parts = [one for one in asked if not one.whole]
+    whole = [interval.seconds for interval in requested if interval.whole]
+    parts = [interval for interval in requested if not interval.whole]
     if outranked_by is not None:
         found, judged = outranked_by, parts
     else:
-        found = min((*(whole or (usual,)), *(one.seconds for one in parts)))
-        judged = list(asked)
-    vain = [one for one in judged if one.seconds != found]
-    return found, tuple(_vain(one, found) for one in vain[:MOST_TOLD])
+        found = min((*(whole or (usual,)), *(interval.seconds for interval in parts)))
+        judged = list(requested)
+    vain = [interval for interval in judged if interval.seconds != found]
+    return found, tuple(_vain(interval, found) for interval in vain[:MOST_REPORTED])
 
 
-def _vain(one: Every, found: float) -> Ignored:
+def _vain(interval: Every, found: float) -> Ignored:
     message = (
-        f"{one.path} of dcgm-exporter's file asks for {one.seconds:g} s: all fields are sampled at "
-        f"one interval here, which is {found:g} s; set it with --interval"
+        f"{interval.path} of dcgm-exporter's file asks for {interval.seconds:g} s: all fields are "
+        f"sampled at one interval here, which is {found:g} s; set it with --interval"
     )
-    return Ignored("file", one.path, "OneInterval", message)
+    return Ignored("file", interval.path, "OneInterval", message)
 
 
 class _Leaf(NamedTuple):
@@ -100,7 +105,14 @@ class _Leaves:
     """Every value of a document with its key; where a key is not known, all that is below it."""
 
     def __init__(self, root: Node) -> None:
-        self.version = _version(root)
+        node = _mapping(root, "the file").get("version")
+        version = _words(_plain(node, "version")) if node else ""
+        if version not in _VERSIONS:
+            line = node.line if node else root.line
+            raise YamlError(
+                line, f"version must be 1 or 2{f', not {version!r:.80}' if version else ''}"
+            )
+        self.version = _VERSIONS[version]
         self._keys = {key.path: key for key in KEYS if self.version in key.versions}
         self._above = {above for path in self._keys for above in _ways_to(path)}
         self.all = tuple(self._below(root, "", ""))
@@ -139,22 +151,25 @@ def _ways_to(path: str) -> Iterator[str]:
 _VERSIONS = {"1": 1, "2": 2}
 
 
-def _version(root: Node) -> int:
-    node = _mapping(root, "the file").get("version")
-    said = _words(_plain(node, "version")) if node else ""
-    if said not in _VERSIONS:
-        line = node.line if node else root.line
-        raise YamlError(line, f"version must be 1 or 2{f', not {said!r:.80}' if said else ''}")
-    return _VERSIONS[said]
-
-
 def _given(leaves: _Leaves) -> Iterator[tuple[str, Any]]:
     if (file := leaves.get("metrics.file")) and _words(file):
         yield "collectors", Path(_words(file))
     if (address := leaves.get("server.address")) and _words(address):
-        yield "listen", _address(address, "server.address")
+        text = _words(address)
+        port = re.fullmatch(r"\S*:([0-9]{1,5})", text)
+        if port is None or int(port[1]) > _LAST_PORT:
+            raise YamlError(
+                address.line, f"server.address must be host:port or :port, not {text!r:.80}"
+            )
+        yield "listen", text
     if scrapes := leaves.get("server.maxConcurrentScrapes"):
-        yield "max_scrapes", _count(scrapes, "server.maxConcurrentScrapes")
+        text = str(scrapes.value)
+        if not re.fullmatch(r"[0-9]{1,9}", text) or not int(text):
+            raise YamlError(
+                scrapes.line,
+                f"server.maxConcurrentScrapes must be a number above 0, not {text!r:.80}",
+            )
+        yield "max_scrapes", int(text)
 
 
 def _rows(root: Node) -> Iterator[WrittenRow]:
@@ -192,15 +207,7 @@ def _intervals(leaves: _Leaves) -> Iterator[Every]:
             yield Every(leaf.path, _seconds(leaf.node, leaf.path), whole)
 
 
-def _ignored(leaves: _Leaves, name: str) -> Iterator[Ignored]:
-    found = [one for leaf in leaves.all for one in _told(leaf, name)]
-    yield from found[:MOST_TOLD]
-    if len(found) > MOST_TOLD:
-        message = f"{len(found) - MOST_TOLD} more keys of {name} have no effect"
-        yield Ignored("file", "...", "Unknown", message)
-
-
-def _told(leaf: _Leaf, name: str) -> Iterator[Ignored]:
+def _without_effect(leaf: _Leaf, name: str) -> Iterator[Ignored]:
     path = leaf.path[:_LONGEST_PATH]
     where = f"{path} on line {leaf.node.line} of {name}"
     if leaf.key is None:
@@ -229,21 +236,6 @@ def _seconds(node: Node, path: str) -> float:
     if seconds > _LONGEST:
         raise YamlError(node.line, f"{path} must be 24h or less, not {text!r:.80}")
     return seconds
-
-
-def _address(node: Node, path: str) -> str:
-    text = _words(node)
-    port = re.fullmatch(r"\S*:([0-9]{1,5})", text)
-    if port is None or int(port[1]) > _LAST_PORT:
-        raise YamlError(node.line, f"{path} must be host:port or :port, not {text!r:.80}")
-    return text
-
-
-def _count(node: Node, path: str) -> int:
-    text = str(node.value)
-    if not re.fullmatch(r"[0-9]{1,9}", text) or not int(text):
-        raise YamlError(node.line, f"{path} must be a number above 0, not {text!r:.80}")
-    return int(text)
 
 
 def _plain(node: Node, path: str) -> Node:

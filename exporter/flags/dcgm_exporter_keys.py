@@ -16,7 +16,7 @@ class Key(NamedTuple):
 
 
 _KEPT = "DCGM keeps what one look needs"
-_TOLD_BY_DRIVER = "the driver tells it"
+_PUBLISHED_BY_DRIVER = "the driver tells it"
 
 KEYS: tuple[Key, ...] = (
     Key("version", "in force", "1 or 2"),
@@ -28,7 +28,7 @@ KEYS: tuple[Key, ...] = (
     Key("server.maxConcurrentScrapes", "in force", "--max-scrapes"),
     Key("server.address", "in force", "--listen"),
     Key("sources.dcgm.detectBindUnbind.enabled", "always so", "always on"),
-    Key("sources.dcgm.detectBindUnbind.pollInterval", "always so", _TOLD_BY_DRIVER),
+    Key("sources.dcgm.detectBindUnbind.pollInterval", "always so", _PUBLISHED_BY_DRIVER),
     Key("sources.dcgm.watch.maxKeepAge", "not done", _KEPT, (2,)),
     Key("sources.dcgm.watch.maxKeepSamples", "not done", _KEPT, (2,)),
     Key("collections[].name", "in force", "in messages", (2,)),

@@ -70,20 +70,16 @@ def parse(
     given = _with_file(given, ignored)
     ignored += _without_dcgm(given, env)
     given.setdefault("node_name", env.get("NODE_NAME") or socket.gethostname())
-    said = [one.message for one in ignored]
+    messages = [setting.message for setting in ignored]
     if instead := _instead_of(given.get("collectors")):
-        said.append(f"{given.pop('collectors')} is not here; {instead}")
+        messages.append(f"{given.pop('collectors')} is not here; {instead}")
     settings = check(Settings(**given, ignored=tuple(ignored)))
-    _check_devices(settings)
-    return settings, tuple(said)
-
-
-def _check_devices(settings: Settings) -> None:
     for name in ("devices", *_OF_DCGM):
         try:
             parse_devices(getattr(settings, name))
         except SelectionError as error:
             raise SettingsError(f"{flag_of(name)}: {error}") from error
+    return settings, tuple(messages)
 
 
 def _without_dcgm(given: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Ignored]:
@@ -94,11 +90,11 @@ def _without_dcgm(given: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[
     found: list[Ignored] = []
     for name in _OF_DCGM:
         if given.get(name, usual.devices) != usual.devices:
-            variable = next(one.name for one in ENVIRONMENT if one.setting == name)
+            variable = next(variable.name for variable in ENVIRONMENT if variable.setting == name)
             by_env = env.get(variable) == given[name]
             source, written = ("environment", variable) if by_env else ("flag", flag_of(name)[2:])
-            said = f"${variable}" if by_env else flag_of(name)
-            sentence = f"{said} chooses what DCGM alone tells, and --dcgm is off: {_ADD_DCGM}"
+            origin = f"${variable}" if by_env else flag_of(name)
+            sentence = f"{origin} chooses what DCGM alone tells, and --dcgm is off: {_ADD_DCGM}"
             found.append(Ignored(source, written, "NeedsDcgm", sentence))
     return found
 
@@ -144,16 +140,16 @@ def _instead_of(file: Path | None) -> str:
 
 def _unused(env: Mapping[str, str], flags: dict[str, Any]) -> Sequence[Ignored]:
     found: list[Ignored] = []
-    for one in UNUSED:
-        by_flag = flags.pop(_dest(one.flag)) not in (None, False, "false", one.default)
-        by_env = env.get(one.env, "") not in ("", "false", "0", one.default)
+    for unused in UNUSED:
+        by_flag = flags.pop(_dest(unused.flag)) not in (None, False, "false", unused.default)
+        by_env = env.get(unused.env, "") not in ("", "false", "0", unused.default)
         if by_flag or by_env:
-            name = f"--{one.flag}" if by_flag else f"${one.env}"
-            sentence = f"{name} of dcgm-exporter has no meaning here: {one.instead}"
-            if one.refused:
+            name = f"--{unused.flag}" if by_flag else f"${unused.env}"
+            sentence = f"{name} of dcgm-exporter has no meaning here: {unused.instead}"
+            if unused.refused:
                 raise SettingsError(sentence)
-            if not one.silent:
-                source, given = ("flag", one.flag) if by_flag else ("environment", one.env)
+            if not unused.silent:
+                source, given = ("flag", unused.flag) if by_flag else ("environment", unused.env)
                 found.append(Ignored(source, given, "NotSupported", sentence))
     return found
 
@@ -198,8 +194,8 @@ def _parser() -> argparse.ArgumentParser:
         action = "append" if alias.read is words else "store"
         takes_value = alias.read not in BOOLEAN
         _add_other(parser, alias.flag, alias.short, takes_value=takes_value, action=action)
-    for one in UNUSED:
-        _add_other(parser, one.flag, one.short, takes_value=one.takes_value)
+    for unused in UNUSED:
+        _add_other(parser, unused.flag, unused.short, takes_value=unused.takes_value)
     return parser
 
 
@@ -304,14 +300,16 @@ FLAGS: tuple[Flag, ...] = (
     Flag("check", yes, "validate, say what would be collected and what is missing, and end"),
 )
 
-_VARIABLES = frozenset((*(one.name for one in ENVIRONMENT), *(one.env for one in UNUSED)))
+_VARIABLES = frozenset(
+    (*(variable.name for variable in ENVIRONMENT), *(unused.env for unused in UNUSED))
+)
 
 _SWITCHES: Mapping[str, str] = {
     name: long
     for long, short in (
-        *((flag_of(one.setting)[2:], one.short) for one in FLAGS if one.read is yes),
-        *((one.flag, one.short) for one in ALIASES if one.read in BOOLEAN),
-        *((one.flag, one.short) for one in UNUSED if not one.takes_value),
+        *((flag_of(flag.setting)[2:], flag.short) for flag in FLAGS if flag.read is yes),
+        *((alias.flag, alias.short) for alias in ALIASES if alias.read in BOOLEAN),
+        *((unused.flag, unused.short) for unused in UNUSED if not unused.takes_value),
     )
     for name in (long, short)
     if name

@@ -9,7 +9,6 @@ as all that it stands for. Pure.
 # PyYAML's events carry no types.
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NoReturn
 
 import msgspec
 import yaml
@@ -81,10 +80,10 @@ def read(data: bytes) -> Node:
         loader = yaml.SafeLoader(text)
         return _Builder().built(_events(loader))
     except _FOREIGN as error:
-        raise _told(error, text, loader) from None
+        raise _in_our_words(error, text, loader) from None
 
 
-def _told(error: Exception, text: str, loader: "yaml.SafeLoader | None") -> YamlError:
+def _in_our_words(error: Exception, text: str, loader: "yaml.SafeLoader | None") -> YamlError:
     """Put an error of the library into words of ours."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
@@ -114,13 +113,20 @@ class _Builder:
             if isinstance(event, yaml.DocumentStartEvent) and self._document is not None:
                 raise YamlError(line, "a second document begins here; leave one")
             if isinstance(event, yaml.AliasEvent):
-                self._add(self._of_alias(line, event.anchor), line)
+                found = self._anchors.get(event.anchor or "")
+                if found is None:
+                    raise YamlError(
+                        line, f"the alias *{event.anchor} stands for nothing that is complete here"
+                    )
+                self._add(found, line)
             elif isinstance(event, yaml.ScalarEvent):
                 self._add(self._scalar(line, event), line, event.anchor)
             elif isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
                 self._open(line, event)
             elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
-                self._close()
+                done = self._stack.pop()
+                value = {**done.merged, **done.entries} if done.mapping else done.items
+                self._add(Node(done.line, value, done.size), done.line, done.anchor)
         if self._document is None:
             raise YamlError(1, "the file is empty; write at least `version: 2`")
         return self._document
@@ -131,17 +137,6 @@ class _Builder:
             raise YamlError(line, f"this is nested deeper than {DEEPEST} levels")
         mapping = isinstance(event, yaml.MappingStartEvent)
         self._stack.append(_Open(line, event.anchor, mapping=mapping))
-
-    def _close(self) -> None:
-        done = self._stack.pop()
-        value = {**done.merged, **done.entries} if done.mapping else done.items
-        self._add(Node(done.line, value, done.size), done.line, done.anchor)
-
-    def _of_alias(self, line: int, anchor: str | None) -> Node:
-        found = self._anchors.get(anchor or "")
-        if found is None:
-            raise YamlError(line, f"the alias *{anchor} stands for nothing that is complete here")
-        return found
 
     def _scalar(self, line: int, event: yaml.ScalarEvent) -> Node:
         self._check_tag(line, event.tag)
@@ -179,23 +174,16 @@ def _enter(parent: _Open, key: Node, node: Node) -> None:
     if not isinstance(name, str):
         raise YamlError(key.line, "a key must be a plain text, not a list or a mapping")
     if name == _MERGE:
-        _merge(parent, key.line, node)
+        sources = node.value if isinstance(node.value, list) else [node]
+        for source in sources:
+            if not isinstance(source.value, dict):
+                raise YamlError(key.line, "only mappings can be merged with <<")
+            for name, value in source.value.items():
+                parent.merged.setdefault(name, value)
         return
     if name in parent.entries:
-        _refuse_again(key, name, parent.entries[name])
+        raise YamlError(
+            key.line,
+            f"the key {name!r} comes twice; its first value is on line {parent.entries[name].line}",
+        )
     parent.entries[name] = node
-
-
-def _refuse_again(key: Node, name: str, first: Node) -> NoReturn:
-    raise YamlError(
-        key.line, f"the key {name!r} comes twice; its first value is on line {first.line}"
-    )
-
-
-def _merge(parent: _Open, line: int, node: Node) -> None:
-    sources = node.value if isinstance(node.value, list) else [node]
-    for source in sources:
-        if not isinstance(source.value, dict):
-            raise YamlError(line, "only mappings can be merged with <<")
-        for name, value in source.value.items():
-            parent.merged.setdefault(name, value)

@@ -8,7 +8,7 @@ end of anything. Pure; one thread.
 from collections.abc import Mapping
 from datetime import datetime
 
-from exporter.metrics.windows import CLOCK_EVENTS, clock_mask
+from exporter.metrics.windows import CLOCK_EVENTS
 from exporter.model.readings import NvmlReading
 
 MOST_GPUS = 512
@@ -29,9 +29,8 @@ class ClockEdges:
             return
         self._sampled = nvml.at
         for gpu in nvml.gpus:
-            mask = clock_mask(gpu)
-            if mask is not None:
-                self._count(gpu.uuid, mask)
+            if gpu.slowdown is not None:
+                self._count(gpu.uuid, gpu.slowdown)
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Return by UUID how often each clock event began."""

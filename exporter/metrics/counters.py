@@ -32,7 +32,7 @@ RowReason = Literal["BadQuotes", "ColumnCount", "UnknownField", "UnknownType"]
 Reason = Literal["TooLarge", "NotText", "Unreadable", RowReason]
 """Why a whole file is refused; a `RowReason` when it has rows and none of them is good."""
 
-MOST_TOLD = 20
+MOST_REPORTED = 20
 """Sentences about rows that are left out; how many more there are is the last one."""
 
 
@@ -77,10 +77,10 @@ class Counters(msgspec.Struct, frozen=True):
     def wanted(self) -> tuple[int, ...]:
         """DCGM field ids that a library must be asked for, in order."""
         rows = (*self.metrics, *self.labels)
-        asked = {row.field.id for row in rows if not row.field.computed}
+        requested = {row.field.id for row in rows if not row.field.computed}
         if any(row.field.id in (fields.CLOCK_EVENTS, fields.CLOCK_EVENTS_TOTAL) for row in rows):
-            asked.add(fields.CLOCKS_EVENT_REASONS)
-        return tuple(sorted(asked))
+            requested.add(fields.CLOCKS_EVENT_REASONS)
+        return tuple(sorted(requested))
 
 
 class Reloads(msgspec.Struct, frozen=True):
@@ -114,7 +114,7 @@ def _checked(written: Iterable[tuple[int, Callable[[str], Counter | None]]], nam
             row = read(f"line {number} of {name}")
         except _BadRowError as error:
             left_out[error.reason] += 1
-            if len(bad) < MOST_TOLD:
+            if len(bad) < MOST_REPORTED:
                 bad.append(error)
             continue
         if row is None:
@@ -126,12 +126,12 @@ def _checked(written: Iterable[tuple[int, Callable[[str], Counter | None]]], nam
         rows.setdefault(row.name, row)
     if bad and not rows:
         raise CountersError(bad[0].reason, f"{bad[0]} (no row of the file can be shown)")
-    labels = sorted((row for row in rows.values() if row.type == "label"), key=_name)
+    labels = sorted((row for row in rows.values() if row.type == "label"), key=lambda row: row.name)
     metrics = tuple(row for row in rows.values() if row.type != "label")
-    said = [f"{error} (the row is left out)" for error in bad]
+    messages = [f"{error} (the row is left out)" for error in bad]
     if (more := left_out.total() - len(bad)) > 0:
-        said.append(f"{more} more rows of {name} are left out")
-    return Counters(metrics, tuple(labels), (*said, *notes), dict(left_out))
+        messages.append(f"{more} more rows of {name} are left out")
+    return Counters(metrics, tuple(labels), (*messages, *notes), dict(left_out))
 
 
 @cache
@@ -173,7 +173,18 @@ def _row(line: str, where: str) -> Counter | None:
 
 
 def _counter(row: WrittenRow, where: str) -> Counter:
-    return Counter(row.name, _field(row.name, where), _type(row.type, where), row.help)
+    field = fields.by_name(row.name)
+    if field is None:
+        hint = "correct the name or delete the line"
+        if row.name.startswith("dcgm_"):
+            hint = "the lower-case names of dcgm-exporter 1.x are not known; use the DCGM_FI_* name"
+        raise _BadRowError("UnknownField", f"{where}: {_short(row.name)} is no DCGM field; {hint}")
+    if row.type not in get_args(CounterType):
+        known = ", ".join(get_args(CounterType))
+        raise _BadRowError(
+            "UnknownType", f"{where}: {_short(row.type)} is no Prometheus type; use one of {known}"
+        )
+    return Counter(row.name, field, cast("CounterType", row.type), row.help)
 
 
 def _columns(line: str, where: str) -> list[str]:
@@ -190,32 +201,5 @@ def _columns(line: str, where: str) -> list[str]:
         ) from None
 
 
-def _field(name: str, where: str) -> Field:
-    field = fields.by_name(name)
-    if field is None:
-        hint = _hint(name)
-        raise _BadRowError("UnknownField", f"{where}: {_short(name)} is no DCGM field; {hint}")
-    return field
-
-
-def _hint(name: str) -> str:
-    if name.startswith("dcgm_"):
-        return "the lower-case names of dcgm-exporter 1.x are not known; use the DCGM_FI_* name"
-    return "correct the name or delete the line"
-
-
-def _type(kind: str, where: str) -> CounterType:
-    if kind not in get_args(CounterType):
-        known = ", ".join(get_args(CounterType))
-        raise _BadRowError(
-            "UnknownType", f"{where}: {_short(kind)} is no Prometheus type; use one of {known}"
-        )
-    return cast("CounterType", kind)  # checked one line above
-
-
 def _short(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:77] + "...")
-
-
-def _name(row: Counter) -> str:
-    return row.name

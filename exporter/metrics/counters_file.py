@@ -35,8 +35,8 @@ class CountersFile:
         """
         self._path = path
         self._stamp: _Stamp | None = None
-        self._asked = False
-        self._said = ""
+        self._requested = False
+        self._logged = ""
         self.reloads = Reloads()
         if path:
             self.current = self._read()
@@ -46,22 +46,29 @@ class CountersFile:
 
     def ask(self) -> None:
         """Read the file again at the next look, whether it seems changed or not (SIGHUP)."""
-        self._asked = True
+        self._requested = True
 
     def look(self) -> bool:
         """Take the file up if it is another one; return whether what is in force changed."""
-        if self._path is None or not (self._asked or _stamp(self._path) != self._stamp):
+        if self._path is None or not (self._requested or _stamp(self._path) != self._stamp):
             return False
-        self._asked = False
+        self._requested = False
         try:
             new = self._read()
         except CountersError as error:
-            self._refuse(error)
+            failures = self.reloads.failures + 1
+            self.reloads = Reloads(failures=failures, last_ok=False)
+            # A file that stays bad is looked at again only when it changes; say each thing once.
+            if str(error) != self._logged:
+                self._logged = str(error)
+                _log.error(
+                    "the new counters file is refused, the old one stays in force: %s", error
+                )
             return False
         changed = new != self.current
-        if self._said:
+        if self._logged:
             _log.info("%s is good again", self._path)
-        self.current, self._said = new, ""
+        self.current, self._logged = new, ""
         self.reloads = msgspec.structs.replace(self.reloads, last_ok=True)
         if changed:
             _log.info("took up %s: %d rows", self._path, len(new.metrics) + len(new.labels))
@@ -82,14 +89,6 @@ class CountersFile:
                 "file, or leave the setting out for the default set",
             ) from error
         return counters.parse(data, str(self._path))
-
-    def _refuse(self, error: CountersError) -> None:
-        failures = self.reloads.failures + 1
-        self.reloads = Reloads(failures=failures, last_ok=False)
-        # A file that stays bad is looked at again only when it changes; say each thing once.
-        if str(error) != self._said:
-            self._said = str(error)
-            _log.error("the new counters file is refused, the old one stays in force: %s", error)
 
     def _tell_notes(self) -> None:
         for note in self.current.notes:

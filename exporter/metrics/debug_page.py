@@ -27,8 +27,10 @@ MISSES: dict[Miss, str] = {
 def debug_page(snapshot: Snapshot) -> str:
     """Return the page as text, with a column layout."""
     report = snapshot.report
-    index = {one.uuid: one.index for one in (snapshot.nvml.gpus if snapshot.nvml else ())}
+    index = {gpu.uuid: gpu.index for gpu in (snapshot.nvml.gpus if snapshot.nvml else ())}
     gpus = sorted(report.gpus, key=lambda gpu: (index.get(gpu.uuid, len(index)), gpu.uuid))
+    misses = [(device, reason, MISSES[reason]) for reason, device in snapshot.holders.misses]
+    ignored = [(row.source, row.name, row.reason, row.message) for row in snapshot.shown.ignored]
     parts = (
         [
             f"node {_plain(snapshot.node)}, boot {_plain(report.boot_id) or 'not known'}, "
@@ -39,9 +41,9 @@ def debug_page(snapshot: Snapshot) -> str:
         _section("MIG SLICES", _SLICES, _slices(snapshot)),
         _section("HOLDERS", _HOLDERS, _holders(snapshot)),
         _section("DEVICES WITHOUT A POD'S LABELS", _UNLABELLED, _unlabelled(snapshot)),
-        _section("HOLDS WITHOUT A DEVICE", _MISSES, _misses(snapshot)),
+        _section("HOLDS WITHOUT A DEVICE", _MISSES, misses),
         _section(f"LAST {_LAST_XIDS} XIDS", _XIDS, _xids(report)),
-        _section("SETTINGS WITHOUT EFFECT", _SETTINGS, _ignored(snapshot)),
+        _section("SETTINGS WITHOUT EFFECT", _SETTINGS, ignored),
     )
     return "\n".join(line for part in parts for line in part) + "\n"
 
@@ -136,14 +138,14 @@ def _unlabelled(snapshot: Snapshot) -> Iterator[Sequence[object]]:
     for gpu in snapshot.report.gpus:
         for uuid in [part.uuid for part in gpu.instances] or [gpu.uuid]:
             why = _why_unlabelled(snapshot, uuid)
-            idle += why == _NOBODY
-            if why and why != _NOBODY:
+            idle += why == _UNALLOCATED
+            if why and why != _UNALLOCATED:
                 yield uuid, why
     if idle:
-        yield f"{idle} more", _NOBODY
+        yield f"{idle} more", _UNALLOCATED
 
 
-_NOBODY = "nobody holds it"
+_UNALLOCATED = "nobody holds it"
 
 
 def _why_unlabelled(snapshot: Snapshot, uuid: str) -> str:
@@ -154,41 +156,27 @@ def _why_unlabelled(snapshot: Snapshot, uuid: str) -> str:
         return f"shared by {len(owners)} holders: see draguard_device_allocation_info"
     if owners:
         return ""
-    down = [one for one in _sources(snapshot) if not one.up and one.name in _JOINING]
+    down = [source for source in _sources(snapshot) if not source.up and source.name in _JOINING]
     if down:
-        return "; ".join(f"{one.name} is down ({one.reason})" for one in down)
+        return "; ".join(f"{source.name} is down ({source.reason})" for source in down)
     if holders:
         return "held with admin access only, which owns nothing"
-    return _NOBODY
+    return _UNALLOCATED
 
 
 _JOINING = ("podresources", "resourceslices", "claims")
-
-
-def _misses(snapshot: Snapshot) -> Iterator[Sequence[object]]:
-    for reason, device in snapshot.holders.misses:
-        yield device, reason, MISSES[reason]
-
-
-def _ignored(snapshot: Snapshot) -> Iterator[Sequence[object]]:
-    for one in snapshot.shown.ignored:
-        yield one.source, one.name, one.reason, one.message
 
 
 def _xids(report: NodeHealth) -> Iterator[Sequence[object]]:
     records = [(gpu, record) for gpu in report.gpus for record in gpu.xids]
     records.sort(key=lambda pair: pair[1].last_seen, reverse=True)
     for gpu, record in records[:_LAST_XIDS]:
-        yield _xid(gpu, record, report.driver_version)
-
-
-def _xid(gpu: GpuHealth, record: XidRecord, driver: str) -> Sequence[object]:
-    known = lookup(record.code)
-    return (
-        *(_at(record.last_seen), gpu.uuid, record.gi, f"{record.code} {known.mnemonic}"),
-        *(known.xid_class, record.count, "+".join(record.sources)),
-        _link_words(record, driver) + (record.message or known.description),
-    )
+        known = lookup(record.code)
+        yield (
+            *(_at(record.last_seen), gpu.uuid, record.gi, f"{record.code} {known.mnemonic}"),
+            *(known.xid_class, record.count, "+".join(record.sources)),
+            _link_words(record, report.driver_version) + (record.message or known.description),
+        )
 
 
 def _link_words(record: XidRecord, driver: str) -> str:

@@ -78,23 +78,19 @@ def _of_pods(value: Callable[[PodShare], float | None]) -> Callable[[View], Iter
 def _of_claims(value: Callable[[ClaimMemory], int | None]) -> Callable[[View], Iterable[Sample]]:
     def samples(view: View) -> Iterator[Sample]:
         nvml = view.snapshot.nvml
-        for one in claim_memory(nvml, view.snapshot.holders) if nvml else ():
-            read, claim = value(one), one.holder.dra
+        for memory in claim_memory(nvml, view.snapshot.holders) if nvml else ():
+            read, claim = value(memory), memory.holder.dra
             if read is not None and claim is not None:
                 named = (
                     ("dra_claim_name", claim.claim),
                     ("dra_claim_namespace", claim.claim_namespace),
-                    ("dra_claim_uid", one.holder.claim_uid),
+                    ("dra_claim_uid", memory.holder.claim_uid),
                     ("dra_device_name", claim.device),
                     ("dra_share_id", claim.share_id),
                 )
-                yield labels.text((*_place(view, one.gpu, one.part), *named)), read
+                yield labels.text((*_place(view, memory.gpu, memory.part), *named)), read
 
     return samples
-
-
-def _ratio(share: PodShare) -> float | None:
-    return None if share.sm_util is None else share.sm_util / 100
 
 
 METRICS: tuple[Metric, ...] = (
@@ -137,7 +133,7 @@ METRICS: tuple[Metric, ...] = (
         labels=(*_DEVICE, "pod", "namespace", "pod_uid"),
         source="nvmlDeviceGetProcessUtilization, cgroups",
         needs="host pids",
-        samples=_of_pods(_ratio),
+        samples=_of_pods(lambda share: None if share.sm_util is None else share.sm_util / 100),
     ),
     Metric(
         name="draguard_claim_memory_declared_bytes",
@@ -154,7 +150,7 @@ METRICS: tuple[Metric, ...] = (
         ),
         source="ResourceSlices, ResourceClaims",
         needs="API server",
-        samples=_of_claims(lambda one: one.declared),
+        samples=_of_claims(lambda memory: memory.declared),
     ),
     Metric(
         name="draguard_claim_memory_used_bytes",
@@ -170,6 +166,6 @@ METRICS: tuple[Metric, ...] = (
             "dra_share_id",
         ),
         source="nvmlDeviceGetMemoryInfo, nvmlDeviceGetComputeRunningProcesses, cgroups",
-        samples=_of_claims(lambda one: one.used),
+        samples=_of_claims(lambda memory: memory.used),
     ),
 )

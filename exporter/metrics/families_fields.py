@@ -10,7 +10,6 @@ from exporter.metrics.counters import Counter, CounterType
 from exporter.metrics.metric import Family, MetricType, Sample
 from exporter.metrics.rows import Row
 from exporter.metrics.view import View
-from exporter.metrics.windows import clock_mask
 from exporter.model.readings import HealthFinding
 from exporter.model.xid import lookup
 
@@ -63,22 +62,18 @@ def _of_field(view: View, counter: Counter) -> Iterator[Sample]:
 
 def _last_xid(view: View) -> Iterator[Sample]:
     for row in (*view.devices, *view.silent):
-        last = max(row.xids, key=lambda one: one.last_seen, default=None)
-        if last is None and not _heard(view, row):
+        last = max(row.xids, key=lambda record: record.last_seen, default=None)
+        if last is None and not _would_be_reported(view, row):
             continue
         code = last.code if last else 0
         message = lookup(code).description if last else _NO_ERROR
         yield row.with_labels(("err_code", str(code)), ("err_msg", message)), code
     for row in view.relayed.devices:
-        yield from _relayed_xid(row)
-
-
-def _relayed_xid(row: Row) -> Iterator[Sample]:
-    """Give the last XID that DCGM itself remembers; the report may not know this GPU."""
-    code = row.values.get(fields.XID_ERRORS)
-    if isinstance(code, int):
-        message = lookup(code).description if code else _NO_ERROR
-        yield row.with_labels(("err_code", str(code)), ("err_msg", message)), code
+        # The last XID that DCGM itself remembers; the report may not know this GPU.
+        code = row.values.get(fields.XID_ERRORS)
+        if isinstance(code, int):
+            message = lookup(code).description if code else _NO_ERROR
+            yield row.with_labels(("err_code", str(code)), ("err_msg", message)), code
 
 
 def _xid_counts(view: View) -> Iterator[Sample]:
@@ -89,7 +84,7 @@ def _xid_counts(view: View) -> Iterator[Sample]:
             if uuid == row.gpu.uuid and row.scope.has(gi, ci):
                 for code, count in by_code.items():
                     counts[code] = counts.get(code, 0) + count
-        if not counts and _heard(view, row):
+        if not counts and _would_be_reported(view, row):
             yield row.with_labels(window), 0
         for code, count in sorted(counts.items()):
             yield row.with_labels(window, ("xid", str(code))), count
@@ -110,14 +105,14 @@ def _xid_totals(view: View) -> Iterator[Sample]:
                 yield row.with_labels(("xid", str(code))), count
 
 
-def _heard(view: View, row: Row) -> bool:
+def _would_be_reported(view: View, row: Row) -> bool:
     """Return whether no XID means that there was none: somebody would have told of it."""
     if row.gpu.lost or row.gpu.hung_call:
         return False
     dcgm, sources = view.snapshot.dcgm, view.snapshot.report.sources
     return (
         not row.gpu.unheard
-        or any(one.name == "kmsg" and one.up for one in sources)
+        or any(source.name == "kmsg" and source.up for source in sources)
         or (dcgm is not None and row.gpu.uuid in dcgm.gpus)
     )
 
@@ -126,7 +121,7 @@ def _clock_events(view: View) -> Iterator[Sample]:
     window = _window(view.snapshot.shown.clock_window)
     for row in view.gpus:
         counts = view.snapshot.windows.clocks.get(row.gpu.uuid, {})
-        if not counts and clock_mask(row.gpu) is not None:
+        if not counts and row.gpu.slowdown is not None:
             yield row.with_labels(window), 0
         for name, count in counts.items():
             yield row.with_labels(window, ("clock_event", name)), count
@@ -143,24 +138,24 @@ def _health(view: View) -> Iterator[Sample]:
     findings = dcgm.health if dcgm else None
     if dcgm is None or findings is None:
         return
-    seen = {*dcgm.gpus, *(one.uuid for one in findings)}
+    seen = {*dcgm.gpus, *(finding.uuid for finding in findings)}
     by_watch: dict[tuple[str, str], list[HealthFinding]] = {}
-    for one in findings:
-        watch = one.watch if one.watch in WATCHES else "ALL"
-        by_watch.setdefault((one.uuid, watch), []).append(one)
+    for finding in findings:
+        watch = finding.watch if finding.watch in WATCHES else "ALL"
+        by_watch.setdefault((finding.uuid, watch), []).append(finding)
     for row in (*view.gpus, *view.relayed.gpus):
         for watch in WATCHES:
             found = by_watch.get((row.gpu.uuid, watch), [])
             if not found and row.gpu.uuid in seen:
                 yield row.with_labels(*_NO_FINDING, ("health_watch", watch)), 0
-            for one in sorted(found, key=lambda one: one.health):
+            for finding in sorted(found, key=lambda finding: finding.health):
                 named = (
-                    ("health_error_category", one.category),
-                    ("health_error_code", one.error_code),
-                    ("health_error_severity", one.severity),
+                    ("health_error_category", finding.category),
+                    ("health_error_code", finding.error_code),
+                    ("health_error_severity", finding.severity),
                     ("health_watch", watch),
                 )
-                yield row.with_labels(*named), one.health
+                yield row.with_labels(*named), finding.health
 
 
 def _peers(view: View) -> Iterator[Sample]:

@@ -6,7 +6,6 @@ from exporter.metrics import labels
 from exporter.metrics.metric import Metric, Sample
 from exporter.metrics.rows import Row
 from exporter.metrics.view import View
-from exporter.model.node_health import GpuHealth
 
 GPU = ("UUID", "pci_bus_id", "model_name", "Hostname")
 _THROTTLES: Mapping[int, str] = {
@@ -38,14 +37,14 @@ def of_gpus(value: Callable[[Row], float | bool | None]) -> Callable[[View], Ite
 
 
 def _by_field(
-    label: str, told: Mapping[int, str], scale: int = 1
+    label: str, labelled: Mapping[int, str], scale: int = 1
 ) -> Callable[[View], Iterable[Sample]]:
     """Samples of whole GPUs from several fields, told apart by a label."""
 
     def samples(view: View) -> Iterator[Sample]:
         names = view.names
         for row in view.gpus:
-            for field, name in told.items():
+            for field, name in labelled.items():
                 read = row.values.get(field)
                 if isinstance(read, int | float) and row.gpu.uuid in names:
                     value = read if scale == 1 else read / scale
@@ -74,11 +73,8 @@ def _up(view: View) -> Iterator[Sample]:
         if row.gpu.presence == "Present":
             yield row.labels, 1
         elif row.gpu.presence == "Lost" or row.gpu.presence_reason == "Hung":
-            yield labels.joined(row.labels, labels.text((("reason", _reason(row.gpu)),))), 0
-
-
-def _reason(gpu: GpuHealth) -> str:
-    return gpu.presence_reason or gpu.presence
+            reason = labels.text((("reason", row.gpu.presence_reason or row.gpu.presence),))
+            yield labels.joined(row.labels, reason), 0
 
 
 def _info(view: View) -> Iterator[Sample]:
@@ -120,10 +116,6 @@ def number(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _recovery(row: Row) -> int | None:
-    return row.gpu.recovery_action
-
-
 METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_gpu_up",
@@ -153,7 +145,7 @@ METRICS: tuple[Metric, ...] = (
         labels=GPU,
         source="NVML field 230 (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, from R565)",
         kept=True,
-        samples=of_gpus(_recovery),
+        samples=of_gpus(lambda row: row.gpu.recovery_action),
     ),
     Metric(
         name="draguard_gpu_ecc_volatile_errors_total",

@@ -1,14 +1,16 @@
 """Families on the node, on the sources of the page and on the page itself. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import get_args
 
 from exporter.metrics import labels, relay
 from exporter.metrics.counters import RowReason
 from exporter.metrics.fields import by_id
 from exporter.metrics.metric import Metric, Sample
+from exporter.metrics.snapshot import Snapshot
 from exporter.metrics.view import View
 from exporter.model.node_health import SourceHealth
+from exporter.model.readings import Observation
 
 
 def _expected(view: View) -> Iterator[Sample]:
@@ -18,11 +20,6 @@ def _expected(view: View) -> Iterator[Sample]:
     for source, count in (("pci", on_bus), ("resourceslices", inventory.published)):
         if count is not None:
             yield labels.text((("source", source),)), count
-
-
-def _seen(view: View) -> Iterator[Sample]:
-    if (seen := view.snapshot.report.inventory.seen) is not None:
-        yield "", seen
 
 
 def _missing(view: View) -> Iterator[Sample]:
@@ -55,7 +52,8 @@ def _last_success(view: View) -> Iterator[Sample]:
 
 def _hangs(view: View) -> Iterator[Sample]:
     uuid = view.options.named("UUID")
-    if (hang := view.snapshot.hang) is not None:
+    seen = view.snapshot.seen
+    if seen is not None and (hang := seen.hang) is not None:
         gpu = "" if hang.gpu is None else str(hang.gpu)
         yield labels.text((("gpu", gpu), (uuid, hang.uuid), ("call", hang.call))), 1
     for reading in view.snapshot.nvml.gpus if view.snapshot.nvml else ():
@@ -77,19 +75,18 @@ def _sample_seconds(view: View) -> Iterator[Sample]:
             yield labels.text((("source", source),)), reading.took
 
 
-def _answers_refused(view: View) -> Iterator[Sample]:
-    if view.snapshot.nvml is not None:
-        yield "", view.snapshot.nvml.refused
+def _single(value: Callable[[Snapshot], float | None]) -> Callable[[View], Iterable[Sample]]:
+    """Give one sample without labels, none where the value is not known."""
+
+    def samples(view: View) -> Iterator[Sample]:
+        if (known := value(view.snapshot)) is not None:
+            yield "", known
+
+    return samples
 
 
-def _render_seconds(view: View) -> Iterator[Sample]:
-    if view.snapshot.render_seconds is not None:
-        yield "", view.snapshot.render_seconds
-
-
-def _count(count: int | None) -> Iterator[Sample]:
-    if count is not None:
-        yield "", count
+def _of_sensor(count: Callable[[Observation], int]) -> Callable[[View], Iterable[Sample]]:
+    return _single(lambda snapshot: count(snapshot.seen) if snapshot.seen else None)
 
 
 def _rows_left_out(view: View) -> Iterator[Sample]:
@@ -98,7 +95,9 @@ def _rows_left_out(view: View) -> Iterator[Sample]:
 
 
 def _ignored(view: View) -> Iterator[Sample]:
-    given = {(one.source, one.name, one.reason) for one in view.snapshot.shown.ignored}
+    given = {
+        (setting.source, setting.name, setting.reason) for setting in view.snapshot.shown.ignored
+    }
     for source, name, reason in sorted(given):
         yield labels.text((("source", source), ("name", name), ("reason", reason))), 1
 
@@ -124,7 +123,7 @@ METRICS: tuple[Metric, ...] = (
         "that were let go. No sample while NVML is down.",
         source="NVML",
         kept=True,
-        samples=_seen,
+        samples=_single(lambda snapshot: snapshot.report.inventory.seen),
     ),
     Metric(
         name="draguard_gpu_missing",
@@ -196,7 +195,7 @@ METRICS: tuple[Metric, ...] = (
         source="kernel log",
         needs="kernel log",
         kept=True,
-        samples=lambda view: _by_reason(view.snapshot.rejected),
+        samples=lambda view: _by_reason(view.snapshot.seen.rejected if view.snapshot.seen else {}),
     ),
     Metric(
         name="draguard_sensor_frames_refused_total",
@@ -204,7 +203,7 @@ METRICS: tuple[Metric, ...] = (
         help="Frames on the sensor's socket that could not be read.",
         source="the exporter",
         kept=True,
-        samples=lambda view: _count(view.snapshot.refused),
+        samples=_of_sensor(lambda seen: seen.refused),
     ),
     Metric(
         name="draguard_observations_cut_total",
@@ -213,7 +212,7 @@ METRICS: tuple[Metric, ...] = (
         "source that was cut says so.",
         source="the exporter",
         kept=True,
-        samples=lambda view: _count(view.snapshot.cut),
+        samples=_of_sensor(lambda seen: seen.cut),
     ),
     Metric(
         name="draguard_signals_dropped_total",
@@ -221,7 +220,7 @@ METRICS: tuple[Metric, ...] = (
         help="Signals lost because no agent took them from the sensor in time.",
         source="the exporter",
         kept=True,
-        samples=lambda view: _count(view.snapshot.signals_dropped),
+        samples=_of_sensor(lambda seen: seen.signals_dropped),
     ),
     Metric(
         name="draguard_nvml_answers_refused_total",
@@ -229,7 +228,7 @@ METRICS: tuple[Metric, ...] = (
         help="Answers of NVML that make no sense and are not shown.",
         source="NVML",
         kept=True,
-        samples=_answers_refused,
+        samples=_single(lambda snapshot: snapshot.nvml and snapshot.nvml.refused),
     ),
     Metric(
         name="draguard_nvml_restarts_total",
@@ -237,7 +236,7 @@ METRICS: tuple[Metric, ...] = (
         help="Times the process that holds the NVML library was started again.",
         source="the exporter",
         kept=True,
-        samples=lambda view: _count(view.snapshot.restarts),
+        samples=_of_sensor(lambda seen: seen.restarts),
     ),
     Metric(
         name="draguard_dcgm_restarts_total",
@@ -245,7 +244,7 @@ METRICS: tuple[Metric, ...] = (
         help="Times the process that holds the DCGM library was started again.",
         source="the exporter",
         kept=True,
-        samples=lambda view: _count(view.snapshot.dcgm_restarts),
+        samples=_of_sensor(lambda seen: seen.dcgm_restarts),
     ),
     Metric(
         name="draguard_join_misses",
@@ -262,7 +261,7 @@ METRICS: tuple[Metric, ...] = (
         help="Counters files that were refused since the start; the one before stays in force.",
         source="the exporter",
         kept=True,
-        samples=lambda view: (("", view.snapshot.reloads.failures),),
+        samples=_single(lambda snapshot: snapshot.reloads.failures),
     ),
     Metric(
         name="draguard_counters_last_reload_success",
@@ -270,7 +269,7 @@ METRICS: tuple[Metric, ...] = (
         help="1: the counters file as it lies there is in force. 0: it was refused.",
         source="the exporter",
         kept=True,
-        samples=lambda view: (("", int(view.snapshot.reloads.last_ok)),),
+        samples=_single(lambda snapshot: int(snapshot.reloads.last_ok)),
     ),
     Metric(
         name="draguard_counters_rows_left_out",
@@ -308,7 +307,7 @@ METRICS: tuple[Metric, ...] = (
         help="What it took to render the page before this one.",
         source="the exporter",
         kept=True,
-        samples=_render_seconds,
+        samples=_single(lambda snapshot: snapshot.render_seconds),
     ),
     Metric(
         name="draguard_snapshot_timestamp_seconds",
@@ -316,6 +315,6 @@ METRICS: tuple[Metric, ...] = (
         help="When the sensor last sent a snapshot; time() minus this is the snapshot's age.",
         source="the exporter",
         kept=True,
-        samples=lambda view: (("", view.snapshot.at.timestamp()),),
+        samples=_single(lambda snapshot: snapshot.at.timestamp()),
     ),
 )

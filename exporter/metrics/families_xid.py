@@ -38,8 +38,8 @@ def _xid_sources(view: View) -> Iterator[Sample]:
     for row in view.known:
         for record in by_instance(row.gpu.xids):
             for source in record.sources:
-                said = labels.text((("source", source),))
-                yield labels.joined(row.labels, _xid_labels(record), said), 1
+                named = labels.text((("source", source),))
+                yield labels.joined(row.labels, _xid_labels(record), named), 1
 
 
 def _xid_labels(record: XidRecord) -> str:

@@ -8,7 +8,6 @@ package's own file once.
 """
 
 import csv
-from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from typing import Literal
@@ -74,8 +73,15 @@ def by_name(name: str) -> Field | None:
 
 @cache
 def table() -> dict[int, Field]:
-    """Return every field by number, in order."""
-    return {field.id: field for field in map(_field, _rows())}
+    """Return every field by number, in order.
+
+    Raises msgspec.ValidationError when the package's file is wrong.
+    """
+    path = resources.files("exporter").joinpath("data", "dcgm_fields.csv")
+    rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    parts = (row | {"also": row["also"].split()} for row in rows)
+    fields = (msgspec.convert(row, Field, strict=False) for row in parts)
+    return {field.id: field for field in fields}
 
 
 @cache
@@ -86,13 +92,3 @@ def _names() -> dict[str, Field]:
         for name in (field.name, field.renamed, *field.also)
         if name
     }
-
-
-def _field(row: dict[str, str]) -> Field:
-    """Build one field; raises msgspec.ValidationError when the package's file is wrong."""
-    return msgspec.convert(row | {"also": row["also"].split()}, Field, strict=False)
-
-
-def _rows() -> Iterator[dict[str, str]]:
-    path = resources.files("exporter").joinpath("data", "dcgm_fields.csv")
-    return csv.DictReader(path.read_text(encoding="utf-8").splitlines())

@@ -97,35 +97,35 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 @lru_cache(_CACHED)
-def device(options: Options, one: Identity) -> str:
+def device(options: Options, identity: Identity) -> str:
     """Return the labels of a GPU or a MIG slice."""
     lean = options.preset == "lean"
     return text(
         (
-            ("gpu", str(one.index)),
-            (options.named("UUID"), one.uuid),
-            ("pci_bus_id", "" if lean else nvml_bus_id(one.bus_id)),
-            ("device", "" if lean else f"nvidia{one.index}"),
-            ("modelName", "" if lean else options.model(one.product)),
-            *_instance(one),
+            ("gpu", str(identity.index)),
+            (options.named("UUID"), identity.uuid),
+            ("pci_bus_id", "" if lean else nvml_bus_id(identity.bus_id)),
+            ("device", "" if lean else f"nvidia{identity.index}"),
+            ("modelName", "" if lean else options.model(identity.product)),
+            *_instance(identity),
             options.host,
         )
     )
 
 
 @lru_cache(_CACHED)
-def nvlink(options: Options, one: Identity) -> str:
+def nvlink(options: Options, identity: Identity) -> str:
     """Return the labels of an NVLink, which dcgm-exporter spells otherwise."""
     lean = options.preset == "lean"
     return text(
         (
-            ("nvlink", str(one.link)),
-            ("gpu", str(one.index)),
-            ("gpu_uuid", one.uuid),
-            ("pci_bus_id", "" if lean else nvml_bus_id(one.bus_id)),
-            ("device", "" if lean else f"nvidia{one.index}"),
-            ("model_name", "" if lean else options.model(one.product)),
-            *_instance(one),
+            ("nvlink", str(identity.link)),
+            ("gpu", str(identity.index)),
+            ("gpu_uuid", identity.uuid),
+            ("pci_bus_id", "" if lean else nvml_bus_id(identity.bus_id)),
+            ("device", "" if lean else f"nvidia{identity.index}"),
+            ("model_name", "" if lean else options.model(identity.product)),
+            *_instance(identity),
             options.host,
         )
     )
@@ -144,10 +144,10 @@ def node_part(options: Options, part: NodePart) -> str:
     return text((*shown, options.host))
 
 
-def _instance(one: Identity) -> Pairs:
-    yield "GPU_I_PROFILE", one.profile
-    yield "GPU_I_ID", "" if one.gi is None else str(one.gi)
-    yield "GPU_CI_ID", "" if one.ci is None else str(one.ci)
+def _instance(identity: Identity) -> Pairs:
+    yield "GPU_I_PROFILE", identity.profile
+    yield "GPU_I_ID", "" if identity.gi is None else str(identity.gi)
+    yield "GPU_CI_ID", "" if identity.ci is None else str(identity.ci)
 
 
 def holder_pairs(holder: Holder) -> dict[str, str]:
@@ -232,23 +232,16 @@ def pod_pairs(options: Options, owners: Sequence[Holder]) -> tuple[tuple[str, st
 def _pod_labels(holder: Holder) -> Pairs:
     spelled: dict[str, list[str]] = {}
     for key, value in sorted(holder.pod_labels):
-        spelled.setdefault(_spelled(key), []).append(value)
+        name = _NOT_IN_A_NAME.sub("_", key)
+        spelled.setdefault(f"_{name}" if name[:1].isdigit() else name, []).append(value)
     for name, values in spelled.items():
         if len(values) > 1:
             for number, value in enumerate(values, start=1):
                 yield f"label_{name}_conflict{number}", value
         else:
-            yield f"label_{name}" if _taken(name) else name, values[0]
-
-
-def _spelled(key: str) -> str:
-    name = _NOT_IN_A_NAME.sub("_", key)
-    return f"_{name}" if name[:1].isdigit() else name
-
-
-def _taken(name: str) -> bool:
-    # Names that begin with two underscores are Prometheus's own.
-    return name in RESERVED or name.startswith(("__", "dra_", "DCGM_", "label_")) or not name
+            # Names that begin with two underscores are Prometheus's own.
+            reserved = name in RESERVED or name.startswith(("__", "dra_", "DCGM_", "label_"))
+            yield f"label_{name}" if reserved or not name else name, values[0]
 
 
 RESERVED = frozenset(

@@ -14,7 +14,6 @@ from exporter.model.readings import (
     STARTING,
     DcgmGpu,
     GpuReading,
-    Hang,
     MigReading,
     NvmlReading,
     Observation,
@@ -47,7 +46,7 @@ def silent(seen: Observation, before: frozenset[str]) -> frozenset[str]:
     if seen.nvml is None:
         return before | ({seen.hang.uuid} if seen.hang and seen.hang.uuid else frozenset[str]())
     return frozenset(
-        one.uuid for one in seen.nvml.gpus if one.lost or one.hung_call or one.released
+        gpu.uuid for gpu in seen.nvml.gpus if gpu.lost or gpu.hung_call or gpu.released
     )
 
 
@@ -59,43 +58,36 @@ def relayed(
     `known` is what the report has of each GPU, `silent` which of them NVML could not read.
     """
     down = any(
-        one.name == "nvml" and not one.up and one.reason not in _WHOLE_NODE for one in seen.sources
+        source.name == "nvml" and not source.up and source.reason not in _WHOLE_NODE
+        for source in seen.sources
     )
-    if seen.nvml is not None or seen.dcgm is None or not down or _any_may_hang(seen.hang):
+    any_may_hang = seen.hang is not None and not seen.hang.uuid
+    if seen.nvml is not None or seen.dcgm is None or not down or any_may_hang:
         return None
-    away = {gpu.uuid for gpu in known if _away(gpu)}
+    away = {gpu.uuid for gpu in known if gpu.presence == "Lost" or gpu.presence_reason in _AWAY}
     away |= {seen.hang.uuid} if seen.hang else set[str]()
     away.update(silent, seen.dcgm.detached)
-    gpus = tuple(_reading(one) for one in seen.dcgm.identities if one.uuid not in away)
+    gpus = tuple(
+        GpuReading(
+            index=gpu.id,
+            uuid=gpu.uuid,
+            bus_id=gpu.bus_id,
+            product=gpu.product,
+            instances=tuple(_parts(gpu)) or None,
+        )
+        for gpu in seen.dcgm.identities
+        if gpu.uuid not in away
+    )
     return NvmlReading(at=seen.dcgm.at, gpus=gpus) if gpus else None
 
 
 def sentence(reading: NvmlReading, seen: Observation) -> str:
     """Say in a log what the page shows now, and why."""
-    why = next((one.reason for one in seen.sources if one.name == "nvml"), "")
+    why = next((source.reason for source in seen.sources if source.name == "nvml"), "")
     return (
         f"NVML tells nothing ({why}) and DCGM answers: the DCGM_* series of {len(reading.gpus)} "
         "GPUs are shown under DCGM's own GPU ids; no draguard_* family and no report is made "
         "from them"
-    )
-
-
-def _any_may_hang(hang: Hang | None) -> bool:
-    """Return whether NVML hangs and does not say on which GPU."""
-    return hang is not None and not hang.uuid
-
-
-def _away(gpu: GpuHealth) -> bool:
-    return gpu.presence == "Lost" or gpu.presence_reason in _AWAY
-
-
-def _reading(gpu: DcgmGpu) -> GpuReading:
-    return GpuReading(
-        index=gpu.id,
-        uuid=gpu.uuid,
-        bus_id=gpu.bus_id,
-        product=gpu.product,
-        instances=tuple(_parts(gpu)) or None,
     )
 
 

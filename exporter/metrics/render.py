@@ -5,7 +5,7 @@ Own renderer for the device families: prometheus_client renames counters without
 """
 
 import gzip
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -61,10 +61,10 @@ def families(laid_out: View) -> Iterator[Family]:
     """
     # Label text is the identity of a series: a second sample of one would void the whole scrape.
     own = [
-        Family(one.name, one.type, one.help, dict(one.samples(laid_out)), one.kept)
-        for one in METRICS
+        Family(metric.name, metric.type, metric.help, dict(metric.samples(laid_out)), metric.kept)
+        for metric in METRICS
     ]
-    everything = [_sound(one) for one in (*families_fields.families(laid_out), *own)]
+    everything = [_sound(metric) for metric in (*families_fields.families(laid_out), *own)]
     room = laid_out.snapshot.shown.max_series
     room -= sum(len(family.samples) for family in everything if family.kept)
     dropped: dict[str, int] = {}
@@ -77,7 +77,9 @@ def families(laid_out: View) -> Iterator[Family]:
                 dropped[family.name] = left
         if shown.samples:
             yield shown
-    yield _dropped(dropped)
+    samples = {labels.text((("family", name),)): count for name, count in dropped.items()}
+    text = "Series left out of this page because of the cap on series, by family."
+    yield Family(DROPPED, "gauge", text, samples or {"": 0})
 
 
 def _sound(family: Family) -> Family:
@@ -93,16 +95,6 @@ def _within(family: Family, room: int) -> Family:
         return family
     kept = dict(list(family.samples.items())[:room])
     return msgspec.structs.replace(family, samples=kept)
-
-
-def _dropped(dropped: Mapping[str, int]) -> Family:
-    samples = {labels.text((("family", name),)): count for name, count in dropped.items()}
-    return Family(
-        DROPPED,
-        "gauge",
-        "Series left out of this page because of the cap on series, by family.",
-        samples or {"": 0},
-    )
 
 
 def _rendered(
@@ -122,8 +114,9 @@ def _head(family: Family, *, openmetrics: bool) -> bytes:
         name = name.removesuffix("_total")
     elif openmetrics and kind == "untyped":
         kind = "unknown"
-    said = _help(family.help, openmetrics=openmetrics)
-    return f"# HELP {name} {said}\n# TYPE {name} {kind}\n".encode(errors="replace")
+    escaped = family.help.replace("\\", r"\\").replace("\n", r"\n")
+    text = escaped.replace('"', r"\"") if openmetrics else escaped
+    return f"# HELP {name} {text}\n# TYPE {name} {kind}\n".encode(errors="replace")
 
 
 def _body(family: Family) -> bytes:
@@ -133,8 +126,3 @@ def _body(family: Family) -> bytes:
         for found, value in family.samples.items()
     ]
     return "".join(lines).encode(errors="replace")
-
-
-def _help(text: str, *, openmetrics: bool) -> str:
-    escaped = text.replace("\\", r"\\").replace("\n", r"\n")
-    return escaped.replace('"', r"\"") if openmetrics else escaped

@@ -5,7 +5,7 @@ the GPU instance is a row beside theirs: memory and all that they share is its, 
 the label GPU_CI_ID tells theirs apart.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -91,8 +91,7 @@ class Layout:
         self._nvml = snapshot.nvml or snapshot.relayed or NvmlReading(at=snapshot.at)
         self._dcgm: Mapping[Key, Values] = values.by_entity(snapshot.dcgm)
         # Without NVML a value is DCGM's or none: not even the number of a GPU is NVML's.
-        own = snapshot.nvml is not None
-        self._wanted: Collection[int] = frozenset(counters.wanted if own else ())
+        self._known = snapshot.nvml is not None
         self._fields: Sequence[Counter] = () if options.preset == "lean" else counters.labels
         self._xids = {gpu.uuid: by_instance(gpu.xids) for gpu in snapshot.report.gpus}
         uuids = [gpu.uuid for gpu in self._nvml.gpus]
@@ -100,16 +99,16 @@ class Layout:
 
     def of(self, gpu: GpuReading) -> tuple[Row, tuple[Row, ...], tuple[Row, ...]]:
         """Return the rows of a GPU, of its slices and of its links."""
-        whole = values.of_gpu(gpu, self._nvml, self._dcgm, self._wanted)
+        whole = values.of_gpu(gpu, self._nvml, self._dcgm, known=self._known)
         slices = tuple(self._slices(gpu))
         links = self._links(gpu)
-        rest, of_slices = values.divided(whole, [one.values for one in slices])
+        rest, of_slices = values.divided(whole, [slice_.values for slice_ in slices])
         own, of_links = values.divided(rest, [found for _, found in links])
         return (
             self._gpu_row(gpu, own, whole),
             tuple(
-                self._slice_row(gpu, one, found, whole)
-                for one, found in zip(slices, of_slices, strict=True)
+                self._slice_row(gpu, slice_, found, whole)
+                for slice_, found in zip(slices, of_slices, strict=True)
             ),
             tuple(
                 self._link_row(gpu, link, found, whole)
@@ -119,18 +118,18 @@ class Layout:
 
     def _slices(self, gpu: GpuReading) -> Iterator[_Slice]:
         by_gi: dict[int, list[MigReading]] = {}
-        for part in sorted(gpu.instances or (), key=_gi_ci):
+        for part in sorted(gpu.instances or (), key=lambda part: (part.gi, part.ci)):
             by_gi.setdefault(part.gi, []).append(part)
         for group in by_gi.values():
             if len(group) > 1:
                 yield from self._divided(gpu, group)
                 continue
             (part,) = group
-            found = values.of_slice(gpu, part, self._dcgm, self._wanted, alone=True)
+            found = values.of_slice(gpu, part, self._dcgm, alone=True)
             yield _Slice(part, Scope(part.gi, part.ci), (part.uuid,), found)
 
     def _divided(self, gpu: GpuReading, group: Sequence[MigReading]) -> Iterator[_Slice]:
-        read = [values.of_slice(gpu, part, self._dcgm, self._wanted, alone=False) for part in group]
+        read = [values.of_slice(gpu, part, self._dcgm, alone=False) for part in group]
         gi = group[0].gi
         shared = values.of_instance(gpu, gi, self._dcgm)
         for found in reversed(read):
@@ -161,22 +160,22 @@ class Layout:
         front = labels.device(self._options, _identity(gpu))
         return self._row(gpu, scope=scope, front=front, found=found, whole=whole, owners=owners)
 
-    def _slice_row(self, gpu: GpuReading, one: _Slice, found: Values, whole: Values) -> Row:
+    def _slice_row(self, gpu: GpuReading, slice_: _Slice, found: Values, whole: Values) -> Row:
         owners = tuple(
-            holder for uuid in dict.fromkeys(one.uuids) for holder in self._holders.owners(uuid)
+            holder for uuid in dict.fromkeys(slice_.uuids) for holder in self._holders.owners(uuid)
         )
-        front = labels.device(self._options, one.identity(_identity(gpu)))
-        mig_uuid = one.uuids[0] if len(one.uuids) == 1 else ""
+        front = labels.device(self._options, slice_.identity(_identity(gpu)))
+        mig_uuid = slice_.uuids[0] if len(slice_.uuids) == 1 else ""
         row = self._row(
             gpu,
-            scope=one.scope,
+            scope=slice_.scope,
             front=front,
             found=found,
             whole=whole,
             owners=owners,
             mig_uuid=mig_uuid,
         )
-        return msgspec.structs.replace(row, part=one.part)
+        return msgspec.structs.replace(row, part=slice_.part)
 
     def _link_row(self, gpu: GpuReading, link: LinkReading, found: Values, whole: Values) -> Row:
         owners = self._owners(gpu)
@@ -206,7 +205,9 @@ class Layout:
             end=end,
             labels=labels.joined(front, labels.text(own), end),
             values=found,
-            xids=tuple(one for one in self._xids.get(gpu.uuid, ()) if scope.has(one.gi, one.ci)),
+            xids=tuple(
+                record for record in self._xids.get(gpu.uuid, ()) if scope.has(record.gi, record.ci)
+            ),
         )
 
     def _own(
@@ -222,7 +223,3 @@ class Layout:
 
 def _identity(gpu: GpuReading) -> Identity:
     return Identity(gpu.index, gpu.uuid, gpu.bus_id, gpu.product)
-
-
-def _gi_ci(part: MigReading) -> tuple[int, int]:
-    return part.gi, part.ci

@@ -66,7 +66,7 @@ class Settling:
                 del self._moved_late[next(iter(self._moved_late))]
 
     def _still_young(self, counted: Counted, moment: float) -> _Young:
-        return [one for one in self._young.get(counted, []) if moment - one[0] < SETTLED]
+        return [change for change in self._young.get(counted, []) if moment - change[0] < SETTLED]
 
     def _keep(self, counted: Counted, young: _Young) -> None:
         self._young.pop(counted, None)

@@ -47,7 +47,7 @@ def pod_shares(reading: NvmlReading, holders: Holders) -> Iterator[PodShare]:
         processes = _processes(gpu, part)
         if processes is None:
             continue
-        pods = {one.pod_uid: one for one in holders.owners(uuid) if one.pod_uid}
+        pods = {holder.pod_uid: holder for holder in holders.owners(uuid) if holder.pod_uid}
         for pod_uid, holder in pods.items():
             yield PodShare(
                 gpu=gpu,
@@ -55,22 +55,24 @@ def pod_shares(reading: NvmlReading, holders: Holders) -> Iterator[PodShare]:
                 namespace=holder.namespace,
                 pod=holder.pod,
                 pod_uid=pod_uid,
-                memory=_used(processes, pod_uid, [one.memory for one in processes]),
+                memory=_used(processes, pod_uid, [process.memory for process in processes]),
                 sm_util=None
                 if part
-                else _used(processes, pod_uid, [one.sm_util for one in processes]),
+                else _used(processes, pod_uid, [process.sm_util for process in processes]),
             )
 
 
 def claim_memory(reading: NvmlReading, holders: Holders) -> Iterator[ClaimMemory]:
     """Return memory declared and used by claim, for each device that a claim has."""
     for gpu, part, uuid in _devices(reading):
-        owners = [one for one in holders.owners(uuid) if one.dra is not None]
+        owners = [holder for holder in holders.owners(uuid) if holder.dra is not None]
         by_claim: dict[tuple[str, ...], list[Holder]] = {}
-        for one in owners:
-            by_claim.setdefault(_claim(one), []).append(one)
+        for holder in owners:
+            if claim := holder.dra:
+                key = (claim.claim_namespace, claim.claim, claim.share_id)
+                by_claim.setdefault(key, []).append(holder)
         for group in by_claim.values():
-            others = [one for one in owners if one not in group]
+            others = [holder for holder in owners if holder not in group]
             used = _claim_used(gpu, part, group, others)
             yield ClaimMemory(gpu, part, group[0], group[0].declared_memory, used)
 
@@ -81,20 +83,26 @@ def _claim_used(
     if not others:
         return part.fb_used if part else gpu.fb_used
     processes = _processes(gpu, part)
-    pods = {one.pod_uid for one in group}
+    pods = {holder.pod_uid for holder in group}
     # A pod with two claims on one device could be using either.
-    if processes is None or "" in pods or pods & {one.pod_uid for one in others}:
+    if processes is None or "" in pods or pods & {holder.pod_uid for holder in others}:
         return None
-    parts = [_used(processes, uid, [one.memory for one in processes]) for uid in sorted(pods)]
-    return None if None in parts else sum(one for one in parts if one is not None)
+    parts = [
+        _used(processes, uid, [process.memory for process in processes]) for uid in sorted(pods)
+    ]
+    return None if None in parts else sum(amount for amount in parts if amount is not None)
 
 
 def _used(
     processes: Sequence[ProcessReading], pod_uid: str, amounts: Iterable[int | None]
 ) -> int | None:
     """Return the sum over a pod's processes, None where it is not known."""
-    own = [amount for one, amount in zip(processes, amounts, strict=True) if one.pod_uid == pod_uid]
-    if not own and any(not one.pod_uid for one in processes):
+    own = [
+        amount
+        for process, amount in zip(processes, amounts, strict=True)
+        if process.pod_uid == pod_uid
+    ]
+    if not own and any(not process.pod_uid for process in processes):
         return None
     known = [amount for amount in own if amount is not None]
     return sum(known) if len(known) == len(own) else None
@@ -117,13 +125,10 @@ def _processes(gpu: GpuReading, part: MigReading | None) -> list[ProcessReading]
         return None
     found = list(gpu.processes)
     if part is not None:
-        if any(one.gi is None for one in found):
+        if any(process.gi is None for process in found):
             return None
-        found = [one for one in found if one.gi == part.gi and one.ci in (None, part.ci)]
+        found = [
+            process for process in found if process.gi == part.gi and process.ci in (None, part.ci)
+        ]
     used = part.fb_used if part else gpu.fb_used
     return None if not found and (used or 0) > _CLEARLY_USED else found
-
-
-def _claim(holder: Holder) -> tuple[str, ...]:
-    claim = holder.dra
-    return (claim.claim_namespace, claim.claim, claim.share_id) if claim else ()

@@ -13,7 +13,7 @@ from exporter.metrics.windows import WindowCounts
 from exporter.metrics.xid_changes import Counted
 from exporter.model.given import Ignored
 from exporter.model.node_health import NodeHealth, SourceHealth
-from exporter.model.readings import DcgmReading, Hang, NvmlReading
+from exporter.model.readings import DcgmReading, NvmlReading, Observation
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,13 +38,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     report: NodeHealth
     """What is known of each GPU, seen now or not."""
-    nvml: NvmlReading | None = None
-    """The last pass over the GPUs; None when there is no fresh one, so its samples vanish."""
-    dcgm: DcgmReading | None = None
-    """The last pass over what DCGM watches; None when there is no fresh one."""
+    seen: Observation | None = None
+    """What the sensor last sent, with the GPUs that are chosen; None while it is not heard: its
+    samples vanish, and so do its counts, as a counter that is 0 meanwhile jumps afterwards."""
     relayed: NvmlReading | None = None
     """GPUs as DCGM calls them, while NVML tells nothing (`exporter.metrics.relay`)."""
-    hang: Hang | None = None
     holders: Holders = Holders()
     shown: Shown = Shown()
     windows: WindowCounts = WindowCounts()
@@ -56,17 +54,19 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """GPUs that NVIDIA's driver has not, by bus id, with who has them ("": no driver)."""
     agent_sources: tuple[SourceHealth, ...] = ()
     """Sources of the agent itself, beside those of the sensor: the ResourceSlice watch."""
-    rejected: dict[str, int] = {}
-    refused: int | None = None
-    """Like the other counts of the sensor's None while it is not heard: a counter that shows 0
-    meanwhile would jump when it comes back."""
     join_misses: dict[str, int] = {}
     """Holds that could not be tied to hardware, by reason, now."""
-    cut: int | None = None
-    signals_dropped: int | None = None
-    restarts: int | None = None
-    dcgm_restarts: int | None = None
     reloads: Reloads = Reloads()
     """Of the counters file."""
     render_seconds: float | None = None
     """What it took to render the page before this one; None: there was none."""
+
+    @property
+    def nvml(self) -> NvmlReading | None:
+        """The last pass over the GPUs; None when there is no fresh one."""
+        return self.seen.nvml if self.seen else None
+
+    @property
+    def dcgm(self) -> DcgmReading | None:
+        """The last pass over what DCGM watches; None when there is no fresh one."""
+        return self.seen.dcgm if self.seen else None

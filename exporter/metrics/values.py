@@ -6,7 +6,7 @@ sum over a family counts anything twice. Pure.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from exporter.metrics import fields
@@ -22,73 +22,34 @@ from exporter.model.readings import (
 Key = tuple[str, int | None, int | None, int | None]
 """UUID of the GPU, GPU instance, compute instance, NVLink."""
 
-_MIB = 1 << 20
-_NAMED: Mapping[int, Callable[[GpuReading], int | float | str | None]] = {
-    50: lambda gpu: gpu.product or None,
-    52: lambda gpu: gpu.index,
-    53: lambda gpu: gpu.serial or None,
-    54: lambda gpu: gpu.uuid,
-    55: lambda gpu: gpu.minor,
-    67: lambda gpu: gpu.mig,
-    112: lambda gpu: gpu.slowdown,
-    150: lambda gpu: gpu.temperature,
-    155: lambda gpu: None if gpu.power is None else gpu.power / 1000,
-    172: lambda gpu: (gpu.fabric and gpu.fabric.cluster_uuid) or None,
-    173: lambda gpu: gpu.fabric and gpu.fabric.clique,
-    174: lambda gpu: gpu.fabric and gpu.fabric.health_mask,
-    175: lambda gpu: gpu.fabric and gpu.fabric.health_summary,
-    203: lambda gpu: gpu.gpu_util,
-    204: lambda gpu: gpu.mem_util,
-    251: lambda gpu: _mib(gpu.fb_free),
-    252: lambda gpu: _mib(gpu.fb_used),
-    310: lambda gpu: gpu.sbe_volatile,
-    311: lambda gpu: gpu.dbe_volatile,
-    312: lambda gpu: gpu.sbe_aggregate,
-    313: lambda gpu: gpu.dbe_aggregate,
-    346: lambda gpu: gpu.sram_threshold,
-    392: lambda gpu: gpu.retired_pending,
-    395: lambda gpu: gpu.remap_failure,
-    396: lambda gpu: gpu.remap_pending,
-    1523: lambda gpu: gpu.recovery_action,
-}
-"""DCGM fields that a reading has under a name of its own, in DCGM's unit."""
-
-_NAMED_OF_SLICE: Mapping[int, Callable[[MigReading], int | float | str | None]] = {
-    54: lambda part: part.uuid,
-    251: lambda part: _mib(part.fb_free),
-    252: lambda part: _mib(part.fb_used),
-}
-
 
 def by_entity(reading: DcgmReading | None) -> dict[Key, Values]:
     """Return what DCGM told, by entity."""
     entities: Iterable[DcgmEntity] = reading.entities if reading else ()
-    return {(one.uuid, one.gi, one.ci, one.link): one.values for one in entities}
+    return {(entity.uuid, entity.gi, entity.ci, entity.link): entity.values for entity in entities}
 
 
 def of_gpu(
-    gpu: GpuReading, nvml: NvmlReading, dcgm: Mapping[Key, Values], wanted: Collection[int]
+    gpu: GpuReading, nvml: NvmlReading, dcgm: Mapping[Key, Values], *, known: bool
 ) -> Values:
-    """Return the values of a GPU as a whole."""
-    found = {field: _plain(get(gpu)) for field, get in _NAMED.items() if field in wanted}
-    if nvml.driver_version:
-        found[1] = nvml.driver_version
-    return _merged(gpu.values, found, dcgm.get((gpu.uuid, None, None, None), {}))
+    """Return the values of a GPU as a whole; `known`: what its reading says of it is NVML's word.
+
+    Labels of who it is stay while it cannot be read, and then they are in no `values`.
+    """
+    who: dict[int, int | str | None] = {}
+    if known:
+        who = {1: nvml.driver_version or None, 50: gpu.product or None, 52: gpu.index}
+        who |= {53: gpu.serial or None, 54: gpu.uuid, 55: gpu.minor}
+    return _merged(gpu.values, who, dcgm.get((gpu.uuid, None, None, None), {}))
 
 
 def of_slice(
-    gpu: GpuReading,
-    part: MigReading,
-    dcgm: Mapping[Key, Values],
-    wanted: Collection[int],
-    *,
-    alone: bool,
+    gpu: GpuReading, part: MigReading, dcgm: Mapping[Key, Values], *, alone: bool
 ) -> Values:
     """Return the values of a MIG slice; `alone`: it is all there is of its GPU instance."""
-    found = {field: _plain(get(part)) for field, get in _NAMED_OF_SLICE.items() if field in wanted}
     compute = dcgm.get((gpu.uuid, part.gi, part.ci, None), {})
     whole = dcgm.get((gpu.uuid, part.gi, None, None), {}) if alone else {}
-    return _merged(part.values, found, compute, whole)
+    return _merged(part.values, compute, whole)
 
 
 def of_instance(gpu: GpuReading, gi: int, dcgm: Mapping[Key, Values]) -> Values:
@@ -108,7 +69,7 @@ def divided(whole: Values, parts: Sequence[Values]) -> tuple[Values, tuple[Value
     A field that is by its nature of parts stays with them, if any has it; any other
     stays with the whole, if that has it.
     """
-    taken = {field for part in parts for field in part if _of_parts(field)}
+    taken = {field for part in parts for field in part if _level(field) in ("gi", "ci", "link")}
     kept = {field: value for field, value in whole.items() if field not in taken}
     return kept, tuple(
         {field: value for field, value in part.items() if field not in kept} for part in parts
@@ -126,10 +87,6 @@ def of_gpu_instance(field: int) -> bool:
 _MEMORY = frozenset((90, 92, 93, 250, 251, 252, 253, 254))
 
 
-def _of_parts(field: int) -> bool:
-    return _level(field) in ("gi", "ci", "link")
-
-
 @cache
 def _level(field: int) -> str:
     known = fields.by_id(field)
@@ -144,11 +101,3 @@ def _merged(*sources: Mapping[int, int | float | str | None]) -> Values:
             if value is not None and not (isinstance(value, float) and not math.isfinite(value)):
                 merged[field] = value
     return merged
-
-
-def _plain(value: float | str | None) -> int | float | str | None:
-    return int(value) if isinstance(value, bool) else value
-
-
-def _mib(size: int | None) -> int | None:
-    return None if size is None else size // _MIB

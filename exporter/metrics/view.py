@@ -62,15 +62,15 @@ def view(snapshot: Snapshot) -> View:
     options = msgspec.structs.replace(snapshot.shown.options, node=snapshot.node)
     layout = Layout(snapshot, options)
     readings = snapshot.nvml.gpus if snapshot.nvml else ()
-    silent = [one for one in readings if one.lost or one.hung_call]
-    laid = [layout.of(one) for one in readings if not (one.lost or one.hung_call or one.released)]
+    silent = [gpu for gpu in readings if gpu.lost or gpu.hung_call]
+    laid = [layout.of(gpu) for gpu in readings if not (gpu.lost or gpu.hung_call or gpu.released)]
     return View(
         snapshot=snapshot,
         options=options,
         gpus=tuple(gpu for gpu, _, _ in laid),
         slices=tuple(row for _, slices, _ in laid for row in slices),
         links=tuple(row for _, _, links in laid for row in links),
-        silent=tuple(layout.of(one)[0] for one in silent if not one.released),
+        silent=tuple(layout.of(gpu)[0] for gpu in silent if not gpu.released),
         known=tuple(KnownRow(gpu, known(options, gpu)) for gpu in snapshot.report.gpus),
         relayed=_relayed(snapshot, options),
         node_rows=tuple(node_rows(snapshot, options)),
@@ -81,7 +81,7 @@ def _relayed(snapshot: Snapshot, options: Options) -> Relayed:
     if snapshot.relayed is None or snapshot.nvml is not None:
         return Relayed()
     layout = Layout(snapshot, options)
-    laid = [layout.of(one) for one in snapshot.relayed.gpus]
+    laid = [layout.of(gpu) for gpu in snapshot.relayed.gpus]
     return Relayed(
         gpus=tuple(gpu for gpu, _, _ in laid),
         slices=tuple(row for _, slices, _ in laid for row in slices),

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from exporter.metrics.xid_changes import Change, Counted, Place
-from exporter.model.readings import GpuReading, NvmlReading
+from exporter.model.readings import NvmlReading
 
 CLOCK_EVENTS: Mapping[int, str] = {
     0x001: "gpu_idle",
@@ -29,7 +29,6 @@ CLOCK_EVENTS: Mapping[int, str] = {
 MAX_ENTRIES = 20_000
 """Kept per window; beyond, the oldest go. Repeats within a second are one entry."""
 
-_MASK_FIELD = 112
 _Clock = tuple[str, str]
 K = TypeVar("K", Counted, _Clock)
 
@@ -70,7 +69,7 @@ class Windows:
         self._sampled = nvml.at
         for gpu in nvml.gpus:
             for bit, name in CLOCK_EVENTS.items():
-                if (clock_mask(gpu) or 0) & bit:
+                if (gpu.slowdown or 0) & bit:
                     self._clocks.add(nvml.at, (gpu.uuid, name), 1)
 
     def counts(self, now: datetime) -> WindowCounts:
@@ -99,7 +98,7 @@ class _Window(Generic[K]):
 
     def take_back(self, key: K, count: int) -> None:
         """Take away what was added last under a key, as far as it is still there."""
-        for entry in reversed([one for one in self._entries if one[1] == key]):
+        for entry in reversed([entry for entry in self._entries if entry[1] == key]):
             taken = min(count, self._entries[entry])
             count -= taken
             self._entries[entry] -= taken
@@ -118,12 +117,6 @@ class _Window(Generic[K]):
         for (_second, key), count in self._entries.items():
             sums[key] = sums.get(key, 0) + count
         return sums
-
-
-def clock_mask(gpu: GpuReading) -> int | None:
-    """Return the bits of `CLOCK_EVENTS` that are set, None when that was not read."""
-    told = gpu.slowdown if gpu.slowdown is not None else gpu.values.get(_MASK_FIELD)
-    return told if isinstance(told, int) else None
 
 
 def _by_code(entry: tuple[Counted, int]) -> tuple[str, int]:

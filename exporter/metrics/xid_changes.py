@@ -39,6 +39,9 @@ def between(before: NodeHealth, after: NodeHealth) -> tuple[Change, ...]:
 
 def _counts(report: NodeHealth) -> Iterator[tuple[Counted, tuple[int, datetime, bool]]]:
     for gpu in report.gpus:
-        for one in by_instance(gpu.xids):
-            may_move = one.ci is None and gpu.mig is not False
-            yield ((gpu.uuid, one.gi, one.ci), one.code), (one.count, one.last_seen, may_move)
+        for record in by_instance(gpu.xids):
+            may_move = record.ci is None and gpu.mig is not False
+            yield (
+                ((gpu.uuid, record.gi, record.ci), record.code),
+                (record.count, record.last_seen, may_move),
+            )

@@ -5,7 +5,7 @@ no `exactly`). Pure.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -35,8 +35,8 @@ def key_of(claim: ClaimDevice) -> ClaimKey:
     devices before it beside a device's own, so only the one that ends with the device counts.
     """
     found = (_CDI.fullmatch(text) for text in claim.cdi_ids)
-    told = {one["uid"] for one in found if one and one["device"] == claim.device}
-    return ClaimKey(claim.claim_namespace, claim.claim, told.pop() if len(told) == 1 else "")
+    uids = {result["uid"] for result in found if result and result["device"] == claim.device}
+    return ClaimKey(claim.claim_namespace, claim.claim, uids.pop() if len(uids) == 1 else "")
 
 
 class ResultDetail(msgspec.Struct, frozen=True, order=True, kw_only=True):
@@ -135,12 +135,25 @@ def detail_of(claim: RawClaim) -> ClaimDetail:
     status = claim.status or _Status()
     devices = status.allocation.devices if status.allocation else _Results()
     reserved = status.reserved_for or ()
-    classes = _classes(claim.spec.devices.requests or ())
+    classes: dict[str, str] = {}
+    for request in claim.spec.devices.requests or ():
+        exact = request.exactly
+        classes[request.name] = exact.device_class_name if exact else request.device_class_name
+        for part in request.first_available or ():
+            classes[f"{request.name}/{part.name}"] = part.device_class_name
     return ClaimDetail(
         uid=claim.metadata.uid,
-        results=tuple(_result(one, classes) for one in devices.results or ()),
-        pods=tuple(sorted((one.name, one.uid) for one in reserved if one.resource == "pods")),
-        pod_groups=tuple(sorted(one.name for one in reserved if one.resource == "podgroups")),
+        results=tuple(_result(result, classes) for result in devices.results or ()),
+        pods=tuple(
+            sorted(
+                (consumer.name, consumer.uid)
+                for consumer in reserved
+                if consumer.resource == "pods"
+            )
+        ),
+        pod_groups=tuple(
+            sorted(consumer.name for consumer in reserved if consumer.resource == "podgroups")
+        ),
     )
 
 
@@ -150,29 +163,20 @@ def is_extended(claim: RawClaim) -> bool:
 
 def class_of_extended(detail: ClaimDetail) -> str:
     """Return the DeviceClass behind an extended resource, "" when its requests name several."""
-    classes = {one.device_class for one in detail.results}
+    classes = {result.device_class for result in detail.results}
     return classes.pop() if len(classes) == 1 else ""
 
 
-def _classes(requests: Iterable[_Request]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for one in requests:
-        found[one.name] = one.exactly.device_class_name if one.exactly else one.device_class_name
-        for part in one.first_available or ():
-            found[f"{one.name}/{part.name}"] = part.device_class_name
-    return found
-
-
-def _result(one: _Result, classes: Mapping[str, str]) -> ResultDetail:
-    consumed = one.consumed_capacity or {}
-    memory = consumed.get("memory", consumed.get(f"{one.driver}/memory"))
+def _result(result: _Result, classes: Mapping[str, str]) -> ResultDetail:
+    consumed = result.consumed_capacity or {}
+    memory = consumed.get("memory", consumed.get(f"{result.driver}/memory"))
     return ResultDetail(
-        driver=one.driver,
-        pool=one.pool,
-        device=one.device,
-        share_id=one.share_id or "",
-        request=one.request,
-        admin=one.admin_access is True,
+        driver=result.driver,
+        pool=result.pool,
+        device=result.device,
+        share_id=result.share_id or "",
+        request=result.request,
+        admin=result.admin_access is True,
         memory=whole(memory),
-        device_class=classes.get(one.request, ""),
+        device_class=classes.get(result.request, ""),
     )

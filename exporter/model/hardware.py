@@ -40,7 +40,7 @@ class Hardware(msgspec.Struct, frozen=True):
     @property
     def uuids(self) -> frozenset[str]:
         """Of the GPUs and of all slices."""
-        slices = (one.uuid for gpu in self.gpus for one in gpu.slices)
+        slices = (part.uuid for gpu in self.gpus for part in gpu.slices)
         return frozenset((*(gpu.uuid for gpu in self.gpus), *slices))
 
     def by_uuid(self, uuid: str) -> LiveGpu | None:
@@ -55,9 +55,9 @@ class Hardware(msgspec.Struct, frozen=True):
         """Return the UUIDs of what lives at a place: each compute instance of one GPU instance."""
         gpu = self.by_uuid(parent)
         return tuple(
-            one.uuid
-            for one in (gpu.slices if gpu else ())
-            if (one.gi_profile_id, one.placement_start) == (gi_profile_id, start)
+            part.uuid
+            for part in (gpu.slices if gpu else ())
+            if (part.gi_profile_id, part.placement_start) == (gi_profile_id, start)
         )
 
 

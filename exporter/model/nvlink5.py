@@ -101,11 +101,13 @@ def _layouts(driver: str) -> tuple[Layout, ...]:
 def _decoded(
     code: int, message: str, intrinfo: int, status: int | None, layout: Layout
 ) -> Decoded | None:
-    fitting = [one for one in sorts() if one.code == code and _fits(one, intrinfo, status, layout)]
+    fitting = [
+        sort for sort in sorts() if sort.code == code and _fits(sort, intrinfo, status, layout)
+    ]
     if not fitting:
         return None
     # Two units of XID 150 share their words; the line names the one that is meant.
-    named = [one for one in fitting if message.startswith(one.units)]
+    named = [sort for sort in fitting if message.startswith(sort.units)]
     sort = (named or fitting)[0]
     promoted = _is(sort.stronger.get(layout), intrinfo)
     reason = intrinfo >> 20 & 0x3F
@@ -144,7 +146,7 @@ def _sort(row: dict[str, str]) -> Sort:
     return Sort(
         code=int(row["xid"]),
         units=tuple(row["unit"].split("/")),
-        statuses=tuple(int(one, 16) for one in row["error_status"].split("/") if one),
+        statuses=tuple(int(status, 16) for status in row["error_status"].split("/") if status),
         action=row["immediate_action"],
         stronger_action=row["action2"],
         investigate=row["investigatory_action"],
@@ -157,9 +159,9 @@ def _sort(row: dict[str, str]) -> Sort:
 
 
 def _patterns(row: dict[str, str], column: str) -> dict[Layout, tuple[int, int]]:
-    return {layout: _pattern(text) for layout in _LAYOUTS if (text := row[f"{column}_{layout}"])}
-
-
-def _pattern(text: str) -> tuple[int, int]:
-    mask = "".join("0" if bit == "-" else "1" for bit in text)
-    return int(mask, 2), int(text.replace("-", "0"), 2)
+    found: dict[Layout, tuple[int, int]] = {}
+    for layout in _LAYOUTS:
+        if text := row[f"{column}_{layout}"]:
+            mask = "".join("0" if bit == "-" else "1" for bit in text)
+            found[layout] = int(mask, 2), int(text.replace("-", "0"), 2)
+    return found

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from exporter.model.hardware import Hardware, LiveGpu
+from exporter.model.hardware import Hardware
 
 GPU_RESOURCE = "nvidia.com/gpu"
 _DOMAIN = "nvidia.com/"
@@ -64,17 +64,13 @@ def parse(text: str) -> PluginId | None:
     if found := _UUID.fullmatch(device):
         return PluginId(uuid=found["uuid"], replica=replica)
     if (found := _NODE.fullmatch(device)) and not shared:
-        return _by_number(found)
+        gi = found["gi"]
+        return PluginId(
+            number=int(found["number"] or found["bare_number"]),
+            gi=None if gi is None else int(gi),
+            replica=found["replica"] or found["bare_replica"] or "",
+        )
     return None
-
-
-def _by_number(found: re.Match[str]) -> PluginId:
-    gi = found["gi"]
-    return PluginId(
-        number=int(found["number"] or found["bare_number"]),
-        gi=None if gi is None else int(gi),
-        replica=found["replica"] or found["bare_replica"] or "",
-    )
 
 
 def uuids(wanted: PluginId, hardware: Hardware) -> tuple[str, ...]:
@@ -83,7 +79,12 @@ def uuids(wanted: PluginId, hardware: Hardware) -> tuple[str, ...]:
     While no hardware is known at all, an id that is a UUID is believed.
     """
     if wanted.number is None and wanted.gi is None:
-        return _named(wanted.uuid, hardware)
+        if wanted.uuid.startswith(("GPU-", "MIG-")):
+            # Some plugins append a number to a UUID of their own making: that is no device.
+            return (wanted.uuid,) if wanted.uuid in hardware.uuids or not hardware.gpus else ()
+        either = (f"GPU-{wanted.uuid}", f"MIG-{wanted.uuid}")
+        live = tuple(uuid for uuid in either if uuid in hardware.uuids)
+        return live if len(live) == 1 else ()
     gpu = (
         hardware.by_uuid(wanted.uuid)
         if wanted.number is None
@@ -91,16 +92,6 @@ def uuids(wanted: PluginId, hardware: Hardware) -> tuple[str, ...]:
     )
     if gpu is None or wanted.gi is None:
         return (gpu.uuid,) if gpu else ()
-    return _parts(gpu, wanted.gi, wanted.ci)
-
-
-def _named(uuid: str, hardware: Hardware) -> tuple[str, ...]:
-    if uuid.startswith(("GPU-", "MIG-")):
-        # Some plugins append a number to a UUID of their own making: that is no device.
-        return (uuid,) if uuid in hardware.uuids or not hardware.gpus else ()
-    found = [one for one in (f"GPU-{uuid}", f"MIG-{uuid}") if one in hardware.uuids]
-    return tuple(found) if len(found) == 1 else ()
-
-
-def _parts(gpu: LiveGpu, gi: int, ci: int | None) -> tuple[str, ...]:
-    return tuple(one.uuid for one in gpu.slices if one.gi == gi and ci in (None, one.ci))
+    return tuple(
+        part.uuid for part in gpu.slices if part.gi == wanted.gi and wanted.ci in (None, part.ci)
+    )

@@ -33,7 +33,7 @@ class MigReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     placement_start: int | None = None
     placement_size: int | None = None
     fb_used: int | None = None
-    fb_free: int | None = None
+    """Bytes."""
     values: Values = {}
 
 
@@ -82,7 +82,11 @@ class PeerReading(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class GpuReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One physical GPU. Each field names the NVML call that it is from."""
+    """One physical GPU: who it is, what the report needs of it, and the fields a page asked for.
+
+    Each attribute names the NVML call that it is from. What pages show under a DCGM field is in
+    `values` alone.
+    """
 
     index: int
     uuid: str
@@ -97,20 +101,10 @@ class GpuReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """nvmlDeviceGetName."""
     mig: bool | None = None
     """nvmlDeviceGetMigMode, current; False where the GPU has no such mode."""
-    gpu_util: int | None = None
-    """nvmlDeviceGetUtilizationRates, percent."""
-    mem_util: int | None = None
-    """nvmlDeviceGetUtilizationRates, percent of time with memory traffic."""
     fb_used: int | None = None
     """nvmlDeviceGetMemoryInfo, bytes."""
-    fb_free: int | None = None
-    """nvmlDeviceGetMemoryInfo, bytes."""
-    temperature: int | None = None
-    """nvmlDeviceGetTemperature, degrees Celsius."""
-    power: int | None = None
-    """nvmlDeviceGetPowerUsage, milliwatts."""
     values: Values = {}
-    """What was asked for of the GPU as a whole."""
+    """What was requested of the GPU as a whole."""
     links: tuple[LinkReading, ...] = ()
     processes: tuple[ProcessReading, ...] | None = None
     peers: tuple[PeerReading, ...] = ()

@@ -60,7 +60,7 @@ class Capacities(msgspec.Struct, frozen=True, kw_only=True):
     def total(self) -> int | None:
         """Return bytes."""
         given = (self.memory, self.qualified, self.addressable, self.qualified_addressable)
-        found = next((one for one in given if one is not None), None)
+        found = next((value for value in given if value is not None), None)
         return whole(found.value if isinstance(found, Capacity) else found)
 
 
@@ -139,7 +139,7 @@ class ResourceSlice(msgspec.Struct, frozen=True):
     def gpus(self) -> frozenset[str]:
         """UUIDs of the GPUs behind its devices."""
         found = _devices([self])
-        return frozenset(one.parent_uuid or one.uuid or "" for one in found) - {""}
+        return frozenset(device.parent_uuid or device.uuid or "" for device in found) - {""}
 
     @property
     def node_by(self) -> str:
@@ -194,15 +194,20 @@ def inventory(
     pool may be complete: such a pool keeps the devices it had in `previous`.
     """
     pools: dict[PoolKey, list[ResourceSlice]] = {}
-    for one in slices:
-        pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
+    for resource_slice in slices:
+        pools.setdefault((resource_slice.spec.driver, resource_slice.spec.pool.name), []).append(
+            resource_slice
+        )
     kept: dict[PoolKey, list[SliceDevice]] = {}
     for device in previous:
         kept.setdefault((device.device.driver, device.device.pool), []).append(device)
     found: dict[Device, SliceDevice] = {}
     for key, members in pools.items():
-        complete = _newest_complete(members)
-        published = kept.get(key, []) if complete is None else _devices(complete)
+        generations: dict[int, list[ResourceSlice]] = {}
+        for member in members:
+            generations.setdefault(member.spec.pool.generation, []).append(member)
+        complete = [number for number, parts in generations.items() if _whole(parts)]
+        published = _devices(generations[max(complete)]) if complete else kept.get(key, [])
         found.update((device.device, device) for device in published)
     return tuple(found[name] for name in sorted(found))
 
@@ -210,30 +215,24 @@ def inventory(
 def incomplete(slices: Iterable[ResourceSlice]) -> frozenset[PoolKey]:
     """Return the pools whose newest generation is not there as a whole."""
     pools: dict[PoolKey, list[ResourceSlice]] = {}
-    for one in slices:
-        pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
-    return frozenset(key for key, members in pools.items() if not _whole(_newest(members)))
-
-
-def _newest(members: list[ResourceSlice]) -> list[ResourceSlice]:
-    newest = max(one.spec.pool.generation for one in members)
-    return [one for one in members if one.spec.pool.generation == newest]
-
-
-def _newest_complete(members: list[ResourceSlice]) -> list[ResourceSlice] | None:
-    for generation in sorted({one.spec.pool.generation for one in members}, reverse=True):
-        candidates = [one for one in members if one.spec.pool.generation == generation]
-        if _whole(candidates):
-            return candidates
-    return None
+    for resource_slice in slices:
+        pools.setdefault((resource_slice.spec.driver, resource_slice.spec.pool.name), []).append(
+            resource_slice
+        )
+    found: set[PoolKey] = set()
+    for key, members in pools.items():
+        newest = max(member.spec.pool.generation for member in members)
+        if not _whole([member for member in members if member.spec.pool.generation == newest]):
+            found.add(key)
+    return frozenset(found)
 
 
 def _whole(generation: list[ResourceSlice]) -> bool:
-    return len(generation) >= max(one.spec.pool.resource_slice_count for one in generation)
+    return len(generation) >= max(member.spec.pool.resource_slice_count for member in generation)
 
 
 def _devices(slices: list[ResourceSlice]) -> list[SliceDevice]:
-    return [_device(one.spec, raw) for one in slices for raw in one.spec.devices or ()]
+    return [_device(member.spec, raw) for member in slices for raw in member.spec.devices or ()]
 
 
 def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
@@ -273,5 +272,5 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
 
 def _memory_slices(content: Content) -> list[int]:
     """Return the numbers of the memory slices that a partition takes, lowest first."""
-    shared = (one.counters for one in content.consumes_counters or ())
+    shared = (consumed.counters for consumed in content.consumes_counters or ())
     return sorted(number for taken in shared if taken for number in taken.numbers())

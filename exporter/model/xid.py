@@ -1,6 +1,6 @@
-"""What an XID code means: NVIDIA's catalogue and Draguard's grouping, as data.
+"""What an XID code means, by NVIDIA's catalogue and Draguard's grouping; which SXids are fatal.
 
-Both tables lie in `exporter/data/`, with their provenance. A code that neither
+The tables are in `exporter/data/`, with their provenance. A code that neither
 knows is a value too: class `unknown`, never acted on alone. Pure, but for
 reading the package's own files once.
 """
@@ -9,7 +9,7 @@ import csv
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
-from typing import Literal, cast, get_args
+from typing import Literal
 
 import msgspec
 
@@ -39,7 +39,8 @@ def lookup(code: int) -> Xid:
 def catalogue() -> dict[int, Xid]:
     """Return every listed code by number."""
     classes: dict[int, XidClass] = {
-        int(row["code"]): _class(row["class"]) for row in _rows("xid_classes.csv")
+        int(row["code"]): msgspec.convert(row["class"], XidClass)
+        for row in _rows("xid_classes.csv")
     }
     return {
         code: Xid(
@@ -55,12 +56,19 @@ def catalogue() -> dict[int, Xid]:
     }
 
 
+def sxid_fatal(code: int) -> bool | None:
+    """Return whether an NVSwitch's error is fatal, None where it depends or is not known.
+
+    For lines that do not say so, such as thermal ones: where a line says it, it is right.
+    """
+    return _sxids().get(code)
+
+
+@cache
+def _sxids() -> dict[int, bool]:
+    return {int(row["code"]): row["fatal"] == "yes" for row in _rows("sxid_severity.csv")}
+
+
 def _rows(name: str) -> Iterator[dict[str, str]]:
     text = resources.files("exporter").joinpath("data", name).read_text(encoding="utf-8")
     return csv.DictReader(text.splitlines())
-
-
-def _class(text: str) -> XidClass:
-    if text not in get_args(XidClass):
-        raise ValueError(f"xid_classes.csv: {text!r} is no class; use one of {get_args(XidClass)}")
-    return cast("XidClass", text)  # checked one line above

@@ -77,21 +77,22 @@ class Dedup:
 
         Sources that are `deaf` were not listening by then, so they will not tell of it.
         """
-        self._learn(signal)
+        if signal.uuid and signal.bus_id:
+            self._bus_ids[signal.uuid] = signal.bus_id
+            _shorten(self._bus_ids, _MOST_NAMES)
         gpu = signal.bus_id or self._bus_ids.get(signal.uuid, signal.uuid)
         if signal.kind not in ERRORS or not gpu:
             return signal
-        self._forget(signal)
+        while self._errors:
+            oldest = next(iter(self._errors.values()))
+            if signal.at - oldest.latest <= PATIENCE:
+                break
+            self._drop(oldest)
         place = (gpu, signal.code)
         partner = self._join(place, signal) or self._crowded(place, signal)
         if partner is None:
             self._keep(place, signal, deaf)
         return msgspec.structs.replace(signal, partner=partner)
-
-    def _learn(self, signal: Signal) -> None:
-        if signal.uuid and signal.bus_id:
-            self._bus_ids[signal.uuid] = signal.bus_id
-            _shorten(self._bus_ids, _MOST_NAMES)
 
     def _join(self, place: _Place, signal: Signal) -> Partner | None:
         """Let an error have one more source; returns how it was known before."""
@@ -142,14 +143,6 @@ class Dedup:
         self._crowded_out[error.place] = error
         _shorten(self._crowded_out, _MOST_NAMES)
         self._drop(error)
-
-    def _forget(self, signal: Signal) -> None:
-        """Drop what waited long enough by this signal's time."""
-        while self._errors:
-            oldest = next(iter(self._errors.values()))
-            if signal.at - oldest.latest <= PATIENCE:
-                return
-            self._drop(oldest)
 
     def _drop(self, error: _Error) -> None:
         self._errors.pop(error.number, None)

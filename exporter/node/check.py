@@ -21,7 +21,7 @@ from exporter.metrics.fields import (
     XID_TOTAL,
 )
 from exporter.model.node_health import SourceHealth
-from exporter.model.readings import STARTING, DcgmReading, GpuReading, NvmlReading
+from exporter.model.readings import STARTING, DcgmReading, NvmlReading
 from exporter.node import surroundings
 from exporter.node.capabilities import CAPABILITIES
 from exporter.sensor.dcgm.vendor import OFF, DcgmVendor
@@ -41,16 +41,16 @@ def check(settings: Settings) -> tuple[bool, str]:
     Raises CountersError for a counters file that cannot be used.
     """
     name = str(settings.config_file)
-    asked = CountersFile(settings.collectors, settings.counter_rows, name).current
-    nvml = _read(NvmlVendor(settings, lambda: asked.wanted), settings)
+    counters = CountersFile(settings.collectors, settings.counter_rows, name).current
+    nvml = _read(NvmlVendor(settings, lambda: counters.wanted), settings)
     dcgm = None
     if settings.dcgm != OFF:
-        dcgm = _read(DcgmVendor(settings, lambda: asked.wanted), settings)
+        dcgm = _read(DcgmVendor(settings, lambda: counters.wanted), settings)
     lines = [
         "settings: valid",
         *_nvml_lines(nvml),
         *_dcgm_lines(dcgm),
-        *_field_lines(asked, nvml.reading, dcgm.reading if dcgm else None),
+        *_field_lines(counters, nvml.reading, dcgm.reading if dcgm else None),
         "",
         "what is needed here:",
         *_needs(settings),
@@ -73,14 +73,11 @@ def _read(vendor: Vendor[R], settings: Settings) -> VendorState[R]:
     child = VendorChild[R](vendor, quick, take, lambda _: None)
     child.start()
     answered.wait(settings.start_deadline + settings.sample_deadline + _SAMPLES * _BETWEEN)
-    last = states[-1] if states else VendorState[R](source=_silent(vendor.name))
+    message = "gave no answer within --start-deadline and --sample-deadline"
+    silent = SourceHealth(name=vendor.name, state="Down", reason="Silent", message=message)
+    last = states[-1] if states else VendorState[R](source=silent)
     child.stop()
     return last
-
-
-def _silent(name: str) -> SourceHealth:
-    message = "gave no answer within --start-deadline and --sample-deadline"
-    return SourceHealth(name=name, state="Down", reason="Silent", message=message)
 
 
 def _nvml_lines(state: VendorState[NvmlReading]) -> Iterator[str]:
@@ -106,16 +103,18 @@ def _dcgm_lines(state: VendorState[DcgmReading] | None) -> Iterator[str]:
 
 
 def _field_lines(
-    asked: Counters, nvml: NvmlReading | None, dcgm: DcgmReading | None
+    counters: Counters, nvml: NvmlReading | None, dcgm: DcgmReading | None
 ) -> Iterator[str]:
-    told = {field for gpu in (nvml.gpus if nvml else ()) for field in _fields(gpu)}
-    told |= {field for entity in (dcgm.entities if dcgm else ()) for field in entity.values}
-    told |= {field for part in (dcgm.node_parts if dcgm else ()) for field in part.values}
-    rows = (*asked.metrics, *asked.labels)
-    told |= set(_computed(nvml, dcgm))
-    silent = [row.name for row in rows if row.field.id not in told]
+    answered: set[int] = set()
+    for gpu in nvml.gpus if nvml else ():
+        answered.update(gpu.values, *(part.values for part in (*(gpu.instances or ()), *gpu.links)))
+    answered |= {field for entity in (dcgm.entities if dcgm else ()) for field in entity.values}
+    answered |= {field for part in (dcgm.node_parts if dcgm else ()) for field in part.values}
+    rows = (*counters.metrics, *counters.labels)
+    answered |= set(_computed(nvml, dcgm))
+    silent = [row.name for row in rows if row.field.id not in answered]
     yield f"counters: {len(rows)} rows, {len(rows) - len(silent)} answered here and now"
-    yield from (f"  {note}" for note in asked.notes)
+    yield from (f"  {note}" for note in counters.notes)
     for name in silent:
         yield f"  no answer: {name}"
 
@@ -128,13 +127,6 @@ def _computed(nvml: NvmlReading | None, dcgm: DcgmReading | None) -> Iterator[in
             yield P2P_STATUS
     if dcgm is not None and dcgm.health is not None:
         yield HEALTH_STATUS
-
-
-def _fields(gpu: GpuReading) -> Iterator[int]:
-    """Give the ids of everything that a GPU, its slices and its links told."""
-    yield from gpu.values
-    for part in (*(gpu.instances or ()), *gpu.links):
-        yield from part.values
 
 
 def _needs(settings: Settings) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from exporter.model.node_health import SourceHealth
-from exporter.model.readings import GpuReading, Observation
+from exporter.model.readings import Observation
 
 REASON = "TooLarge"
 
@@ -21,15 +21,11 @@ def cuts(seen: Observation) -> Iterator[Observation]:
         yield seen
 
 
-def _each_gpu(seen: Observation, cut: Callable[[GpuReading], GpuReading]) -> Observation:
+def _each_gpu(seen: Observation, **fields: object) -> Observation:
     if seen.nvml is None:
         return seen
-    nvml = msgspec.structs.replace(seen.nvml, gpus=tuple(map(cut, seen.nvml.gpus)))
-    return msgspec.structs.replace(seen, nvml=nvml)
-
-
-def _without_processes(seen: Observation) -> Observation:
-    return _each_gpu(seen, lambda gpu: msgspec.structs.replace(gpu, processes=None))
+    gpus = tuple(msgspec.structs.replace(gpu, **fields) for gpu in seen.nvml.gpus)
+    return msgspec.structs.replace(seen, nvml=msgspec.structs.replace(seen.nvml, gpus=gpus))
 
 
 def _without_node_parts(seen: Observation) -> Observation:
@@ -38,48 +34,28 @@ def _without_node_parts(seen: Observation) -> Observation:
     return msgspec.structs.replace(seen, dcgm=msgspec.structs.replace(seen.dcgm, node_parts=()))
 
 
-def _without_dcgm(seen: Observation) -> Observation:
-    return msgspec.structs.replace(seen, dcgm=None)
-
-
-def _without_values(seen: Observation) -> Observation:
-    def cut(gpu: GpuReading) -> GpuReading:
-        return msgspec.structs.replace(gpu, values={}, links=(), peers=())
-
-    return _each_gpu(seen, cut)
-
-
-def _without_containers(seen: Observation) -> Observation:
-    return msgspec.structs.replace(seen, containers=None)
-
-
-def _without_gpus(seen: Observation) -> Observation:
-    return msgspec.structs.replace(seen, nvml=None)
-
-
 _CUTS: tuple[tuple[str, str, Callable[[Observation], Observation]], ...] = (
-    ("nvml", "the processes on each GPU", _without_processes),
+    ("nvml", "the processes on each GPU", lambda seen: _each_gpu(seen, processes=None)),
     ("dcgm", "what DCGM tells of NVSwitches, CPUs and their parts", _without_node_parts),
-    ("dcgm", "what DCGM tells", _without_dcgm),
-    ("podresources", "who holds what", _without_containers),
-    ("nvml", "values of GPUs and links", _without_values),
-    ("nvml", "what NVML tells", _without_gpus),
+    ("dcgm", "what DCGM tells", lambda seen: msgspec.structs.replace(seen, dcgm=None)),
+    ("podresources", "who holds what", lambda seen: msgspec.structs.replace(seen, containers=None)),
+    (
+        "nvml",
+        "values of GPUs and links",
+        lambda seen: _each_gpu(seen, values={}, links=(), peers=()),
+    ),
+    ("nvml", "what NVML tells", lambda seen: msgspec.structs.replace(seen, nvml=None)),
 )
 
 
 def _marked(seen: Observation, source: str, left_out: str) -> Observation:
     message = f"{left_out} would make the message to the agent too large, and is left out"
+    anything_left = {"nvml": seen.nvml, "dcgm": seen.dcgm}.get(source) is not None
 
-    def mark(one: SourceHealth) -> SourceHealth:
-        if one.name != source:
-            return one
-        state = "Up" if _tells(seen, source) else "Down"
-        return msgspec.structs.replace(one, state=state, reason=REASON, message=message)
+    def mark(of: SourceHealth) -> SourceHealth:
+        if of.name != source:
+            return of
+        state = "Up" if anything_left else "Down"
+        return msgspec.structs.replace(of, state=state, reason=REASON, message=message)
 
     return msgspec.structs.replace(seen, sources=tuple(map(mark, seen.sources)))
-
-
-def _tells(seen: Observation, source: str) -> bool:
-    """Say whether anything of a source is left."""
-    left = {"nvml": seen.nvml, "dcgm": seen.dcgm}
-    return left.get(source) is not None

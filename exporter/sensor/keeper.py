@@ -22,7 +22,7 @@ class SensorKeeper:
     """One thread, which sleeps for as long as the sensor lives."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        flags = [one for one in arguments if one != "run"]
+        flags = [argument for argument in arguments if argument != "run"]
         parent = f"--parent={os.getpid()}"
         self._command = [sys.executable, "-m", "exporter", "sensor", *flags, parent]
         self._guard = threading.Lock()
@@ -47,24 +47,15 @@ class SensorKeeper:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                process = self._begin()
+                with self._guard:
+                    if self._stopping.is_set():
+                        return
+                    process = self._process = subprocess.Popen(self._command)
             except OSError as error:
                 _log.error("the sensor cannot be started: %s; it is tried again", error)
             else:
-                self._watch(process)
+                _log.info("sensor %d started", process.pid)
+                code = process.wait()
+                if not self._stopping.is_set():
+                    _log.warning("the sensor ended with code %d and is started again", code)
             self._stopping.wait(_RESTART_SECONDS)
-
-    def _watch(self, process: "subprocess.Popen[bytes] | None") -> None:
-        if process is None:
-            return
-        _log.info("sensor %d started", process.pid)
-        code = process.wait()
-        if not self._stopping.is_set():
-            _log.warning("the sensor ended with code %d and is started again", code)
-
-    def _begin(self) -> "subprocess.Popen[bytes] | None":
-        with self._guard:
-            if self._stopping.is_set():
-                return None
-            self._process = subprocess.Popen(self._command)
-            return self._process

@@ -58,13 +58,13 @@ class NodeWatch:
 
     def _run(self) -> None:
         pause = pause_of(self._settings)
-        told = 0.0
+        reported_at = 0.0
         while not self._stopping.is_set():
             state = self._look()
             news = _lasting(state) != _lasting(self._state)
             self._state = state
-            if news or monotonic() - told >= self._settings.interval:
-                told = monotonic()
+            if news or monotonic() - reported_at >= self._settings.interval:
+                reported_at = monotonic()
                 self._on_state(state)
             self._stopping.wait(pause)
 

@@ -39,9 +39,9 @@ class Overflow:
     def above(self, kernel_sequence: int) -> int:
         """Return how many signals may have come after that record of the kernel log."""
         return sum(
-            one.times
-            for one in self._kept.values()
-            if one.kernel_sequence is None or one.kernel_sequence > kernel_sequence
+            signal.times
+            for signal in self._kept.values()
+            if signal.kernel_sequence is None or signal.kernel_sequence > kernel_sequence
         )
 
     def _take_one(self, key: _Key) -> bool:
@@ -76,10 +76,12 @@ def _key(signal: Signal, instance: Partner) -> _Key:
 
 def _merged(before: Signal, signal: Signal) -> Signal:
     """Return the later one, for both; who says nothing of the process does not hide who did."""
-    told = signal if signal.message or not before.message else before
-    read = [one.kernel_sequence for one in (before, signal) if one.kernel_sequence is not None]
+    worded = signal if signal.message or not before.message else before
+    read = [
+        known.kernel_sequence for known in (before, signal) if known.kernel_sequence is not None
+    ]
     return msgspec.structs.replace(
-        told,
+        worded,
         number=signal.number,
         at=max(before.at, signal.at),
         kernel_sequence=max(read, default=None),

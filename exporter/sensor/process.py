@@ -125,15 +125,12 @@ class Sensor:
     def add(self, signal: Signal) -> None:
         """Number a signal, pair it, keep it, and have the GPUs looked at because of it."""
         if signal.kind not in PASSING:
-            self._keep(signal)
+            with self.changed:
+                numbered = self._placed(signal, self._ring.number_next())
+                self._ring.append(self._dedup.pair(numbered, self._deaf if signal.past else ()))
+                self.changed.notify_all()
         if signal.kind != "identity":
             self._ask()
-
-    def _keep(self, signal: Signal) -> None:
-        with self.changed:
-            numbered = self._placed(signal, self._ring.number_next())
-            self._ring.append(self._dedup.pair(numbered, self._deaf if signal.past else ()))
-            self.changed.notify_all()
 
     def refuse(self) -> None:
         """Count a frame that could not be read."""
@@ -166,7 +163,14 @@ class Sensor:
         A position of another run (the node was rebooted), or whose agent is gone, gets nothing.
         """
         with self.changed:
-            self.changed.wait_for(lambda: self._is_behind(position))
+            self.changed.wait_for(
+                lambda: (
+                    position.backlog
+                    or position.state != self._state
+                    or position.number < self._ring.last_number
+                    or not self._is_live(position)
+                )
+            )
             if not self._is_live(position):
                 return None, None
             signals = self._take(position)
@@ -194,32 +198,25 @@ class Sensor:
     def _is_live(self, position: Position) -> bool:
         return position.run == self._ring.run and not position.over
 
-    def _is_behind(self, position: Position) -> bool:
-        return (
-            bool(position.backlog)
-            or position.state != self._state
-            or position.number < self._ring.last_number
-            or not self._is_live(position)
-        )
-
     def _take(self, position: Position) -> Signals | None:
         waiting = position.backlog + self._ring.after(position.number, position.counted_to)
         position.number = self._ring.last_number
         batch, position.backlog = waiting[:BATCH], waiting[BATCH:]
         if not batch:
             return None
-        read = [one.kernel_sequence for one in batch]
+        read = [signal.kernel_sequence for signal in batch]
         if not position.backlog:
             # Before, the cursor would promise records whose signals are still to come.
             read.append(self._kernel_sequence)
         # Behind the batch's own is a cursor when a record's signal is here and its end is not yet.
-        last = max((one for one in read if one is not None), default=None)
+        last = max((sequence for sequence in read if sequence is not None), default=None)
         return Signals(tuple(batch), last)
 
     def _observation(self) -> Observation:
+        dcgm = (self._dcgm.source,) if self._dcgm else ()
         return Observation(
             at=clock.now(),
-            sources=(self._nvml.source, self._kernel_log(), self._node.pods, *self._dcgm_source()),
+            sources=(self._nvml.source, self._kernel_log(), self._node.pods, *dcgm),
             nvml=self._nvml.reading,
             hang=self._nvml.hang or (self._dcgm.hang if self._dcgm else None),
             dcgm=self._dcgm.reading if self._dcgm else None,
@@ -262,16 +259,16 @@ class Sensor:
         with self.changed:
             self._nvml = state
             self._use.note(self._monotonic(), answers=state.reading is not None)
-            self._hears("nvml", state)
+            self._note_reading("nvml", state)
             self._touch()
 
     def _on_dcgm(self, state: VendorState[DcgmReading]) -> None:
         with self.changed:
             self._dcgm = state
-            self._hears("dcgm", state)
+            self._note_reading("dcgm", state)
             self._touch()
 
-    def _hears(
+    def _note_reading(
         self, source: str, state: VendorState[NvmlReading] | VendorState[DcgmReading]
     ) -> None:
         if state.reading is not None:
@@ -303,9 +300,6 @@ class Sensor:
         if not self._kmsg.up:
             return self._kmsg
         return msgspec.structs.replace(self._kmsg, last_success=clock.now())
-
-    def _dcgm_source(self) -> tuple[SourceHealth, ...]:
-        return () if self._dcgm is None else (self._dcgm.source,)
 
     def _placed(self, signal: Signal, number: int) -> Signal:
         """Number a signal, and name its GPU in both ways where NVML told them."""
@@ -339,8 +333,8 @@ class Sensor:
         if signal is not None:
             # A record from the future has an absurd time stamp.
             at = read_at or min(signal.at, clock.now())
-            told = {"at": at, "source": self._reader.source, "past": read_at is None}
-            self.add(msgspec.structs.replace(signal, **told))
+            fields = {"at": at, "source": self._reader.source, "past": read_at is None}
+            self.add(msgspec.structs.replace(signal, **fields))
         with self.changed:
             # After its signal: the agent's cursor must not run ahead of what it counts.
             self._kernel_sequence = record.sequence

@@ -1,7 +1,5 @@
 """Which pod each process on a GPU is of."""
 
-from collections.abc import Mapping
-
 import msgspec
 
 from exporter.model.node_health import SourceHealth
@@ -39,20 +37,15 @@ def with_pods(reading: NvmlReading, cgroups: Cgroups) -> NvmlReading:
     if cgroups.apart:
         gpus = tuple(msgspec.structs.replace(gpu, processes=None) for gpu in reading.gpus)
         return msgspec.structs.replace(reading, gpus=gpus)
-    pids = {one.pid for gpu in reading.gpus for one in gpu.processes or ()}
+    pids = {process.pid for gpu in reading.gpus for process in gpu.processes or ()}
     if not pids:
         return reading
     places = cgroups.placements(pids)
-    gpus = tuple(_placed(gpu, places) for gpu in reading.gpus)
-    return msgspec.structs.replace(reading, gpus=gpus)
-
-
-def _placed(gpu: GpuReading, places: Mapping[int, Placement]) -> GpuReading:
-    if not gpu.processes:
-        return gpu
-    return msgspec.structs.replace(
-        gpu, processes=tuple(_of_pod(one, places.get(one.pid)) for one in gpu.processes)
-    )
+    placed: list[GpuReading] = []
+    for gpu in reading.gpus:
+        found = tuple(_of_pod(process, places.get(process.pid)) for process in gpu.processes or ())
+        placed.append(msgspec.structs.replace(gpu, processes=found) if found else gpu)
+    return msgspec.structs.replace(reading, gpus=tuple(placed))
 
 
 def _of_pod(process: ProcessReading, place: Placement | None) -> ProcessReading:

@@ -74,29 +74,33 @@ class SensorServer:
                 self._stopping.wait(_RETRY_SECONDS)
                 continue
             channel = protocol.Channel(stream)
-            self._make_room_for(channel)
+            with self._guard:
+                self._waiting[channel] = None
+                oldest = next(iter(self._waiting)) if len(self._waiting) > _WAITING else None
+                if oldest is not None:
+                    del self._waiting[oldest]
+            if oldest is not None:
+                oldest.end()
             try:
                 _begin("agent", self._serve, stream, channel)
             except protocol.Closed as error:
                 _log.warning("an agent is let go unheard: %s", error)
                 self._let_go(channel)
 
-    def _make_room_for(self, channel: protocol.Channel) -> None:
-        with self._guard:
-            self._waiting[channel] = None
-            oldest = next(iter(self._waiting)) if len(self._waiting) > _WAITING else None
-            if oldest is not None:
-                del self._waiting[oldest]
-        if oldest is not None:
-            oldest.end()
-
     def _serve(self, stream: socket.socket, channel: protocol.Channel) -> None:
         try:
             stream.settimeout(_HELLO_SECONDS)
             hello = self._greeted(channel)
             stream.settimeout(None)
-            _limit_sending(stream)
-            self._take_place(channel)
+            # A send fails after _SEND_SECONDS, a receive waits: an agent may have nothing to say.
+            limit = struct.pack("@ll", int(_SEND_SECONDS), 0)
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+            # Only an agent that spoke properly takes the place of the one before.
+            with self._guard:
+                self._waiting.pop(channel, None)
+                before, self._agent = self._agent, channel
+            if before is not None:
+                before.end()
             self._sensor.want(hello.wanted)
             self._tell(channel, hello)
         except protocol.Closed:
@@ -122,14 +126,6 @@ class SensorServer:
             raise protocol.WireError("the first message must be a hello")
         return hello
 
-    def _take_place(self, channel: protocol.Channel) -> None:
-        """Let the agent before go; only who spoke properly takes its place."""
-        with self._guard:
-            self._waiting.pop(channel, None)
-            before, self._agent = self._agent, channel
-        if before is not None:
-            before.end()
-
     def _refuse(self, error: protocol.WireError) -> None:
         _log.warning("a connection to the sensor was closed: %s", error)
         self._sensor.refuse()
@@ -149,13 +145,13 @@ class SensorServer:
 
     def _take(self, channel: protocol.Channel) -> None:
         try:
-            heard = channel.receive(protocol.to_sensor)
+            message = channel.receive(protocol.to_sensor)
         except protocol.UnknownKindError:
             # Of a newer agent, which must do without an answer.
             self._sensor.refuse()
             return
-        if isinstance(heard, protocol.Wanted):
-            self._sensor.want(heard.fields)
+        if isinstance(message, protocol.Wanted):
+            self._sensor.want(message.fields)
 
     def _tell(self, channel: protocol.Channel, hello: protocol.Hello) -> None:
         sensor = self._sensor
@@ -196,12 +192,6 @@ def _inode(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _limit_sending(stream: socket.socket) -> None:
-    """Let a send fail after _SEND_SECONDS, but a receive wait: an agent may have nothing to say."""
-    limit = struct.pack("@ll", int(_SEND_SECONDS), 0)
-    stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def _bind(path: Path) -> socket.socket:

@@ -10,8 +10,9 @@ from datetime import datetime
 
 import msgspec
 
-from exporter.model import nvlink5, sxid
+from exporter.model import nvlink5
 from exporter.model.node_health import GpuHealth, SxidRecord, XidRecord
+from exporter.model.xid import sxid_fatal
 from remediator.diagnose.fault import Fault, Need, Source
 from remediator.diagnose.recovery_action import wanted
 from remediator.diagnose.surroundings import Surroundings, near
@@ -31,7 +32,7 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
         yield _fault(gpu, "nvlink-failed", f"NVLink {links} went down in this boot", "gpu-reset")
     for switch in around.switches:
         for record in switch.sxids:
-            if sxid.fatal(record.code) and not _recovered(gpu, record):
+            if sxid_fatal(record.code) and not _recovered(gpu, record):
                 evidence = f"NVSwitch {switch.pci_bus_id}: SXid {record.code}, fatal to the fabric"
                 fault = _fault(
                     gpu, f"sxid-{record.code}", evidence, "node-reboot", record.last_seen

@@ -39,10 +39,10 @@ def run(target: str, seconds: float) -> tuple[int, str]:
 
 
 def test_a_thread_that_fails_ends_the_process_and_says_which_and_why() -> None:
-    code, said = run("lambda: 1 / 0", 50)
+    code, logged_text = run("lambda: 1 / 0", 50)
     assert code == THREAD_FAILED
-    assert "the thread 'kernel log' ended by an error" in said
-    assert "ZeroDivisionError" in said
+    assert "the thread 'kernel log' ended by an error" in logged_text
+    assert "ZeroDivisionError" in logged_text
 
 
 def test_a_thread_that_ends_as_it_should_ends_nothing_else() -> None:

@@ -18,7 +18,7 @@ from tests.exporter.running import SOON, Exporter, is_running, send, wait_for
 @pytest.fixture
 def exporter(node: SimulatedNode) -> Iterator[Exporter]:
     with Exporter(node) as running:
-        running.wait_shows('draguard_source_up{source="nvml"} 1')
+        running.wait_shows('draguard_source_up{source="nvml"} 1', "DCGM_FI_DEV_GPU_TEMP")
         yield running
 
 

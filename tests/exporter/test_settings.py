@@ -54,7 +54,7 @@ def test_the_node_name_comes_from_the_environment() -> None:
 
 
 def test_the_arguments_of_a_dcgm_exporter_daemonset_go_on_working() -> None:
-    given, said = parse(
+    given, message = parse(
         [
             *("-f", "/etc/dcgm-exporter/dcp-metrics-included.csv", "-a", ":9401", "-c", "15000"),
             *("--kubernetes=true", "-o", "-r", "10.0.0.7:5555", "--enable-dcgm-log", "-d", "g:0,2"),
@@ -67,7 +67,7 @@ def test_the_arguments_of_a_dcgm_exporter_daemonset_go_on_working() -> None:
     assert given.old_namespace
     assert given.pod_labels
     assert given.devices == "g:0,2"
-    assert said == (
+    assert message == (
         "--enable-dcgm-log of dcgm-exporter has no meaning here: set __DCGM_DBG_LVL for the sensor",
         "/etc/dcgm-exporter/dcp-metrics-included.csv is not here; "
         "the default counters are its rows",
@@ -76,9 +76,9 @@ def test_the_arguments_of_a_dcgm_exporter_daemonset_go_on_working() -> None:
 
 def test_the_file_of_1x_that_is_not_there_is_the_default_set_under_its_own_names() -> None:
     file = "/etc/dcgm-exporter/1.x-compatibility-metrics.csv"
-    given, said = parse(["-f", file], {})
+    given, message = parse(["-f", file], {})
     assert given.collectors is None
-    assert said == (
+    assert message == (
         f"{file} is not here; the default counters are shown, under their DCGM_FI_* names and not "
         "under the lower-case ones of 1.x",
     )
@@ -119,8 +119,10 @@ def test_each_unused_flag_is_told_with_what_to_use_instead(one: tuple[str, ...])
         with pytest.raises(SettingsError, match=env):
             parse([], {env: "something"})
         return
-    _, said = parse([], {env: "true"})
-    assert said == (() if silent else (f"${env} of dcgm-exporter has no meaning here: {instead}",))
+    _, message = parse([], {env: "true"})
+    assert message == (
+        () if silent else (f"${env} of dcgm-exporter has no meaning here: {instead}",)
+    )
 
 
 def test_a_switch_can_be_turned_off_as_with_dcgm_exporter() -> None:
@@ -130,16 +132,16 @@ def test_a_switch_can_be_turned_off_as_with_dcgm_exporter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("message", "meant"),
     [
         ("10.0.0.7", "10.0.0.7:5555"),
         ("tcp://10.0.0.7:5556", "10.0.0.7:5556"),
         ("unix:///run/nv-hostengine.sock", "unix:///run/nv-hostengine.sock"),
     ],
 )
-def test_a_host_engine_is_named_as_with_dcgm_exporter(said: str, meant: str) -> None:
-    assert settings_of("-r", said).dcgm == meant
-    assert settings_of(DCGM_REMOTE_HOSTENGINE_INFO=said).dcgm == meant
+def test_a_host_engine_is_named_as_with_dcgm_exporter(message: str, meant: str) -> None:
+    assert settings_of("-r", message).dcgm == meant
+    assert settings_of(DCGM_REMOTE_HOSTENGINE_INFO=message).dcgm == meant
 
 
 @pytest.mark.parametrize("flag", ["--pod-label-allow", "--kubernetes-pod-label-allowlist-regex"])

@@ -13,7 +13,7 @@ ending = Ending()
 ending.listen(signal.SIGTERM)
 print("ready", flush=True)
 ending.await_signal()
-assert ending.asked.is_set()
+assert ending.requested.is_set()
 print("ended", flush=True)
 """
 
@@ -43,7 +43,7 @@ ending = Ending()
 ending.listen(signal.SIGTERM, signal.SIGHUP)
 ending.on_hangup(lambda: print("heard", flush=True))
 def work():
-    while not ending.asked.is_set():
+    while not ending.requested.is_set():
         sum(range(1000))
 for _ in range(3):
     threading.Thread(target=work, daemon=True).start()

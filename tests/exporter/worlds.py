@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from exporter.model.node_health import NodeHealth, SourceHealth
-from exporter.model.readings import GpuReading, MigReading, NvmlReading, Observation
+from exporter.model.readings import GpuReading, MigReading, NvmlReading, Observation, Values
 from exporter.model.signals import Signal
 from exporter.model.xid_dedup import Dedup
 from exporter.sensor.ring import Ring
@@ -21,18 +21,41 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
+_ON_PAGE = {
+    67: "mig", 112: "slowdown", 310: "sbe_volatile", 311: "dbe_volatile", 312: "sbe_aggregate",
+    313: "dbe_aggregate", 346: "sram_threshold", 392: "retired_pending", 395: "remap_failure",
+    396: "remap_pending", 1523: "recovery_action",
+}  # fmt: skip
+"""What a sampler reads for the report and, under DCGM's id, for the page."""
+
+
 def gpu(number: int = 1, **fields: Any) -> GpuReading:
+    """Return a reading as a sampler makes it: what the report needs is among the values too."""
     uuid = f"GPU-{number}"
     usual: dict[str, Any] = {"mig": False, "recovery_supported": True, "recovery_action": 0}
     usual |= {"uuid": uuid, "bus_id": BUS[uuid]}
-    return GpuReading(index=number - 1, **(usual | fields))
+    usual |= fields
+    twice = {
+        number: usual[name] for number, name in _ON_PAGE.items() if usual.get(name) is not None
+    }
+    usual["values"] = {field: int(value) for field, value in twice.items()} | _memory(**usual)
+    return GpuReading(index=number - 1, **usual)
+
+
+def part(gi: int, **fields: Any) -> MigReading:
+    """Return a slice as a sampler makes it."""
+    usual: dict[str, Any] = {"gi": gi, "ci": 0, "profile": "1g.10gb", **fields}
+    usual["values"] = _memory(**usual)
+    return MigReading(**usual)
+
+
+def _memory(*, fb_used: int | None = None, values: Values | None = None, **_: Any) -> Values:
+    used: Values = {} if fb_used is None else {252: fb_used >> 20}
+    return used | (values or {})
 
 
 def mig_gpu(number: int = 1, gis: tuple[int, ...] = (3, 5), **fields: Any) -> GpuReading:
-    parts = tuple(
-        MigReading(uuid=f"MIG-{number}-{gi}", gi=gi, ci=0, profile="1g.10gb", fb_used=gi << 20)
-        for gi in gis
-    )
+    parts = tuple(part(gi, uuid=f"MIG-{number}-{gi}", fb_used=gi << 20) for gi in gis)
     return gpu(number, mig=True, instances=parts, **fields)
 
 

@@ -172,7 +172,7 @@ def _check_yaml(raw: bytes) -> None:
     asked = [one.seconds for one in found.intervals if not one.whole]
     demand(all(settings.interval <= one for one in asked), "staler than asked for", asked)
     names = [one.name for one in found.ignored]
-    demand(len(names) <= dcgm_exporter_file.MOST_TOLD + 1, "too many words", len(names))
+    demand(len(names) <= dcgm_exporter_file.MOST_REPORTED + 1, "too many words", len(names))
     demand(all(len(one) <= 120 for one in names), "a name without end", names)
     _check_inline(found, settings, raw)
 
@@ -202,7 +202,7 @@ def _check_inline(found: FileSettings, settings: Settings, raw: bytes) -> None:
             total = len(names) + sum(known.left_out.values()) + again
             demand(total == len(found.rows), "a row is lost", total, found.rows)
     if zlib.crc32(raw) % _PAGE_OF == 0:
-        what = snapshot(seen(gpu(1, temperature=1)), shown=shown(settings, known))
+        what = snapshot(seen(gpu(1, values={150: 1})), shown=shown(settings, known))
         series = rendered(what).get("draguard_setting_ignored", [])
         told = {(one.source, one.name, one.reason) for one in settings.ignored}
         demand(len(series) == len(told), "a setting without effect is not shown", told)

@@ -109,7 +109,6 @@ def _gpu(random: Random, index: int) -> GpuReading:
         mig=bool(parts),
         instances=parts or None,
         fb_used=hostile.whole(random),
-        power=hostile.whole(random),
         slowdown=hostile.whole(random),
         values=_values(random),
         links=tuple(
@@ -218,7 +217,6 @@ def check_world(world: World) -> None:
         windows=world.windows,
         shown=shown,
         agent_sources=(world.agent,),
-        rejected=world.seen.rejected,
         join_misses={hostile.TEXTS[7]: 1},
     )
     series = pages.read(page(what))

@@ -25,18 +25,18 @@ def _settings() -> Iterator[Sequence[str]]:
 
 def _theirs() -> Iterator[Sequence[str]]:
     yield "dcgm-exporter", "environment", "here"
-    variables = {one.setting: one.name for one in ENVIRONMENT}
+    variables = {variable.setting: variable.name for variable in ENVIRONMENT}
     for flag in FLAGS:
-        if flag.setting in variables and flag.setting not in {one.setting for one in ALIASES}:
+        if flag.setting in variables and flag.setting not in {alias.setting for alias in ALIASES}:
             name = flag_of(flag.setting)
             yield f"`{name}`", f"`{variables[flag.setting]}`", f"the same: `{name}`"
     for alias in ALIASES:
         short = f"`-{alias.short}`, " if alias.short else ""
         env = variables.get(alias.setting, "")
         yield f"{short}`--{alias.flag}`", f"`{env}`" if env else "", f"`{flag_of(alias.setting)}`"
-    for one in UNUSED:
-        kind = "refused: " if one.refused else "" if one.silent else "said and passed over: "
-        yield f"`--{one.flag}`", f"`{one.env}`", kind + one.instead
+    for unused in UNUSED:
+        kind = "refused: " if unused.refused else "" if unused.silent else "said and passed over: "
+        yield f"`--{unused.flag}`", f"`{unused.env}`", kind + unused.instead
 
 
 def _needs() -> Iterator[Sequence[str]]:

@@ -26,12 +26,12 @@ class Attribution:
     ) -> None:
         self._resource_names = settings.nvidia_resource_names
         self._joiner = Joiner()
-        asked = client if settings.kubernetes else None
-        self._published = PublishedDevices(asked, settings.node_name, on_change) if asked else None
-        self._details = ClaimDetails(asked, on_change) if asked and settings.claim_details else None
-        self._pods = _pods(settings, asked, on_change)
+        api = client if settings.kubernetes else None
+        self._published = PublishedDevices(api, settings.node_name, on_change) if api else None
+        self._details = ClaimDetails(api, on_change) if api and settings.claim_details else None
+        self._pods = _pods(settings, api, on_change)
         self._folders = _folders(settings)
-        self._parts = [one for one in (self._published, self._details, self._pods) if one]
+        self._parts = [watch for watch in (self._published, self._details, self._pods) if watch]
 
     def start(self) -> None:
         for part in self._parts:

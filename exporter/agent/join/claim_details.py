@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from exporter.agent.join.claim_queue import ClaimQueue, Failure, Held
-from exporter.agent.join.refusals import reason_of
+from exporter.kube import reason_of
 from exporter.model.claim_objects import (
     ClaimDetail,
     ClaimKey,

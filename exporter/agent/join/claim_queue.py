@@ -69,7 +69,9 @@ class ClaimQueue:
 
     def next(self, now: float) -> tuple[ClaimKey | None, float | None]:
         """Return the claim to read now; else None and the seconds to wait, None for no end."""
-        waiting = [(one.due, key) for key, one in self._entries.items() if one.due is not None]
+        waiting = [
+            (claim.due, key) for key, claim in self._entries.items() if claim.due is not None
+        ]
         if not waiting:
             return None, None
         due, key = min(waiting)
@@ -103,14 +105,16 @@ class ClaimQueue:
 
     def failures(self) -> tuple[tuple[ClaimKey, Failure], ...]:
         """Return the claims that could not be read the last time, sorted."""
-        found = ((key, one.failure) for key, one in self._entries.items())
-        return tuple(sorted(((k, one) for k, one in found if one), key=lambda pair: pair[0]))
+        found = ((key, claim.failure) for key, claim in self._entries.items())
+        return tuple(
+            sorted(((k, failure) for k, failure in found if failure), key=lambda pair: pair[0])
+        )
 
     def _later(self, entry: _Entry, now: float) -> None:
         entry.due, entry.pause = now + entry.pause, min(2 * entry.pause, _LONGEST)
 
     def _renew(self) -> None:
-        details = {key: one.detail for key, one in self._entries.items() if one.detail}
+        details = {key: claim.detail for key, claim in self._entries.items() if claim.detail}
         if details != self._details:
             self._details = details
 
@@ -119,6 +123,8 @@ def _whole(detail: ClaimDetail | None, key: ClaimKey, held: Held) -> bool:
     """Return whether there is nothing left to ask."""
     if detail is None or not detail.results or key.uid not in ("", detail.uid):
         return False
-    if not held.devices <= {(one.driver, one.pool, one.device) for one in detail.results}:
+    if not held.devices <= {
+        (result.driver, result.pool, result.device) for result in detail.results
+    }:
         return False
     return bool(detail.pod_groups) or held.pods <= {name for name, _ in detail.pods}

@@ -66,7 +66,7 @@ class Holders(msgspec.Struct, frozen=True):
 
     def owners(self, uuid: str) -> tuple[Holder, ...]:
         """Return who the device was given to: all holders but those that only look on."""
-        return tuple(one for one in self.by_uuid.get(uuid, ()) if one.admin is not True)
+        return tuple(holder for holder in self.by_uuid.get(uuid, ()) if holder.admin is not True)
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,8 +164,14 @@ class _Join:
         key = key_of(claim)
         detail = self._known.details.get(key)
         pod = self._known.pods.get((container.namespace, container.pod))
-        for result in _results(claim, detail) or (None,):
-            if pod and result and not pod.asked(container.container, claim.claim, result.request):
+        wanted = (claim.driver, claim.pool, claim.device, claim.share_id)
+        results = [
+            result
+            for result in (detail.results if detail else ())
+            if (result.driver, result.pool, result.device, result.share_id) == wanted
+        ]
+        for result in results or (None,):
+            if pod and result and not pod.may_use(container.container, claim.claim, result.request):
                 continue
             yield Holder(
                 namespace=container.namespace,
@@ -206,15 +212,6 @@ def _of_claim(
         "pod_group": ",".join(detail.pod_groups) if detail else "",
         "resource": resource or (detail.resource if detail else ""),
     }
-
-
-def _results(claim: ClaimDevice, detail: ClaimDetail | None) -> tuple[ResultDetail, ...]:
-    wanted = (claim.driver, claim.pool, claim.device, claim.share_id)
-    return tuple(
-        one
-        for one in (detail.results if detail else ())
-        if (one.driver, one.pool, one.device, one.share_id) == wanted
-    )
 
 
 def _declared(

@@ -48,19 +48,15 @@ def of_claim(
     if device is None:
         return Resolution(miss="not_published")
     if not device.uuid:
-        return _dynamic(device, hardware)
+        parent, profile, start = device.parent_uuid, device.gi_profile_id, device.placement_start
+        if parent is None or profile is None or start is None:
+            return Resolution(miss="no_uuid", published=device)
+        uuids = hardware.placed(parent, profile, start)
+        return Resolution(uuids=uuids, miss=None if uuids else "not_live", published=device)
     if device.kind == "mig" and hardware.gpus and device.uuid not in hardware.uuids:
         return Resolution(miss="not_live", published=device)
     # A whole GPU that NVML lost is still the one that is held.
     return Resolution(uuids=(device.uuid,), published=device)
-
-
-def _dynamic(device: SliceDevice, hardware: Hardware) -> Resolution:
-    parent, profile, start = device.parent_uuid, device.gi_profile_id, device.placement_start
-    if parent is None or profile is None or start is None:
-        return Resolution(miss="no_uuid", published=device)
-    uuids = hardware.placed(parent, profile, start)
-    return Resolution(uuids=uuids, miss=None if uuids else "not_live", published=device)
 
 
 def of_plugin(

@@ -35,12 +35,18 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True):
     extended: tuple[tuple[str, str, str], ...] = ()
     """(container, request, resource name) of the claim made for its extended resources."""
 
-    def asked(self, container: str, claim: str, request: str) -> bool:
+    def may_use(self, container: str, claim: str, request: str) -> bool:
         """Return whether a container may use a request of a claim; True while that is not known."""
-        extended = {one[0] for one in self.extended if one[1] == request.partition("/")[0]}
+        extended = {
+            mapping[0] for mapping in self.extended if mapping[1] == request.partition("/")[0]
+        }
         if extended:
             return container in extended
-        known = {one[2] for one in self.requests or () if one[:2] == (container, claim)}
+        known = {
+            known_request[2]
+            for known_request in self.requests or ()
+            if known_request[:2] == (container, claim)
+        }
         return not known or "" in known or request.partition("/")[0] in known
 
     def resource(self, container: str, request: str) -> str:
@@ -56,10 +62,13 @@ class Allowed:
         self._patterns = tuple(map(_compiled, patterns))
 
     def of(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        return tuple(sorted((key, value) for key, value in labels.items() if self._has(key)))
-
-    def _has(self, key: str) -> bool:
-        return not self._patterns or any(one.search(key) for one in self._patterns)
+        return tuple(
+            sorted(
+                (key, value)
+                for key, value in labels.items()
+                if not self._patterns or any(pattern.search(key) for pattern in self._patterns)
+            )
+        )
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -131,15 +140,15 @@ def fact_of(pod: RawPod, allowed: Allowed | None) -> PodFact:
         labels=allowed.of(pod.metadata.labels) if allowed else (),
         requests=_requests(pod),
         extended=tuple(
-            (one.container_name, one.request_name, one.resource_name)
-            for one in extended.request_mappings or ()
+            (mapping.container_name, mapping.request_name, mapping.resource_name)
+            for mapping in extended.request_mappings or ()
         ),
     )
 
 
 def _requests(pod: RawPod) -> frozenset[tuple[str, str, str]] | None:
     made = (*(pod.spec.resource_claims or ()), *(pod.status.resource_claim_statuses or ()))
-    names = {one.name: one.resource_claim_name for one in made if one.resource_claim_name}
+    names = {claim.name: claim.resource_claim_name for claim in made if claim.resource_claim_name}
     uses = [
         (container.name, use)
         for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from exporter.agent.join.pod_facts import Allowed, PodFact, PodKey, RawPod, fact_of
-from exporter.agent.join.refusals import reason_of
+from exporter.kube import reason_of
 from exporter.model.node_health import SourceHealth
 from kubeapi import clock
 from kubeapi.client import Client

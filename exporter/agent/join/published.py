@@ -11,8 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from exporter.agent.join.refusals import reason_of
 from exporter.agent.report.ledger import Published
+from exporter.kube import reason_of
 from exporter.model.node_health import SourceHealth
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
 from kubeapi import clock
@@ -51,7 +51,7 @@ class PublishedDevices:
         self._reflector: Reflector[ResourceSlice] | None = None
         self._failure: SourceHealth = _down("Starting")
         self._stopping = threading.Event()
-        self._ask_again = threading.Event()
+        self._look_again = threading.Event()
         self._thread = threading.Thread(target=self._run, name="resourceslices", daemon=True)
         self.version = ""
         """Of the API that is watched, "" before one was found."""
@@ -61,7 +61,7 @@ class PublishedDevices:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._ask_again.set()
+        self._look_again.set()
         self._probing.abort()
         if self._thread.ident is not None:
             self._thread.join(timeout=2.0)
@@ -88,7 +88,7 @@ class PublishedDevices:
         if reflector is None:
             return self._failure
         if reflector.missing:
-            self._ask_again.set()
+            self._look_again.set()
         error = reflector.error
         if not reflector.synced or error:
             reason = "NotServed" if reflector.missing else reason_of(reflector.status)
@@ -113,8 +113,8 @@ class PublishedDevices:
             if version:
                 self._watch(version)
                 # Asked again when a look at `source` finds that this version is gone.
-                self._ask_again.wait()
-                self._ask_again.clear()
+                self._look_again.wait()
+                self._look_again.clear()
             self._stopping.wait(self._pace.retry_after(max(failures, 1)))
 
     def _find(self) -> str | None:
@@ -164,21 +164,20 @@ class PublishedDevices:
         # Inside of the lock: who looked first must not have the last word.
         with self._lock:
             settled = reflector.synced
-            slices = [one for one in reflector.items().values() if self._is_ours(one)]
+            slices = [
+                entry for entry in reflector.items().values() if entry.spec.node_name == self._node
+            ]
             found = inventory(slices, self._devices)
             if not settled:
                 # While a list is still coming in, what it has not named yet is not gone.
-                listed = {(one.spec.driver, one.spec.pool.name) for one in slices}
+                listed = {(entry.spec.driver, entry.spec.pool.name) for entry in slices}
                 rest = (d for d in self._devices if (d.device.driver, d.device.pool) not in listed)
-                found = tuple(sorted((*found, *rest), key=lambda one: one.device))
+                found = tuple(sorted((*found, *rest), key=lambda device: device.device))
             self._settled = settled
             news = found != self._devices
             if news:
                 self._devices = found
         return news
-
-    def _is_ours(self, one: ResourceSlice) -> bool:
-        return one.spec.node_name == self._node
 
 
 def _down(reason: str, message: str = "") -> SourceHealth:
@@ -187,9 +186,13 @@ def _down(reason: str, message: str = "") -> SourceHealth:
 
 def published(devices: tuple[SliceDevice, ...]) -> Published:
     """Sum up which physical GPUs are offered, whole or in slices."""
-    owners = [(one, one.uuid if one.kind == "gpu" else one.parent_uuid) for one in devices]
+    owners = [
+        (device, device.uuid if device.kind == "gpu" else device.parent_uuid) for device in devices
+    ]
     return Published(
         uuids=frozenset(uuid for _, uuid in owners if uuid),
-        by_bus={one.pci_bus_id: uuid for one, uuid in owners if uuid and one.pci_bus_id},
-        vfio=frozenset(one.pci_bus_id for one in devices if one.kind == "vfio" and one.pci_bus_id),
+        by_bus={device.pci_bus_id: uuid for device, uuid in owners if uuid and device.pci_bus_id},
+        vfio=frozenset(
+            device.pci_bus_id for device in devices if device.kind == "vfio" and device.pci_bus_id
+        ),
     )

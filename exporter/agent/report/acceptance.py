@@ -28,7 +28,7 @@ _ETCD_TOO_LARGE = ("request is too large", "message larger than max")
 
 _NAMED = 3
 """Fields named in a sentence."""
-_SAID = 300
+_QUOTED = 300
 """Characters kept of what the server said."""
 
 
@@ -71,14 +71,14 @@ STARTED = SourceHealth(
 )
 
 
-def refused(status: int | None, said: str, before: SourceHealth) -> SourceHealth:
+def refused(status: int | None, answer: str, before: SourceHealth) -> SourceHealth:
     """Return the state after a write that was not taken; `status` None: no answer."""
-    kind = _kind(status, said)
+    kind = _kind(status, answer)
     return SourceHealth(
         name=SOURCE,
         state="Down",
         reason=kind.reason,
-        message=f"the node's report is not written: {said[:_SAID]}; {kind.advice}",
+        message=f"the node's report is not written: {answer[:_QUOTED]}; {kind.advice}",
         last_success=before.last_success,
     )
 
@@ -101,11 +101,11 @@ def accepted(warnings: Sequence[str], at: datetime) -> SourceHealth:
     return SourceHealth(name=SOURCE, state="Up", reason=reason, message=message, last_success=at)
 
 
-def reduced(size: str, said: str, at: datetime) -> SourceHealth:
+def reduced(size: str, answer: str, at: datetime) -> SourceHealth:
     """Return the state after a smaller report was taken in the place of an invalid one."""
     message = (
         f"the API server refuses the node's whole report, so it is written as {size} and the rest "
-        f"is unknown to the remediator: {said[:_SAID]}; agent and CRD do not fit: apply "
+        f"is unknown to the remediator: {answer[:_QUOTED]}; agent and CRD do not fit: apply "
         "deploy/crds of the agent's release"
     )
     return SourceHealth(name=SOURCE, state="Up", reason=REDUCED, message=message, last_success=at)
@@ -113,17 +113,17 @@ def reduced(size: str, said: str, at: datetime) -> SourceHealth:
 
 def fields_dropped(warnings: Sequence[str]) -> list[str]:
     """Return those warnings of an API server that tell of a field it did not store."""
-    return [one for one in warnings if one.startswith("unknown field")]
+    return [warning for warning in warnings if warning.startswith("unknown field")]
 
 
 def _named(warnings: Sequence[str]) -> str:
     more = len(warnings) - _NAMED
-    return "; ".join(warnings[:_NAMED])[:_SAID] + (f" and {more} more" if more > 0 else "")
+    return "; ".join(warnings[:_NAMED])[:_QUOTED] + (f" and {more} more" if more > 0 else "")
 
 
-def _kind(status: int | None, said: str) -> Refusal:
+def _kind(status: int | None, answer: str) -> Refusal:
     if status is None:
         return _UNREACHABLE
     if status >= 500:
-        return _BY_STATUS[413] if any(word in said for word in _ETCD_TOO_LARGE) else _FAILED
+        return _BY_STATUS[413] if any(word in answer for word in _ETCD_TOO_LARGE) else _FAILED
     return _BY_STATUS.get(status, _REFUSED)

@@ -99,7 +99,7 @@ def _fabric(reading: FabricReading | None) -> FabricHealth:
 def _nvlink(old: NvlinkHealth, links: tuple[LinkReading, ...]) -> NvlinkHealth:
     """Add what was read now to what is known; a link that could not be read stays as it was."""
     state = dict.fromkeys(old.up, True) | dict.fromkeys(old.down, False)
-    state |= {one.link: one.up for one in links if one.up is not None}
+    state |= {reading.link: reading.up for reading in links if reading.up is not None}
     known = sorted(state)[:MAX_LINKS]
     once_up = {*old.up, *old.failed}
     down = tuple(link for link in known if not state[link])
@@ -111,7 +111,9 @@ def _nvlink(old: NvlinkHealth, links: tuple[LinkReading, ...]) -> NvlinkHealth:
 
 
 def _slowdowns(old: tuple[Slowdown, ...], mask: int | None, at: datetime) -> tuple[Slowdown, ...]:
-    before = {one.reason: one for one in old if at - one.last_seen <= SLOWDOWN_KEPT}
+    before = {
+        slowdown.reason: slowdown for slowdown in old if at - slowdown.last_seen <= SLOWDOWN_KEPT
+    }
     now = {reason for bit, reason in SLOWDOWN_REASONS if mask is not None and mask & bit}
     found: list[Slowdown] = []
     for _, reason in SLOWDOWN_REASONS:

@@ -5,8 +5,6 @@ longer listed is gone from it. What was taken away on purpose, and what cannot b
 read, is Unknown. Pure: time comes in.
 """
 
-from datetime import datetime
-
 import msgspec
 
 from exporter.agent.report import presence
@@ -18,7 +16,12 @@ from exporter.model.readings import Observation
 
 def updated(gpu: GpuHealth, seen: Observation, bus: Bus) -> GpuHealth:
     """Return the entry after a look at the bus."""
-    after = _after(gpu.config_space, _state(gpu, seen, bus), seen.at)
+    old, state = gpu.config_space, _state(gpu, seen, bus)
+    after = ConfigSpace(
+        state=state,
+        since=old.since if old.state == state else seen.at,
+        answered_at=seen.at if state == "Answers" else old.answered_at,
+    )
     return msgspec.structs.replace(gpu, config_space=after)
 
 
@@ -27,19 +30,8 @@ def _state(gpu: GpuHealth, seen: Observation, bus: Bus) -> ConfigState:
         return "Unknown"
     if gpu.pci_bus_id in seen.pci_config:
         return seen.pci_config[gpu.pci_bus_id]
-    return "Gone" if _went(gpu, seen) else "Unknown"
-
-
-def _went(gpu: GpuHealth, seen: Observation) -> bool:
-    """Whether it is not listed where it once answered; other addresses may be hidden here."""
     on_purpose = gpu.presence_reason == presence.NOT_PUBLISHED
     listed = seen.pci_gpus is None or gpu.pci_bus_id in seen.pci_gpus
-    return gpu.config_space.answered_at is not None and not (listed or on_purpose)
-
-
-def _after(old: ConfigSpace, state: ConfigState, at: datetime) -> ConfigSpace:
-    return ConfigSpace(
-        state=state,
-        since=old.since if old.state == state else at,
-        answered_at=at if state == "Answers" else old.answered_at,
-    )
+    # Where it once answered: other addresses may be hidden here.
+    gone = gpu.config_space.answered_at is not None and not (listed or on_purpose)
+    return "Gone" if gone else "Unknown"

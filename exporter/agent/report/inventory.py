@@ -52,7 +52,7 @@ def bus_of(seen: Observation, gpus: Iterable[GpuHealth], published: Published | 
     GPU that NVML lists has no driver, the drivers are.
     """
     present = frozenset(seen.pci_gpus or ())
-    listed = {one.bus_id for one in seen.nvml.gpus} if seen.nvml else set[str]()
+    listed = {gpu.bus_id for gpu in seen.nvml.gpus} if seen.nvml else set[str]()
     if not present & (listed | {gpu.pci_bus_id for gpu in gpus}):
         return Bus()
     unbound = frozenset(seen.pci_unbound)
@@ -69,10 +69,10 @@ def other_drivers(seen: Observation, published: Published | None) -> dict[str, s
     where drivers or the list cannot be believed, as `bus_of` says.
     """
     readings = seen.nvml.gpus if seen.nvml else ()
-    answer = {one.bus_id for one in readings if not (one.lost or one.released)}
+    answer = {gpu.bus_id for gpu in readings if not (gpu.lost or gpu.released)}
     if answer & seen.pci_drivers.keys() or (answer and not answer & set(seen.pci_gpus or ())):
         return {}
-    meant = {one.bus_id for one in readings if one.released}
+    meant = {gpu.bus_id for gpu in readings if gpu.released}
     meant |= published.vfio if published else frozenset()
     return {bus: driver for bus, driver in seen.pci_drivers.items() if bus not in meant}
 
@@ -86,8 +86,8 @@ def taken(
     if readings is None:
         aside = None if bus.present is None else len(bus.aside)
         return Inventory(on_bus=on_bus, set_aside=aside, published=offered)
-    seen = [one for one in readings if not one.lost and not one.released]
-    released = {one.bus_id for one in readings if one.released}
+    seen = [gpu for gpu in readings if not gpu.lost and not gpu.released]
+    released = {gpu.bus_id for gpu in readings if gpu.released}
     aside = None if bus.present is None else bus.aside | (released & bus.present)
     missing = _missing(bus, published, seen, released | bus.aside, readings)
     return Inventory(
@@ -106,8 +106,8 @@ def _missing(
     aside: set[str],
     readings: tuple[GpuReading, ...],
 ) -> set[str]:
-    buses = {one.bus_id for one in seen}
-    names = {one.uuid for one in readings if not one.lost}
+    buses = {gpu.bus_id for gpu in seen}
+    names = {gpu.uuid for gpu in readings if not gpu.lost}
     missing = set((bus.present or frozenset()) - buses - aside)
     if published is not None:
         at_bus = {uuid: bus_id for bus_id, uuid in published.by_bus.items()}

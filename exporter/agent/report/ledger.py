@@ -24,7 +24,7 @@ from exporter.model.node_health import (
     SwitchHealth,
     VersionSince,
 )
-from exporter.model.readings import STARTING, GpuReading, NvmlReading, Observation
+from exporter.model.readings import STARTING, NvmlReading, Observation
 from exporter.model.signals import ERRORS, Signal
 
 __all__ = [
@@ -127,7 +127,11 @@ def take(
         if signal.number > done:
             done = signal.number
             _HOW.get(signal.kind, _nothing)(node, signal)
-    read = [one for one in (report.cursor.kernel_sequence, kernel_sequence) if one is not None]
+    read = [
+        sequence
+        for sequence in (report.cursor.kernel_sequence, kernel_sequence)
+        if sequence is not None
+    ]
     return _with_gpus(
         report,
         node.gpus,
@@ -156,39 +160,46 @@ def observe(
     bus = inventory.bus_of(seen, gpus.values(), published)
     nvml, driver = seen.nvml, report.driver_version
     if nvml is None:
-        reason = next((one.reason for one in seen.sources if one.name == "nvml"), "")
+        reason = next((source.reason for source in seen.sources if source.name == "nvml"), "")
         if reason == STARTING:
             # Nothing was said yet: a restarting agent must not make its GPUs unknown.
             return _with_gpus(report, gpus, sources=seen.sources, observed_at=seen.at)
-        _unread(gpus, seen, reason)
+        hung = seen.hang.uuid if seen.hang else None
+        for uuid, gpu in gpus.items():
+            why = presence.HUNG if uuid == hung else f"Nvml{reason}"
+            gpus[uuid] = presence.unread(gpu, why, seen.at)
     else:
         if driver and nvml.driver_version and nvml.driver_version != driver:
-            gpus = _other_driver(gpus, seen.at)
+            # The kernel's own line about the load may have been counted already.
+            gpus = {
+                uuid: gpu
+                if gpu.presence_reason == presence.DRIVER_RELOADED
+                else presence.next_epoch(gpu, seen.at)
+                for uuid, gpu in gpus.items()
+            }
         driver = nvml.driver_version or driver
         _read_all(gpus, nvml)
         listed = {reading.uuid for reading in nvml.gpus}
         _miss(gpus, listed, seen, published, bus, lost_after)
-        before -= _forget(gpus, listed)
+        # Of too many GPUs those that were gone first are dropped, with their records.
+        gone = sorted(gpus.keys() - listed, key=lambda uuid: (gpus[uuid].presence_since, uuid))
+        dropped = [gpus.pop(uuid) for uuid in gone[:-MAX_GONE]]
+        before -= sum(len(gpu.xids) + gpu.xids_dropped for gpu in dropped)
     before -= _forget_phantoms(gpus, bus)
     naming.name_by_bus(gpus, published.by_bus if published else {})
     on_pci = {uuid: config_space.updated(gpu, seen, bus) for uuid, gpu in gpus.items()}
     return _with_gpus(
-        _dated(report, driver, seen.at, clock_step),
+        msgspec.structs.replace(
+            report,
+            agent_since=_clock_was_set(report.agent_since, clock_step),
+            driver_since=_clock_was_set(report.driver_since, clock_step).seen(driver, seen.at),
+        ),
         on_pci,
         sources=seen.sources,
         driver_version=driver,
         observed_at=seen.at,
         inventory=inventory.taken(bus, nvml.gpus if nvml else None, published),
         xids_dropped=report.xids_dropped + _dropped(gpus) - before,
-    )
-
-
-def _dated(report: NodeHealth, driver: str, at: datetime, step: timedelta) -> NodeHealth:
-    """Return the report with since when its versions are there, after a look at the driver."""
-    return msgspec.structs.replace(
-        report,
-        agent_since=_clock_was_set(report.agent_since, step),
-        driver_since=_clock_was_set(report.driver_since, step).seen(driver, at),
     )
 
 
@@ -200,8 +211,8 @@ def _clock_was_set(since: VersionSince, step: timedelta) -> VersionSince:
 
 def blind(report: NodeHealth, reason: str, message: str, at: datetime) -> NodeHealth:
     """Return the report while the sensor itself cannot be heard."""
-    names = [one.name for one in report.sources] or ["nvml", "kmsg", "podresources"]
-    before = {one.name: one.last_success for one in report.sources}
+    names = [source.name for source in report.sources] or ["nvml", "kmsg", "podresources"]
+    before = {source.name: source.last_success for source in report.sources}
     sources = tuple(
         SourceHealth(
             name=name, state="Down", reason=reason, message=message, last_success=before.get(name)
@@ -273,13 +284,6 @@ def _dropped(gpus: Gpus) -> int:
     return sum(gpu.xids_dropped for gpu in gpus.values())
 
 
-def _unread(gpus: Gpus, seen: Observation, reason: str) -> None:
-    hung = seen.hang.uuid if seen.hang else None
-    for uuid, gpu in gpus.items():
-        why = presence.HUNG if uuid == hung else f"Nvml{reason}"
-        gpus[uuid] = presence.unread(gpu, why, seen.at)
-
-
 def _read_all(gpus: Gpus, nvml: NvmlReading) -> None:
     bearers = Counter(reading.uuid for reading in nvml.gpus)
     for reading in nvml.gpus:
@@ -287,15 +291,11 @@ def _read_all(gpus: Gpus, nvml: NvmlReading) -> None:
             known = gpus.get(reading.uuid) or presence.blank(reading.uuid, nvml.at)
             gpus[reading.uuid] = presence.ambiguous(known, nvml.at)
         else:
-            _read(gpus, reading, nvml.at)
-
-
-def _read(gpus: Gpus, reading: GpuReading, at: datetime) -> None:
-    naming.rename(gpus, reading.bus_id, reading.uuid)
-    old = gpus.get(reading.uuid) or presence.blank(reading.uuid, at)
-    gpus[reading.uuid] = xid_counts.completed(presence.read(old, reading, at), at)
-    # Once more, as the name may have been ambiguous up to now.
-    naming.rename(gpus, reading.bus_id, reading.uuid)
+            naming.rename(gpus, reading.bus_id, reading.uuid)
+            old = gpus.get(reading.uuid) or presence.blank(reading.uuid, nvml.at)
+            gpus[reading.uuid] = xid_counts.completed(presence.read(old, reading, nvml.at), nvml.at)
+            # Once more, as the name may have been ambiguous up to now.
+            naming.rename(gpus, reading.bus_id, reading.uuid)
 
 
 def _miss(  # noqa: PLR0917 - what is there, what should be, and when
@@ -321,19 +321,12 @@ def _miss(  # noqa: PLR0917 - what is there, what should be, and when
             )
 
 
-def _forget(gpus: Gpus, listed: set[str]) -> int:
-    """Drop what was gone first of too many GPUs; returns how many XID records went or had gone."""
-    gone = sorted(gpus.keys() - listed, key=lambda uuid: (gpus[uuid].presence_since, uuid))
-    dropped = [gpus.pop(uuid) for uuid in gone[:-MAX_GONE]]
-    return sum(len(gpu.xids) + gpu.xids_dropped for gpu in dropped)
-
-
 def _forget_phantoms(gpus: Gpus, bus: Bus) -> int:
     """Drop GPUs of which only syslog(2) told and that the kernel does not list.
 
     A program can write such lines. Returns how many XID records went.
     """
-    named_by_log = (one for one in gpus.values() if one.presence_reason == presence.NEVER_LISTED)
+    named_by_log = (gpu for gpu in gpus.values() if gpu.presence_reason == presence.NEVER_LISTED)
     phantoms = [
         gpu.uuid
         for gpu in named_by_log
@@ -342,16 +335,6 @@ def _forget_phantoms(gpus: Gpus, bus: Bus) -> int:
         and all(record.sources == ("syslog",) for record in gpu.xids)
     ]
     return sum(len(gpu.xids) + gpu.xids_dropped for gpu in map(gpus.pop, phantoms))
-
-
-def _other_driver(gpus: Gpus, at: datetime) -> Gpus:
-    # The kernel's own line about the load may have been counted already.
-    return {
-        uuid: gpu
-        if gpu.presence_reason == presence.DRIVER_RELOADED
-        else presence.next_epoch(gpu, at)
-        for uuid, gpu in gpus.items()
-    }
 
 
 def _with_gpus(report: NodeHealth, gpus: dict[str, GpuHealth], **fields: object) -> NodeHealth:

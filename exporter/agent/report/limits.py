@@ -275,6 +275,6 @@ def _all_of(entries: tuple[Any, ...], path: str, cut: set[str]) -> tuple[Any, ..
     if not entries or not isinstance(entries[0], msgspec.Struct):
         return entries
     fitted: list[Any] = [_entry(entry, f"{path}.", cut) for entry in entries]
-    if all(one is other for one, other in zip(fitted, entries, strict=True)):
+    if all(entry is other for entry, other in zip(fitted, entries, strict=True)):
         return entries
     return tuple(entry for entry in fitted if entry is not None)

@@ -76,7 +76,7 @@ def rename(gpus: Gpus, bus_id: str, uuid: str) -> None:
 
 def name_by_bus(gpus: Gpus, uuids: Mapping[str, str]) -> None:
     """Name all GPUs known by their bus id whose UUID is in a table by bus id."""
-    for gpu in [one for one in gpus.values() if one.uuid.startswith(UNKNOWN_PREFIX)]:
+    for gpu in [gpu for gpu in gpus.values() if gpu.uuid.startswith(UNKNOWN_PREFIX)]:
         if gpu.pci_bus_id in uuids:
             rename(gpus, gpu.pci_bus_id, uuids[gpu.pci_bus_id])
 

@@ -57,10 +57,17 @@ def _named(gpu: GpuHealth) -> GpuHealth:
 
 
 def summary(report: NodeHealth) -> Summary:
-    findings = [*chain.from_iterable(map(_findings, report.gpus)), *_of_the_node(report)]
+    findings = [*chain.from_iterable(map(_findings, report.gpus))]
+    if report.inventory.missing:
+        findings.append(f"{len(report.inventory.missing)} GPUs missing")
+    findings += [
+        f"switch {switch.pci_bus_id}: SXid {record.code}"
+        for switch in report.switches
+        if (record := switches.worst(switch))
+    ]
     more = len(findings) - _MENTIONED
     attention = ", ".join(findings[:_MENTIONED]) + (f" and {more} more" if more > 0 else "")
-    down = ", ".join(one.name for one in report.sources if not one.up)
+    down = ", ".join(source.name for source in report.sources if not source.up)
     return Summary(
         gpus=len(report.gpus),
         present=sum(gpu.presence == "Present" for gpu in report.gpus),
@@ -75,7 +82,7 @@ def change_key(report: NodeHealth) -> object:
     Times of mere looking are left out, but not whether the recovery action was
     read after the last XID: that reading is evidence.
     """
-    sources = tuple(msgspec.structs.replace(one, last_success=None) for one in report.sources)
+    sources = tuple(msgspec.structs.replace(source, last_success=None) for source in report.sources)
     looked = tuple(_looked_after_last_xid(gpu) for gpu in report.gpus)
     settled = msgspec.structs.replace(
         report,
@@ -102,7 +109,16 @@ def capped(report: NodeHealth, limit: int) -> NodeHealth:
         return report
     report = msgspec.structs.replace(
         report,
-        gpus=tuple(_terse(gpu) for gpu in report.gpus),
+        gpus=tuple(
+            msgspec.structs.replace(
+                gpu,
+                xids=tuple(
+                    msgspec.structs.replace(record, message=record.message[:_FEW_WORDS])
+                    for record in gpu.xids
+                ),
+            )
+            for gpu in report.gpus
+        ),
         truncated=tuple(sorted({*report.truncated, "gpus.xids.message"})),
     )
     size = len(msgspec.json.encode(report))
@@ -111,7 +127,7 @@ def capped(report: NodeHealth, limit: int) -> NodeHealth:
     size += _KEPT_FOR_DROPPED * (len(report.gpus) + 1)
     everything = ((gpu.uuid, record) for gpu in report.gpus for record in gpu.xids)
     gone: set[_Name] = set()
-    for uuid, record in sorted(everything, key=_least_first):
+    for uuid, record in sorted(everything, key=lambda entry: severity.keep_last(entry[1])):
         if size <= limit:
             break
         size -= len(msgspec.json.encode(record)) + 1
@@ -124,26 +140,15 @@ def capped(report: NodeHealth, limit: int) -> NodeHealth:
     )
 
 
-def _terse(gpu: GpuHealth) -> GpuHealth:
-    records = tuple(
-        msgspec.structs.replace(one, message=one.message[:_FEW_WORDS]) for one in gpu.xids
-    )
-    return msgspec.structs.replace(gpu, xids=records)
-
-
 def _without(gpu: GpuHealth, gone: set[_Name], count: int) -> GpuHealth:
     if not count:
         return gpu
-    kept = tuple(one for one in gpu.xids if _name(gpu.uuid, one) not in gone)
+    kept = tuple(record for record in gpu.xids if _name(gpu.uuid, record) not in gone)
     return msgspec.structs.replace(gpu, xids=kept, xids_dropped=gpu.xids_dropped + count)
 
 
 def _name(uuid: str, record: XidRecord) -> _Name:
     return uuid, xid_counts.key_of(record)
-
-
-def _least_first(entry: tuple[str, XidRecord]) -> tuple[int, int, float]:
-    return severity.keep_last(entry[1])
 
 
 def _without_times_of_looking(gpu: GpuHealth) -> GpuHealth:
@@ -152,7 +157,10 @@ def _without_times_of_looking(gpu: GpuHealth) -> GpuHealth:
         recovery_action=msgspec.structs.replace(gpu.recovery_action, observed_at=None),
         memory=msgspec.structs.replace(gpu.memory, remap_observed_at=None),
         config_space=msgspec.structs.replace(gpu.config_space, answered_at=None),
-        slowdowns=tuple(msgspec.structs.replace(one, last_seen=one.since) for one in gpu.slowdowns),
+        slowdowns=tuple(
+            msgspec.structs.replace(slowdown, last_seen=slowdown.since)
+            for slowdown in gpu.slowdowns
+        ),
     )
 
 
@@ -172,19 +180,10 @@ def _findings(gpu: GpuHealth) -> Iterator[str]:
         for record in gpu.xids
         if record.epoch == gpu.epoch and severity.worth_attention(record.code)
     }
-    for code in sorted(severe, key=lambda one: (severity.rank(one), one)):
+    for code in sorted(severe, key=lambda code: (severity.rank(code), code)):
         yield f"{name}: XID {code}"
     if gpu.nvlink.failed:
         yield f"{name}: {len(gpu.nvlink.failed)} NVLinks down"
-
-
-def _of_the_node(report: NodeHealth) -> Iterator[str]:
-    if report.inventory.missing:
-        yield f"{len(report.inventory.missing)} GPUs missing"
-    for switch in report.switches:
-        record = switches.worst(switch)
-        if record:
-            yield f"switch {switch.pci_bus_id}: SXid {record.code}"
 
 
 def _looked_after_last_xid(gpu: GpuHealth) -> bool | None:

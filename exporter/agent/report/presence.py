@@ -14,7 +14,7 @@ import msgspec
 from exporter.agent.report import condition
 from exporter.model.node_health import GpuHealth, MigInstance, RecoveryAction
 from exporter.model.node_health_words import Presence, mig_mode
-from exporter.model.readings import GpuReading, MigReading
+from exporter.model.readings import GpuReading
 
 NOT_LISTED = "NotListed"
 """A live NVML no longer lists the GPU."""
@@ -215,20 +215,16 @@ def _instances(old: tuple[MigInstance, ...], reading: GpuReading) -> tuple[MigIn
         return ()
     if reading.instances is None:
         return old
-    return tuple(_instance(one) for one in sorted(reading.instances, key=_gi_ci)[:MAX_INSTANCES])
-
-
-def _gi_ci(one: MigReading) -> tuple[int, int]:
-    return one.gi, one.ci
-
-
-def _instance(one: MigReading) -> MigInstance:
-    return MigInstance(
-        uuid=one.uuid[:MAX_TEXT],
-        gi=one.gi,
-        ci=one.ci,
-        profile=one.profile[:MAX_TEXT],
-        gi_profile_id=one.gi_profile_id,
-        placement_start=one.placement_start,
-        placement_size=one.placement_size,
+    parts = sorted(reading.instances, key=lambda part: (part.gi, part.ci))
+    return tuple(
+        MigInstance(
+            uuid=part.uuid[:MAX_TEXT],
+            gi=part.gi,
+            ci=part.ci,
+            profile=part.profile[:MAX_TEXT],
+            gi_profile_id=part.gi_profile_id,
+            placement_start=part.placement_start,
+            placement_size=part.placement_size,
+        )
+        for part in parts[:MAX_INSTANCES]
     )

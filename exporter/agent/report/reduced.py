@@ -17,7 +17,6 @@ from exporter.model.node_health import (
     NodeHealth,
     NvlinkHealth,
     SourceHealth,
-    XidRecord,
 )
 
 Size = Literal["Whole", "Essential", "Bare"]
@@ -59,13 +58,11 @@ def _essential_gpu(gpu: GpuHealth) -> GpuHealth:
         fabric=FabricHealth(),
         nvlink=NvlinkHealth(),
         slowdowns=(),
-        xids=tuple(_wordless(record) for record in gpu.xids),
+        xids=tuple(
+            msgspec.structs.replace(record, pid=None, process="", message="") for record in gpu.xids
+        ),
         omitted=ESSENTIAL_OMITS,
     )
-
-
-def _wordless(record: XidRecord) -> XidRecord:
-    return msgspec.structs.replace(record, pid=None, process="", message="")
 
 
 def _bare(report: NodeHealth) -> NodeHealth:

@@ -62,7 +62,7 @@ class Reporter:
         self._limit = outline.MAX_BYTES
         self._sizing = Sizing(settings.report_interval / 2)
         self._state = acceptance.STARTED
-        self._told = ""
+        self._logged = ""
         """Reason of the state that was logged last."""
         self._refusal = ""
         """What the server said to the last report that it found invalid."""
@@ -190,14 +190,12 @@ class Reporter:
         self._metrics.report_fields_dropped.set(len(acceptance.fields_dropped(warnings)))
         self._metrics.report_success.set(clock.now().timestamp())
         # Last: who sees the state finds the figures that belong to it.
-        self._tell(self._acceptance(warnings))
+        if self._sizing.size == "Whole":
+            self._tell(acceptance.accepted(warnings, clock.now()))
+        else:
+            self._tell(acceptance.reduced(self._sizing.size, self._refusal, clock.now()))
         self._accepted.set()
         return 0.0
-
-    def _acceptance(self, warnings: list[str]) -> SourceHealth:
-        if self._sizing.size == "Whole":
-            return acceptance.accepted(warnings, clock.now())
-        return acceptance.reduced(self._sizing.size, self._refusal, clock.now())
 
     def _fail(self, error: ApiError) -> float:
         self._accepted.clear()
@@ -214,13 +212,13 @@ class Reporter:
     def _tell(self, state: SourceHealth) -> None:
         """Keep the state, and log it when it is another one than before."""
         self._state = state
-        if state.reason == self._told:
+        if state.reason == self._logged:
             return
         if state.message:
             _log.warning("%s", state.message)
         else:
             _log.info("reports are accepted again")
-        self._told = state.reason
+        self._logged = state.reason
 
     def _stay_alive(self) -> None:
         """Renew the Lease while reports are accepted and the node is observed.
@@ -230,7 +228,7 @@ class Reporter:
         """
         name = f"draguard-agent-{self._settings.node_name}"
         duration = max(1, int(_LEASE_DURATIONS * self._settings.lease_interval))
-        told = ""
+        logged = ""
         while not self._stopping.is_set():
             if not (self._accepted.wait(_LEASE_LOOK) and self._observed.wait(_LEASE_LOOK)):
                 continue
@@ -245,11 +243,11 @@ class Reporter:
                     clock.now(),
                     {REPORT_HASH: self._newest_hash()},
                 )
-                told = ""
+                logged = ""
             except ApiError as error:
                 self._metrics.lease_failures.inc()
-                if error.message != told and not self._stopping.is_set():
+                if error.message != logged and not self._stopping.is_set():
                     _log.warning("the agent's Lease is not renewed: %s", error.message)
-                told = error.message
+                logged = error.message
                 self._observed.set()
             self._stopping.wait(self._settings.lease_interval)

@@ -24,21 +24,28 @@ def counted(
     switches: tuple[SwitchHealth, ...], signal: Signal
 ) -> tuple[tuple[SwitchHealth, ...], int]:
     """Return the switches after a signal of kind `sxid`, and how many records that cost."""
-    by_bus = {one.pci_bus_id: one for one in switches}
+    by_bus = {switch.pci_bus_id: switch for switch in switches}
     old = by_bus.get(signal.bus_id)
     if old is None and len(by_bus) >= MAX_SWITCHES:
         return switches, 1
-    by_code = {one.code: one for one in (old.sxids if old else ())}
+    by_code = {record.code: record for record in (old.sxids if old else ())}
     by_code[signal.code] = _once_more(by_code.get(signal.code), signal)
-    kept = _bounded(by_code)
+    least = sorted(
+        by_code.values(),
+        key=lambda record: (bool(record.fatal), record.count, record.last_seen.timestamp()),
+    )
+    going = least[: max(0, len(by_code) - MAX_CODES)]
+    kept = tuple(
+        by_code[code] for code in sorted(by_code.keys() - {record.code for record in going})
+    )
     by_bus[signal.bus_id] = SwitchHealth(pci_bus_id=signal.bus_id, sxids=kept)
     return tuple(by_bus[bus] for bus in sorted(by_bus)), len(by_code) - len(kept)
 
 
 def worst(switch: SwitchHealth) -> SxidRecord | None:
     """Return the newest fatal record of a switch, None when there is none."""
-    fatal = [one for one in switch.sxids if one.fatal]
-    return max(fatal, key=lambda one: one.last_seen, default=None)
+    fatal = [record for record in switch.sxids if record.fatal]
+    return max(fatal, key=lambda record: record.last_seen, default=None)
 
 
 def _once_more(old: SxidRecord | None, signal: Signal) -> SxidRecord:
@@ -68,13 +75,3 @@ def _once_more(old: SxidRecord | None, signal: Signal) -> SxidRecord:
 
 def _severity(fatal: bool | None) -> SxidSeverity:  # noqa: FBT001 - the value itself
     return "Unknown" if fatal is None else "Fatal" if fatal else "NonFatal"
-
-
-def _bounded(by_code: dict[int, SxidRecord]) -> tuple[SxidRecord, ...]:
-    going = sorted(by_code.values(), key=_keep_last)[: max(0, len(by_code) - MAX_CODES)]
-    codes = by_code.keys() - {one.code for one in going}
-    return tuple(by_code[code] for code in sorted(codes))
-
-
-def _keep_last(record: SxidRecord) -> tuple[bool, int, float]:
-    return bool(record.fatal), record.count, record.last_seen.timestamp()

@@ -72,14 +72,14 @@ def counted(
     """
     by_key = {key_of(record): record for record in records}
     signal = _with_partner(records, signal)
-    told = _told(records, signal, layout)
-    target = _target(signal, told, layout)
+    earlier = _earlier_record(records, signal, layout)
+    target = _target(signal, earlier, layout)
     seen = _record(signal, target, epoch, layout)
-    if told is not None and key_of(told) != target:
+    if earlier is not None and key_of(earlier) != target:
         # The count moves; what the first source knew of the process moves along.
-        seen = _merged(_latest(told, target), seen, more=0)
-        _take_one(by_key, told)
-    more = 0 if told is not None and key_of(told) == target else signal.times
+        seen = _merged(_latest(earlier, target), seen, more=0)
+        _take_one(by_key, earlier)
+    more = 0 if earlier is not None and key_of(earlier) == target else signal.times
     old = by_key.get(target)
     if old is None:
         by_key[target] = msgspec.structs.replace(seen, count=signal.times)
@@ -139,8 +139,8 @@ def rate_limited(records: tuple[XidRecord, ...], code: int) -> tuple[XidRecord, 
     Without a record of that code there is nothing to doubt.
     """
     return tuple(
-        msgspec.structs.replace(one, rate_limited=True) if one.code == code else one
-        for one in records
+        msgspec.structs.replace(record, rate_limited=True) if record.code == code else record
+        for record in records
     )
 
 
@@ -166,8 +166,8 @@ def with_records(gpu: GpuHealth, records: tuple[XidRecord, ...]) -> GpuHealth:
     over = len(records) - MAX_RECORDS
     if over <= 0:
         return msgspec.structs.replace(gpu, xids=records)
-    going = {id(one) for one in sorted(records, key=keep_last)[:over]}
-    kept = tuple(one for one in records if id(one) not in going)
+    going = {id(record) for record in sorted(records, key=keep_last)[:over]}
+    kept = tuple(record for record in records if id(record) not in going)
     return msgspec.structs.replace(gpu, xids=kept, xids_dropped=gpu.xids_dropped + over)
 
 
@@ -180,10 +180,10 @@ def _with_partner(records: Iterable[XidRecord], signal: Signal) -> Signal:
     """
     if signal.partner is not None or not signal.past or signal.times > 1:
         return signal
-    told = next((record for record in records if _lacks_line(record, signal)), None)
-    if told is None:
+    earlier = next((record for record in records if _lacks_line(record, signal)), None)
+    if earlier is None:
         return signal
-    return msgspec.structs.replace(signal, partner=Partner(0, told.gi, told.ci))
+    return msgspec.structs.replace(signal, partner=Partner(0, earlier.gi, earlier.ci))
 
 
 def _lacks_line(record: XidRecord, line: Signal) -> bool:
@@ -193,23 +193,27 @@ def _lacks_line(record: XidRecord, line: Signal) -> bool:
     return near and same(record.gi, line.gi) and same(record.ci, line.ci)
 
 
-def _told(records: Iterable[XidRecord], signal: Signal, layout: Layout) -> XidRecord | None:
+def _earlier_record(
+    records: Iterable[XidRecord], signal: Signal, layout: Layout
+) -> XidRecord | None:
     """Return the record in which an earlier source's word of the same error was counted."""
     if signal.partner is None:
         return None
     ids = (None, None) if layout.mig is False else (signal.partner.gi, signal.partner.ci)
-    same = [one for one in records if one.code == signal.code and (one.gi, one.ci) == ids]
-    return max(same, key=lambda one: one.last_seen, default=None)
+    same = [
+        record for record in records if record.code == signal.code and (record.gi, record.ci) == ids
+    ]
+    return max(same, key=lambda record: record.last_seen, default=None)
 
 
-def _target(signal: Signal, told: XidRecord | None, layout: Layout) -> Key:
+def _target(signal: Signal, earlier: XidRecord | None, layout: Layout) -> Key:
     if layout.mig is False:
         return Key(signal.code, None, None, None)
     partner = signal.partner or Partner(0)
     gi = signal.gi if signal.gi is not None else partner.gi
     ci = signal.ci if signal.ci is not None else partner.ci
     # Where it was when its first source named the instance.
-    before = told.placement if told is not None and told.gi == gi else None
+    before = earlier.placement if earlier is not None and earlier.gi == gi else None
     return Key(signal.code, gi, ci, before or layout.placement(gi))
 
 
@@ -237,7 +241,7 @@ def _record(signal: Signal, key: Key, epoch: int, layout: Layout) -> XidRecord:
 
 
 def _merged(old: XidRecord, new: XidRecord, *, more: int) -> XidRecord:
-    spoken = new if new.message or new.pid is not None else old
+    worded = new if new.message or new.pid is not None else old
     epoch = max(old.epoch, new.epoch)
     earlier, later = sorted((old, new), key=lambda record: record.last_seen)
     # A new epoch began with a reset: what older lines asked for, and their cause, are over.
@@ -251,9 +255,9 @@ def _merged(old: XidRecord, new: XidRecord, *, more: int) -> XidRecord:
         mig_mode=earlier.mig_mode if later.mig_mode == UNKNOWN else later.mig_mode,
         gi_profile_id=old.gi_profile_id if new.gi_profile_id is None else new.gi_profile_id,
         reset_request=worst_request(record.reset_request for record in lately),
-        pid=spoken.pid,
-        process=spoken.process,
-        message=spoken.message,
+        pid=worded.pid,
+        process=worded.process,
+        message=worded.message,
         caused_by=next(
             (record.caused_by for record in lately if record.caused_by is not None), None
         ),

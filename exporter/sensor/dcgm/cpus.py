@@ -58,11 +58,11 @@ class CpuInfo(msgspec.Struct, frozen=True):
     serial: str = ""
 
 
-def listed(told: Any) -> list[CpuInfo]:
+def listed(answer: Any) -> list[CpuInfo]:
     """Return what was filled in, in either version."""
     return [
-        CpuInfo(one.cpu, tuple(_cores(one.cores.bitmask)), _serial(one))
-        for one in told.cpus[: min(told.count, _MAX_CPUS)]
+        CpuInfo(cpu.cpu, tuple(_cores(cpu.cores.bitmask)), _serial(cpu))
+        for cpu in answer.cpus[: min(answer.count, _MAX_CPUS)]
     ]
 
 
@@ -70,6 +70,6 @@ def _cores(words: Any) -> list[int]:
     return [64 * at + bit for at, word in enumerate(words) for bit in range(64) if word >> bit & 1]
 
 
-def _serial(one: Any) -> str:
-    text = getattr(one, "serial", b"").decode("utf-8", "replace")
+def _serial(cpu: Any) -> str:
+    text = getattr(cpu, "serial", b"").decode("utf-8", "replace")
     return "" if text.startswith("<<<") else text

@@ -78,7 +78,9 @@ class Sampler:
             version=self._version,
             entities=entities_of(answers, places, frozenset(wanted)),
             health=self._health.check(topology, fresh=fresh) if self._options.health else None,
-            gpus=tuple(sorted(one.uuid for (kind, _), one in places.items() if kind == Kind.GPU)),
+            gpus=tuple(
+                sorted(place.uuid for (kind, _), place in places.items() if kind == Kind.GPU)
+            ),
             identities=identities_of(answers, places),
             node_parts=node_parts.with_values(answers, beside.places, wanted),
             remarks=beside.remarks,
@@ -98,7 +100,9 @@ class Sampler:
         first = not self._freshness.knows_any
         frozen = self._freshness.frozen(answers, at, time.monotonic())
         uuids = {topology.places[gpu].uuid for gpu in frozen if gpu in topology.places}
-        places = {one: place for one, place in topology.places.items() if place.uuid not in uuids}
+        places = {
+            entity: place for entity, place in topology.places.items() if place.uuid not in uuids
+        }
         # The first time says nothing: the engine's clock may be another one.
         if uuids and not places and not first:
             text = "no GPU's values are newer than they were"
@@ -157,8 +161,8 @@ class _Watching:
 
     def news(self) -> list[Signal]:
         """Return the XIDs that were heard since the last time."""
-        told, self._news = self._news, []
-        return told
+        signals, self._news = self._news, []
+        return signals
 
     def _hear(self, watches: Watches) -> None:
         self._news += signals_of(watches.xids(self._since), self._places)

@@ -103,9 +103,9 @@ class Entities:
             return {}
         by_uuid = {place.uuid: place for place in gpus.values()}
         return {
-            one.entity: replace(by_uuid[one.uuid], gi=one.gi, ci=one.ci)
-            for one in found
-            if one.uuid in by_uuid
+            instance.entity: replace(by_uuid[instance.uuid], gi=instance.gi, ci=instance.ci)
+            for instance in found
+            if instance.uuid in by_uuid
         }
 
     def _links(self, gpus: dict[Entity, Place]) -> dict[Entity, Place]:

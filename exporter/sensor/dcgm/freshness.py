@@ -31,9 +31,10 @@ class Freshness:
     def frozen(self, answers: Iterable[Answer], wall: datetime, now: float) -> frozenset[Entity]:
         """Return the GPUs that are not read any more; `now` is in seconds of a steady clock."""
         newest: dict[Entity, int] = {}
-        for one in answers:
-            if one.entity[0] == Kind.GPU and one.field in ALWAYS_THERE and _told(one):
-                newest[one.entity] = max(one.at, newest.get(one.entity, 0))
+        for answer in answers:
+            known = answer.status == Status.OK and answer.at > 0
+            if answer.entity[0] == Kind.GPU and answer.field in ALWAYS_THERE and known:
+                newest[answer.entity] = max(answer.at, newest.get(answer.entity, 0))
         self._moved = {gpu: (at, self._since(gpu, at, wall, now)) for gpu, at in newest.items()}
         return frozenset(
             gpu for gpu, (_, since) in self._moved.items() if now - since > self._seconds
@@ -45,7 +46,3 @@ class Freshness:
             age = wall.timestamp() - at / 1_000_000
             return now if abs(age) <= self._seconds else _NEVER
         return before[1] if at == before[0] else now
-
-
-def _told(answer: Answer) -> bool:
-    return answer.status == Status.OK and answer.at > 0

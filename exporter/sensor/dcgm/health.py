@@ -115,14 +115,14 @@ def findings(
     """
     return tuple(
         HealthFinding(
-            uuid=places[one.entity].uuid,
-            watch=WATCHES[one.system],
-            health=one.health,
-            error_code=code_name(one.code),
-            severity=name_in(SEVERITIES, one.severity),
-            category=name_in(CATEGORIES, one.category),
-            message=one.message,
+            uuid=places[incident.entity].uuid,
+            watch=WATCHES[incident.system],
+            health=incident.health,
+            error_code=code_name(incident.code),
+            severity=name_in(SEVERITIES, incident.severity),
+            category=name_in(CATEGORIES, incident.category),
+            message=incident.message,
         )
-        for one in incidents
-        if one.entity in places and one.system in WATCHES
+        for incident in incidents
+        if incident.entity in places and incident.system in WATCHES
     )

@@ -111,37 +111,40 @@ class Library:
 
     def identity(self, gpu: int) -> tuple[str, str, str]:
         """Return (UUID, PCI bus id, product) of a GPU, as DCGM prints them."""
-        told = abi.DeviceAttributes(abi.DEVICE_ATTRIBUTES_VERSION)
-        self._ask("dcgmGetDeviceAttributes", gpu, ctypes.byref(told))
-        who = told.identifiers
+        answer = abi.DeviceAttributes(abi.DEVICE_ATTRIBUTES_VERSION)
+        self._ask("dcgmGetDeviceAttributes", gpu, ctypes.byref(answer))
+        who = answer.identifiers
         return _text(who.uuid), _text(who.pci_bus_id), _text(who.name)
 
     def instances(self) -> list[InstanceInfo]:
         """List GPU instances and compute instances."""
-        told = abi.MigHierarchy(abi.MIG_HIERARCHY_VERSION)
-        self._ask("dcgmGetGpuInstanceHierarchy", ctypes.byref(told))
-        return [_instance(entry) for entry in told.entities[: told.count]]
+        answer = abi.MigHierarchy(abi.MIG_HIERARCHY_VERSION)
+        self._ask("dcgmGetGpuInstanceHierarchy", ctypes.byref(answer))
+        return [_instance(entry) for entry in answer.entities[: answer.count]]
 
     def link_states(self) -> LinkTable:
         """Return the state of each possible NVLink, by GPU and by NVSwitch."""
-        told = link_states.LinkStates(link_states.VERSION)
-        self._ask("dcgmGetNvLinkLinkStatus", ctypes.byref(told))
+        answer = link_states.LinkStates(link_states.VERSION)
+        self._ask("dcgmGetNvLinkLinkStatus", ctypes.byref(answer))
         return LinkTable(
-            {one.gpu: list(one.states) for one in told.gpus[: told.gpu_count]},
-            {one.switch: list(one.states) for one in told.switches[: told.switch_count]},
+            {gpu.gpu: list(gpu.states) for gpu in answer.gpus[: answer.gpu_count]},
+            {
+                switch.switch: list(switch.states)
+                for switch in answer.switches[: answer.switch_count]
+            },
         )
 
     def cpus(self) -> list[cpus.CpuInfo]:
         """List the CPUs that the engine reads, with their cores."""
-        told = cpus.HierarchyV2(cpus.VERSION_2)
+        answer = cpus.HierarchyV2(cpus.VERSION_2)
         try:
-            self._ask("dcgmGetCpuHierarchy_v2", ctypes.byref(told))
+            self._ask("dcgmGetCpuHierarchy_v2", ctypes.byref(answer))
         except DcgmError as error:
             if error.code not in _TOO_OLD:
                 raise
-            told = cpus.HierarchyV1(cpus.VERSION_1)
-            self._ask("dcgmGetCpuHierarchy", ctypes.byref(told))
-        return cpus.listed(told)
+            answer = cpus.HierarchyV1(cpus.VERSION_1)
+            self._ask("dcgmGetCpuHierarchy", ctypes.byref(answer))
+        return cpus.listed(answer)
 
     def create_group(self, name: str) -> int:
         group = ctypes.c_size_t()
@@ -199,16 +202,16 @@ class Library:
 
     def since(self, group: int, fields: int, at: int) -> tuple[list[Answer], int]:
         """Return the history from `at` (microseconds since 1970), and where to go on."""
-        heard: list[Answer] = []
+        received: list[Answer] = []
 
         def hear(kind: int, entity: int, values: Any, count: int, _data: int | None) -> int:
-            heard.extend(_answer((kind, entity), value) for value in values[: max(0, count)])
+            received.extend(_answer((kind, entity), value) for value in values[: max(0, count)])
             return 0
 
         onward, callback = ctypes.c_longlong(at), abi.HISTORY_CALLBACK(hear)
         where = ctypes.byref(onward)
         self._ask("dcgmGetValuesSince_v2", group, fields, at, where, callback, None)
-        return heard, max(at, onward.value)
+        return received, max(at, onward.value)
 
     def watch_health(self, group: int, systems: int, *, every: float, keep: float) -> None:
         """Watch these systems (dcgmHealthSystems_t, bits) of a group's GPUs and no other."""
@@ -223,18 +226,18 @@ class Library:
         return systems.value
 
     def check_health(self, group: int) -> list[IncidentInfo]:
-        told = abi.HealthResponse(abi.HEALTH_RESPONSE_VERSION)
-        self._ask("dcgmHealthCheck", group, ctypes.byref(told))
-        return [self._incident(one) for one in told.incidents[: told.count]]
+        answer = abi.HealthResponse(abi.HEALTH_RESPONSE_VERSION)
+        self._ask("dcgmHealthCheck", group, ctypes.byref(answer))
+        return [self._incident(incident) for incident in answer.incidents[: answer.count]]
 
-    def _incident(self, one: Any) -> IncidentInfo:
-        code = one.error.code
+    def _incident(self, incident: Any) -> IncidentInfo:
+        code = incident.error.code
         return IncidentInfo(
-            (one.entity.kind, one.entity.id),
-            one.system,
-            one.health,
+            (incident.entity.kind, incident.entity.id),
+            incident.system,
+            incident.health,
             code,
-            _text(one.error.message),
+            _text(incident.error.message),
             self._looked_up("dcgmErrorGetPriorityByCode", code),
             self._looked_up("dcgmErrorGetCategoryByCode", code),
         )

@@ -5,7 +5,7 @@ nothing. Of that only what the device options choose is watched. Modules of the 
 read these, and need not be there; what is missing is a remark and no error.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
@@ -94,18 +94,19 @@ class _Reader:
                 raise
             # One call lists the wholes and their parts: said once.
             about = "switch" if kind == "link" else "cpu" if kind == "core" else kind
-            said = f"{error.call} answers {name_of(error.code)}"
-            self.remarks.append(f"no {_NAMES[about]} is listed: {said} ({_MODULES[about]})")
+            reason = f"{error.call} answers {name_of(error.code)}"
+            self.remarks.append(f"no {_NAMES[about]} is listed: {reason} ({_MODULES[about]})")
             return
-        self.places |= {entity: part for entity, part in listed if _is_chosen(part, chosen)}
+        self.places |= {
+            entity: part
+            for entity, part in listed
+            if (part.of is None and chosen.has(part.id))
+            or (part.of is not None and chosen.has_part(part.id, part.of))
+        }
         named = chosen.wholes if kind in ("switch", "cpu") else chosen.parts
         if missing := sorted((named or frozenset()) - {part.id for _, part in listed}):
             numbers = ", ".join(map(str, missing))
             self.remarks.append(f"DCGM lists no {_NAMES[kind]} {numbers}, as {option} names")
-
-
-def _is_chosen(part: NodePart, chosen: Selection) -> bool:
-    return chosen.has(part.id) if part.of is None else chosen.has_part(part.id, part.of)
 
 
 def _switches(library: Library) -> Listed:
@@ -115,21 +116,18 @@ def _switches(library: Library) -> Listed:
 
 def _links(library: Library) -> Listed:
     for switch, states in library.link_states().switches.items():
-        for link in _there(states):
-            entity = Kind.LINK, link_entity(switch, link, Kind.SWITCH)
-            yield entity, NodePart(kind="link", id=link, of=switch)
-
-
-def _there(states: Sequence[int]) -> Iterator[int]:
-    return (link for link, state in enumerate(states) if state in LINKS_THERE)
+        for link, state in enumerate(states):
+            if state in LINKS_THERE:
+                entity = Kind.LINK, link_entity(switch, link, Kind.SWITCH)
+                yield entity, NodePart(kind="link", id=link, of=switch)
 
 
 def _cpus(library: Library) -> Listed:
-    for one in library.cpus():
-        yield (Kind.CPU, one.id), NodePart(kind="cpu", id=one.id, serial=one.serial)
+    for cpu in library.cpus():
+        yield (Kind.CPU, cpu.id), NodePart(kind="cpu", id=cpu.id, serial=cpu.serial)
 
 
 def _cores(library: Library) -> Listed:
-    for one in library.cpus():
-        for core in one.cores:
-            yield (Kind.CPU_CORE, core), NodePart(kind="core", id=core, of=one.id)
+    for cpu in library.cpus():
+        for core in cpu.cores:
+            yield (Kind.CPU_CORE, core), NodePart(kind="core", id=core, of=cpu.id)

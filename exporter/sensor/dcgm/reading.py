@@ -40,7 +40,7 @@ def entities_of(
 
 def identities_of(answers: Iterable[Answer], places: dict[Entity, Place]) -> tuple[DcgmGpu, ...]:
     """Return who the GPUs and their MIG instances are, by the number that DCGM gives a GPU."""
-    names = {one.entity: value_of(one) for one in answers if one.field == NAME}
+    names = {answer.entity: value_of(answer) for answer in answers if answer.field == NAME}
     parts: dict[str, list[DcgmPart]] = {}
     for entity, place in places.items():
         if place.gi is not None:
@@ -62,11 +62,11 @@ def identities_of(answers: Iterable[Answer], places: dict[Entity, Place]) -> tup
 
 def signals_of(answers: Iterable[Answer], places: dict[Entity, Place]) -> list[Signal]:
     """Return the XIDs of a history as news, oldest first; equal ones in a row are all told."""
-    heard: list[Signal] = []
-    for answer in sorted(answers, key=lambda one: one.at):
+    signals: list[Signal] = []
+    for answer in sorted(answers, key=lambda answer: answer.at):
         code, place = value_of(answer), places.get(answer.entity)
         if isinstance(code, int) and 0 < code <= _LARGEST_CODE and place is not None:
-            heard.append(
+            signals.append(
                 Signal(
                     kind="xid",
                     source="dcgm",
@@ -78,7 +78,7 @@ def signals_of(answers: Iterable[Answer], places: dict[Entity, Place]) -> list[S
                     ci=place.ci,
                 )
             )
-    return heard
+    return signals
 
 
 def not_watched(answers: Iterable[Answer]) -> frozenset[tuple[Entity, int]]:

@@ -46,17 +46,13 @@ def value_of(answer: Answer) -> int | float | str | None:
         return None
     raw = answer.raw
     if answer.type in (INT64, TIMESTAMP) and isinstance(raw, int):
-        return None if _whole_is_blank(raw) else raw
+        return None if raw >= INT64_BLANK or INT32_BLANK <= raw <= _INT32_END else raw
     if answer.type == DOUBLE and isinstance(raw, float):
         return None if not math.isfinite(raw) or raw >= FP64_BLANK else raw
     if answer.type == STRING and isinstance(raw, bytes):
         text = raw.decode("utf-8", "replace")
         return None if not text or (text.startswith("<<<") and ">>>" in text) else text
     return None
-
-
-def _whole_is_blank(raw: int) -> bool:
-    return raw >= INT64_BLANK or INT32_BLANK <= raw <= _INT32_END
 
 
 def is_gone(answer: Answer) -> bool:

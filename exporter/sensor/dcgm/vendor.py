@@ -43,7 +43,9 @@ class DcgmVendor:
         settings = self._settings
         # libdcgm looks for libnvidia-ml.so.1 in its turn.
         folders = [
-            str(one) for one in (settings.dcgm_library_dir, settings.nvml_library_dir) if one
+            str(folder)
+            for folder in (settings.dcgm_library_dir, settings.nvml_library_dir)
+            if folder
         ]
         before = os.environ.get("LD_LIBRARY_PATH")
         path = ":".join([*folders, *([before] if before else [])])
@@ -66,16 +68,16 @@ class DcgmVendor:
 
     def reading(
         self,
-        heard: protocol.FromChild,
-        asked: protocol.SampleRequest,  # noqa: ARG002 - as `child.Vendor` has it
+        message: protocol.FromChild,
+        request: protocol.SampleRequest,  # noqa: ARG002 - as `child.Vendor` has it
     ) -> DcgmReading | None:
-        if not isinstance(heard, protocol.DcgmSampled):
+        if not isinstance(message, protocol.DcgmSampled):
             return None
-        missing = "; ".join(heard.reading.remarks)
+        missing = "; ".join(message.reading.remarks)
         if missing and missing != self._missing:
             _log.warning("DCGM: %s", missing)
         self._missing = missing
-        return heard.reading
+        return message.reading
 
     def hung(self, note: CallNote, now: float) -> Hang:  # noqa: ARG002 - as `child.Vendor` has it
         # A call of DCGM's is about all GPUs: none can be left out for it.

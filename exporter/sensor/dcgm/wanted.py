@@ -47,18 +47,18 @@ def left_to_dcgm(wanted: Iterable[int], nvml: NvmlReading | None) -> tuple[int, 
 
     All of them while NVML tells nothing: what one library cannot say the other may.
     """
-    asked = sorted(set(wanted) - {XID})
+    requested = sorted(set(wanted) - {XID})
     if nvml is None:
-        return tuple(asked)
-    return tuple(field for field in asked if not _told(field, nvml))
+        return tuple(requested)
+    return tuple(field for field in requested if not _read_by_nvml(field, nvml))
 
 
-def _told(field: int, nvml: NvmlReading) -> bool:
+def _read_by_nvml(field: int, nvml: NvmlReading) -> bool:
     if field in LINK_FIELDS:
-        told = [field in link.values for gpu in nvml.gpus for link in gpu.links if gpu.values]
+        there = [field in link.values for gpu in nvml.gpus for link in gpu.links if gpu.values]
     else:
-        told = [field in values for values in _values(nvml, instances=field in INSTANCE_FIELDS)]
-    return bool(told) and all(told)
+        there = [field in values for values in _values(nvml, instances=field in INSTANCE_FIELDS)]
+    return bool(there) and all(there)
 
 
 def _values(nvml: NvmlReading, *, instances: bool) -> Iterator[Values]:
@@ -66,17 +66,17 @@ def _values(nvml: NvmlReading, *, instances: bool) -> Iterator[Values]:
         # A GPU that is silent as a whole says nothing about what NVML knows.
         if gpu.values:
             yield gpu.values
-            yield from (one.values for one in (gpu.instances or ()) if instances)
+            yield from (part.values for part in (gpu.instances or ()) if instances)
 
 
 def fields_for(kind: Kind, wanted: Iterable[int]) -> list[int]:
     """Return which of the wanted fields are asked of a kind of entity, in order; `XID` is apart."""
-    asked = sorted(set(wanted) - {XID})
+    requested = sorted(set(wanted) - {XID})
     if kind == Kind.GPU:
-        return sorted({*asked, *ALWAYS_THERE} - LINK_FIELDS - NODE_FIELDS - CONNECTX_FIELDS)
-    told = {Kind.GPU_INSTANCE: INSTANCE_FIELDS, Kind.LINK: LINK_FIELDS}.get(kind, frozenset())
+        return sorted({*requested, *ALWAYS_THERE} - LINK_FIELDS - NODE_FIELDS - CONNECTX_FIELDS)
+    own = {Kind.GPU_INSTANCE: INSTANCE_FIELDS, Kind.LINK: LINK_FIELDS}.get(kind, frozenset())
     named = {NAME} if kind == Kind.GPU_INSTANCE else set[int]()
-    return sorted({field for field in asked if field in told} | named)
+    return sorted({field for field in requested if field in own} | named)
 
 
 def fields_for_part(kind: Kind, wanted: Iterable[int]) -> list[int]:

@@ -109,10 +109,10 @@ class Watches:
             for at in range(0, len(entities), MAX_ENTITIES):
                 part, some = (kind, f"{_BESIDE}{at}"), entities[at : at + MAX_ENTITIES]
                 refused.update(self._begin_part(part, some, fields_for_part(kind, wanted)))
-        gpus = [one for (kind, _), one in self._parts.items() if kind == Kind.GPU]
-        if gpus and self._refusal is not None and not any(one.fields for one in gpus):
+        gpus = [watched for (kind, _), watched in self._parts.items() if kind == Kind.GPU]
+        if gpus and self._refusal is not None and not any(gpu.fields for gpu in gpus):
             raise self._refusal
-        watched = {field for one in self._parts.values() for field in one.read_fields()}
+        watched = {field for watched in self._parts.values() for field in watched.read_fields()}
         return tuple(sorted((refused - watched) & {XID, *wanted}))
 
     def end(self) -> None:
@@ -122,21 +122,21 @@ class Watches:
         the groups it came by. So this comes before the next `begin`; the watch
         of XIDs is left to that, or those of the meantime would not be seen.
         """
-        for one in self._parts.values():
-            for fields in one.field_groups:
-                _done(self._library.unwatch, one.group, fields)
+        for watched in self._parts.values():
+            for fields in watched.field_groups:
+                _done(self._library.unwatch, watched.group, fields)
                 _done(self._library.destroy_field_group, fields)
-            if one.xids is not None:
-                _done(self._library.destroy_field_group, one.xids)
-            _done(self._library.destroy_group, one.group)
+            if watched.xids is not None:
+                _done(self._library.destroy_field_group, watched.xids)
+            _done(self._library.destroy_group, watched.group)
         self._parts.clear()
 
     def read(self) -> Iterator[Answer]:
         """Return the latest value of every field under watch."""
-        for one in self._parts.values():
-            fields = one.read_fields()
+        for watched in self._parts.values():
+            fields = watched.read_fields()
             for at in range(0, len(fields), MAX_FIELDS):
-                yield from self._latest(one.entities, fields[at : at + MAX_FIELDS])
+                yield from self._latest(watched.entities, fields[at : at + MAX_FIELDS])
 
     def xids(self, since: dict[Part, int]) -> Iterator[Answer]:
         """Return every XID of the history after `since`, which is carried on.
@@ -144,30 +144,34 @@ class Watches:
         Of a part that is new there, what an engine remembers is the past and no
         news. Its own time stamps say so, as its clock need not be ours.
         """
-        for part, one in self._parts.items():
-            if one.xids is not None:
+        for part, watched in self._parts.items():
+            if watched.xids is not None:
                 news = part in since
-                heard, since[part] = self._library.since(one.group, one.xids, since.get(part, 0))
-                yield from heard if news else ()
+                received, since[part] = self._library.since(
+                    watched.group, watched.xids, since.get(part, 0)
+                )
+                yield from received if news else ()
 
     def _begin_part(self, part: Part, entities: list[Entity], fields: list[int]) -> list[int]:
         group = self._library.create_group(self._next_name())
-        there = tuple(one for one in entities if _done(self._library.add_entity, group, *one))
+        there = tuple(
+            entity for entity in entities if _done(self._library.add_entity, group, *entity)
+        )
         # A link that is refused is no link to this engine; only a GPU may be back in a moment.
         if part[0] in _OF_GPUS:
             self.complete = self.complete and len(there) == len(entities)
-        self._parts[part] = one = _Watched(group, there, [], (), None)
+        self._parts[part] = watched = _Watched(group, there, [], (), None)
         if part[0] not in _OF_GPUS and not there:
             return fields
         refused: list[int] = []
         if part[0] in _OF_GPUS:
             xids, refused = self._narrow(group, [XID])
-            one.xids = xids[0] if xids else None
+            watched.xids = xids[0] if xids else None
         for batch in batches(fields):
             made, missing = self._narrow(group, batch)
             kept = [field for field in batch if field not in missing]
-            one.field_groups += self._join(group, made, kept)
-            one.fields += tuple(kept)
+            watched.field_groups += self._join(group, made, kept)
+            watched.fields += tuple(kept)
             refused += missing
         return refused
 
@@ -220,7 +224,7 @@ class Watches:
             if len(entities) == 1:
                 return []
         # An entity that went away since the topology was read fails the call for all.
-        return [answer for one in entities for answer in self._latest([one], fields)]
+        return [answer for entity in entities for answer in self._latest([entity], fields)]
 
     def _next_name(self) -> str:
         self._made += 1

@@ -62,8 +62,8 @@ def placement(text: str) -> Placement:
 def start_time(stat: bytes) -> int | None:
     """Return when a process started, in clock ticks since boot, from /proc/<pid>/stat."""
     fields = stat.rpartition(b")")[2].split()
-    said = fields[_START_TIME] if len(fields) > _START_TIME else b""
-    return int(said) if said.isdigit() and len(said) <= _LONGEST_NUMBER else None
+    ticks = fields[_START_TIME] if len(fields) > _START_TIME else b""
+    return int(ticks) if ticks.isdigit() and len(ticks) <= _LONGEST_NUMBER else None
 
 
 class Cgroups:
@@ -78,8 +78,8 @@ class Cgroups:
 
     def placements(self, pids: Iterable[int]) -> dict[int, Placement]:
         """Return where these processes run; one that is gone or cannot be read is left out."""
-        asked = list(dict.fromkeys(pids))[:MOST_PROCESSES]
-        self._known = {pid: found for pid in asked if (found := self._look(pid)) is not None}
+        chosen = list(dict.fromkeys(pids))[:MOST_PROCESSES]
+        self._known = {pid: found for pid in chosen if (found := self._look(pid)) is not None}
         return {pid: place for pid, (_, place) in self._known.items()}
 
     def _look(self, pid: int) -> tuple[int, Placement] | None:

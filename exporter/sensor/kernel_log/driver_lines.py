@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from exporter.model import sxid
 from exporter.model.device import normal_bus_id
 from exporter.model.node_health import LATEST
 from exporter.model.signals import Signal
+from exporter.model.xid import sxid_fatal
 from exporter.sensor.kernel_log.quoted import LINE_END, ends_at, is_quoted
 
 MESSAGE_LIMIT = 160
@@ -136,6 +136,7 @@ def _xid(text: str, blank: Signal) -> Signal:
     message = (process["message"] or "") if process else rest
     reset = _RESET.search(message)
     known_pid = process is not None and process["pid"].isdigit()
+    cause = _CAUSE.search(message)
     return msgspec.structs.replace(
         blank,
         bus_id=_bus(found["bus"]),
@@ -147,14 +148,9 @@ def _xid(text: str, blank: Signal) -> Signal:
         pid=int(process["pid"]) if process and known_pid else None,
         process=plain(process["name"] or "", _PROCESS_LIMIT) if process and known_pid else "",
         message=plain(message),
-        caused_by=_cause(message),
+        caused_by=int(cause[1]) if cause and int(cause[1]) <= _CODE_LIMIT else None,
         recovery_to=_recovery(message) if code == 154 else None,
     )
-
-
-def _cause(message: str) -> int | None:
-    found = _CAUSE.search(message)
-    return int(found[1]) if found and int(found[1]) <= _CODE_LIMIT else None
 
 
 def _recovery(message: str) -> int | None:
@@ -173,16 +169,16 @@ def _sxid(text: str, blank: Signal) -> Signal | None:
     if rest.startswith(_SXID_DETAILS):
         return None
     code = int(found["code"])
-    told = _SEVERITY.fullmatch(rest)
+    severity = _SEVERITY.fullmatch(rest)
     link = _LINK.search(rest)
     return msgspec.structs.replace(
         blank,
         kind="sxid",
         bus_id=_bus(found["bus"]),
         code=code,
-        fatal=told["severity"].lower() == "fatal" if told else sxid.fatal(code),
+        fatal=severity["severity"].lower() == "fatal" if severity else sxid_fatal(code),
         link=int(link[1]) if link else None,
-        message=plain((told["message"] or "") if told else rest),
+        message=plain((severity["message"] or "") if severity else rest),
     )
 
 

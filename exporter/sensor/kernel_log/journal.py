@@ -43,14 +43,14 @@ class JournalFolder:
         self._on_rejected = on_rejected
         self._files: dict[_Identity, _Open | None] = {}
         """None for a file that has nothing of this boot, or makes no sense."""
-        self.heard = False
+        self.found_records = False
         """Whether there was any record of the kernel's of this boot. A journal without has none
         because journald does not read them, or because they were removed."""
 
     def close(self) -> None:
-        for one in self._files.values():
-            if one is not None:
-                os.close(one.descriptor)
+        for followed in self._files.values():
+            if followed is not None:
+                os.close(followed.descriptor)
         self._files.clear()
 
     def news(self) -> Iterator[KernelRecord]:
@@ -70,9 +70,9 @@ class JournalFolder:
             )
         # The active file comes last: when it was opened it may have had no entry yet.
         begun = sorted(
-            (there[identity].name == ACTIVE, one.file.header.begun, identity)
-            for identity, one in self._files.items()
-            if one
+            (there[identity].name == ACTIVE, followed.file.header.begun, identity)
+            for identity, followed in self._files.items()
+            if followed
         )
         for active, _, identity in begun:
             yield from self._of(identity, active=active)
@@ -124,18 +124,18 @@ class JournalFolder:
         return ours
 
     def _of(self, identity: _Identity, *, active: bool) -> Iterator[KernelRecord]:
-        one = self._files[identity]
-        assert one is not None  # noqa: S101 - only such files are asked for
+        followed = self._files[identity]
+        assert followed is not None  # noqa: S101 - only such files are asked for
         try:
-            for record in one.file.news():
+            for record in followed.file.news():
                 if record.boot != self._boot:
                     continue
-                self.heard = True
+                self.found_records = True
                 if record.message is None:
                     self._on_rejected("compressed")
                 else:
                     yield record
-            for boot in one.file.missed():
+            for boot in followed.file.missed():
                 if boot == self._boot:
                     self._on_rejected("missed")
         except (JournalError, OSError) as error:
@@ -146,8 +146,8 @@ class JournalFolder:
             self._files[identity] = None
 
     def _let_go(self, identity: _Identity) -> None:
-        if (one := self._files.pop(identity)) is not None:
-            os.close(one.descriptor)
+        if (followed := self._files.pop(identity)) is not None:
+            os.close(followed.descriptor)
 
     def _unreadable(self, error: Exception) -> KernelLogError:
         return KernelLogError("ReadFailed", f"the journal in {self._path} cannot be read: {error}")

@@ -187,14 +187,18 @@ class JournalFile:
                 following, _ = _unpack(_FIELD_BODY, found.body)
                 if found.body[_FIELD_BODY.size :] == name:
                     return int(at)
-                at = _beyond(at, following)
+                if following and following <= at:
+                    raise JournalError(f"a chain at {at} does not go on")
+                at = following
         return 0
 
     def _record(self, at: int) -> KernelRecord:
         boot, fields = self._fields(at)
         priority, facility, since_boot = (fields.get(name, b"") for name in _NEEDED[:3])
         numbers = (priority, facility, since_boot)
-        if b"MESSAGE" not in fields or not all(_is_number(one) for one in numbers):
+        # 14 digits: a hundred million seconds, in microseconds.
+        sound = all(number.isdigit() and len(number) <= 14 for number in numbers)
+        if b"MESSAGE" not in fields or not sound:
             return KernelRecord(boot)
         return KernelRecord(boot, int(priority), int(facility), int(since_boot), fields[b"MESSAGE"])
 
@@ -255,14 +259,3 @@ def _unpack(form: struct.Struct, data: bytes) -> tuple[Any, ...]:
     if len(data) < form.size:
         raise JournalError("the file ends too early")
     return form.unpack_from(data)
-
-
-def _beyond(at: int, following: int) -> int:
-    if following and following <= at:
-        raise JournalError(f"a chain at {at} does not go on")
-    return following
-
-
-def _is_number(text: bytes) -> bool:
-    """Whether it is one below a hundred million seconds, in microseconds."""
-    return text.isdigit() and len(text) <= 14

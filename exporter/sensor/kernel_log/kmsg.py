@@ -31,7 +31,7 @@ from exporter.sensor.kernel_log.kmsg_file import (
 from exporter.sensor.kernel_log.quoted import LINE_END
 from exporter.sensor.kernel_log.record_order import RecordOrder
 from exporter.sensor.kernel_log.syslog import KernelText, SyslogError
-from exporter.sensor.kernel_log.syslog_text import Line, News, SyslogText
+from exporter.sensor.kernel_log.syslog_text import Line, SyslogText
 from kubeapi import clock
 
 _log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class KernelLogReader:
         self._restart.set()
 
     def _run(self) -> None:
-        told = ""
+        reported = ""
         while not self._stopping.is_set():
             if self._restart.is_set():
                 self._restart.clear()
@@ -121,11 +121,11 @@ class KernelLogReader:
                 _log.info("%s starts again: taken as a reboot", self._path)
                 self._restart.set()
             except KernelLogError as error:
-                if str(error) != told:
+                if str(error) != reported:
                     _log.warning("%s", error)
-                told = str(error)
+                reported = str(error)
                 self._on_source(
-                    SourceHealth(name="kmsg", state="Down", reason=error.reason, message=told)
+                    SourceHealth(name="kmsg", state="Down", reason=error.reason, message=reported)
                 )
                 self._stopping.wait(_RETRY_SECONDS)
 
@@ -164,15 +164,17 @@ class KernelLogReader:
         self.source = "kmsg"
         order = RecordOrder()
         before: datetime | None = None
-        told: bool | None = None
+        reported: bool | None = None
         with contextlib.closing(folder):
             while not self._ends():
                 now = clock.now()
                 boot = now - timedelta(seconds=time.monotonic())
-                self._hand_on((as_line(one, order) for one in folder.news()), boot, before, now)
-                if folder.heard != told:
-                    told = folder.heard
-                    self._on_source(_journal_state(self._path, now, heard=told))
+                self._hand_on(
+                    (as_line(record, order) for record in folder.news()), boot, before, now
+                )
+                if folder.found_records != reported:
+                    reported = folder.found_records
+                    self._on_source(_journal_state(self._path, now, found_records=reported))
                 before = now
                 self._stopping.wait(_JOURNAL_SECONDS)
 
@@ -192,7 +194,14 @@ class KernelLogReader:
                 self._on_rejected(news.lost)
             now = clock.now()
             # Anew each time: a step of the wall clock must not move what comes after it.
-            self._hand_on(_timed(news), now - timedelta(seconds=time.monotonic()), before, now)
+            if not news.timed:
+                raise KernelLogError(
+                    "NoTimes",
+                    "syslog(2) gives lines without their time, so that records cannot be told from "
+                    "lines that users write: write Y to /sys/module/printk/parameters/time, or "
+                    "mount /dev/kmsg",
+                )
+            self._hand_on(news.lines, now - timedelta(seconds=time.monotonic()), before, now)
             if before is None:
                 message = f"read by syslog(2), some seconds late at most: {refused}"
                 self._on_source(
@@ -239,8 +248,8 @@ class KernelLogReader:
                 yield placed[1]
 
 
-def _journal_state(path: Path, now: datetime, *, heard: bool) -> SourceHealth:
-    if heard:
+def _journal_state(path: Path, now: datetime, *, found_records: bool) -> SourceHealth:
+    if found_records:
         message = f"read from the journal in {path}"
         return SourceHealth(
             name="kmsg", state="Up", message=message, last_success=now, via="Journal"
@@ -261,16 +270,6 @@ def as_line(record: KernelRecord, order: RecordOrder) -> Line:
     message = (record.message or b"").replace(b"\n", LINE_END.encode())
     head = b"%d,%d,%d,-;" % (record.facility << 3 | record.priority, place, record.microseconds)
     return Line(place, record.microseconds, head + message)
-
-
-def _timed(news: News) -> Iterator[Line]:
-    if not news.timed:
-        raise KernelLogError(
-            "NoTimes",
-            "syslog(2) gives lines without their time, so that records cannot be told from lines "
-            "that users write: write Y to /sys/module/printk/parameters/time, or mount /dev/kmsg",
-        )
-    return news.lines
 
 
 def device_records(

@@ -67,7 +67,10 @@ class RecordFile:
         skipping = False
         checked = time.monotonic()
         while not self._ends():
-            piece = self._read()
+            try:
+                piece = os.read(self._descriptor, LONGEST_RECORD)
+            except OSError as error:
+                raise KernelLogError("ReadFailed", f"{self._path}: {error}") from error
             if not piece:
                 yield None
                 if time.monotonic() - checked > 10 * _POLL_SECONDS:
@@ -86,12 +89,6 @@ class RecordFile:
             elif len(rest) > LONGEST_RECORD:
                 rest, skipping = b"", True
                 self._on_rejected("too_long")
-
-    def _read(self) -> bytes:
-        try:
-            return os.read(self._descriptor, LONGEST_RECORD)
-        except OSError as error:
-            raise KernelLogError("ReadFailed", f"{self._path}: {error}") from error
 
     def _check_same(self) -> None:
         ours = os.fstat(self._descriptor)

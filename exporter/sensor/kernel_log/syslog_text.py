@@ -103,17 +103,14 @@ class SyslogText:
         place = self._order.place(microseconds)
         visible = [lines[0], *(line for line in lines[1:] if not line.startswith(_DRIVER))]
         hidden = len(lines) - len(visible)
-        if hidden and _is_quotation(lines):
-            visible = lines
+        if hidden:
+            first = lines[0].decode("utf-8", "replace")
+            whole = LINE_END.encode().join(lines).decode("utf-8", "replace")
+            if first.startswith(OWN) and is_quoted(whole):
+                visible = lines
         message = LINE_END.encode().join(visible)
         raw = b"%b,%d,%d,-;%b" % (prefix[2], place, microseconds, message)
         return Line(place, microseconds, raw, hidden)
-
-
-def _is_quotation(lines: list[bytes]) -> bool:
-    first = lines[0].decode("utf-8", "replace")
-    whole = LINE_END.encode().join(lines).decode("utf-8", "replace")
-    return first.startswith(OWN) and is_quoted(whole)
 
 
 def _lines(text: bytes, begin: int) -> Iterator[re.Match[bytes]]:

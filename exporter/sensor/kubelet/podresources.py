@@ -73,7 +73,11 @@ class PodResources:
                 most=wire.MAX_RECEIVE_BYTES,
             )
         except CallFailed as failed:
-            raise self._refusal(failed) from failed
+            limited = _RATE_LIMIT in failed.details
+            reason = "RateLimited" if limited else _REASONS.get(failed.code, "Unavailable")
+            raise PodResourcesError(
+                reason, f"the kubelet at {self._socket} does not list pods: {failed}"
+            ) from failed
 
     def _check_socket(self) -> None:
         try:
@@ -87,13 +91,6 @@ class PodResources:
                 "the kubelet's pod-resources folder, or name the socket with "
                 "--pod-resources-socket",
             )
-
-    def _refusal(self, failed: CallFailed) -> PodResourcesError:
-        limited = _RATE_LIMIT in failed.details
-        reason = "RateLimited" if limited else _REASONS.get(failed.code, "Unavailable")
-        return PodResourcesError(
-            reason, f"the kubelet at {self._socket} does not list pods: {failed}"
-        )
 
     def _read(self, answer: bytes) -> wire.Reply:
         try:

@@ -52,7 +52,9 @@ class Reply(msgspec.Struct, frozen=True):
 def read(reply: bytes) -> Reply:
     """Take a reply apart; raises Malformed or TooLarge."""
     reader = _Reader(reply)
-    found = sorted(one for pod in reader.parts(1, (0, len(reply))) for one in _pod(reader, pod))
+    found = sorted(
+        container for pod in reader.parts(1, (0, len(reply))) for container in _pod(reader, pod)
+    )
     return Reply(tuple(found), reader.refused)
 
 
@@ -159,19 +161,19 @@ def _each(
 
 def _plugin(reader: _Reader, devices: _Span) -> Iterator[PluginDevice]:
     resource = reader.text(1, devices)
-    for one in reader.parts(2, devices):
-        yield PluginDevice(resource, reader.decoded(one))
+    for device in reader.parts(2, devices):
+        yield PluginDevice(resource, reader.decoded(device))
 
 
 def _claims(reader: _Reader, resource: _Span) -> Iterator[ClaimDevice]:
     claim, namespace = reader.text(2, resource), reader.text(3, resource)
-    for one in reader.parts(4, resource):
+    for device in reader.parts(4, resource):
         yield ClaimDevice(
             claim,
             namespace,
-            reader.text(2, one),
-            reader.text(3, one),
-            reader.text(4, one),
-            reader.text(5, one),
-            tuple(reader.text(1, cdi) for cdi in reader.parts(1, one)),
+            reader.text(2, device),
+            reader.text(3, device),
+            reader.text(4, device),
+            reader.text(5, device),
+            tuple(reader.text(1, cdi) for cdi in reader.parts(1, device)),
         )

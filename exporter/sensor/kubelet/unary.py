@@ -9,7 +9,6 @@ in the trailers (the gRPC protocol document, "Requests" and "Responses").
 import re
 import socket
 import struct
-from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
 from urllib.parse import unquote
@@ -125,9 +124,25 @@ class _Exchange:
         for event in self._connection.receive_data(piece):
             match event:
                 case h2.events.DataReceived():
-                    self._take_data(event)
+                    self._body += event.data or b""
+                    announced = (
+                        _HEAD.unpack_from(self._body)[1] if len(self._body) >= _HEAD.size else 0
+                    )
+                    if max(announced, len(self._body) - _HEAD.size) > self._most:
+                        raise CallFailed(
+                            RESOURCE_EXHAUSTED, f"the answer is larger than {self._most} bytes"
+                        )
+                    self._connection.acknowledge_received_data(
+                        event.flow_controlled_length or 0, _STREAM
+                    )
                 case h2.events.ResponseReceived() | h2.events.TrailersReceived():
-                    self._take_headers(event.headers or ())
+                    headers = {_text(name): _text(value) for name, value in event.headers or ()}
+                    if headers.get(":status", "200") != "200":
+                        raise CallFailed(UNAVAILABLE, f"HTTP status {headers[':status'][:20]}")
+                    if "grpc-status" in headers:
+                        code = headers["grpc-status"]
+                        self._status = int(code) if _STATUS.fullmatch(code) else INTERNAL
+                        self._details = unquote(headers.get("grpc-message", ""))[:1000]
                 case h2.events.StreamEnded():
                     self.ended = True
                 case h2.events.StreamReset() | h2.events.ConnectionTerminated():
@@ -147,22 +162,6 @@ class _Exchange:
         if packed or size != len(body) - _HEAD.size:
             raise CallFailed(INTERNAL, "the answer is compressed, or not one message")
         return body[_HEAD.size :]
-
-    def _take_data(self, event: h2.events.DataReceived) -> None:
-        self._body += event.data or b""
-        announced = _HEAD.unpack_from(self._body)[1] if len(self._body) >= _HEAD.size else 0
-        if max(announced, len(self._body) - _HEAD.size) > self._most:
-            raise CallFailed(RESOURCE_EXHAUSTED, f"the answer is larger than {self._most} bytes")
-        self._connection.acknowledge_received_data(event.flow_controlled_length or 0, _STREAM)
-
-    def _take_headers(self, headers: Iterable[tuple[str | bytes, str | bytes]]) -> None:
-        told = {_text(name): _text(value) for name, value in headers}
-        if told.get(":status", "200") != "200":
-            raise CallFailed(UNAVAILABLE, f"HTTP status {told[':status'][:20]}")
-        if "grpc-status" in told:
-            code = told["grpc-status"]
-            self._status = int(code) if _STATUS.fullmatch(code) else INTERNAL
-            self._details = unquote(told.get("grpc-message", ""))[:1000]
 
 
 def _text(value: str | bytes) -> str:

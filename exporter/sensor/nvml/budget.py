@@ -40,11 +40,8 @@ class Budget:
         try:
             return self._call(gpu, name, *arguments)
         finally:
-            self._count(gpu, name, self._clock() - begun)
-
-    def _count(self, gpu: int, name: str, seconds: float) -> None:
-        if self._seconds is None or gpu == NO_GPU or seconds > _HANGS * self._seconds:
-            return
-        spent = self._spent[gpu] = self._spent.get(gpu, 0.0) + seconds
-        if spent > self._seconds:
-            self.overdue[gpu] = CallNote(gpu, name, spent)
+            took, most = self._clock() - begun, self._seconds
+            if most is not None and gpu != NO_GPU and took <= _HANGS * most:
+                spent = self._spent[gpu] = self._spent.get(gpu, 0.0) + took
+                if spent > most:
+                    self.overdue[gpu] = CallNote(gpu, name, spent)

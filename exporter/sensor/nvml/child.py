@@ -88,24 +88,22 @@ def _serve(channel: Sender, sampler: Sampler, notes: mmap.mmap) -> None:
     request = channel.request()
     sampler.open()
     # Before the first pass, which may take seconds: a GPU that is bound meanwhile is not in it.
-    listener.hear_system()
+    listener.listen_to_system()
     while True:
         options = SampleOptions(frozenset(request.wanted), request.processes)
         reading = sampler.sample(frozenset(request.skip), options, request.gpu_seconds)
         # Registered before the first answer, so that no XID after it goes unheard.
         registered = events.register(sampler.handles, sampler.uuid_of)
         if registered:
-            listener.hear_devices()
+            listener.listen_to_devices()
         unheard = events.unheard(sampler.handles, sampler.uuid_of)
-        channel.sampled(_marked(reading, unheard), sampler.overdue())
+        if unheard:
+            gpus = (
+                msgspec.structs.replace(gpu, unheard=gpu.index in unheard) for gpu in reading.gpus
+            )
+            reading = msgspec.structs.replace(reading, gpus=tuple(gpus))
+        channel.sampled(reading, sampler.overdue())
         request = channel.request()
-
-
-def _marked(reading: NvmlReading, unheard: frozenset[int]) -> NvmlReading:
-    if not unheard:
-        return reading
-    gpus = (msgspec.structs.replace(one, unheard=one.index in unheard) for one in reading.gpus)
-    return msgspec.structs.replace(reading, gpus=tuple(gpus))
 
 
 class _Listener:
@@ -117,32 +115,32 @@ class _Listener:
         self._system = system
         self._devices = False
 
-    def hear_system(self) -> None:
+    def listen_to_system(self) -> None:
         """Begin to listen for GPUs that come and go, where the library tells."""
         if self._system.open():
-            self._listen(self._hear_system)
+            self._listen(self._wait_for_system)
 
-    def hear_devices(self) -> None:
+    def listen_to_devices(self) -> None:
         """Begin to listen on the GPUs, once some are registered."""
         if not self._devices:
             self._devices = True
-            self._listen(self._hear)
+            self._listen(self._wait_for_device)
 
-    def _listen(self, hear: Callable[[], None]) -> None:
-        threading.Thread(target=self._repeat, args=(hear,), daemon=True).start()
+    def _listen(self, wait: Callable[[], None]) -> None:
+        threading.Thread(target=self._repeat, args=(wait,), daemon=True).start()
 
-    def _repeat(self, hear: Callable[[], None]) -> None:
+    def _repeat(self, wait: Callable[[], None]) -> None:
         failure: int | None = None
         while True:
             try:
-                failure = self._heard_or_failed(hear, failure)
+                failure = self._wait_once(wait, failure)
             except (protocol.WireError, _Absent):
                 return
 
-    def _heard_or_failed(self, hear: Callable[[], None], before: int | None) -> int | None:
+    def _wait_once(self, wait: Callable[[], None], before: int | None) -> int | None:
         """Hear once; returns how that failed, which it may do as long as a GPU is lost."""
         try:
-            hear()
+            wait()
         except NvmlError as error:
             if error.code == before:
                 time.sleep(call_notes.WAIT_SECONDS)
@@ -153,12 +151,12 @@ class _Listener:
             return error.code
         return None
 
-    def _hear(self) -> None:
-        heard = self._events.wait(WAIT_MS)
-        if heard is not None:
-            self._tell(heard)
+    def _wait_for_device(self) -> None:
+        signal = self._events.wait(WAIT_MS)
+        if signal is not None:
+            self._tell(signal)
 
-    def _hear_system(self) -> None:
+    def _wait_for_system(self) -> None:
         try:
             kind = self._system.wait(WAIT_MS)
         except NvmlError as error:

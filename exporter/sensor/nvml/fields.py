@@ -12,7 +12,7 @@ from exporter.model.readings import Values
 from exporter.sensor.nvml import library as nvml
 from exporter.sensor.nvml.library import Caller, FieldAnswer, NvmlError
 from exporter.sensor.nvml.table import Call, Field, Source, Table
-from exporter.sensor.nvml.units import Unit, text_of
+from exporter.sensor.nvml.units import text_of
 
 FieldKey = tuple[int, int]
 """NVML field id, scope id."""
@@ -62,7 +62,7 @@ class Fields:
         self._handle = handle
         self._lacking = lacking
         self._tally = tally
-        self._told: dict[Hashable, Any] = {}
+        self._answers_by_call: dict[Hashable, Any] = {}
         self._answers: dict[FieldKey, FieldAnswer] = {}
         self._values: dict[Hashable, int | float | str | None] = {}
         self.lost = False
@@ -93,10 +93,10 @@ class Fields:
     def prefetch(self, keys: Iterable[FieldKey]) -> None:
         """Read field values in one call."""
         wanted = [key for key in dict.fromkeys(keys) if key not in self._answers]
-        asked = [key for key in wanted if self._lacking.code(key) is None]
+        requested = [key for key in wanted if self._lacking.code(key) is None]
         self._answers |= {key: FieldAnswer(self._lacking.code(key) or 0) for key in wanted}
-        if asked and not self.lost:
-            self._answers |= self._field_values(asked)
+        if requested and not self.lost:
+            self._answers |= self._field_values(requested)
 
     def answer(self, key: FieldKey) -> FieldAnswer | None:
         """Return a field value's answer, None when it could not be asked for at all."""
@@ -126,18 +126,18 @@ class Fields:
         return {number: value for number, value in found.items() if value is not None}
 
     def _once(self, key: Hashable, name: str, *arguments: Any) -> Any:
-        if key in self._told:
-            return self._told[key]
+        if key in self._answers_by_call:
+            return self._answers_by_call[key]
         if self.lost or self._lacking.code(key) is not None:
             return None
-        self._told[key] = None
+        self._answers_by_call[key] = None
         try:
-            self._told[key] = self._call(self._index, name, *arguments)
+            self._answers_by_call[key] = self._call(self._index, name, *arguments)
         except NvmlError as error:
             self._note(error)
             if error.lacking:
                 self._lacking.add(key, error.code)
-        return self._told[key]
+        return self._answers_by_call[key]
 
     def _note(self, error: NvmlError) -> None:
         if error.useless:
@@ -155,25 +155,22 @@ class Fields:
             if unknown and len(keys) > 1:
                 # An old driver may refuse all because of one that it does not know.
                 singly = [self._field_values([key]) for key in keys]
-                return {key: found for one in singly for key, found in one.items()}
+                return {key: found for answers in singly for key, found in answers.items()}
             if not unknown:
                 self._note(error)
             answers = [FieldAnswer(error.code)] * len(keys) if unknown or error.absent else []
         found = dict(zip(keys, answers, strict=False))
         for key, answer in found.items():
-            self._weigh(key, answer)
+            self.lost = self.lost or answer.code == nvml.LOST
+            self._tally.refused += answer.code == nvml.REFUSED
+            if answer.code in (*nvml.LACKING, nvml.INVALID_ARGUMENT):
+                self._lacking.add(key, answer.code)
         return found
-
-    def _weigh(self, key: FieldKey, answer: FieldAnswer) -> None:
-        self.lost = self.lost or answer.code == nvml.LOST
-        self._tally.refused += answer.code == nvml.REFUSED
-        if answer.code in (*nvml.LACKING, nvml.INVALID_ARGUMENT):
-            self._lacking.add(key, answer.code)
 
     def _value(self, source: Source) -> int | float | str | None:
         if source not in self._values:
             raw = self._raw_field(source) if isinstance(source, Field) else self._raw(source)
-            taken = None if raw is None else _taken(source.unit, raw)
+            taken = text_of(raw) if source.unit is None else source.unit.take(raw)
             self._tally.refused += raw is not None and taken is None
             # A string that is not filled in is no value.
             self._values[source] = None if taken == "" else taken
@@ -186,10 +183,10 @@ class Fields:
 
     def _raw(self, source: Call) -> Any:
         ask = self.about_node if source.node else self.get
-        if (told := ask(source.name, *source.arguments)) is None:
+        if (answer := ask(source.name, *source.arguments)) is None:
             return None
         try:
-            return source.pick(told)
+            return source.pick(answer)
         except _SENSELESS:
             self._tally.refused += 1
             return None
@@ -206,7 +203,3 @@ def keys_of(sources: Iterable[Source]) -> list[FieldKey]:
     fields = (source for source in sources if isinstance(source, Field))
     numbered = ((field_number(field.name), field.scope) for field in fields)
     return [(number, scope) for number, scope in numbered if number is not None]
-
-
-def _taken(unit: Unit | None, raw: Any) -> int | float | str | None:
-    return text_of(raw) if unit is None else unit.take(raw)

@@ -112,13 +112,13 @@ class Gpm:
 
     def _between(self, fields: Fields, before: Any, now: Any, numbers: list[int]) -> Values:
         metrics = {number: metric_number(METRICS[number][0]) for number in numbers}
-        asked = sorted({metric for metric in metrics.values() if metric is not None})
-        told: dict[int, float] = fields.ask("nvmlGpmMetricsGet", before, now, asked) or {}
+        requested = sorted({metric for metric in metrics.values() if metric is not None})
+        answered: dict[int, float] = fields.ask("nvmlGpmMetricsGet", before, now, requested) or {}
         found: Values = {}
         for number, metric in metrics.items():
-            if metric is None or metric not in told:
+            if metric is None or metric not in answered:
                 continue
-            value = METRICS[number][1].take(told[metric])
+            value = METRICS[number][1].take(answered[metric])
             self._tally.refused += value is None
             if value is not None:
                 found[number] = value

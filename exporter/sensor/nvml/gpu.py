@@ -1,6 +1,5 @@
 """One physical GPU in one pass: what health needs, and what the page shows."""
 
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -12,16 +11,27 @@ from exporter.sensor.nvml.fields import Fields, Lacking, Tally, keys_of
 from exporter.sensor.nvml.gpm import Gpm
 from exporter.sensor.nvml.library import Caller
 from exporter.sensor.nvml.links import Links, Traffic, count_links
-from exporter.sensor.nvml.mig import Slices, memory_of
+from exporter.sensor.nvml.mig import Slices, used_memory
 from exporter.sensor.nvml.processes import ProcessShares
-from exporter.sensor.nvml.table import TABLE
+from exporter.sensor.nvml.table import RETIREMENT_PENDING, TABLE
 
 RECOVERY_ACTION = 230
 """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION."""
-_RECOVERY_ACTION_ID = 1523
-"""DCGM id of the same."""
-_HEALTH = (150, 155, 203, 204, 310, 311, 312, 313, 346, 395, 396)
-"""DCGM ids of the numbers in a `GpuReading`'s own fields."""
+_NUMBERS = {
+    "slowdown": TABLE[112],
+    "sbe_volatile": TABLE[310],
+    "dbe_volatile": TABLE[311],
+    "sbe_aggregate": TABLE[312],
+    "dbe_aggregate": TABLE[313],
+}
+_FLAGS = {
+    "sram_threshold": TABLE[346],
+    "retired_pending": RETIREMENT_PENDING,
+    "remap_failure": TABLE[395],
+    "remap_pending": TABLE[396],
+}
+_HEALTH = tuple(source for sources in (_NUMBERS | _FLAGS).values() for source in sources)
+"""Where the attributes of a `GpuReading` are from that the report needs, whatever a page needs."""
 
 
 class SampleOptions(msgspec.Struct, frozen=True):
@@ -69,67 +79,43 @@ class GpuReader:
         known.lacking.begin_pass()
         fields = Fields(self._call, index, handle, known.lacking, self._tally)
         mig = _mig(fields)
-        links = self._links(key, fields, known, options.fields, mig=bool(mig))
-        shown = options.fields - link_table.NOT_WITH_MIG if mig else options.fields
-        fields.prefetch([*_health_keys(), *_shown_keys(shown), *links.keys()])
-        told = _health(fields) | {"mig": mig, "links": links.read(), "fabric": _fabric(fields)}
-        told["values"] = fields.values(TABLE, shown) | links.values
-        told["values"] |= self._gpm.of_gpu(key, fields, handle, shown)
-        if mig and not fields.lost:
-            told["instances"] = known.slices.read(index, handle, fields, options.fields)
-        if options.processes:
-            told["processes"] = self._shares.read(key, fields, mig=bool(mig))
-        self._notice_cut(known, told)
-        return told | {"lost": fields.lost, "error": fields.error}
-
-    def _links(
-        self, key: str, fields: Fields, known: Known, wanted: Collection[int], *, mig: bool
-    ) -> Links:
         if known.links is None and not fields.lost:
             known.links = count_links(fields)
         count = 0 if mig else known.links or 0
-        return Links(key, fields, wanted, self._traffic, count=count)
-
-    def _notice_cut(self, known: Known, told: dict[str, Any]) -> None:
-        """A GPU that is cut otherwise supports other things: what it lacked is asked again."""
-        uuids = frozenset(one.uuid for one in told.get("instances") or ())
-        cut = (told["mig"], uuids)
+        links = Links(key, fields, options.fields, self._traffic, count=count)
+        shown = options.fields - link_table.NOT_WITH_MIG if mig else options.fields
+        on_page = (source for number in shown for source in TABLE.get(number, ()))
+        keys = keys_of((*_HEALTH, *on_page))
+        fields.prefetch([(RECOVERY_ACTION, 0), *keys, *links.keys()])
+        found: dict[str, Any] = _health(fields) | {
+            "mig": mig,
+            "links": links.read(),
+            "fabric": _fabric(fields),
+        }
+        found["values"] = fields.values(TABLE, shown) | links.values
+        found["values"] |= self._gpm.of_gpu(key, fields, handle, shown)
+        if mig and not fields.lost:
+            found["instances"] = known.slices.read(index, handle, fields, options.fields)
+        if options.processes:
+            found["processes"] = self._shares.read(key, fields, mig=bool(mig))
+        # A GPU that is cut otherwise supports other things: what it lacked is asked again.
+        uuids = frozenset(part.uuid for part in found.get("instances") or ())
+        cut = (found["mig"], uuids)
         if known.cut[0] is not None and known.cut != cut:
             known.lacking.clear()
         known.cut = cut
-
-
-def _health_keys() -> list[tuple[int, int]]:
-    return [(RECOVERY_ACTION, 0), *keys_of(s for n in _HEALTH for s in TABLE[n])]
-
-
-def _shown_keys(wanted: Collection[int]) -> list[tuple[int, int]]:
-    return keys_of(s for number in wanted for s in TABLE.get(number, ()))
+        return found | {"lost": fields.lost, "error": fields.error}
 
 
 def _health(fields: Fields) -> dict[str, Any]:
-    numbers = {number: fields.value(TABLE[number]) for number in _HEALTH}
-    used, free = memory_of(fields)
+    flags = {name: fields.whole(sources) for name, sources in _FLAGS.items()}
     supported, action = _recovery(fields)
-    pending = fields.get("nvmlDeviceGetRetiredPagesPendingStatus")
     return {
-        "gpu_util": numbers[203],
-        "mem_util": numbers[204],
-        "fb_used": used,
-        "fb_free": free,
-        "temperature": numbers[150],
-        "power": _milliwatts(numbers[155]),
-        "slowdown": fields.whole(TABLE[112]),
+        "fb_used": used_memory(fields),
         "recovery_supported": supported,
         "recovery_action": action,
-        "sbe_volatile": numbers[310],
-        "dbe_volatile": numbers[311],
-        "sbe_aggregate": numbers[312],
-        "dbe_aggregate": numbers[313],
-        "sram_threshold": _yes(numbers[346]),
-        "remap_failure": _yes(numbers[395]),
-        "remap_pending": _yes(numbers[396]),
-        "retired_pending": None if pending is None else bool(pending),
+        **{name: fields.whole(sources) for name, sources in _NUMBERS.items()},
+        **{name: None if flag is None else bool(flag) for name, flag in flags.items()},
     }
 
 
@@ -140,7 +126,7 @@ def _recovery(fields: Fields) -> tuple[bool | None, int | None]:
     if answer.code != nvml.SUCCESS:
         return False, None
     # A number that makes no sense is refused and counted there, and nothing was told.
-    action = fields.whole(TABLE[_RECOVERY_ACTION_ID])
+    action = fields.whole(TABLE[1523])
     return (None if action is None else True), action
 
 
@@ -153,22 +139,14 @@ def _mig(fields: Fields) -> bool | None:
 
 
 def _fabric(fields: Fields) -> FabricReading | None:
-    told = fields.get("nvmlDeviceGetGpuFabricInfoV")
-    if told is None or told.state == 0:
+    info = fields.get("nvmlDeviceGetGpuFabricInfoV")
+    if info is None or info.state == 0:
         return None
     return FabricReading(
-        state=int(told.state),
-        status=int(told.status),
-        health_mask=told.health_mask,
-        health_summary=told.health_summary,
-        clique=int(told.clique),
-        cluster_uuid=picks.cluster_uuid(told) or "",
+        state=int(info.state),
+        status=int(info.status),
+        health_mask=info.health_mask,
+        health_summary=info.health_summary,
+        clique=int(info.clique),
+        cluster_uuid=picks.cluster_uuid(info) or "",
     )
-
-
-def _yes(number: Any) -> bool | None:
-    return None if number is None else bool(number)
-
-
-def _milliwatts(watts: Any) -> int | None:
-    return None if watts is None else round(watts * 1000)

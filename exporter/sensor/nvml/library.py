@@ -191,16 +191,16 @@ def _sram_status(handle: Any) -> Any:
 def _fabric(handle: Any) -> Fabric:
     """Ask for the newest struct first; an older driver refuses its version."""
     try:
-        told: Any = pynvml.c_nvmlGpuFabricInfo_v3_t()
-        pynvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(told))
+        answer: Any = pynvml.c_nvmlGpuFabricInfo_v3_t()
+        pynvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(answer))
     except pynvml.NVMLError as error:
         if error.args[0] == LOST:
             raise
-        told = pynvml.c_nvmlGpuFabricInfo_v2_t()
-        pynvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(told))
-    summary = getattr(told, "healthSummary", None)
-    uuid = bytes(told.clusterUuid)
-    return Fabric(told.state, told.status, told.cliqueId, uuid, told.healthMask, summary)
+        answer = pynvml.c_nvmlGpuFabricInfo_v2_t()
+        pynvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(answer))
+    summary = getattr(answer, "healthSummary", None)
+    uuid = bytes(answer.clusterUuid)
+    return Fabric(answer.state, answer.status, answer.cliqueId, uuid, answer.healthMask, summary)
 
 
 def _process_utilization(handle: Any, since: int) -> list[Any]:
@@ -215,14 +215,14 @@ def _process_utilization(handle: Any, since: int) -> list[Any]:
 
 def _gpm_metrics(before: Any, now: Any, metrics: Sequence[int]) -> dict[int, float]:
     """Return the metrics between two samples; one that failed is left out."""
-    asked: Any = pynvml.c_nvmlGpmMetricsGet_t()
-    asked.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-    asked.numMetrics = len(metrics)
-    asked.sample1, asked.sample2 = before, now
-    for row, metric in zip(asked.metrics, metrics, strict=False):
+    request: Any = pynvml.c_nvmlGpmMetricsGet_t()
+    request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
+    request.numMetrics = len(metrics)
+    request.sample1, request.sample2 = before, now
+    for row, metric in zip(request.metrics, metrics, strict=False):
         row.metricId = metric
-    pynvml.nvmlGpmMetricsGet(asked)
-    rows = asked.metrics[: len(metrics)]
+    pynvml.nvmlGpmMetricsGet(request)
+    rows = request.metrics[: len(metrics)]
     return {int(row.metricId): float(row.value) for row in rows if row.nvmlReturn == SUCCESS}
 
 
@@ -241,8 +241,8 @@ def _system_wait(event_set: Any, milliseconds: int) -> list[int]:
     """Return the kinds of the events that came, none after the time."""
     room = (pynvml.c_nvmlSystemEventData_v1_t * 8)()
     version = pynvml.nvmlSystemEventSetWaitRequest_v1
-    told = pynvml.nvmlSystemEventSetWait(version, event_set, milliseconds, room, len(room))
-    return [int(event["eventType"]) for event in told]
+    answer = pynvml.nvmlSystemEventSetWait(version, event_set, milliseconds, room, len(room))
+    return [int(event["eventType"]) for event in answer]
 
 
 _WRAPPED: dict[str, Callable[..., Any]] = {

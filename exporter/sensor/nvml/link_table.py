@@ -78,7 +78,7 @@ LINK_FIELDS = frozenset(
 GPU_FIELDS = frozenset((*_COUNTED, *SUMS, *RATE_TOTAL.values()))
 """Ids that are told for the GPU, but read through its links."""
 NOT_WITH_MIG = frozenset((409, 419, 429, 439, 1220))
-"""Totals of `nvml_table` that are 0 on a GPU in MIG mode because its links are off."""
+"""Totals of `table` that are 0 on a GPU in MIG mode because its links are off."""
 
 
 @cache
@@ -98,19 +98,14 @@ def per_link(link: int) -> dict[int, tuple[Source, ...]]:
         **counted(link),
     }
     for counter, number in ERROR_PER_LINK.items():
-        sources = _errors(counter, link)
+        sources: tuple[Source, ...] = (Call("nvmlDeviceGetNvLinkErrorCounter", (link, counter)),)
+        if link < 12:
+            # Field values end with the twelfth link.
+            sources = (Field(f"NVML_FI_DEV_NVLINK_{_NAMES[counter]}_ERROR_COUNT_L{link}"), *sources)
         found[number] = sources
         if link < LINKS:
             found[ERROR_LANES[counter][link]] = sources
     return found
-
-
-def _errors(counter: int, link: int) -> tuple[Source, ...]:
-    call = Call("nvmlDeviceGetNvLinkErrorCounter", (link, counter))
-    if link >= 12:
-        # Field values end with the twelfth link.
-        return (call,)
-    return (Field(f"NVML_FI_DEV_NVLINK_{_NAMES[counter]}_ERROR_COUNT_L{link}"), call)
 
 
 @cache

@@ -6,7 +6,7 @@ has none. On a GPU in MIG mode NVLinks are off and their counters say nothing.
 """
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from exporter.model.readings import LinkReading, Values
 from exporter.sensor.nvml import library as nvml
@@ -52,7 +52,7 @@ class Traffic:
 
     def keep(self, keys: set[str]) -> None:
         """Forget the GPUs that are not there any more."""
-        self._before = {key: told for key, told in self._before.items() if key[0] in keys}
+        self._before = {key: before for key, before in self._before.items() if key[0] in keys}
 
 
 class Links:
@@ -81,7 +81,9 @@ class Links:
         ]
         if self._count:
             whole = links.counted(links.ALL_LINKS)
-            sources += [one for n, found in whole.items() if n in self._wanted for one in found]
+            sources += [
+                source for n, found in whole.items() if n in self._wanted for source in found
+            ]
         scopes = [*range(self._count), *([links.ALL_LINKS] if self._count else [])]
         flows = [flow for scope in scopes if self._ways(scope) for flow in _flows(scope)]
         sums = [
@@ -106,10 +108,10 @@ class Links:
         state = self._fields.whole(table[links.STATE])
         if state is None:
             state = self._fields.get("nvmlDeviceGetNvLinkState", link)
-        told = self._fields.values(table, self._wanted) | self._rates(link, links.RATE_PER_LINK)
-        told |= self._rates(link, _lanes(link))
-        self.values |= {number: value for number, value in told.items() if number in _LANE_FIELDS}
-        return LinkReading(link=link, up=None if state is None else state != 0, values=told)
+        found = self._fields.values(table, self._wanted) | self._rates(link, links.RATE_PER_LINK)
+        found |= self._rates(link, _lanes(link))
+        self.values |= {number: value for number, value in found.items() if number in _LANE_FIELDS}
+        return LinkReading(link=link, up=None if state is None else state != 0, values=found)
 
     def _ways(self, scope: int) -> list[str]:
         """Return the ways of a scope that somebody wants to see."""
@@ -124,13 +126,10 @@ class Links:
             counted = self._counted(scope, way)
             # The lane's field and the link's share one counter but not one memory.
             key = f"{way} {number}"
-            rate = None if counted is None else self._rate(scope, key, counted)
-            if rate is not None:
-                found[number] = rate
+            if counted is not None:
+                rate = self._traffic.rate(self._gpu, scope, key, counted, self._now)
+                found |= {} if rate is None else {number: rate}
         return found
-
-    def _rate(self, scope: int, key: str, counted: int) -> int | None:
-        return self._traffic.rate(self._gpu, scope, key, counted, self._now)
 
     def _counted(self, scope: int, way: str) -> int | None:
         sent, received = (self._fields.whole([flow]) for flow in _flows(scope))
@@ -142,15 +141,16 @@ class Links:
         found: Values = {}
         for number in links.SUMS:
             if number in self._wanted and self._count:
-                # Counters that make sense one by one may not all together.
-                total = unit.NUMBER.take(
-                    _total(self._part(number, link) for link in range(self._count))
-                )
+                parts = [
+                    self._fields.whole([links.sum_field(number, link)])
+                    for link in range(self._count)
+                ]
+                known = [part for part in parts if part is not None]
+                # A sum with an unknown part is unknown. Counters that make sense one by one may
+                # not all together.
+                total = unit.NUMBER.take(sum(known) if len(known) == len(parts) else None)
                 found |= {} if total is None else {number: total}
         return found
-
-    def _part(self, number: int, link: int) -> int | None:
-        return self._fields.whole([links.sum_field(number, link)])
 
 
 def _lanes(link: int) -> dict[str, int]:
@@ -169,10 +169,3 @@ _LANE_FIELDS = frozenset(
 def _flows(scope: int) -> tuple[Field, Field]:
     sent, received = links.SENT_FIELD, links.RECEIVED_FIELD
     return (Field(sent.name, sent.unit, scope), Field(received.name, received.unit, scope))
-
-
-def _total(parts: Iterable[int | None]) -> int | None:
-    """Add up; a sum with an unknown part is unknown."""
-    told = list(parts)
-    known = [part for part in told if part is not None]
-    return sum(known) if len(known) == len(told) else None

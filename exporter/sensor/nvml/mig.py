@@ -46,12 +46,12 @@ class Slices:
     ) -> tuple[MigReading, ...]:
         """Return the slices of a GPU; `fields` is the GPU's."""
         live = list(self._live(index, gpu, fields))
-        keys = {one.key for one in live}
+        keys = {slice_.key for slice_ in live}
         self._known = {key: known for key, known in self._known.items() if key in keys}
         self._lacking = {key: lacking for key, lacking in self._lacking.items() if key in keys}
         sharers = Counter(gi for _, gi, _ in keys)
-        readings = [self._slice(gpu, fields, one, sharers, wanted) for one in live]
-        fields.lost = fields.lost or any(one.part.lost for one in live)
+        readings = [self._slice(gpu, fields, slice_, sharers, wanted) for slice_ in live]
+        fields.lost = fields.lost or any(slice_.part.lost for slice_ in live)
         return tuple(readings)
 
     def _live(self, index: int, gpu: Any, fields: Fields) -> Iterator[_Live]:
@@ -83,12 +83,11 @@ class Slices:
         gi = live.key[1]
         part = live.part
         identity = self._known.get(live.key) or self._identify(gpu, live)
-        used, free = memory_of(part)
         values = part.values(_TABLE, wanted)
         if sharers[gi] == 1:
             # GPM counts by GPU instance: with several slices in it, it is nobody's own.
             values |= self._gpm.of_slice(live.key, fields, part, (gpu, gi), wanted)
-        return msgspec.structs.replace(identity, fb_used=used, fb_free=free, values=values)
+        return msgspec.structs.replace(identity, fb_used=used_memory(part), values=values)
 
     def _identify(self, gpu: Any, live: _Live) -> MigReading:
         uuid, gi, ci = live.key
@@ -110,14 +109,8 @@ class Slices:
         return found
 
 
-def memory_of(fields: Fields) -> tuple[int | None, int | None]:
-    """Return (used, free) in bytes; version 2 keeps the driver's reserve out of "used"."""
-    told = fields.get("nvmlDeviceGetMemoryInfo_v2") or fields.get("nvmlDeviceGetMemoryInfo")
-    if told is None:
-        return None, None
-    used, free = int(told.used), int(told.free)
-    return _plausible(used), _plausible(free)
-
-
-def _plausible(size: int) -> int | None:
-    return None if MEBIBYTES.take(size) is None else size
+def used_memory(fields: Fields) -> int | None:
+    """Return bytes of framebuffer; version 2 keeps the driver's reserve out of "used"."""
+    memory = fields.get("nvmlDeviceGetMemoryInfo_v2") or fields.get("nvmlDeviceGetMemoryInfo")
+    # Plausible or not by the bounds of the field that pages show, which is rounded.
+    return None if memory is None or MEBIBYTES.take(memory.used) is None else int(memory.used)

@@ -29,33 +29,33 @@ def capability(version: tuple[int, int]) -> int:
     return version[0] << 16 | version[1]
 
 
-def licensed(told: Any) -> int:
-    if not told.isGridLicenseSupported:
+def licensed(answer: Any) -> int:
+    if not answer.isGridLicenseSupported:
         return 0
-    features = told.gridLicensableFeatures[: told.licensableFeaturesCount]
+    features = answer.gridLicensableFeatures[: answer.licensableFeaturesCount]
     return int(any(f.featureState > 0 for f in features if f.featureCode == _VGPU_FEATURE))
 
 
-def used_share(told: Any) -> float:
+def used_share(answer: Any) -> float:
     """Used / (total - reserved), as DCGM's FB_USED_PERCENT, which is a ratio."""
-    return told.used / (told.total - getattr(told, "reserved", 0))
+    return answer.used / (answer.total - getattr(answer, "reserved", 0))
 
 
-def fabric_status(told: Any) -> int | None:
+def fabric_status(answer: Any) -> int | None:
     """dcgmFabricManagerStatus_t: 3 is success and 4 failure of a completed registration."""
-    if told.state == 3:
-        return 3 if told.status == 0 else 4
-    return told.state if 0 <= told.state < 3 else None
+    if answer.state == 3:
+        return 3 if answer.status == 0 else 4
+    return answer.state if 0 <= answer.state < 3 else None
 
 
-def fabric_error(told: Any) -> int | None:
+def fabric_error(answer: Any) -> int | None:
     # What DCGM calls a failure is a number of its own: left to DCGM.
-    return 0 if told.state == 3 and told.status == 0 else None
+    return 0 if answer.state == 3 and answer.status == 0 else None
 
 
-def cluster_uuid(told: Any) -> str | None:
+def cluster_uuid(answer: Any) -> str | None:
     """Return the fabric's cluster in the usual form, None when the bytes are all zero."""
-    digits = told.cluster_uuid.hex()
+    digits = answer.cluster_uuid.hex()
     if len(digits) != 32 or not digits.strip("0"):
         return None
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -31,13 +31,13 @@ class ProcessShares:
     def read(self, gpu: str, fields: Fields, *, mig: bool) -> tuple[ProcessReading, ...] | None:
         """Return the processes of a GPU, None when they are not all known."""
         lists = [fields.get(name) for name in _LISTS]
-        told = [one is not None for one in lists]
+        answered = [listed is not None for listed in lists]
         failed = not all(
-            fields.lacks(name) for name, one in zip(_LISTS, told, strict=True) if not one
+            fields.lacks(name) for name, known in zip(_LISTS, answered, strict=True) if not known
         )
-        if failed or not any(told):
+        if failed or not any(answered):
             return None
-        entries = [entry for one in lists for entry in one or ()]
+        entries = [entry for listed in lists for entry in listed or ()]
         if any(_PID.take(entry.pid) is None for entry in entries):
             # Pid 0 is a process that the asker's pid namespace has no number for.
             return None

@@ -99,7 +99,12 @@ class Sampler:
         self._leave_overdue(found)
         self._find_peers(found)
         self._leave_overdue(found)
-        self._forget(found, skip)
+        self.handles = found.handles
+        # Of GPUs that are gone nothing is remembered.
+        there = (*found.live, *found.silent, *skip)
+        keys = {facts.key for index, facts in self._facts.items() if index in there}
+        self._known = {key: known for key, known in self._known.items() if key in keys}
+        self._reader.end_pass(keys)
         return NvmlReading(
             at=begun,
             driver_version=self._driver,
@@ -147,8 +152,8 @@ class Sampler:
         found.handles[index] = handle
         known = self._known.get(facts.key) or self._reader.begin()
         self._known[facts.key] = known
-        told = self._reader.read(index, facts.key, handle, known, options)
-        found.live[index] = _with(facts, index, **told)
+        fields = self._reader.read(index, facts.key, handle, known, options)
+        found.live[index] = _with(facts, index, **fields)
 
     def _leave_overdue(self, found: _Pass) -> None:
         """Keep of GPUs that took too long who they are: half a reading would pass for a whole."""
@@ -169,13 +174,6 @@ class Sampler:
             fields = Fields(self._call, index, handle, Lacking(), self._tally)
             known = self._facts[index] = _introduced(known, fields)
         return known
-
-    def _forget(self, found: _Pass, skip: frozenset[int]) -> None:
-        self.handles = found.handles
-        there = (*found.live, *found.silent, *skip)
-        keys = {facts.key for index, facts in self._facts.items() if index in there}
-        self._known = {key: known for key, known in self._known.items() if key in keys}
-        self._reader.end_pass(keys)
 
     def _with_peers(self, found: _Pass) -> tuple[GpuReading, ...]:
         live = {reading.uuid for reading in found.live.values()}
@@ -199,7 +197,7 @@ class Sampler:
     def _peers_at(self, index: int, present: list[int], found: _Pass) -> tuple[PeerReading, ...]:
         handle = found.handles[index]
         fields = Fields(self._call, index, handle, Lacking(), self._tally)
-        told = {
+        statuses = {
             peer: fields.ask("nvmlDeviceGetP2PStatus", handle, found.handles[peer], _NVLINK)
             for peer in present
             if peer != index
@@ -207,7 +205,7 @@ class Sampler:
         if fields.lost or fields.error:
             # What was not told now may be told in the next pass.
             self._peers_of = ()
-        return tuple(PeerReading(peer, int(s)) for peer, s in told.items() if s is not None)
+        return tuple(PeerReading(peer, int(s)) for peer, s in statuses.items() if s is not None)
 
 
 def _introduced(before: Facts, fields: Fields) -> Facts:
@@ -226,9 +224,9 @@ def _text(fields: Fields, number: int) -> str:
 
 
 def _with(facts: Facts, index: int, **fields: Any) -> GpuReading:
-    told = msgspec.structs.asdict(facts)
-    del told["whole"]
-    return GpuReading(index=index, **told, **fields)
+    who = msgspec.structs.asdict(facts)
+    del who["whole"]
+    return GpuReading(index=index, **who, **fields)
 
 
 def _doubted(gpus: tuple[GpuReading, ...]) -> tuple[GpuReading, ...]:

@@ -3,7 +3,7 @@
 A `Field` is a number of nvmlDeviceGetFieldValues, of which one call reads all; a
 `Call` is a call of its own, whose answer may serve several ids. What is not in
 the table is DCGM's to tell; 230 (the last XID) comes from events. Profiling and
-per-link fields have tables of their own (`nvml_gpm`, `nvml_link_table`). Meanings
+per-link fields have tables of their own (`gpm`, `link_table`). Meanings
 and units: dcgm_fields.h and DcgmCacheManager of DCGM 4.x, nvml.h of API 13. Pure.
 """
 
@@ -18,8 +18,8 @@ from exporter.sensor.nvml import units as unit
 from exporter.sensor.nvml.units import Unit
 
 
-def _whole(told: Any) -> Any:
-    return told
+def _whole(answer: Any) -> Any:
+    return answer
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -57,10 +57,6 @@ def _errors(name: str, kind: int, counter: int) -> tuple[Source, ...]:
     return (Field(name), Call("nvmlDeviceGetTotalEccErrors", (kind, counter)))
 
 
-def _located(kind: int, counter: int, location: int) -> tuple[Source, ...]:
-    return (Call("nvmlDeviceGetMemoryErrorCounter", (kind, counter, location)),)
-
-
 def _throttled(name: str, policy: int) -> tuple[Source, ...]:
     field = Field(f"NVML_FI_DEV_PERF_POLICY_{name}", unit.NANOSECONDS)
     pick = attrgetter("violationTime")
@@ -89,6 +85,7 @@ def _fabric(kind: Unit | None, pick: Callable[[Any], Any]) -> tuple[Source, ...]
     return _row("nvmlDeviceGetGpuFabricInfoV", kind, pick=pick)
 
 
+RETIREMENT_PENDING = _row("nvmlDeviceGetRetiredPagesPendingStatus", unit.SWITCH)
 _REASONS = "nvmlDeviceGetCurrentClocks{}Reasons"
 _LOCATIONS = {0: 314, 1: 316, 2: 318, 3: 320, 4: 322, 5: 334, 6: 336, 7: 342}
 """NVML_MEMORY_LOCATION_* to the DCGM id of its volatile corrected errors."""
@@ -198,7 +195,7 @@ TABLE: Table = {
     312: _errors("NVML_FI_DEV_ECC_SBE_AGG_TOTAL", _CORRECTED, _AGGREGATE),
     313: _errors("NVML_FI_DEV_ECC_DBE_AGG_TOTAL", _UNCORRECTED, _AGGREGATE),
     **{
-        first + kind: _located(kind, counter, location)
+        first + kind: (Call("nvmlDeviceGetMemoryErrorCounter", (kind, counter, location)),)
         for counter, firsts in ((_VOLATILE, _LOCATIONS), (_AGGREGATE, _AGGREGATES))
         for location, first in firsts.items()
         for kind in (_CORRECTED, _UNCORRECTED)
@@ -212,7 +209,7 @@ TABLE: Table = {
     },
     390: (Field("NVML_FI_DEV_RETIRED_SBE"),),
     391: (Field("NVML_FI_DEV_RETIRED_DBE"),),
-    392: (Field("NVML_FI_DEV_RETIRED_PENDING"),),
+    392: (Field("NVML_FI_DEV_RETIRED_PENDING"), *RETIREMENT_PENDING),
     393: _remapped("UNC", 1, unit.NUMBER),
     394: _remapped("COR", 0, unit.NUMBER),
     395: _remapped("FAILURE", 3, unit.SWITCH),

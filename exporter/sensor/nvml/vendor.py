@@ -41,7 +41,7 @@ class NvmlVendor:
         self._quarantine = Quarantine(settings.hang_retry)
         self._held: frozenset[int] = frozenset()
         """GPUs that the running child was told to read."""
-        self._unheard = ""
+        self._without_events = ""
         """Which GPUs tell no events, as a sentence."""
 
     def environment(self) -> Mapping[str, str]:
@@ -62,34 +62,34 @@ class NvmlVendor:
         return protocol.SampleRequest(left_out, self._wanted(), self._processes, self._gpu_seconds)
 
     def reading(
-        self, heard: protocol.FromChild, asked: protocol.SampleRequest
+        self, message: protocol.FromChild, request: protocol.SampleRequest
     ) -> NvmlReading | None:
-        if not isinstance(heard, protocol.Sampled):
+        if not isinstance(message, protocol.Sampled):
             return None
-        self._held = frozenset(gpu.index for gpu in heard.reading.gpus)
-        self._tell_unheard(heard.reading)
-        for note in heard.overdue:
+        self._held = frozenset(gpu.index for gpu in message.reading.gpus)
+        self._log_without_events(message.reading)
+        for note in message.overdue:
             self._quarantine.put(note, time.monotonic(), how=TOO_LONG)
             _log.warning("GPU %s took %.1f s, the last in %s", note.gpu, note.seconds, note.call)
-        return self._quarantine.complete(heard.reading, frozenset(asked.skip))
+        return self._quarantine.complete(message.reading, frozenset(request.skip))
 
-    def _tell_unheard(self, reading: NvmlReading) -> None:
+    def _log_without_events(self, reading: NvmlReading) -> None:
         numbers = ", ".join(str(gpu.index) for gpu in reading.gpus if gpu.unheard)
         sentence = numbers and (
             f"NVML refuses to tell the events of GPU {numbers} (nvmlDeviceRegisterEvents), so its "
             "XIDs are known from the kernel log and from DCGM alone"
         )
-        if sentence and sentence != self._unheard:
+        if sentence and sentence != self._without_events:
             _log.warning("%s", sentence)
-        self._unheard = sentence
+        self._without_events = sentence
 
     def hung(self, note: CallNote, now: float) -> Hang:
         return Hang(note.call, note.gpu, self._quarantine.put(note, now))
 
     def remark(self) -> tuple[str, str, Hang | None]:
-        said = (self._quarantine.sentence(), self._unheard)
-        sentence = "; ".join(one for one in said if one)
-        return NO_EVENTS if self._unheard else "", sentence, self._quarantine.nameless()
+        sentences = (self._quarantine.sentence(), self._without_events)
+        sentence = "; ".join(sentence for sentence in sentences if sentence)
+        return NO_EVENTS if self._without_events else "", sentence, self._quarantine.nameless()
 
     def must_reopen(self) -> bool:
         return bool(self._let_go() & self._held)

@@ -75,7 +75,7 @@ class Vendor(Protocol[R_co]):
 
     def request(self, now: float) -> protocol.SampleRequest: ...
 
-    def reading(self, heard: protocol.FromChild, asked: protocol.SampleRequest) -> R_co | None:
+    def reading(self, message: protocol.FromChild, request: protocol.SampleRequest) -> R_co | None:
         """Return the reading that a message carries, None when it is no sample."""
         ...
 
@@ -94,7 +94,7 @@ class Vendor(Protocol[R_co]):
 
 class _Mark(Enum):
     CLOSED = "closed"
-    ASKED = "asked"
+    REQUESTED = "asked"
     LOOK = "look"
     STOP = "stop"
 
@@ -117,7 +117,7 @@ class VendorChild(Generic[R]):
         self._on_state = on_state
         self._on_signal = on_signal
         self._inbox: queue.SimpleQueue[protocol.FromChild | _Mark] = queue.SimpleQueue()
-        self._asked = threading.Event()
+        self._requested = threading.Event()
         self._stopping = threading.Event()
         self._deadlines = Deadlines(settings.sample_deadline, settings.start_deadline)
         self._calls = Calls(self._deadlines)
@@ -147,9 +147,9 @@ class VendorChild(Generic[R]):
 
     def ask(self) -> None:
         """Have a sample taken soon; many calls make one sample."""
-        if not self._asked.is_set():
-            self._asked.set()
-            self._inbox.put(_Mark.ASKED)
+        if not self._requested.is_set():
+            self._requested.set()
+            self._inbox.put(_Mark.REQUESTED)
 
     def _look(self) -> None:
         """Have the release file looked at."""
@@ -177,25 +177,25 @@ class VendorChild(Generic[R]):
         try:
             self._work(process)
         except Ended as ended:
-            self._count(ended)
+            # After a process that worked failures are counted anew.
+            steady = time.monotonic() - self._began >= _STEADY_SECONDS
+            left_out = ended.hang is not None and ended.hang.gpu is not None
+            if self._answered and (steady or left_out or ended.reason not in _RECURRING):
+                self._failures = 0
             self._down(ended)
             return False
         else:
             return True
         finally:
-            self._end(process)
+            # A child in uninterruptible sleep is waited for, however long.
+            if not process.end():
+                self._stuck(process)
+            self._drain()
 
     def _await_look(self) -> None:
         while not self._stopping.is_set():
             if self._inbox.get() in (_Mark.LOOK, _Mark.STOP):
                 return
-
-    def _count(self, ended: Ended) -> None:
-        """Begin to count failures anew after a process that worked."""
-        steady = time.monotonic() - self._began >= _STEADY_SECONDS
-        left_out = ended.hang is not None and ended.hang.gpu is not None
-        if self._answered and (steady or left_out or ended.reason not in _RECURRING):
-            self._failures = 0
 
     def _spawn(self) -> Process:
         vendor = self._vendor
@@ -205,7 +205,7 @@ class VendorChild(Generic[R]):
         self._began, self._answered = time.monotonic(), False
         inbox = self._inbox
         try:
-            process.listen(lambda heard: inbox.put(heard or _Mark.CLOSED))
+            process.listen(lambda message: inbox.put(message or _Mark.CLOSED))
         except OSError:
             process.end()
             raise
@@ -216,37 +216,41 @@ class VendorChild(Generic[R]):
         """Ask for samples until the library must be opened anew; raises Ended for other ends."""
         while True:
             # Before what is wanted is looked up: who asks afterwards wants it looked up again.
-            self._asked.clear()
-            asked = self._vendor.request(time.monotonic())
-            self._request(process, asked)
-            reading = self._await_sample(process, asked)
+            self._requested.clear()
+            request = self._vendor.request(time.monotonic())
+            self._limits.works()
+            try:
+                process.channel.send(request)
+            except protocol.WireError:
+                raise process.death() from None
+            reading = self._await_sample(process, request)
             self._answered = True
-            self._up(reading)
+            self._read_at = time.monotonic()
+            reason, message, hang = self._vendor.remark()
+            source = self._source(up=True, reason=reason, message=message, last_success=reading.at)
+            self._tell(source=source, reading=reading, hang=hang)
             self._rest(process, time.monotonic())
             if self._must_let_go():
                 # Ended first and told of afterwards: who hears that a GPU is released may reset it.
                 return
 
-    def _request(self, process: Process, asked: protocol.SampleRequest) -> None:
-        self._limits.works()
-        try:
-            process.channel.send(asked)
-        except protocol.WireError:
-            raise process.death() from None
-
-    def _await_sample(self, process: Process, asked: protocol.SampleRequest) -> R:
+    def _await_sample(self, process: Process, request: protocol.SampleRequest) -> R:
         self._sample_by = time.monotonic() + self._deadlines.sample
         while True:
             left = self._sample_by - time.monotonic()
             looks = (self._next_look(), left, self._stale_in())
-            heard = self._next(process, min(looks))
-            if heard is not None and not isinstance(heard, _Mark):
-                reading = self._vendor.reading(heard, asked)
+            message = self._next(process, min(looks))
+            if message is not None and not isinstance(message, _Mark):
+                reading = self._vendor.reading(message, request)
                 if reading is not None:
                     return reading
             self._check(process, resting=False)
             if time.monotonic() >= self._sample_by:
-                raise self._slow()
+                # The GPU that is asked just now is named: the next process does without it.
+                note = self._calls.sampling()
+                of_a_gpu = note is not None and note.gpu is not None
+                hang = self._vendor.hung(note, time.monotonic()) if note and of_a_gpu else None
+                raise ends.slow(self._vendor.title, self._deadlines.sample, hang)
             if self._stale_in() <= 0:
                 self._withdraw()
 
@@ -254,7 +258,7 @@ class VendorChild(Generic[R]):
         """Wait for the next sample's time, or for somebody to ask."""
         while True:
             self._check(process, resting=True)
-            wait = _MIN_GAP if self._asked.is_set() else self._settings.interval
+            wait = _MIN_GAP if self._requested.is_set() else self._settings.interval
             left = sampled + min(wait, self._settings.interval) - time.monotonic()
             if left <= 0 or self._must_let_go():
                 return
@@ -267,33 +271,34 @@ class VendorChild(Generic[R]):
         return min(self._calls.next_look(first=not self._answered), _LIMIT_SECONDS)
 
     def _next(self, process: Process, seconds: float) -> protocol.FromChild | _Mark | None:
-        heard = self._heard_within(max(seconds, 0.0))
-        if isinstance(heard, protocol.Happened):
+        message = self._received_within(max(seconds, 0.0))
+        if isinstance(message, protocol.Happened):
             self._limits.heard()
-            self._on_signal(heard.signal)
-        elif isinstance(heard, protocol.Failed):
-            raise Ended(heard.reason, heard.message)
-        elif heard is _Mark.CLOSED:
+            self._on_signal(message.signal)
+        elif isinstance(message, protocol.Failed):
+            raise Ended(message.reason, message.message)
+        elif message is _Mark.CLOSED:
             raise process.death()
-        elif heard is _Mark.STOP:
+        elif message is _Mark.STOP:
             raise Ended("Stopped", "the sensor is stopping")
-        return heard
+        return message
 
-    def _heard_within(self, seconds: float) -> protocol.FromChild | _Mark | None:
+    def _received_within(self, seconds: float) -> protocol.FromChild | _Mark | None:
         try:
-            heard = self._inbox.get(timeout=seconds)
+            message = self._inbox.get(timeout=seconds)
         except queue.Empty:
-            heard = None
+            message = None
         still = self._calls.waited(seconds)
         self._read_at += still
         self._sample_by += still
-        return heard
+        return message
 
     def _check(self, process: Process, *, resting: bool) -> None:
         """Raise Ended for a call that hangs, and for a process that takes too much."""
         note = self._calls.overdue(first=not self._answered)
         if note is not None:
-            raise self._hang(note)
+            hang = self._vendor.hung(note, time.monotonic())
+            raise ends.hung(self._vendor.title, note, hang)
         excess = self._limits.judge(process.taken(), time.monotonic(), resting=resting)
         if excess is not None:
             raise Ended(
@@ -301,17 +306,6 @@ class VendorChild(Generic[R]):
                 f"the {self._vendor.title} process {excess.sentence}; it is killed and started "
                 "again. If this goes on, update the driver or the library",
             )
-
-    def _hang(self, note: CallNote) -> Ended:
-        hang = self._vendor.hung(note, time.monotonic())
-        return ends.hung(self._vendor.title, note, hang)
-
-    def _slow(self) -> Ended:
-        """Name the GPU that is asked just now, so that the next process does without it."""
-        note = self._calls.sampling()
-        of_a_gpu = note is not None and note.gpu is not None
-        hang = self._vendor.hung(note, time.monotonic()) if note and of_a_gpu else None
-        return ends.slow(self._vendor.title, self._deadlines.sample, hang)
 
     def _stale_in(self) -> float:
         """Return in how many seconds what is shown must not be shown any more."""
@@ -329,12 +323,6 @@ class VendorChild(Generic[R]):
         _log.warning("%s", text)
         source = self._source(up=False, reason="Slow", message=text, last_success=last)
         self._tell(source=source, reading=None, hang=None)
-
-    def _up(self, reading: R) -> None:
-        self._read_at = time.monotonic()
-        reason, message, hang = self._vendor.remark()
-        source = self._source(up=True, reason=reason, message=message, last_success=reading.at)
-        self._tell(source=source, reading=reading, hang=hang)
 
     def _down(self, ended: Ended) -> None:
         self._failures += 1
@@ -368,12 +356,6 @@ class VendorChild(Generic[R]):
         )
         self._on_state(self._state)
 
-    def _end(self, process: Process) -> None:
-        """Kill and reap; a child in uninterruptible sleep is waited for, however long."""
-        if not process.end():
-            self._stuck(process)
-        self._drain()
-
     def _stuck(self, process: Process) -> None:
         stuck = f"process {process.pid} cannot be killed (it sleeps in the kernel): reboot the node"
         before = self._state.source.message
@@ -390,11 +372,11 @@ class VendorChild(Generic[R]):
 
     def _drain(self) -> None:
         """Drop what the old child still said, but not what happened, nor that somebody stops."""
-        said, self._inbox = self._inbox, queue.SimpleQueue[protocol.FromChild | _Mark]()
+        left, self._inbox = self._inbox, queue.SimpleQueue[protocol.FromChild | _Mark]()
         if self._stopping.is_set():
             self._inbox.put(_Mark.STOP)
-        while not said.empty():
-            heard = said.get_nowait()
-            if isinstance(heard, protocol.Happened):
+        while not left.empty():
+            message = left.get_nowait()
+            if isinstance(message, protocol.Happened):
                 # No library tells of an error twice.
-                self._on_signal(heard.signal)
+                self._on_signal(message.signal)

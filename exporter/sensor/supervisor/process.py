@@ -47,8 +47,8 @@ def hung(title: str, note: CallNote, hang: Hang) -> Ended:
 
 def slow(title: str, seconds: float, hang: Hang | None) -> Ended:
     """A whole sample takes too long, though every call comes back; `hang`: the one that is made."""
-    asked = f"; it is at GPU {hang.gpu}, in {hang.call}" if hang else ""
-    return Ended("Slow", f"{title} needs more than {seconds:.0f} s for one sample{asked}", hang)
+    where = f"; it is at GPU {hang.gpu}, in {hang.call}" if hang else ""
+    return Ended("Slow", f"{title} needs more than {seconds:.0f} s for one sample{where}", hang)
 
 
 class Process:

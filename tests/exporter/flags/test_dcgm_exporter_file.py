@@ -39,21 +39,21 @@ def nested(key: str, value: str) -> Any:
 
 
 def document(one: Theirs, version: int) -> bytes:
-    said = nested(one.key, one.value)
-    return yaml.safe_dump({**said, "version": version}, sort_keys=False).encode()
+    logged_text = nested(one.key, one.value)
+    return yaml.safe_dump({**logged_text, "version": version}, sort_keys=False).encode()
 
 
 @pytest.mark.parametrize(("one", "version"), CASES, ids=lambda one: getattr(one, "key", str(one)))
 def test_each_of_their_keys_is_known_in_its_schema(one: Theirs, version: int) -> None:
     found = dcgm_exporter_file.parse(document(one, version), NAME)
-    assert "Unknown" not in {told.reason for told in found.ignored}
+    assert "Unknown" not in {reported.reason for reported in found.ignored}
 
 
 @pytest.mark.parametrize("one", recorded(), ids=lambda one: one.key)
 def test_each_of_their_keys_is_unknown_in_the_other_schema(one: Theirs) -> None:
     for version in {1, 2} - set(map(int, one.versions.split())):
         found = dcgm_exporter_file.parse(document(one, version), NAME)
-        assert {told.reason for told in found.ignored} == {"Unknown"}
+        assert {reported.reason for reported in found.ignored} == {"Unknown"}
 
 
 def test_no_key_is_known_that_they_have_not_but_the_address() -> None:
@@ -94,8 +94,8 @@ class Files:
 
     def settings(self, text: str, *flags: str, **env: str) -> Settings:
         self.path.write_text(text, encoding="utf-8")
-        found, said = parse([f"--config-file={self.path}", *flags], env)
-        assert set(said) >= {one.message for one in found.ignored}
+        found, logged_text = parse([f"--config-file={self.path}", *flags], env)
+        assert set(logged_text) >= {one.message for one in found.ignored}
         return found
 
     def ignored(self, text: str, *flags: str, **env: str) -> dict[str, str]:
@@ -181,9 +181,9 @@ def test_a_counters_file_that_is_named_besides_replaces_the_rows(files: Files) -
 def test_a_file_of_their_image_that_is_not_there_is_the_default_set(files: Files) -> None:
     text = "version: 2\nmetrics: {file: /etc/dcgm-exporter/default-counters.csv}\n"
     files.path.write_text(text, encoding="utf-8")
-    found, said = parse([f"--config-file={files.path}"], {})
+    found, logged_text = parse([f"--config-file={files.path}"], {})
     assert found.collectors is None
-    assert "the default counters are its rows" in said[0]
+    assert "the default counters are its rows" in logged_text[0]
 
 
 def collections(*every: tuple[str, str]) -> str:
@@ -218,8 +218,8 @@ def test_an_interval_that_a_flag_names_makes_those_of_parts_vain(files: Files) -
     text = collections(("*", "30s"), ("DCGM_FI_DEV_GPU_TEMP", "5s"))
     assert files.settings(text, "--interval=10").interval == 10.0
     assert files.ignored(text, "--interval=10") == {"collections[1].every": "OneInterval"}
-    (said,) = files.settings(text, "--interval=10").ignored
-    assert said.message == (
+    (logged_text,) = files.settings(text, "--interval=10").ignored
+    assert logged_text.message == (
         "collections[1].every of dcgm-exporter's file asks for 5 s: all fields are sampled at one "
         "interval here, which is 10 s; set it with --interval"
     )
@@ -248,7 +248,7 @@ def test_keys_of_a_newer_release_are_told_and_no_end(files: Files) -> None:
 def test_of_very_many_keys_the_first_are_told(files: Files) -> None:
     text = "version: 2\n" + "".join(f"k{number}: 1\n" for number in range(1000)) + f"{'k' * 999}: 1"
     found = files.settings(text).ignored
-    assert len(found) == dcgm_exporter_file.MOST_TOLD + 1
+    assert len(found) == dcgm_exporter_file.MOST_REPORTED + 1
     assert found[-1].message == f"951 more keys of {files.path} have no effect"
     (long,) = files.settings(f"version: 2\n{'k' * 999}: 1\n").ignored
     assert len(long.name) == 120
@@ -293,8 +293,8 @@ def test_what_is_left_empty_says_nothing(files: Files) -> None:
 def test_what_cannot_be_used_ends_the_start_with_file_and_line(
     files: Files, text: str, line: int, words: str
 ) -> None:
-    said = files.refused(text)
-    assert f", line {line}: " in said
+    logged_text = files.refused(text)
+    assert f", line {line}: " in logged_text
     with pytest.raises(SettingsError, match=words):
         dcgm_exporter_file.parse(text.encode(), NAME)
 

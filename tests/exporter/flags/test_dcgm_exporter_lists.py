@@ -100,7 +100,7 @@ def held_by_pods(**options: object) -> Snapshot:
     )
     return snapshot(
         seen(
-            gpu(1, temperature=1, product="NVIDIA H100"),
+            gpu(1, values={150: 1}, product="NVIDIA H100"),
             mig_gpu(2),
             gpu(3, mig=True, instances=parts),
         ),

@@ -15,8 +15,8 @@ HINT = "add --dcgm=embedded, or the address of a host engine"
     "flags", [("-s", "g:0,2-3"), ("--switch-devices=g:0,2-3",), ("--switch-devices", "g:0,2-3")]
 )
 def test_switches_are_chosen_by(flags: tuple[str, ...]) -> None:
-    settings, said = parse((EMBEDDED, *flags), {})
-    assert said == ()
+    settings, message = parse((EMBEDDED, *flags), {})
+    assert message == ()
     wanted = Selection(wholes=frozenset({0, 2, 3}), parts=frozenset())
     assert options_of(settings).chosen == Chosen(switches=wanted, cpus=ALL)
 
@@ -36,8 +36,8 @@ def test_a_form_that_cannot_be_read_names_its_flag() -> None:
 
 
 def test_without_dcgm_a_choice_is_said_to_change_nothing() -> None:
-    settings, said = parse(("-s", "g"), {"DCGM_EXPORTER_CPU_DEVICES_STR": "i"})
-    assert said == (
+    settings, message = parse(("-s", "g"), {"DCGM_EXPORTER_CPU_DEVICES_STR": "i"})
+    assert message == (
         f"--switch-devices chooses what DCGM alone tells, and --dcgm is off: {HINT}",
         "$DCGM_EXPORTER_CPU_DEVICES_STR chooses what DCGM alone tells, and --dcgm is off: " + HINT,
     )
@@ -49,5 +49,5 @@ def test_without_dcgm_a_choice_is_said_to_change_nothing() -> None:
 
 @pytest.mark.parametrize("flags", [("-s", "f", "-p", "f"), ("-r", "10.0.0.1", "-s", "g")])
 def test_what_is_usual_or_has_its_dcgm_is_not_said(flags: tuple[str, ...]) -> None:
-    settings, said = parse(flags, {})
-    assert (settings.ignored, said) == ((), ())
+    settings, message = parse(flags, {})
+    assert (settings.ignored, message) == ((), ())

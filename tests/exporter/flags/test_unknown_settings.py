@@ -13,8 +13,8 @@ from tests.exporter.worlds import gpu, seen
 
 
 def ignored(*flags: str, **env: str) -> list[tuple[str, str, str]]:
-    settings, said = parse(flags, env)
-    assert said == tuple(one.message for one in settings.ignored)
+    settings, text = parse(flags, env)
+    assert text == tuple(one.message for one in settings.ignored)
     return [(one.source, one.name, one.reason) for one in settings.ignored]
 
 
@@ -30,8 +30,8 @@ def ignored(*flags: str, **env: str) -> list[tuple[str, str, str]]:
 )
 def test_an_unknown_flag_of_theirs_is_passed_over_with_its_value(flags: list[str]) -> None:
     assert ignored(*flags) == [("flag", "kubernetes-enable-foo", "Unknown")]
-    (said,) = parse(flags, {})[1]
-    assert said.startswith("--kubernetes-enable-foo is in no release of dcgm-exporter")
+    (text,) = parse(flags, {})[1]
+    assert text.startswith("--kubernetes-enable-foo is in no release of dcgm-exporter")
 
 
 def test_what_stands_behind_an_unknown_flag_still_counts() -> None:

@@ -42,13 +42,13 @@ def uuids(exporter: Exporter, family: str) -> list[str]:
 
 def assert_fresh(node: SimulatedNode, exporter: Exporter, *gpus: int) -> None:
     """See that these GPUs are read now: each shows a temperature that nothing had before."""
-    told = {node.gpu(gpu).uuid: float(next(_temperatures)) for gpu in gpus}
+    reported = {node.gpu(gpu).uuid: float(next(_temperatures)) for gpu in gpus}
     for gpu in gpus:
-        node.set_value(gpu, "temperature_c", int(told[node.gpu(gpu).uuid]))
+        node.set_value(gpu, "temperature_c", int(reported[node.gpu(gpu).uuid]))
 
     def shown() -> bool:
         found = exporter.series(TEMPERATURE).items()
-        return all(any(u in one and v == told[u] for one, v in found) for u in told)
+        return all(any(u in one and v == reported[u] for one, v in found) for u in reported)
 
     wait_for(shown, what=f"new values of {gpus}")
 
@@ -109,11 +109,11 @@ def test_slices_that_go_and_come_in_the_middle_of_samples_cost_nothing_else(
     node.heal(MIG)
     live = {one.uuid for one in node.gpu(MIG).instances}
 
-    def told() -> set[str]:
+    def reported() -> set[str]:
         rows = labels_of(exporter, "draguard_mig_slice_info")
         return {one["dra_mig_device_uuid"] for one in rows}
 
-    wait_for(lambda: told() == live, what="the slices as they are")
+    wait_for(lambda: reported() == live, what="the slices as they are")
     assert len(samples(exporter, MEMORY, UUID=node.gpu(MIG).uuid)) == 7
     assert_fresh(node, exporter, 0, 1, MIG)
 

@@ -79,9 +79,9 @@ def test_every_field_that_nvml_tells_is_shown_under_all_of_its_names() -> None:
     found = read_strictly(text, TEXT)
     assert read_strictly(strict, OPENMETRICS).keys() == found.keys()
     kinds = fields.table()
-    told = {number for number in NVML_TELLS if kinds[number].type not in ("text", "binary")}
-    missing = {number for number in told if kinds[number].name not in found}
-    assert missing == NOT_ON_THESE_BOARDS & told
+    reported = {number for number in NVML_TELLS if kinds[number].type not in ("text", "binary")}
+    missing = {number for number in reported if kinds[number].name not in found}
+    assert missing == NOT_ON_THESE_BOARDS & reported
     for field in kinds.values():
         if field.renamed and field.name in found:
             assert found[field.renamed] == found[field.name]
@@ -196,7 +196,7 @@ def test_arguments_of_dcgm_exporter_start_and_mean_what_they_meant(
     plugin = holdings.plugin("nvidia.com/gpu", "nvidia1")
     node.kubelet.set_pods([holdings.pod("train", holdings.container(plugins=[plugin]))])
     with exporter_of(node, *arguments, *ignored) as exporter:
-        exporter.wait_shows(NVML_UP, 'pod_name="train"')
+        exporter.wait_shows(NVML_UP, 'pod_name="train"', f"{TEMPERATURE}{{")
         rows = labels_of(exporter, TEMPERATURE)
         assert {row["uuid"] for row in rows} == {node.gpu(0).uuid, node.gpu(1).uuid}
         (held,) = samples(exporter, TEMPERATURE, uuid=node.gpu(1).uuid)
@@ -310,9 +310,9 @@ def test_the_yaml_file_of_dcgm_exporter_starts_and_means_what_can_be_done(
         exporter.wait_shows(NVML_UP, f"{POWER}{{")
         exporter.wait_shows('draguard_counters_rows_left_out{reason="UnknownField"} 1')
         assert not exporter.shows(f"{TEMPERATURE}{{")
-        told = labels_of(exporter, "draguard_setting_ignored")
+        reported = labels_of(exporter, "draguard_setting_ignored")
         exporter.wait_said(f"line 5 of {file}: 'DCGM_EXP_OF_NEXT_YEAR' is no DCGM field")
-    assert {(one["source"], one["name"]): one["reason"] for one in told} == {
+    assert {(one["source"], one["name"]): one["reason"] for one in reported} == {
         ("environment", "DCGM_EXPORTER_OF_NEXT_YEAR"): "Unknown",
         ("file", "collections[1].every"): "OneInterval",
         ("file", "sources.dcgm.watch.maxKeepAge"): "NotSupported",

@@ -23,13 +23,13 @@ def beside(
     """An exporter that asks this engine, from when both libraries answer."""
     file = node.root / "counters.csv"
     file.write_text(ROWS, encoding="utf-8")
-    asked = (f"--dcgm={address}", f"--collectors={file}", *flags)
-    with exporter_of(node, *asked, dcgm=dcgm) as exporter:
+    requested = (f"--dcgm={address}", f"--collectors={file}", *flags)
+    with exporter_of(node, *requested, dcgm=dcgm) as exporter:
         exporter.wait_shows(nvml, DCGM_UP, f"{TENSOR}{{", f"{HEALTH}{{")
         yield exporter
 
 
-def told(exporter: Exporter, family: str, node: SimulatedNode, gpu: int) -> list[float]:
+def reported(exporter: Exporter, family: str, node: SimulatedNode, gpu: int) -> list[float]:
     uuid = node.gpu(gpu).uuid
     return [value for labels, value in exporter.series(family).items() if uuid in labels]
 
@@ -42,16 +42,16 @@ def test_profiling_of_an_a100_comes_through_dcgm_alone_and_all_else_from_nvml() 
             dcgm.set_field(gpu, TEMPERATURE_FIELD, 99)
         node.set_value(H100, "gpm_tensor", 250_000)
         with beside(node, dcgm, "embedded") as exporter:
-            wait_for(lambda: told(exporter, TENSOR, node, A100) == [0.625], what="DCGM's value")
-            wait_for(lambda: told(exporter, TENSOR, node, H100) == [0.25], what="NVML's value")
+            wait_for(lambda: reported(exporter, TENSOR, node, A100) == [0.625], what="DCGM's value")
+            wait_for(lambda: reported(exporter, TENSOR, node, H100) == [0.25], what="NVML's value")
             assert sorted(exporter.series(TEMPERATURE).values()) == [31, 31]
             # A blank is no sample, not even the last one.
             dcgm.set_field(A100, TENSOR_FIELD, "blank")
-            wait_for(lambda: not told(exporter, TENSOR, node, A100), what="no sample")
-            assert told(exporter, TENSOR, node, H100) == [0.25]
+            wait_for(lambda: not reported(exporter, TENSOR, node, A100), what="no sample")
+            assert reported(exporter, TENSOR, node, H100) == [0.25]
         with exporter_of(node, f"--collectors={node.root}/counters.csv") as exporter:
             exporter.wait_shows(NVML_UP, f"{TENSOR}{{")
-            assert not told(exporter, TENSOR, node, A100)
+            assert not reported(exporter, TENSOR, node, A100)
 
 
 def test_equal_xids_that_only_dcgm_tells_are_counted_one_by_one(node: SimulatedNode) -> None:
@@ -92,18 +92,18 @@ def test_an_engine_that_is_killed_costs_what_it_told_and_comes_back() -> None:
             exporter.wait_shows('draguard_source_up{source="dcgm",reason=')
             (row,) = samples(exporter, "draguard_source_up", source="dcgm")
             assert row["reason"] in ("ConnectionLost", "EngineUnreachable")
-            assert not told(exporter, TENSOR, node, A100)
+            assert not reported(exporter, TENSOR, node, A100)
             assert not labels_of(exporter, HEALTH)
             node.set_value(A100, "temperature_c", 63)
-            wait_for(lambda: told(exporter, TEMPERATURE, node, A100) == [63])
-            wait_for(lambda: told(exporter, TENSOR, node, H100), what="NVML's own profiling")
+            wait_for(lambda: reported(exporter, TEMPERATURE, node, A100) == [63])
+            wait_for(lambda: reported(exporter, TENSOR, node, H100), what="NVML's own profiling")
             node.inject_xid(A100, 43)
             exporter.wait_count(43, 1)
             assert exporter.get("/readyz")[0] == 200
             assert exporter.shows("draguard_nvml_restarts_total 0")
             dcgm.restart(address)
             exporter.wait_shows(DCGM_UP)
-            wait_for(lambda: told(exporter, TENSOR, node, A100), what="profiling again")
+            wait_for(lambda: reported(exporter, TENSOR, node, A100), what="profiling again")
             assert exporter.count(43) == 1
 
 
@@ -127,7 +127,7 @@ def test_a_host_engine_behind_a_unix_socket_is_asked() -> None:
         dcgm.listen(str(socket))
         with beside(node, dcgm, f"unix://{socket}") as exporter:
             dcgm.set_field(A100, TENSOR_FIELD, 0.5)
-            wait_for(lambda: told(exporter, TENSOR, node, A100) == [0.5])
+            wait_for(lambda: reported(exporter, TENSOR, node, A100) == [0.5])
             dcgm.health.add_incident(A100, "memory", "warn", text="remapping")
 
             def findings() -> list[float]:
@@ -185,8 +185,8 @@ def test_switches_and_cores_that_the_options_choose_are_on_the_page(node: Simula
         "DCGM_FI_DEV_CPU_UTIL_TOTAL",
     )
     file.write_text(f"{hot},gauge,t\n{sent},gauge,s\n{busy},gauge,b\n", encoding="utf-8")
-    asked = ("--dcgm=embedded", f"--collectors={file}", "-s", "g:1+i:0", "-p", "i:1")
-    with exporter_of(node, *asked, dcgm=dcgm) as exporter:
+    requested = ("--dcgm=embedded", f"--collectors={file}", "-s", "g:1+i:0", "-p", "i:1")
+    with exporter_of(node, *requested, dcgm=dcgm) as exporter:
         exporter.wait_shows(NVML_UP, DCGM_UP, f"{hot}{{", f"{sent}{{", f"{busy}{{")
         shown = {family: labels_of(exporter, family) for family in (hot, sent, busy)}
     host = {"Hostname": shown[hot][0]["Hostname"]}

@@ -64,11 +64,11 @@ def test_a_gpu_that_has_not_joined_its_fabric_is_told(
     uuid = published.gpu(0).uuid
     published.set_value(0, "fabric_state", state)
 
-    def told() -> bool:
+    def reported() -> bool:
         found = exporter.series("draguard_fabric_state").items()
         return any(uuid in series and value == state for series, value in found)
 
-    wait_for(told, what="the state of its registration")
+    wait_for(reported, what="the state of its registration")
 
 
 def test_an_xid_that_no_table_knows_is_counted_under_its_code(

@@ -39,8 +39,8 @@ def test_pods_of_a_device_plugin_have_shares_without_a_watch_of_pods(tmp_path: P
             )
             wait_for(lambda: len(exporter.series(MEMORY)) == len(UIDS), what="a share for each pod")
             assert sorted(exporter.series(MEMORY).values()) == [512 << 20, 1024 << 20]
-            told = {(one["pod"], one["pod_uid"]) for one in samples(exporter, MEMORY)}
-            assert told == set(UIDS.items())
+            reported = {(one["pod"], one["pod_uid"]) for one in samples(exporter, MEMORY)}
+            assert reported == set(UIDS.items())
 
 
 def test_without_the_nodes_processes_it_says_why_nobody_has_a_share() -> None:

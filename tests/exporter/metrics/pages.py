@@ -21,23 +21,20 @@ from tests.exporter.worlds import START, at
 _text_families: Any = vars(text_format)["text_string_to_metric_families"]
 _strict_families: Any = vars(strict_format)["text_string_to_metric_families"]
 
+OF_SENSOR = set(Observation.__struct_fields__) - set(Snapshot.__struct_fields__)
+
 Series = list[tuple[dict[str, str], float]]
 
 
 def snapshot(observation: Observation, **fields: Any) -> Snapshot:
-    """Return what an agent shows that has just seen this."""
+    """Return what an agent shows that has just seen this; `fields` are of either."""
     report = ledger.observe(ledger.begin("boot-1", "1", START), observation)
+    of_sensor = {name: fields.pop(name) for name in OF_SENSOR & fields.keys()}
     usual: dict[str, Any] = {
         "node": "node-a",
         "at": at(30),
         "report": report,
-        "nvml": observation.nvml,
-        "dcgm": observation.dcgm,
-        "hang": observation.hang,
-        "refused": observation.refused,
-        "signals_dropped": observation.signals_dropped,
-        "restarts": observation.restarts,
-        "dcgm_restarts": observation.dcgm_restarts,
+        "seen": msgspec.structs.replace(observation, **of_sensor),
     }
     return Snapshot(**(usual | fields))
 
@@ -47,7 +44,7 @@ def shown(*rows: str, **fields: Any) -> Shown:
     return Shown(counters=counters.parse("\n".join(rows).encode(), "counters.csv"), **fields)
 
 
-def told(**values: Any) -> DcgmReading:
+def dcgm_of(**values: Any) -> DcgmReading:
     """Return DCGM's word on one entity: its ids and values."""
     return DcgmReading(at=START, entities=(DcgmEntity(**values),))
 

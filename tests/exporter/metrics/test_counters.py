@@ -92,10 +92,10 @@ def test_a_bad_row_is_left_out_with_line_and_remedy_and_the_others_are_in_force(
     found = read(f"{ROW}{text}{CLOCK}")
     assert names(found) == [TEMP, "DCGM_FI_DEV_SM_CLOCK"]
     assert found.left_out == {reason: 1}
-    (said,) = found.notes
-    assert "line 2 of counters.csv" in said
-    assert words in said
-    assert said.endswith("(the row is left out)")
+    (message,) = found.notes
+    assert "line 2 of counters.csv" in message
+    assert words in message
+    assert message.endswith("(the row is left out)")
 
 
 @pytest.mark.parametrize(("text", "reason", "words"), BAD_ROWS)
@@ -115,7 +115,7 @@ def test_a_file_of_comments_alone_shows_nothing_and_is_no_mistake() -> None:
 def test_of_many_bad_rows_all_are_counted_and_the_first_ones_told() -> None:
     found = read(ROW + "x\n" * 1000 + "y,gauge,z\n" * 5)
     assert found.left_out == {"ColumnCount": 1000, "UnknownField": 5}
-    assert len(found.notes) == counters.MOST_TOLD + 1
+    assert len(found.notes) == counters.MOST_REPORTED + 1
     assert found.notes[-1] == "985 more rows of counters.csv are left out"
 
 

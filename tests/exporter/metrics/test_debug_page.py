@@ -76,10 +76,10 @@ def test_each_miss_has_a_sentence() -> None:
     assert row.endswith(MISSES["not_live"])
 
 
-def with_xids(*told: tuple[int, str]) -> Snapshot:
+def with_xids(*lines: tuple[int, str]) -> Snapshot:
     sensed = Sensed()
     signals = [
-        sensed.kmsg(number, code, message=message) for number, (code, message) in enumerate(told)
+        sensed.kmsg(number, code, message=message) for number, (code, message) in enumerate(lines)
     ]
     report = ledger.observe(ledger.begin("boot-1", "1", START), seen(gpu()))
     report = ledger.take(report, signals, run="run-1", kernel_sequence=None)

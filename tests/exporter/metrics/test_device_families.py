@@ -16,22 +16,21 @@ from exporter.model.readings import (
     GpuReading,
     HealthFinding,
     LinkReading,
-    MigReading,
     PeerReading,
 )
 from tests.exporter.metrics.pages import (
     Series,
+    dcgm_of,
     held,
     holder,
     rendered,
     shown,
     snapshot,
-    told,
     types,
     values,
     with_counters,
 )
-from tests.exporter.worlds import START, at, gpu, mig_gpu, seen
+from tests.exporter.worlds import START, at, gpu, mig_gpu, part, seen
 
 TEMP = "DCGM_FI_DEV_GPU_TEMP,gauge,x"
 USED = "DCGM_FI_DEV_FB_USED,gauge,x"
@@ -57,15 +56,15 @@ def show(
 
 
 def test_nvml_answers_first_and_dcgm_fills_what_it_does_not_tell() -> None:
-    reading = gpu(1, temperature=54)
-    dcgm = told(uuid="GPU-1", values={150: 99, 1001: 0.5})
+    reading = gpu(1, values={150: 54})
+    dcgm = dcgm_of(uuid="GPU-1", values={150: 99, 1001: 0.5})
     found = show(reading, rows=(TEMP, BUSY), dcgm=dcgm)
     assert values(found[name(TEMP)]) == {"GPU-1": 54}
     assert values(found[name(BUSY)]) == {"GPU-1": 0.5}
 
 
 def test_values_have_dcgms_units() -> None:
-    reading = gpu(1, power=612345, fb_used=(1 << 30) + 5, values={100: 1980})
+    reading = gpu(1, fb_used=(1 << 30) + 5, values={155: 612.345, 100: 1980})
     found = show(reading, rows=(POWER, USED, "DCGM_FI_DEV_SM_CLOCK,gauge,x"))
     assert values(found[name(POWER)]) == {"GPU-1": 612.345}
     assert values(found[name(USED)]) == {"GPU-1": 1024}
@@ -96,7 +95,7 @@ def test_a_field_is_called_as_the_file_calls_it_and_typed_as_it_says() -> None:
         "DCGM_FI_DEV_SM_CLOCK,histogram,x",
         "DCGM_FI_DEV_MEM_CLOCK,summary,x",
     )
-    reading = gpu(1, temperature=54, values={156: 5, 100: 1, 101: 2})
+    reading = gpu(1, values={150: 54, 156: 5, 100: 1, 101: 2})
     made = make_page(snapshot(seen(reading), shown=shown(*rows)))
     plain, strict = types(made, openmetrics=False), types(made, openmetrics=True)
     names = [name(row) for row in rows]
@@ -105,7 +104,7 @@ def test_a_field_is_called_as_the_file_calls_it_and_typed_as_it_says() -> None:
 
 
 def test_families_come_in_the_order_of_the_file() -> None:
-    made = make_page(snapshot(seen(gpu(1, temperature=1, power=1)), shown=shown(POWER, TEMP)))
+    made = make_page(snapshot(seen(gpu(1, values={150: 1, 155: 0.001})), shown=shown(POWER, TEMP)))
     assert list(types(made, openmetrics=False))[:2] == [name(POWER), name(TEMP)]
 
 
@@ -113,7 +112,7 @@ def test_families_come_in_the_order_of_the_file() -> None:
 
 
 def test_memory_is_of_slices_and_temperature_of_their_gpu() -> None:
-    reading = mig_gpu(2, temperature=40, fb_used=99 << 20)
+    reading = mig_gpu(2, values={150: 40}, fb_used=99 << 20)
     found = show(reading, rows=(TEMP, USED))
     assert values(found[name(USED)], "GPU_I_ID") == {"3": 3, "5": 5}
     ((labels, value),) = found[name(TEMP)]
@@ -156,15 +155,15 @@ def test_what_dcgm_repeats_for_each_slice_is_shown_once() -> None:
 
 
 def test_a_gpu_field_that_only_slices_tell_is_theirs() -> None:
-    part = MigReading(uuid="MIG-1", gi=3, ci=0, profile="1g.10gb", values={1009: 7})
-    found = show(gpu(1, mig=True, instances=(part,)), rows=(PCIE,))
+    slice_ = part(3, uuid="MIG-1", values={1009: 7})
+    found = show(gpu(1, mig=True, instances=(slice_,)), rows=(PCIE,))
     assert values(found[name(PCIE)], "GPU_I_ID") == {"3": 7}
 
 
 def test_compute_instances_share_their_gpu_instances_memory() -> None:
     parts = tuple(
-        MigReading(
-            uuid=f"MIG-{ci}", gi=2, ci=ci, profile="1c.3g.40gb", fb_used=9 << 20,
+        part(
+            2, uuid=f"MIG-{ci}", ci=ci, profile="1c.3g.40gb", fb_used=9 << 20,
             values={1001: 0.1 * ci},
         )
         for ci in (0, 1)
@@ -202,7 +201,7 @@ def test_links_have_their_own_spelling_of_labels() -> None:
 
 
 def test_links_that_only_dcgm_tells_of_are_shown() -> None:
-    dcgm = told(uuid="GPU-1", link=7, values={1508: 1})
+    dcgm = dcgm_of(uuid="GPU-1", link=7, values={1508: 1})
     found = show(gpu(1), rows=(LINK_STATE,), dcgm=dcgm)
     assert values(found[name(LINK_STATE)], "nvlink") == {"7": 1}
 
@@ -213,7 +212,7 @@ def test_links_that_only_dcgm_tells_of_are_shown() -> None:
 def test_a_label_row_becomes_a_label_of_every_series_and_no_metric() -> None:
     rows = (TEMP, USED, LINK_STATE, DRIVER, "DCGM_FI_DEV_BRAND,label,x")
     reading = mig_gpu(
-        2, temperature=40, values={51: "Tesla"}, links=(LinkReading(link=0, values={1508: 1}),)
+        2, values={150: 40, 51: "Tesla"}, links=(LinkReading(link=0, values={1508: 1}),)
     )
     found = show(reading, rows=rows)
     for row in (TEMP, USED, LINK_STATE):
@@ -224,7 +223,7 @@ def test_a_label_row_becomes_a_label_of_every_series_and_no_metric() -> None:
 
 
 def test_a_blank_label_of_one_gpu_is_not_the_label_of_the_one_before() -> None:
-    readings = gpu(1, temperature=1, values={51: "Tesla"}), gpu(2, temperature=2)
+    readings = gpu(1, values={150: 1, 51: "Tesla"}), gpu(2, values={150: 2})
     found = show(*readings, rows=(TEMP, "DCGM_FI_DEV_BRAND,label,x"))
     assert [labels.get("DCGM_FI_DEV_BRAND") for labels, _ in found[name(TEMP)]] == ["Tesla", None]
 
@@ -232,7 +231,7 @@ def test_a_blank_label_of_one_gpu_is_not_the_label_of_the_one_before() -> None:
 def test_labels_come_in_dcgm_exporters_order() -> None:
     owner = holder(pod_labels=(("zone", "a"), ("app", "b")))
     what = snapshot(
-        seen(gpu(1, product="H100", temperature=54)),
+        seen(gpu(1, product="H100", values={150: 54})),
         shown=shown("DCGM_FI_DEV_XID_ERRORS,gauge,x", DRIVER),
         holders=held(GPU_1=(owner,)),
     )
@@ -320,9 +319,9 @@ def test_one_thermal_failure_leaves_the_other_ten_watches_at_zero() -> None:
     )
     dcgm = DcgmReading(at=START, health=(finding,))
     series = show(mig_gpu(1), rows=(HEALTH,), dcgm=dcgm)[name(HEALTH)]
-    told = ("health_error_code", "health_error_severity", "health_error_category")
+    words = ("health_error_code", "health_error_severity", "health_error_category")
     found = {
-        labels["health_watch"]: (value, *(labels[one] for one in told)) for labels, value in series
+        labels["health_watch"]: (value, *(labels[one] for one in words)) for labels, value in series
     }
     assert len(found) == 11
     failed = (20, "DCGM_FR_THERMAL_VIOLATIONS", "TRIAGE", "HARDWARE_THERMAL")
@@ -367,20 +366,20 @@ def test_the_xid_gauge_shows_the_last_one_of_each_place() -> None:
 
 def test_gpus_that_do_not_answer_or_were_let_go_have_no_series() -> None:
     readings = (
-        gpu(1, temperature=1, lost=True),
-        gpu(2, temperature=2, hung_call="nvmlDeviceGetTemperature"),
-        gpu(3, temperature=3, released=True),
-        gpu(4, temperature=4),
+        gpu(1, values={150: 1}, lost=True),
+        gpu(2, values={150: 2}, hung_call="nvmlDeviceGetTemperature"),
+        gpu(3, values={150: 3}, released=True),
+        gpu(4, values={150: 4}),
     )
     assert values(show(*readings, rows=(TEMP,))[name(TEMP)]) == {"GPU-4": 4}
 
 
 def test_two_gpus_with_one_uuid_stay_two_series() -> None:
-    twin = gpu(2, temperature=2, uuid="GPU-1")
-    found = show(gpu(1, temperature=1), twin, rows=(TEMP,))
+    twin = gpu(2, values={150: 2}, uuid="GPU-1")
+    found = show(gpu(1, values={150: 1}), twin, rows=(TEMP,))
     assert values(found[name(TEMP)], "gpu") == {"0": 1, "1": 2}
 
 
 def test_nothing_is_shown_of_devices_while_nvml_is_down() -> None:
-    what = snapshot(seen(gpu(1, temperature=1)), nvml=None, shown=Shown(options=Options()))
+    what = snapshot(seen(gpu(1, values={150: 1})), nvml=None, shown=Shown(options=Options()))
     assert not [one for one in rendered(what) if one.startswith("DCGM_")]

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from exporter.agent.join.claims import Holder
 from exporter.metrics import labels
 from exporter.metrics.labels import Options
-from exporter.model.readings import ClaimDevice, MigReading
+from exporter.model.readings import ClaimDevice
 from tests.exporter.metrics.pages import held, holder, rendered, shown, snapshot
-from tests.exporter.worlds import gpu, seen
+from tests.exporter.worlds import gpu, part, seen
 
 TEMP = "DCGM_FI_DEV_GPU_TEMP,gauge,x"
 USED = "DCGM_FI_DEV_FB_USED,gauge,x"
@@ -26,13 +26,13 @@ FULL = Holder(
     pod_group="gang",
     profile="1g.10gb",
 )
-PART = MigReading(uuid="MIG-1", gi=3, ci=0, profile="1g.10gb", fb_used=1 << 20)
+PART = part(3, uuid="MIG-1", fb_used=1 << 20)
 
 
 def of_gpu(*owners: Holder, **options: object) -> dict[str, str]:
     chosen = Options(**options)  # pyright: ignore[reportArgumentType] - each test names real ones
     what = snapshot(
-        seen(gpu(1, product=PRODUCT, temperature=1)),
+        seen(gpu(1, product=PRODUCT, values={150: 1})),
         shown=shown(TEMP, DRIVER, options=chosen),
         holders=held(GPU_1=owners),
     )
@@ -112,7 +112,7 @@ def test_the_old_namespace_renames_uuid_and_pod_labels() -> None:
 
 def test_the_same_options_rename_our_own_families_so_that_joins_hold() -> None:
     what = snapshot(
-        seen(gpu(1, temperature=1)),
+        seen(gpu(1, values={150: 1})),
         shown=shown(TEMP, options=Options(old_namespace=True, hostname_label="hostname")),
         holders=held(GPU_1=(FULL,)),
     )

@@ -62,7 +62,7 @@ def test_the_fields_that_our_families_need_are_dcgms() -> None:
 
 
 def test_a_page_needs_the_counters_files_fields_and_ours_once_each() -> None:
-    asked = counters.parse(b"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS,counter,x", "counters.csv")
-    assert wanted(asked) == NEEDED
+    requested = counters.parse(b"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS,counter,x", "counters.csv")
+    assert wanted(requested) == NEEDED
     more = counters.parse(b"DCGM_FI_DEV_GPU_TEMP,gauge,x", "counters.csv")
     assert wanted(more) == (150, *NEEDED)

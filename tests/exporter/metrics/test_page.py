@@ -33,23 +33,19 @@ from exporter.model.readings import (
 )
 from exporter.self_metrics import SelfMetrics
 from tests.exporter.metrics.pages import held, holder, read, rendered, shown, snapshot, values
-from tests.exporter.worlds import START, Sensed, at, gpu, mig_gpu, seen, unseen
+from tests.exporter.worlds import START, Sensed, at, gpu, mig_gpu, part, seen, unseen
 from tests.lab.examples import examples
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "exporter"
 VALUES: dict[str, Any] = {
     "product": "NVIDIA H100 80GB HBM3",
-    "gpu_util": 97,
-    "mem_util": 41,
     "fb_used": 1024 << 20,
-    "fb_free": 80000 << 20,
-    "temperature": 54,
-    "power": 612345,
     "remap_failure": False,
+    "values": {150: 54, 155: 612.345, 203: 97, 204: 41, 251: 80000},
 }
 EVERY: tuple[GpuReading, ...] = (
     gpu(1, **VALUES),
-    mig_gpu(2, product="NVIDIA H100 80GB HBM3", power=200000, recovery_action=1),
+    mig_gpu(2, product="NVIDIA H100 80GB HBM3", values={155: 200.0}, recovery_action=1),
     gpu(3, hung_call="nvmlDeviceGetTemperature"),
     gpu(4, lost=True),
 )
@@ -59,8 +55,8 @@ def node(observation: Observation, **fields: Any) -> Snapshot:
     """Return a node after two XIDs, with holders of a GPU and of a slice that two share."""
     report = ledger.observe(ledger.begin("boot-1", "1", START), seen(*EVERY))
     sensed = Sensed()
-    told = [sensed.kmsg(1, 79), sensed.nvml(2, 94, 2, gi=5, ci=0)]
-    report = ledger.take(report, told, run="run-1", kernel_sequence=None)
+    reported = [sensed.kmsg(1, 79), sensed.nvml(2, 94, 2, gi=5, ci=0)]
+    report = ledger.take(report, reported, run="run-1", kernel_sequence=None)
     usual: dict[str, Any] = {
         "report": ledger.observe(report, observation),
         "holders": held(
@@ -75,16 +71,14 @@ def node(observation: Observation, **fields: Any) -> Snapshot:
 
 def slices(profile: str, *gis: int) -> tuple[MigReading, ...]:
     return tuple(
-        MigReading(
+        part(
+            gi,
             uuid=f"MIG-{gi}",
-            gi=gi,
-            ci=0,
             profile=profile,
             placement_start=gi,
             placement_size=1,
             fb_used=gi << 30,
-            fb_free=1 << 30,
-            values={253: 12, 1001: gi / 10, 1004: 0.25, 1005: 0.5},
+            values={251: 1 << 10, 253: 12, 1001: gi / 10, 1004: 0.25, 1005: 0.5},
         )
         for gi in gis
     )
@@ -92,7 +86,7 @@ def slices(profile: str, *gis: int) -> tuple[MigReading, ...]:
 
 def board(product: str, **fields: Any) -> GpuReading:
     """Return a GPU of which everything in the default set could be read."""
-    counters: dict[int, int | float | str] = {
+    counters: dict[int, int | float | str] = VALUES["values"] | {
         100: 1980, 101: 2619, 140: 61, 156: 123456789, 202: 0, 206: 0, 207: 3, 253: 600,
         449: 4096, 526: 0, 393: 1, 394: 0, 1001: 0.91, 1004: 0.4, 1005: 0.3, 1009: 5_000_000,
         1010: 6_000_000, 1420: 1_500_000_000, 1423: 0,
@@ -232,7 +226,7 @@ def test_a_counter_below_zero_is_no_sample() -> None:
 
 
 def crowd(cap: int) -> Snapshot:
-    readings = [gpu(n, temperature=n, power=n) for n in range(1, 9)]
+    readings = [gpu(n, values={150: n, 155: n / 1000}) for n in range(1, 9)]
     rows = ("DCGM_FI_DEV_GPU_TEMP,gauge,x", "DCGM_FI_DEV_POWER_USAGE,gauge,x")
     return snapshot(seen(*readings), shown=shown(*rows, max_series=cap))
 
@@ -295,7 +289,6 @@ def _gpus(draw: st.DrawFn) -> GpuReading:
         number,
         uuid=draw(st.sampled_from(("GPU-1", "GPU-2")) | _TEXTS),
         product=draw(_TEXTS),
-        temperature=draw(st.none() | st.integers(-1000, 1000)),
         slowdown=draw(st.none() | st.integers(0, 2**40)),
         instances=draw(st.none() | st.just(tuple(parts))),
         links=draw(st.just(()) | st.just(tuple(links))),

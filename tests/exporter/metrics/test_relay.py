@@ -53,7 +53,7 @@ def reading(*entities: DcgmEntity, gpus: tuple[DcgmGpu, ...] = GPUS, **more: Any
     return DcgmReading(at=START, entities=found, gpus=uuids, identities=gpus, **more)
 
 
-def heard(dcgm: DcgmReading | None, **more: Any) -> Observation:
+def received(dcgm: DcgmReading | None, **more: Any) -> Observation:
     usual: dict[str, Any] = {"sources": (NO_LIBRARY, DCGM_UP), "dcgm": dcgm}
     return Observation(at=at(1), **(usual | more))
 
@@ -73,7 +73,7 @@ def by_uuid(series: Series) -> dict[str, float]:
 
 
 def test_a_host_engine_alone_gives_the_series_that_dcgm_exporter_would_show() -> None:
-    found = rendered(without_nvml(heard(reading())))
+    found = rendered(without_nvml(received(reading())))
     assert found[TEMPERATURE] == [
         (
             {
@@ -96,17 +96,17 @@ def test_a_slice_has_the_ids_of_nvml_and_the_profile_that_dcgm_names() -> None:
         DcgmEntity(uuid="GPU-1", gi=3, values={252: 7}),
         DcgmEntity(uuid="GPU-1", gi=4, values={252: 8}),
     )
-    found = rendered(without_nvml(heard(reading(*values, gpus=(dcgm_gpu(5, "GPU-1", *parts),)))))
-    told = {
+    found = rendered(without_nvml(received(reading(*values, gpus=(dcgm_gpu(5, "GPU-1", *parts),)))))
+    reported = {
         (one["GPU_I_PROFILE"], one["GPU_I_ID"], one["gpu"]): value for one, value in found[USED]
     }
-    assert told == {("1g.23gb", "3", "5"): 7, ("2g.45gb", "4", "5"): 8}
+    assert reported == {("1g.23gb", "3", "5"): 7, ("2g.45gb", "4", "5"): 8}
 
 
 @pytest.mark.parametrize("before", [None, seen(gpu(1), gpu(2))])
 def test_no_family_of_ours_says_a_word_more_than_without_dcgm(before: Observation | None) -> None:
-    with_dcgm = without_nvml(heard(reading()), before)
-    alone = without_nvml(heard(None), before)
+    with_dcgm = without_nvml(received(reading()), before)
+    alone = without_nvml(received(None), before)
     assert with_dcgm.report == alone.report
     ours, silent = rendered(with_dcgm), rendered(alone)
     assert {
@@ -122,7 +122,7 @@ def test_no_family_of_ours_says_a_word_more_than_without_dcgm(before: Observatio
 
 
 def test_the_number_that_dcgm_gives_a_gpu_is_not_said_to_be_nvmls() -> None:
-    assert INDEX not in rendered(without_nvml(heard(reading())))
+    assert INDEX not in rendered(without_nvml(received(reading())))
 
 
 def test_nothing_of_dcgms_own_ids_while_nvml_tells_of_gpus() -> None:
@@ -135,16 +135,16 @@ def test_nothing_of_dcgms_own_ids_while_nvml_tells_of_gpus() -> None:
 @pytest.mark.parametrize("reason", [STARTING, presence.RELEASED])
 def test_nvml_that_begins_or_was_sent_away_is_no_outage(reason: str) -> None:
     source = SourceHealth(name="nvml", state="Down", reason=reason)
-    assert relay.relayed(heard(reading(), sources=(source,)), ()) is None
-    assert relay.relayed(heard(reading(), sources=(UP,)), ()) is None
-    assert relay.relayed(heard(reading()), ()) is not None
+    assert relay.relayed(received(reading(), sources=(source,)), ()) is None
+    assert relay.relayed(received(reading(), sources=(UP,)), ()) is None
+    assert relay.relayed(received(reading()), ()) is not None
 
 
 @pytest.mark.parametrize("silence", [{"lost": True}, {"released": True}])
 def test_a_gpu_that_nvml_took_from_the_page_does_not_come_back_by_dcgm(
     silence: dict[str, Any],
 ) -> None:
-    found = rendered(without_nvml(heard(reading()), seen(gpu(1, **silence), gpu(2))))
+    found = rendered(without_nvml(received(reading()), seen(gpu(1, **silence), gpu(2))))
     assert by_uuid(found[TEMPERATURE]) == {"GPU-2": 46}
 
 
@@ -161,14 +161,14 @@ def test_a_gpu_that_nvml_took_from_the_page_does_not_come_back_by_dcgm(
 )
 def test_nor_does_one_that_the_report_knows_to_be_away(reason: str) -> None:
     away = GpuHealth(uuid="GPU-1", presence="Unknown", presence_reason=reason, presence_since=START)
-    found = relay.relayed(heard(reading()), (away,))
+    found = relay.relayed(received(reading()), (away,))
     assert found is not None
     assert [one.uuid for one in found.gpus] == ["GPU-2"]
 
 
 def test_a_gpu_that_hangs_or_is_detached_is_not_shown_and_with_an_unknown_one_none_is() -> None:
     def shown_with(hang: Hang | None, **more: Any) -> list[str]:
-        found = relay.relayed(heard(reading(**more), hang=hang), ())
+        found = relay.relayed(received(reading(**more), hang=hang), ())
         return [one.uuid for one in found.gpus] if found else []
 
     assert shown_with(Hang("nvmlDeviceGetPowerUsage", 0, "GPU-1")) == ["GPU-2"]
@@ -178,12 +178,12 @@ def test_a_gpu_that_hangs_or_is_detached_is_not_shown_and_with_an_unknown_one_no
 
 def test_a_gpu_that_hung_stays_away_when_nvml_then_ends_for_another_reason() -> None:
     kept = relay.silent(seen(gpu(1, hung_call="nvmlDeviceGetPowerUsage"), gpu(2)), frozenset())
-    ended = heard(reading(), sources=(DOWN, DCGM_UP))
+    ended = received(reading(), sources=(DOWN, DCGM_UP))
     kept = relay.silent(ended, kept)
     found = relay.relayed(ended, (), kept)
     assert found is not None
     assert [one.uuid for one in found.gpus] == ["GPU-2"]
-    hung = heard(reading(), hang=Hang("nvmlDeviceGetPowerUsage", 0, "GPU-2"))
+    hung = received(reading(), hang=Hang("nvmlDeviceGetPowerUsage", 0, "GPU-2"))
     assert relay.silent(hung, kept) == {"GPU-1", "GPU-2"}
     assert relay.silent(seen(gpu(1), gpu(2)), kept) == frozenset()
 
@@ -193,7 +193,7 @@ def test_the_last_xid_is_the_one_that_dcgm_remembers_and_none_is_no_zero() -> No
         DcgmEntity(uuid="GPU-1", values={150: 1, 230: 79}),
         DcgmEntity(uuid="GPU-2", values={150: 1}),
     )
-    found = rendered(without_nvml(heard(reading(*entities))))
+    found = rendered(without_nvml(received(reading(*entities))))
     assert [(labels["UUID"], labels["err_code"], value) for labels, value in found[XID]] == [
         ("GPU-1", "79", 79)
     ]
@@ -208,22 +208,22 @@ def test_dcgms_health_is_shown_of_its_own_gpus() -> None:
         severity="MONITOR",
         category="HARDWARE_THERMAL",
     )
-    found = rendered(without_nvml(heard(reading(health=(finding,)))))
+    found = rendered(without_nvml(received(reading(health=(finding,)))))
     bad = [(one["UUID"], one["health_watch"]) for one, value in found[HEALTH] if value]
     assert bad == [("GPU-1", "THERMAL")]
     assert {one["UUID"] for one, _ in found[HEALTH]} == {"GPU-1", "GPU-2"}
 
 
 def test_the_page_and_the_log_connect_the_two_sources() -> None:
-    observation = heard(reading())
+    observation = received(reading())
     what = without_nvml(observation)
     up = {
         one["source"]: (one["reason"], value) for one, value in rendered(what)["draguard_source_up"]
     }
     assert up == {"nvml": ("LibraryNotFound", 0), "dcgm": (relay.REASON, 1)}
     assert what.relayed is not None
-    said = relay.sentence(what.relayed, observation)
-    assert "(LibraryNotFound)" in said
-    assert "2 GPUs" in said
+    message = relay.sentence(what.relayed, observation)
+    assert "(LibraryNotFound)" in message
+    assert "2 GPUs" in message
     whole = snapshot(seen(gpu(1)), shown=SHOWN)
     assert f'reason="{relay.REASON}"' not in page(whole).text.decode()

@@ -12,7 +12,7 @@ from exporter.model.readings import GpuReading, MigReading, NvmlReading
 def _gpu(index: int, *gis: int) -> GpuReading:
     parts = tuple(MigReading(uuid=f"MIG-{index}-{gi}", gi=gi, ci=0) for gi in gis)
     return GpuReading(
-        index=index, uuid=f"GPU-{index}", power=1000, instances=parts or None, mig=bool(parts)
+        index=index, uuid=f"GPU-{index}", values={155: 1}, instances=parts or None, mig=bool(parts)
     )
 
 
@@ -25,7 +25,7 @@ def shown(option: str) -> list[str]:
         name
         for gpu in reading.gpus
         for name in (
-            *([gpu.uuid] if gpu.power is not None else []),
+            *([gpu.uuid] if gpu.values else []),
             *(part.uuid for part in gpu.instances or ()),
         )
     ]

@@ -57,7 +57,7 @@ def test_what_is_not_known_is_not_zero() -> None:
 
 
 def test_a_device_in_use_without_a_process_has_processes_that_nobody_sees() -> None:
-    hidden = gpu(1, fb_used=40 * GIB, gpu_util=97, processes=())
+    hidden = gpu(1, fb_used=40 * GIB, processes=())
     assert pods(hidden, owner("a")) == {}
     assert pods(hidden, owner("a"), family=SM) == {}
     idle = gpu(1, fb_used=600 << 20, processes=())

@@ -10,6 +10,7 @@ from tests.exporter.worlds import START, at
 
 COUNTS = {
     "draguard_sensor_frames_refused_total": "refused",
+    "draguard_observations_cut_total": "cut",
     "draguard_signals_dropped_total": "signals_dropped",
     "draguard_nvml_restarts_total": "restarts",
     "draguard_dcgm_restarts_total": "dcgm_restarts",
@@ -21,5 +22,5 @@ def test_a_count_of_a_sensor_that_is_not_heard_is_absent_and_not_0(family: str) 
     unheard = Snapshot(node="node-a", at=at(30), report=ledger.begin("boot-1", "1", START))
     assert family not in rendered(unheard)
     observation = Observation(at=START, nvml=NvmlReading(at=START))
-    heard = snapshot(observation, **{COUNTS[family]: 3})
-    assert rendered(heard)[family] == [({}, 3.0)]
+    received = snapshot(observation, **{COUNTS[family]: 3})
+    assert rendered(received)[family] == [({}, 3.0)]

@@ -15,9 +15,9 @@ def test_a_field_is_of_the_whole_or_of_its_parts_and_never_of_both(
     whole: Values, parts: list[Values]
 ) -> None:
     kept, of_parts = values.divided(whole, parts)
-    told = {field for part in of_parts for field in part}
-    assert not set(kept) & told
-    assert set(kept) | told == set(whole).union(*parts)
+    reported = {field for part in of_parts for field in part}
+    assert not set(kept) & reported
+    assert set(kept) | reported == set(whole).union(*parts)
 
 
 @given(whole=_VALUES, parts=st.lists(_VALUES, max_size=3))

@@ -100,7 +100,7 @@ def test_clock_events_are_counted_by_sample() -> None:
 
 def test_all_nine_reasons_are_told_apart() -> None:
     found = Windows(300, 300)
-    found.sampled(NvmlReading(at=at(0), gpus=(gpu(1, values={112: 0x1FF}),)))
+    found.sampled(NvmlReading(at=at(0), gpus=(gpu(1, slowdown=0x1FF),)))
     assert found.counts(at(0)).clocks == {"GPU-1": dict.fromkeys(windows.CLOCK_EVENTS.values(), 1)}
 
 

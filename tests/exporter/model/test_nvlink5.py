@@ -38,9 +38,9 @@ def test_every_row_is_found_by_its_words(row: dict[str, str], layout: str) -> No
     names = row["unit"].split("/")
     unit = names[0] if layout == "v1" else names[-1]
     driver = OLD if layout == "v1" else NEW
-    for free, said in itertools.product("01", (driver, "", "unknown")):
+    for free, logged_text in itertools.product("01", (driver, "", "unknown")):
         intrinfo = word(row[f"intrinfo_pattern_{layout}"], free)
-        meant = nvlink5.decode(int(row["xid"]), line(unit, intrinfo, status_of(row)), said)
+        meant = nvlink5.decode(int(row["xid"]), line(unit, intrinfo, status_of(row)), logged_text)
         assert meant is not None
         assert (meant.unit, meant.severity, meant.origin) == (unit, row["severity"], row["hw_sw"])
         assert meant.action == row["immediate_action"]

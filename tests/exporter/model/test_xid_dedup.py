@@ -46,11 +46,11 @@ def signal(
     )
 
 
-def records(told: Iterable[Signal]) -> tuple[XidRecord, ...]:
+def records(before: Iterable[Signal]) -> tuple[XidRecord, ...]:
     """Count signals of one GPU in the order in which they come, as the agent does."""
     pairs = Dedup()
     kept: tuple[XidRecord, ...] = ()
-    for one in told:
+    for one in before:
         kept = counted(kept, pairs.pair(one), epoch=1, layout=Layout(mig=True))
     return kept
 
@@ -84,8 +84,8 @@ def test_who_does_not_listen_yet_tells_of_no_error_in_the_log() -> None:
     """A new sensor reads lines that another one had paired already."""
     pairs = Dedup()
     pairs.pair(signal(1, "kmsg", 0, code=79), {"nvml", "dcgm"})
-    told = [signal(2, "nvml", 3, code=79, gi=5), signal(3, "kmsg", 3, code=79)]
-    paired = [pairs.pair(one) for one in told]
+    before = [signal(2, "nvml", 3, code=79, gi=5), signal(3, "kmsg", 3, code=79)]
+    paired = [pairs.pair(one) for one in before]
     assert [one.partner and one.partner.number for one in paired] == [None, 2]
     text = pairs.pair(signal(4, "kmsg", 0.1, code=79, kind="fell-off"))
     assert text.partner is not None
@@ -93,8 +93,8 @@ def test_who_does_not_listen_yet_tells_of_no_error_in_the_log() -> None:
 
 
 def test_each_sighting_has_one_partner() -> None:
-    told = [signal(1, "kmsg", 0), signal(2, "kmsg", 1), signal(3, "nvml", 1.1)]
-    assert partners(*told, signal(4, "nvml", 1.2), signal(5, "nvml", 1.3)) == [
+    before = [signal(1, "kmsg", 0), signal(2, "kmsg", 1), signal(3, "nvml", 1.1)]
+    assert partners(*before, signal(4, "nvml", 1.2), signal(5, "nvml", 1.3)) == [
         None,
         None,
         1,
@@ -110,8 +110,8 @@ def test_other_codes_and_other_gpus_are_other_errors() -> None:
 
 
 def test_two_named_instances_do_not_pair_but_the_fitting_one_does() -> None:
-    told = [signal(1, "kmsg", 0, gi=5), signal(2, "kmsg", 0, gi=3)]
-    assert partners(*told, signal(3, "nvml", 0.2, gi=3), signal(4, "nvml", 0.2, gi=7)) == [
+    before = [signal(1, "kmsg", 0, gi=5), signal(2, "kmsg", 0, gi=3)]
+    assert partners(*before, signal(3, "nvml", 0.2, gi=3), signal(4, "nvml", 0.2, gi=7)) == [
         None,
         None,
         2,
@@ -120,12 +120,12 @@ def test_two_named_instances_do_not_pair_but_the_fitting_one_does() -> None:
 
 
 def test_a_lost_gpu_told_three_times_is_one_error() -> None:
-    told = [
+    before = [
         signal(1, "kmsg", 0, code=79),
         signal(2, "kmsg", 0, code=79, kind="fell-off"),
         signal(3, "nvml", 0.3, code=79),
     ]
-    assert partners(*told) == [None, 1, 1]
+    assert partners(*before) == [None, 1, 1]
 
 
 @pytest.mark.parametrize("named", [(), ("nvml",), ("kmsg", "nvml"), ("dcgm",), SOURCES])
@@ -133,24 +133,29 @@ def test_a_lost_gpu_told_three_times_is_one_error() -> None:
 def test_three_sources_in_any_order_are_one_count_with_three_sources(
     order: tuple[Source, ...], named: tuple[Source, ...]
 ) -> None:
-    told = [
+    before = [
         signal(number, source, 0.2 * number, gi=5 if source in named else None)
         for number, source in enumerate(order, start=1)
     ]
-    [record] = records(told)
+    [record] = records(before)
     assert (record.count, record.gi) == (1, 5 if named else None)
     assert record.sources == ("dcgm", "kmsg", "nvml")
 
 
 def test_what_dcgm_tells_a_minute_later_of_the_same_moment_is_no_further_error() -> None:
     storm = [signal(number, "kmsg", number, code=31) for number in range(3, 90)]
-    told = [signal(1, "kmsg", 0), signal(2, "nvml", 0.3), *storm]
-    assert partners(*told, signal(99, "dcgm", 0.4))[-1] == 1
+    before = [signal(1, "kmsg", 0), signal(2, "nvml", 0.3), *storm]
+    assert partners(*before, signal(99, "dcgm", 0.4))[-1] == 1
 
 
 def test_the_times_of_the_events_are_compared_not_of_their_telling() -> None:
-    told = [signal(1, "kmsg", 0), signal(2, "kmsg", 60)]
-    assert partners(*told, signal(3, "dcgm", 60.5), signal(4, "dcgm", 0.5)) == [None, None, 2, 1]
+    before = [signal(1, "kmsg", 0), signal(2, "kmsg", 60)]
+    assert partners(*before, signal(3, "dcgm", 60.5), signal(4, "dcgm", 0.5)) == [
+        None,
+        None,
+        2,
+        1,
+    ]
 
 
 def test_an_error_waits_two_minutes_for_its_sources() -> None:
@@ -161,14 +166,14 @@ def test_an_error_waits_two_minutes_for_its_sources() -> None:
 def test_in_a_burst_lines_and_late_events_pair_one_to_one() -> None:
     lines = [signal(number, "kmsg", 0.01 * number) for number in range(1, 31)]
     events = [signal(100 + number, "nvml", 0.01 * number + 0.4) for number in range(1, 31)]
-    told = sorted((*lines, *events), key=lambda one: one.at)
-    answered = [number for number in partners(*told) if number]
+    before = sorted((*lines, *events), key=lambda one: one.at)
+    answered = [number for number in partners(*before) if number]
     assert answered == list(range(1, 31))
 
 
 def test_a_source_that_names_the_instance_prefers_the_error_that_has_it() -> None:
-    told = [signal(1, "kmsg", 0), signal(2, "kmsg", 0, gi=3)]
-    assert partners(*told, signal(3, "nvml", 0.2, gi=3), signal(4, "nvml", 0.2, gi=5)) == [
+    before = [signal(1, "kmsg", 0), signal(2, "kmsg", 0, gi=3)]
+    assert partners(*before, signal(3, "nvml", 0.2, gi=3), signal(4, "nvml", 0.2, gi=5)) == [
         None,
         None,
         2,
@@ -192,8 +197,8 @@ def test_signals_that_name_no_gpu_never_pair() -> None:
 
 
 def test_switch_errors_and_other_news_never_pair() -> None:
-    told = [signal(1, "kmsg", 0, kind="sxid"), signal(2, "nvml", 0, kind="sxid")]
-    assert partners(*told) == [None, None]
+    before = [signal(1, "kmsg", 0, kind="sxid"), signal(2, "nvml", 0, kind="sxid")]
+    assert partners(*before) == [None, None]
 
 
 def test_a_late_source_of_a_storm_is_not_counted_again() -> None:
@@ -203,8 +208,8 @@ def test_a_late_source_of_a_storm_is_not_counted_again() -> None:
 
 
 def test_an_error_stays_open_around_all_that_was_told_of_it() -> None:
-    told = [signal(1, "kmsg", 0), signal(2, "nvml", 4.9), signal(3, "dcgm", 5.2)]
-    assert partners(*told) == [None, 1, 1]
+    before = [signal(1, "kmsg", 0), signal(2, "nvml", 4.9), signal(3, "dcgm", 5.2)]
+    assert partners(*before) == [None, 1, 1]
 
 
 def test_of_a_storm_the_newest_are_kept() -> None:
@@ -215,8 +220,8 @@ def test_of_a_storm_the_newest_are_kept() -> None:
 def test_a_storm_that_both_told_of_hides_no_further_error() -> None:
     lines = [signal(number, "kmsg", number / 1000) for number in range(1, 3001)]
     events = [signal(5000 + number, "nvml", number / 1000) for number in range(1, 3001)]
-    told = [one for pair in zip(lines, events, strict=True) for one in pair]
-    assert partners(*told, signal(9999, "nvml", 3))[-1] is None
+    before = [one for pair in zip(lines, events, strict=True) for one in pair]
+    assert partners(*before, signal(9999, "nvml", 3))[-1] is None
 
 
 def test_after_a_storm_a_new_error_is_new() -> None:
@@ -244,12 +249,12 @@ def test_every_order_of_the_tellings_gives_the_same_totals(
     bursts: list[list[int]], naming: set[Source], random: Random
 ) -> None:
     """Bursts of errors 15 s apart, each told by all; a source names instances or does not."""
-    told: list[Signal] = []
+    before: list[Signal] = []
     for place, burst in enumerate(bursts):
         for (error, gi), (lag, source) in itertools.product(enumerate(burst), enumerate(SOURCES)):
             seconds = 15 * place + 0.3 * error + 0.1 * lag
             instance = gi if source in naming else None
-            told.append(signal(len(told) + 1, source, seconds, gi=instance))
-    random.shuffle(told)
+            before.append(signal(len(before) + 1, source, seconds, gi=instance))
+    random.shuffle(before)
     errors = [gi if naming else None for gi in itertools.chain(*bursts)]
-    assert {one.gi: one.count for one in records(told)} == Counter(errors)
+    assert {one.gi: one.count for one in records(before)} == Counter(errors)

@@ -48,7 +48,7 @@ class Process(NamedTuple):
         return [tool, *ids, f"--inh-caps={wanted}", f"--bounding-set={wanted}", *ambient]
 
 
-def said(who: Process, *flags: str) -> dict[str, str]:
+def message(who: Process, *flags: str) -> dict[str, str]:
     """Return what is missing of each need, "" for nothing."""
     done = subprocess.run(
         [*who.command, sys.executable, "-c", _ASK, *flags],
@@ -79,14 +79,14 @@ RIGHTS = {
 @pytest.mark.parametrize("case", RIGHTS)
 def test_a_right_is_what_the_process_has_and_not_who_it_is(case: str) -> None:
     who, need, lacking = RIGHTS[case]
-    found = said(who, NO_LOG)[need]
+    found = message(who, NO_LOG)[need]
 
     assert lacking in found
     assert bool(found) == bool(lacking)
 
 
 def test_a_log_that_can_be_opened_needs_no_right(node: SimulatedNode) -> None:
-    assert said(Process(), f"--kernel-log={node.kernel_log.path}")["kernel-log"] == ""
+    assert message(Process(), f"--kernel-log={node.kernel_log.path}")["kernel-log"] == ""
 
 
 def test_the_kubelets_socket_is_its_owners(node: SimulatedNode) -> None:
@@ -94,42 +94,42 @@ def test_the_kubelets_socket_is_its_owners(node: SimulatedNode) -> None:
     node.kubelet.socket.chmod(0o660)
     socket = f"--pod-resources-socket={node.kubelet.socket}"
 
-    assert said(Process(), socket)["pod-resources"] == ""
-    assert "is not there or not ours" in said(Process(NOBODY), socket)["pod-resources"]
-    assert "is not there" in said(Process(), "--pod-resources-socket=/nowhere")["pod-resources"]
+    assert message(Process(), socket)["pod-resources"] == ""
+    assert "is not there or not ours" in message(Process(NOBODY), socket)["pod-resources"]
+    assert "is not there" in message(Process(), "--pod-resources-socket=/nowhere")["pod-resources"]
 
 
 def test_the_hosts_processes_are_known_by_the_kernels_own(node: SimulatedNode) -> None:
     (there := node.proc_dir / "2").mkdir(exist_ok=True)
     (there / "comm").write_text("kthreadd\n", encoding="ascii")
-    assert said(Process(), f"--proc-dir={node.proc_dir}")["host-pids"] == ""
+    assert message(Process(), f"--proc-dir={node.proc_dir}")["host-pids"] == ""
 
     # The host's /proc in a container with a pid namespace of its own.
     (node.proc_dir / "self").symlink_to("4194305")
-    found = said(Process(), f"--proc-dir={node.proc_dir}")["host-pids"]
+    found = message(Process(), f"--proc-dir={node.proc_dir}")["host-pids"]
     assert "another pid namespace than this process" in found
 
     (there / "comm").write_text("sleep\n", encoding="ascii")
-    assert "no kernel thread" in said(Process(), f"--proc-dir={node.proc_dir}")["host-pids"]
+    assert "no kernel thread" in message(Process(), f"--proc-dir={node.proc_dir}")["host-pids"]
 
 
 def test_a_library_that_is_named_needs_no_device_of_this_machine(node: SimulatedNode) -> None:
-    named = said(Process(), f"--nvml-library-dir={node.library_dir}")
+    named = message(Process(), f"--nvml-library-dir={node.library_dir}")
     assert named["gpu-devices"] == ""
     if not Path("/dev/nvidiactl").exists():
-        assert "/dev/nvidiactl cannot be opened" in said(Process())["gpu-devices"]
+        assert "/dev/nvidiactl cannot be opened" in message(Process())["gpu-devices"]
 
 
 def test_a_token_or_a_server_is_the_way_to_the_api(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("abc", encoding="ascii")
     server = ("--kube-server=http://127.0.0.1:1", f"--kube-token-file={tmp_path / 'token'}")
 
-    assert said(Process(), *server)["api-server"] == ""
-    assert "no service account" in said(Process())["api-server"]
+    assert message(Process(), *server)["api-server"] == ""
+    assert "no service account" in message(Process())["api-server"]
 
 
 def test_every_need_is_asked_for_and_says_what_to_do() -> None:
-    assert said(Process()).keys() == {row.need for row in CAPABILITIES}
+    assert message(Process()).keys() == {row.need for row in CAPABILITIES}
     for row in CAPABILITIES:
         assert row.shows
         assert row.remedy

@@ -22,31 +22,31 @@ def check(node: SimulatedNode, *flags: str) -> tuple[int, str]:
 
 
 def test_it_says_which_gpus_and_rows_would_be_shown(node: SimulatedNode) -> None:
-    code, said = check(node)
+    code, message = check(node)
     assert code == 0
-    assert "settings: valid" in said
-    assert "NVML: 3 GPUs, driver 580.95.05" in said
-    assert "7 MIG slices" in said
-    assert "DCGM: off (--dcgm)" in said
-    assert "counters: 26 rows" in said
+    assert "settings: valid" in message
+    assert "NVML: 3 GPUs, driver 580.95.05" in message
+    assert "7 MIG slices" in message
+    assert "DCGM: off (--dcgm)" in message
+    assert "counters: 26 rows" in message
     # The profiling rows too, whose shares of time need two samples.
-    assert "no answer" not in said
+    assert "no answer" not in message
     for row in CAPABILITIES:
-        assert row.need in said
+        assert row.need in message
 
 
 def test_without_a_driver_it_answers_one_and_says_what_to_do(node: SimulatedNode) -> None:
-    code, said = check(node, f"--nvml-library-dir={node.root / 'nowhere'}")
+    code, message = check(node, f"--nvml-library-dir={node.root / 'nowhere'}")
     assert code == 1
-    assert "NVML: LibraryNotFound" in said
-    assert "install the NVIDIA driver" in said
+    assert "NVML: LibraryNotFound" in message
+    assert "install the NVIDIA driver" in message
 
 
 def test_a_row_that_this_product_has_not_is_named(node: SimulatedNode, tmp_path: Path) -> None:
     file = tmp_path / "counters.csv"
     file.write_text("DCGM_FI_DEV_GPU_TEMP, gauge, C\nDCGM_FI_DEV_RETIRED_SBE, counter, pages\n")
-    _, said = check(node, f"--collectors={file}")
-    assert [line.split()[-1] for line in said.splitlines() if "no answer" in line] == [
+    _, message = check(node, f"--collectors={file}")
+    assert [line.split()[-1] for line in message.splitlines() if "no answer" in line] == [
         "DCGM_FI_DEV_RETIRED_SBE"
     ]
 
@@ -54,25 +54,25 @@ def test_a_row_that_this_product_has_not_is_named(node: SimulatedNode, tmp_path:
 def test_a_row_that_is_left_out_is_named_with_its_line(node: SimulatedNode, tmp_path: Path) -> None:
     file = tmp_path / "counters.csv"
     file.write_text("DCGM_FI_DEV_GPU_TEMP, gauge, C\nDCGM_FI_DEV_NO_SUCH, gauge, x\n")
-    code, said = check(node, f"--collectors={file}")
+    code, message = check(node, f"--collectors={file}")
     assert code == 0
-    assert "counters: 1 rows, 1 answered here and now" in said
-    assert f"line 2 of {file}: 'DCGM_FI_DEV_NO_SUCH' is no DCGM field" in said
+    assert "counters: 1 rows, 1 answered here and now" in message
+    assert f"line 2 of {file}: 'DCGM_FI_DEV_NO_SUCH' is no DCGM field" in message
 
 
 def test_a_counters_file_without_a_good_row_is_named(node: SimulatedNode, tmp_path: Path) -> None:
     file = tmp_path / "counters.csv"
     file.write_text("# a comment\nDCGM_FI_DEV_NO_SUCH, gauge, x\n")
-    code, said = check(node, f"--collectors={file}")
+    code, message = check(node, f"--collectors={file}")
     assert code == 2
-    assert "line 2" in said
-    assert "DCGM_FI_DEV_NO_SUCH" in said
+    assert "line 2" in message
+    assert "DCGM_FI_DEV_NO_SUCH" in message
 
 
 def test_a_bad_setting_is_named(node: SimulatedNode) -> None:
-    code, said = check(node, "--interval=0")
+    code, message = check(node, "--interval=0")
     assert code == 2
-    assert "--interval must be above 0" in said
+    assert "--interval must be above 0" in message
 
 
 def test_what_is_there_is_told_from_what_is_missing(node: SimulatedNode) -> None:

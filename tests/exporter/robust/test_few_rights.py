@@ -25,6 +25,7 @@ def is_complete(exporter: Exporter) -> None:
         'draguard_source_up{source="nvml"} 1',
         'draguard_source_up{source="kmsg"} 1',
         'draguard_source_up{source="podresources"} 1',
+        "DCGM_FI_DEV_GPU_TEMP",
     )
     assert len(page.series("DCGM_FI_DEV_GPU_TEMP")) == 3
     assert len(page.series("DCGM_FI_DEV_FB_FREE")) == 9
@@ -84,8 +85,8 @@ def _open_for_writing(pid: int) -> list[str]:
         # One that is closed meanwhile, as of a scrape that was answered, is no file.
         with contextlib.suppress(FileNotFoundError):
             target = str(link.readlink())
-            told = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text(encoding="ascii")
-            flags = int(told.split("flags:")[1].split()[0], 8)
+            reported = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text(encoding="ascii")
+            flags = int(reported.split("flags:")[1].split()[0], 8)
             if target.startswith("/") and flags & _WRITING and not target.startswith("/memfd:"):
                 found.append(target)
     return [one for one in found if one != "/dev/null"]

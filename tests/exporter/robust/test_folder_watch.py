@@ -26,45 +26,45 @@ class Told:
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Told:
+def seen(tmp_path: Path) -> Told:
     return Told(tmp_path / "run" / "release")
 
 
 @pytest.fixture
-def watch(told: Told) -> Iterator[FolderWatch]:
-    found = FolderWatch(told.file.parent, told)
+def watch(seen: Told) -> Iterator[FolderWatch]:
+    found = FolderWatch(seen.file.parent, seen)
     yield found
     found.stop()
 
 
-def test_a_file_that_comes_and_goes_is_told_by_the_kernel(told: Told, watch: FolderWatch) -> None:
-    told.file.parent.mkdir()
+def test_a_file_that_comes_and_goes_is_told_by_the_kernel(seen: Told, watch: FolderWatch) -> None:
+    seen.file.parent.mkdir()
     watch.start()
-    assert told.came.wait(PATIENCE)
-    told.file.touch()
-    wait_for(lambda: told.there)
-    told.file.unlink()
-    wait_for(lambda: told.there is False)
+    assert seen.came.wait(PATIENCE)
+    seen.file.touch()
+    wait_for(lambda: seen.there)
+    seen.file.unlink()
+    wait_for(lambda: seen.there is False)
 
 
-def test_nothing_is_told_while_nothing_happens(told: Told, watch: FolderWatch) -> None:
-    told.file.parent.mkdir()
+def test_nothing_is_told_while_nothing_happens(seen: Told, watch: FolderWatch) -> None:
+    seen.file.parent.mkdir()
     watch.start()
-    assert told.came.wait(PATIENCE)
-    told.came.clear()
-    before = told.times
-    assert not told.came.wait(4.0)
-    assert told.times == before
+    assert seen.came.wait(PATIENCE)
+    seen.came.clear()
+    before = seen.times
+    assert not seen.came.wait(4.0)
+    assert seen.times == before
 
 
-def test_a_folder_that_is_made_later_or_anew_is_seen(told: Told, watch: FolderWatch) -> None:
+def test_a_folder_that_is_made_later_or_anew_is_seen(seen: Told, watch: FolderWatch) -> None:
     watch.start()
-    told.file.parent.mkdir()
-    told.file.touch()
-    wait_for(lambda: told.there)
-    told.file.unlink()
-    told.file.parent.rmdir()
-    wait_for(lambda: told.there is False)
-    told.file.parent.mkdir()
-    told.file.touch()
-    wait_for(lambda: told.there)
+    seen.file.parent.mkdir()
+    seen.file.touch()
+    wait_for(lambda: seen.there)
+    seen.file.unlink()
+    seen.file.parent.rmdir()
+    wait_for(lambda: seen.there is False)
+    seen.file.parent.mkdir()
+    seen.file.touch()
+    wait_for(lambda: seen.there)

@@ -30,7 +30,7 @@ from tests.exporter.running import Exporter, wait_for
 from tests.exporter.worlds import START, UP, gpu, seen
 
 WELCOME = protocol.Welcome("run-1", "boot-1")
-SEEN = protocol.Observed(seen(gpu(1, temperature=40)))
+SEEN = protocol.Observed(seen(gpu(1, values={150: 40})))
 SKEW = 'reason="VersionSkew"'
 PATIENT = "--sample-deadline=120"
 """For an agent whose sensor says nothing more and is not to be left for that."""
@@ -142,7 +142,7 @@ def processes(count: int) -> tuple[ProcessReading, ...]:
 
 
 def large(count: int) -> Observation:
-    board = gpu(1, temperature=40, processes=processes(count), values={150: 40})
+    board = gpu(1, processes=processes(count), values={150: 40})
     holders = (ContainerDevices("team", "pod", "main"),)
     pods = SourceHealth(name="podresources", state="Up")
     return msgspec.structs.replace(seen(board), containers=holders, sources=(UP, pods))
@@ -162,9 +162,9 @@ def test_processes_are_left_out_first_and_the_source_says_so() -> None:
 
 def test_switches_and_cpus_are_left_out_before_what_dcgm_tells_of_gpus() -> None:
     part, entity = NodePart(kind="switch", id=0, values={858: 41}), DcgmEntity(uuid="GPU-1")
-    told = DcgmReading(at=START, entities=(entity,), node_parts=(part,))
+    reported = DcgmReading(at=START, entities=(entity,), node_parts=(part,))
     source = SourceHealth(name="dcgm", state="Up")
-    _, second, third, *_ = cuts(msgspec.structs.replace(large(1), dcgm=told, sources=(source,)))
+    _, second, third, *_ = cuts(msgspec.structs.replace(large(1), dcgm=reported, sources=(source,)))
     assert second.dcgm == DcgmReading(at=START, entities=(entity,))
     assert [(one.up, one.reason) for one in second.sources] == [(True, "TooLarge")]
     assert "NVSwitches, CPUs" in second.sources[0].message
@@ -253,7 +253,7 @@ def test_an_observation_too_large_to_be_told_loses_its_processes_and_not_the_age
         seen_here = list(islice(agent.observations(), 4))
     server.stop()
     gpus = [one.nvml.gpus[0] for one in seen_here if one.nvml]
-    assert [gpu.temperature for gpu in gpus] == [40] * 4
+    assert [gpu.uuid for gpu in gpus] == ["GPU-1"] * 4
     assert [gpu.processes for gpu in gpus] == [None, processes(1)] * 2
     assert [one.cut for one in seen_here] == [1, 0, 2, 0]
 

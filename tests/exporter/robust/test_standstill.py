@@ -44,8 +44,8 @@ def test_after_a_standstill_of_all_no_gpu_is_said_to_hang(node: SimulatedNode) -
 
 def test_an_agent_that_stood_still_does_not_call_its_sensor_silent(node: SimulatedNode) -> None:
     at = node.root / "sensor.sock"
-    told = protocol.Observed(seen(gpu(1, temperature=40)))
-    frames = frame(protocol.Welcome("run-1", "boot-1")), frame(told)
+    reported = protocol.Observed(seen(gpu(1, values={150: 40})))
+    frames = frame(protocol.Welcome("run-1", "boot-1")), frame(reported)
     with (
         FakeSensor(at, *frames) as sensor,
         Exporter(node, "agent", "--no-report", "--interval=2", DEADLINE) as agent,
@@ -58,7 +58,7 @@ def test_an_agent_that_stood_still_does_not_call_its_sensor_silent(node: Simulat
             send(agent.pid, signal.SIGCONT)
         wait_for(lambda: agent.get("/debug")[0] == 200)
         time.sleep(2.5)  # it looks at least once an interval whether the sensor speaks
-        sensor.say(frame(told))
+        sensor.say(frame(reported))
         wait_for(lambda: agent.get("/readyz")[0] == 200)
         assert "said nothing" not in agent.said()
 

@@ -27,9 +27,9 @@ def test_a_cursor_is_never_behind_the_signals_that_go_with_it() -> None:
     one = sensor()
     position, _ = one.resume(Cursor(), "")
     one.add(XID)
-    told, _ = one.news(position)
-    assert told is not None
-    assert told.kernel_sequence == 9
+    reported, _ = one.news(position)
+    assert reported is not None
+    assert reported.kernel_sequence == 9
 
 
 @pytest.mark.parametrize("in_between", [False, True])
@@ -44,8 +44,8 @@ def test_an_agent_that_comes_before_the_old_log_is_read_counts_nothing_twice(
     one.news(position)
     if in_between:
         one.add(msgspec.structs.replace(XID, source="nvml", kernel_sequence=None))
-        told, _ = one.news(position)
-        assert told is not None
+        reported, _ = one.news(position)
+        assert reported is not None
         cursor = Cursor(kernel_sequence=9, sensor_run=position.run, signal_sequence=1)
         position, _ = one.resume(cursor, boot_id)
         one.news(position)
@@ -53,9 +53,9 @@ def test_an_agent_that_comes_before_the_old_log_is_read_counts_nothing_twice(
     for sequence in (7, 9, 10):
         one.add(msgspec.structs.replace(XID, code=13, kernel_sequence=sequence))
 
-    told, _ = one.news(position)
-    assert told is not None
-    assert [signal.kernel_sequence for signal in told.signals] == [10]
+    reported, _ = one.news(position)
+    assert reported is not None
+    assert [signal.kernel_sequence for signal in reported.signals] == [10]
 
 
 def test_an_event_of_now_is_no_word_on_a_line_from_before_the_sensor(node: SimulatedNode) -> None:
@@ -70,13 +70,13 @@ def test_an_event_of_now_is_no_word_on_a_line_from_before_the_sensor(node: Simul
         event = msgspec.structs.replace(old, source="nvml", kernel_sequence=None, gi=3, ci=0)
         one.add(event)
         node.inject_xid(0, 94, nvml=False)
-        told = _taken(one, 3)
+        reported = _taken(one, 3)
     finally:
         one.stop()
 
-    assert [signal.source for signal in told] == ["kmsg", "nvml", "kmsg"]
-    partners = [signal.partner and signal.partner.number for signal in told]
-    assert partners == [None, None, told[1].number]
+    assert [signal.source for signal in reported] == ["kmsg", "nvml", "kmsg"]
+    partners = [signal.partner and signal.partner.number for signal in reported]
+    assert partners == [None, None, reported[1].number]
 
 
 def _taken(sensor: Sensor, count: int) -> list[Signal]:
@@ -85,8 +85,8 @@ def _taken(sensor: Sensor, count: int) -> list[Signal]:
     found: list[Signal] = []
     end = time.monotonic() + 60
     while len(found) < count and time.monotonic() < end:
-        told, _ = sensor.news(position)
-        found += [signal for signal in told.signals if signal.code == 94] if told else []
+        reported, _ = sensor.news(position)
+        found += [signal for signal in reported.signals if signal.code == 94] if reported else []
     return found
 
 
@@ -97,9 +97,9 @@ def test_what_only_has_the_gpus_looked_at_pushes_no_error_out() -> None:
         for kind in PASSING:
             one.add(Signal(kind=kind, source="nvml", at=START))
     position, _ = one.resume(Cursor(), "")
-    told, seen = one.news(position)
-    assert told is not None
-    assert [(signal.kind, signal.number) for signal in told.signals] == [("xid", 1)]
+    reported, seen = one.news(position)
+    assert reported is not None
+    assert [(signal.kind, signal.number) for signal in reported.signals] == [("xid", 1)]
     assert seen is not None
     assert seen.signals_dropped == 0
 
@@ -111,11 +111,11 @@ def test_an_agent_that_comes_late_counts_more_than_the_ring_holds() -> None:
     position, _ = one.resume(Cursor(), "")
     count, seen = 0, None
     while seen is None:
-        told, seen = one.news(position)
-        count += sum(signal.times for signal in told.signals) if told else 0
+        reported, seen = one.news(position)
+        count += sum(signal.times for signal in reported.signals) if reported else 0
     while position.backlog:
-        told, _ = one.news(position)
-        count += sum(signal.times for signal in told.signals) if told else 0
+        reported, _ = one.news(position)
+        count += sum(signal.times for signal in reported.signals) if reported else 0
     assert count == 9000
     assert seen.signals_dropped == 0
 
@@ -130,11 +130,11 @@ def test_a_gpu_off_the_bus_is_told_by_its_config_space_while_nvml_is_not_there(
     one.start()
     try:
         position, _ = one.resume(Cursor(), "")
-        told = _told_of_the_bus(one, position, gpus=3)
+        reported = _told_of_the_bus(one, position, gpus=3)
     finally:
         one.stop()
 
-    assert told == {
+    assert reported == {
         node.gpu(0).pci: "AllOnes",
         node.gpu(1).pci: "Answers",
         node.gpu(2).pci: "Answers",
@@ -198,8 +198,8 @@ def _loads_until(
     end, found = time.monotonic() + 60, list[Signal]()
     while time.monotonic() < end:
         signals, seen = sensor.news(position)
-        told = signals.signals if signals else ()
-        found += [signal for signal in told if signal.kind == "driver-load"]
+        reported = signals.signals if signals else ()
+        found += [signal for signal in reported if signal.kind == "driver-load"]
         if up is None and found:
             return found
         if seen is not None and up is not None and (seen.nvml is not None) == up:

@@ -64,17 +64,17 @@ class Node:
         position = self._position
         # The first state comes after all signals.
         position.state = -1
-        told, seen_by_it = self._sensor.news(position)
-        while told is not None or seen_by_it is None:
-            if told is not None:
+        reported, seen_by_it = self._sensor.news(position)
+        while reported is not None or seen_by_it is None:
+            if reported is not None:
                 self.report = ledger.take(
                     self.report,
-                    told.signals,
+                    reported.signals,
                     run=position.run,
-                    kernel_sequence=told.kernel_sequence,
+                    kernel_sequence=reported.kernel_sequence,
                 )
             position.state = -1
-            told, seen_by_it = self._sensor.news(position)
+            reported, seen_by_it = self._sensor.news(position)
 
     def store(self) -> None:
         self.stored = self.report

@@ -30,7 +30,7 @@ def also(pod: str) -> Held:
     return Held(POD.pods | {pod}, POD.devices)
 
 
-def asked(queue: ClaimQueue, now: float) -> ClaimKey | None:
+def requested(queue: ClaimQueue, now: float) -> ClaimKey | None:
     return queue.next(now)[0]
 
 
@@ -38,7 +38,7 @@ def test_each_claim_is_read_once() -> None:
     queue = ClaimQueue()
     queue.want({KEY: POD, OTHER: POD}, 10.0)
     for _ in range(2):
-        key = asked(queue, 10.0)
+        key = requested(queue, 10.0)
         assert key is not None
         queue.got(key, detail("pod"), 10.0)
     assert queue.next(10.0) == (None, None)
@@ -57,7 +57,7 @@ def test_what_nobody_holds_is_forgotten_and_read_again_when_it_comes_back() -> N
     queue.failed(KEY, DOWN, 1.0)
     assert (queue.details(), queue.failures()) == ({}, ())
     queue.want({KEY: POD}, 2.0)
-    assert asked(queue, 2.0) == KEY
+    assert requested(queue, 2.0) == KEY
 
 
 def test_a_claim_without_allocation_is_read_again_ever_more_rarely() -> None:
@@ -88,7 +88,7 @@ def test_a_pod_that_joins_a_shared_claim_has_it_read_again() -> None:
     queue.want({KEY: also("second")}, 1.0)
     assert queue.next(1.0) == (None, None)
     queue.want({KEY: also("third")}, 2.0)
-    assert asked(queue, 2.0) == KEY
+    assert requested(queue, 2.0) == KEY
     assert queue.details() == {KEY: detail("pod", "second")}
 
 
@@ -98,7 +98,7 @@ def test_a_claim_that_was_allocated_anew_is_read_again() -> None:
     queue.got(KEY, detail("pod"), 0.0)
     moved = Held(POD.pods, frozenset({("gpu.nvidia.com", "node-a", "gpu-1")}))
     queue.want({KEY: moved}, 20.0)
-    assert asked(queue, 20.0) == KEY
+    assert requested(queue, 20.0) == KEY
     queue.got(KEY, detail("pod"), 20.0)
     assert queue.next(20.0) == (None, 1.0), "the server may be behind the kubelet"
     queue.want({KEY: POD}, 21.0)
@@ -183,7 +183,7 @@ def test_the_queue_never_spins_and_never_leaves_a_held_claim_unread(
         else:
             queue.got(key, detail("pod", allocated=what == "got"), now)
         if what in ("failed", "unallocated"):
-            assert asked(queue, now) != key
+            assert requested(queue, now) != key
         assert set(queue.details()) <= set(held)
         unread = set(held) - set(queue.details())
         assert not unread or queue.next(now)[1] is not None

@@ -213,8 +213,8 @@ def test_a_device_plugins_share_and_custom_resource_are_named() -> None:
     )
     known = Known(hardware=Hardware(gpus), resource_names=("team.example/gpu",))
     found = join([ContainerDevices("team", "pod", "main", (), devices)], known=known)
-    told = {uuid: (one.resource, one.replica) for uuid, (one,) in found.by_uuid.items()}
-    assert told == {
+    reported = {uuid: (one.resource, one.replica) for uuid, (one,) in found.by_uuid.items()}
+    assert reported == {
         "GPU-1": ("nvidia.com/gpu.shared", "2"),
         "GPU-2": ("nvidia.com/a100", ""),
         "GPU-3": ("team.example/gpu", ""),
@@ -255,8 +255,8 @@ def detailed(held: ClaimDevice, *results: ResultDetail, **fields: Any) -> Holder
 
 
 def test_what_the_claim_and_the_pod_say_rides_along() -> None:
-    asked = result(request="main/big", device_class="gpu.nvidia.com")
-    found = detailed(claim("gpu-0"), asked, pod_groups=("gang",), resource="nvidia.com/gpu")
+    requested = result(request="main/big", device_class="gpu.nvidia.com")
+    found = detailed(claim("gpu-0"), requested, pod_groups=("gang",), resource="nvidia.com/gpu")
     assert found.by_uuid["GPU-1"] == (
         Holder(
             namespace="team",
@@ -333,8 +333,8 @@ def test_a_container_is_no_holder_of_what_its_pod_asked_for_another() -> None:
         pods={("team", "pod"): fact},
     )
     found = join([holds("a", *both), holds("b", *both)], known=known)
-    told = {uuid: [one.container for one in many] for uuid, many in found.by_uuid.items()}
-    assert told == {"GPU-1": ["a"], "GPU-2": ["b"]}
+    reported = {uuid: [one.container for one in many] for uuid, many in found.by_uuid.items()}
+    assert reported == {"GPU-1": ["a"], "GPU-2": ["b"]}
 
 
 def test_equal_news_are_not_joined_again() -> None:

@@ -51,10 +51,10 @@ def test_a_container_holds_only_the_requests_that_it_names() -> None:
         ),
         None,
     )
-    assert fact.asked("main", "p-gpus-x", "big")
-    assert fact.asked("main", "p-gpus-x", "big/alternative")
-    assert not fact.asked("main", "p-gpus-x", "small")
-    assert fact.asked("init", "shared", "anything")
+    assert fact.may_use("main", "p-gpus-x", "big")
+    assert fact.may_use("main", "p-gpus-x", "big/alternative")
+    assert not fact.may_use("main", "p-gpus-x", "small")
+    assert fact.may_use("init", "shared", "anything")
 
 
 def test_until_a_pod_names_its_claims_nothing_is_left_out() -> None:
@@ -62,7 +62,7 @@ def test_until_a_pod_names_its_claims_nothing_is_left_out() -> None:
         pod(spec={"containers": [uses({"name": "gpus", "request": "big"})]}, status={}), None
     )
     assert early.requests is None
-    assert early.asked("main", "p-gpus-x", "small")
+    assert early.may_use("main", "p-gpus-x", "small")
 
 
 def test_an_extended_resource_is_of_the_container_that_asked() -> None:
@@ -75,11 +75,11 @@ def test_an_extended_resource_is_of_the_container_that_asked() -> None:
     fact = fact_of(pod(status=status), None)
     assert fact.resource("main", "container-0-request-0") == "nvidia.com/gpu"
     assert fact.resource("side", "container-0-request-0") == ""
-    assert fact.asked("main", "p-extended", "container-0-request-0")
-    assert not fact.asked("side", "p-extended", "container-0-request-0")
+    assert fact.may_use("main", "p-extended", "container-0-request-0")
+    assert not fact.may_use("side", "p-extended", "container-0-request-0")
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
 def test_nothing_known_leaves_nothing_out(container: str, claim: str, request: str) -> None:
-    assert PodFact(uid="u").asked(container, claim, request)
+    assert PodFact(uid="u").may_use(container, claim, request)
     assert PodFact(uid="u").resource(container, request) == ""

@@ -69,7 +69,7 @@ def test_a_change_that_is_not_shown_is_no_news_and_a_deletion_is(
     wait_for(cluster.running, what="a running pod")
     wait_for(lambda: KEY in pods.facts(), what="the pod")
     # Told once, just after it can be seen.
-    before, told = pods.facts(), wait_for(lambda: len(news))
+    before, reported = pods.facts(), wait_for(lambda: len(news))
     path = "/api/v1/namespaces/default/pods/train-0"
     cluster.client.merge_patch(path, {"metadata": {"annotations": {"a": "b"}}})
     cluster.client.merge_patch(path, {"metadata": {"labels": {"other": "y"}}})
@@ -77,8 +77,8 @@ def test_a_change_that_is_not_shown_is_no_news_and_a_deletion_is(
     cluster.add("v1", "pods", second)
     wait_for(lambda: len(pods.facts()) == 2, what="the pod written after")
     assert pods.facts()[KEY] is before[KEY] or pods.facts()[KEY] == before[KEY]
-    wait_for(lambda: len(news) > told, what="its telling")
-    assert len(news) == told + 1
+    wait_for(lambda: len(news) > reported, what="its telling")
+    assert len(news) == reported + 1
     cluster.client.delete(path, {"gracePeriodSeconds": 0})
     wait_for(lambda: KEY not in pods.facts(), what="the deletion")
 

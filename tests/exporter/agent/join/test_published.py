@@ -95,15 +95,15 @@ def test_an_equal_generation_is_no_news(cluster: Cluster) -> None:
     with watching(cluster.client) as watched:
         wait_for(lambda: names(watched) == ["gpu-0"])
         # Told once, just after it can be seen.
-        told = wait_for(lambda: len(watched.news))
+        reported = wait_for(lambda: len(watched.news))
         again = slice_of("gpu-0", generation=2)
         again["metadata"]["name"] = "again"
         cluster.client.create(SLICES, again)
         cluster.client.delete(f"{SLICES}/node-a-gpu-0")
         cluster.client.create(SLICES, other_driver())
         wait_for(lambda: "nic-0" in names(watched), what="what was written after")
-        wait_for(lambda: len(watched.news) > told, what="its telling")
-        assert len(watched.news) == told + 1
+        wait_for(lambda: len(watched.news) > reported, what="its telling")
+        assert len(watched.news) == reported + 1
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_what_cannot_be_watched_has_a_word_and_is_tried_again(
             assert watched.published() is None
             wait_for(lambda: watched.source().reason == reason, what=reason)
             assert watched.source().message
-            asked = len(server.requests)
-            wait_for(lambda: len(server.requests) > asked, what="another attempt")
+            requested = len(server.requests)
+            wait_for(lambda: len(server.requests) > requested, what="another attempt")
     finally:
         client.close()
         server.close()

@@ -81,7 +81,7 @@ def report() -> NodeHealth:
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "reason", "advice"),
+    ("status", "logged_text", "reason", "advice"),
     [
         (None, "no answer in time", "Unreachable", "check the API server's address"),
         (400, "bad", "Invalid", "apply deploy/crds of the agent's release"),
@@ -100,18 +100,18 @@ def report() -> NodeHealth:
     ],
 )
 def test_each_refusal_is_a_state_with_what_to_do(
-    status: int | None, said: str, reason: str, advice: str
+    status: int | None, logged_text: str, reason: str, advice: str
 ) -> None:
     before = acceptance.accepted((), NOW)
-    state = acceptance.refused(status, said, before)
+    state = acceptance.refused(status, logged_text, before)
     assert (state.up, state.reason, state.last_success) == (False, reason, NOW)
-    assert said in state.message
+    assert logged_text in state.message
     assert advice in state.message
 
 
 def test_fields_that_were_not_stored_are_a_state_and_no_failure() -> None:
-    said = [f'unknown field "status.gpus[{number}].nvlink"' for number in range(9)]
-    state = acceptance.accepted(said, NOW)
+    logged_text = [f'unknown field "status.gpus[{number}].nvlink"' for number in range(9)]
+    state = acceptance.accepted(logged_text, NOW)
     assert (state.up, state.reason) == (True, "FieldsDropped")
     assert 'status.gpus[0].nvlink"' in state.message
     assert "and 6 more" in state.message

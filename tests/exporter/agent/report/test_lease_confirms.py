@@ -41,7 +41,7 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Generator[Told]:
+def stage() -> Generator[Told]:
     with serving() as (api, endpoint):
         settings = Settings(node_name="node-a", lease_interval=OFTEN, report_interval=120.0)
         client, adopted = Client(endpoint, timeout=60.0), threading.Event()
@@ -61,37 +61,37 @@ def report(xids: int = 0) -> NodeHealth:
     return msgspec.structs.replace(begun, xids_dropped=xids)
 
 
-def test_the_lease_carries_the_hash_of_the_report_that_is_stored(told: Told) -> None:
-    told.reporter.offer(report())
-    told.reporter.observed()
-    wait_for(told.confirmed, what="the renewal")
-    assert told.confirmed() == told.report()["contentHash"]
-    assert told.report()["reportIntervalSeconds"] == 120
+def test_the_lease_carries_the_hash_of_the_report_that_is_stored(stage: Told) -> None:
+    stage.reporter.offer(report())
+    stage.reporter.observed()
+    wait_for(stage.confirmed, what="the renewal")
+    assert stage.confirmed() == stage.report()["contentHash"]
+    assert stage.report()["reportIntervalSeconds"] == 120
 
-    told.reporter.offer(report(xids=1))
-    told.reporter.observed()
-    wait_for(lambda: told.report().get("xidsDropped") == 1, what="the news")
-    told.reporter.observed()
-    wait_for(lambda: told.confirmed() == told.report()["contentHash"], what="its confirmation")
+    stage.reporter.offer(report(xids=1))
+    stage.reporter.observed()
+    wait_for(lambda: stage.report().get("xidsDropped") == 1, what="the news")
+    stage.reporter.observed()
+    wait_for(lambda: stage.confirmed() == stage.report()["contentHash"], what="its confirmation")
 
 
-def test_a_loop_that_hangs_ends_the_renewals_though_the_thread_lives(told: Told) -> None:
-    told.reporter.offer(report())
-    told.reporter.observed()
-    wait_for(lambda: told.renewals() == 2, what="the renewal: not there, made")
+def test_a_loop_that_hangs_ends_the_renewals_though_the_thread_lives(stage: Told) -> None:
+    stage.reporter.offer(report())
+    stage.reporter.observed()
+    wait_for(lambda: stage.renewals() == 2, what="the renewal: not there, made")
     time.sleep(20 * OFTEN)
-    assert told.renewals() == 2
+    assert stage.renewals() == 2
 
-    told.reporter.observed()
-    wait_for(lambda: told.renewals() == 3, what="the next look")
+    stage.reporter.observed()
+    wait_for(lambda: stage.renewals() == 3, what="the next look")
 
 
-def test_what_was_offered_again_without_a_look_confirms_nothing(told: Told) -> None:
+def test_what_was_offered_again_without_a_look_confirms_nothing(stage: Told) -> None:
     """Claims that change are joined with the observation of before."""
-    told.reporter.offer(report())
-    wait_for(told.report, what="the report")
+    stage.reporter.offer(report())
+    wait_for(stage.report, what="the report")
     time.sleep(10 * OFTEN)
-    assert told.renewals() == 0
+    assert stage.renewals() == 0
 
 
 def test_the_hash_leaves_out_times_of_looking_and_nothing_that_a_policy_acts_on() -> None:

@@ -319,9 +319,9 @@ def test_an_agent_that_begins_with_nothing_counts_what_left_the_ring(
     play(sequence, small)
     play(sequence, large)
     start = ledger.observe(FRESH, seen(mig_gpu(1), gpu(2)))
-    told = small.ring.resume(Cursor(), "")
-    assert counts(take(start, *told)) == counts(take(start, *large.ring.after(0)))
-    assert [one.number for one in told] == sorted({one.number for one in told})
+    reported = small.ring.resume(Cursor(), "")
+    assert counts(take(start, *reported)) == counts(take(start, *large.ring.after(0)))
+    assert [one.number for one in reported] == sorted({one.number for one in reported})
     assert small.ring.dropped == 0
 
 
@@ -333,9 +333,9 @@ def test_instances_that_mean_nothing_do_not_part_what_left_the_ring() -> None:
             sensed.nvml(step * 10, 13, gi=0, ci=0)
         else:
             sensed.kmsg(step * 10, 13)
-    told = sensed.ring.resume(Cursor(), "")
-    assert [one.times for one in told] == [3, 4, 1]
-    assert counts(take(known(gpu()), *told)) == {"GPU-1": {(13, None): 8}}
+    reported = sensed.ring.resume(Cursor(), "")
+    assert [one.times for one in reported] == [3, 4, 1]
+    assert counts(take(known(gpu()), *reported)) == {"GPU-1": {(13, None): 8}}
 
 
 def test_more_places_than_are_kept_of_what_left_the_ring_are_counted_as_dropped() -> None:

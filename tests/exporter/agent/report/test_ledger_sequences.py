@@ -80,7 +80,7 @@ class Node:
         self.report = ledger.take(self.report, rest, run="run-1", kernel_sequence=None)
 
 
-def told(report: NodeHealth) -> NodeHealth:
+def reported(report: NodeHealth) -> NodeHealth:
     """Leave out what only says which process wrote it, and when."""
     whole = outline.finished(report)
     return msgspec.structs.replace(whole, sources=(), summary=type(whole.summary)())
@@ -97,7 +97,7 @@ def test_restarts_at_any_moments_change_nothing_in_the_report(
             restarted.restart()
         straight.go_on(step)
         restarted.go_on(step)
-    assert told(restarted.report) == told(straight.report)
+    assert reported(restarted.report) == reported(straight.report)
 
 
 def totals(report: NodeHealth) -> Counter[tuple[str, int]]:

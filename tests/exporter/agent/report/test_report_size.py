@@ -64,14 +64,14 @@ def h100(number: int, *, sliced: bool) -> GpuReading:
     )
 
 
-def node(*, sliced: bool, said: str = "") -> NodeHealth:
+def node(*, sliced: bool, text: str = "") -> NodeHealth:
     gpus = [h100(number, sliced=sliced) for number in range(8)]
     sources = tuple(
         SourceHealth(
             name=name,
-            state="Down" if said else "Up",
-            reason=said[:9],
-            message=said,
+            state="Down" if text else "Up",
+            reason=text[:9],
+            message=text,
             last_success=START,
         )
         for name in SOURCES
@@ -134,7 +134,7 @@ def _sxid(number: int, bus_id: str, code: int) -> Signal:
 
 @pytest.fixture(scope="module")
 def stormy() -> NodeHealth:
-    return ledger.take(node(sliced=True, said=WIDE), storm(), run="r" * 32, kernel_sequence=2**62)
+    return ledger.take(node(sliced=True, text=WIDE), storm(), run="r" * 32, kernel_sequence=2**62)
 
 
 def test_a_healthy_node_of_eight_gpus_fits_into_8_kib() -> None:

@@ -157,8 +157,8 @@ class TestPlace:
 
     def test_the_second_source_of_an_error_does_not_move_it(self) -> None:
         kept = counted((), line(0, gi=5), epoch=1, layout=cut(live(5, 4)))
-        told = msgspec.structs.replace(event(0, gi=5), partner=Partner(1, 5))
-        (found,) = counted(kept, told, epoch=1, layout=cut(live(5, 0)))
+        reported = msgspec.structs.replace(event(0, gi=5), partner=Partner(1, 5))
+        (found,) = counted(kept, reported, epoch=1, layout=cut(live(5, 0)))
 
         assert (found.placement, found.count) == (MemorySlices(4, 1), 1)
         assert found.sources == ("kmsg", "nvml")

@@ -45,8 +45,8 @@ def test_gpus_and_instances_are_told_in_the_ids_of_nvml(dcgm: SimulatedDcgm) -> 
         reading = seen.reading()
     assert reading.version == "4.6.0"
     assert values(reading, uuid(dcgm, FIRST)) == {TEMPERATURE: 31, POWER: 72.0, MEMORY_USED: 0}
-    told = {one.gi: one.values[MEMORY_USED] for one in reading.entities if one.gi is not None}
-    assert told == {gi: 1000 + gi for gi in gis}
+    reported = {one.gi: one.values[MEMORY_USED] for one in reading.entities if one.gi is not None}
+    assert reported == {gi: 1000 + gi for gi in gis}
 
 
 def test_each_gpu_is_named_as_dcgm_names_it_with_the_profiles_of_its_instances(
@@ -55,9 +55,9 @@ def test_each_gpu_is_named_as_dcgm_names_it_with_the_profiles_of_its_instances(
     with Supervised(dcgm) as seen:
         reading = seen.reading()
     boards = [dcgm.node.gpu(number) for number in (FIRST, SECOND, MIG)]
-    told = [(one.id, one.uuid, one.bus_id, one.product) for one in reading.identities]
+    reported = [(one.id, one.uuid, one.bus_id, one.product) for one in reading.identities]
     products = [board.product.name for board in boards]
-    assert told == [
+    assert reported == [
         (number, board.uuid, board.pci, product)
         for number, (board, product) in enumerate(zip(boards, products, strict=True))
     ]
@@ -76,12 +76,12 @@ def test_two_equal_xids_in_a_row_are_two(dcgm: SimulatedDcgm) -> None:
         seen.reading()
         for code in (31, 48, 48):
             dcgm.node.inject_xid(FIRST, code)
-        heard = seen.heard(3)
+        received = seen.heard(3)
         last = seen.reading(lambda one: XID in values(one, uuid(dcgm, FIRST)))
-    assert [one.code for one in heard] == [31, 48, 48]
-    assert {one.uuid for one in heard} == {uuid(dcgm, FIRST)}
-    assert {one.bus_id for one in heard} == {dcgm.node.gpu(FIRST).pci}
-    assert {(one.kind, one.source) for one in heard} == {("xid", "dcgm")}
+    assert [one.code for one in received] == [31, 48, 48]
+    assert {one.uuid for one in received} == {uuid(dcgm, FIRST)}
+    assert {one.bus_id for one in received} == {dcgm.node.gpu(FIRST).pci}
+    assert {(one.kind, one.source) for one in received} == {("xid", "dcgm")}
     assert values(last, uuid(dcgm, FIRST))[XID] == 48
     assert XID not in values(last, uuid(dcgm, SECOND))
 
@@ -92,9 +92,9 @@ def test_an_xid_of_an_instance_is_its_own_and_not_the_gpus(dcgm: SimulatedDcgm) 
     with Supervised(dcgm) as seen:
         seen.reading()
         dcgm.node.inject_xid(MIG, 94, gi=gi, ci=0)
-        (heard,) = seen.heard(1)
+        (received,) = seen.heard(1)
         reading = seen.reading()
-    assert (heard.uuid, heard.gi, heard.ci, heard.code) == (uuid(dcgm, MIG), gi, 0, 94)
+    assert (received.uuid, received.gi, received.ci, received.code) == (uuid(dcgm, MIG), gi, 0, 94)
     assert values(reading, uuid(dcgm, MIG), gi, 0)[XID] == 94
     assert XID not in values(reading, uuid(dcgm, MIG))
 
@@ -177,8 +177,8 @@ def test_more_fields_than_one_group_holds_are_all_told(dcgm: SimulatedDcgm) -> N
     for field in counters:
         dcgm.set_field(SECOND, field, field)
     with Supervised(dcgm, "embedded", *counters, 54) as seen:
-        told = values(seen.reading(), uuid(dcgm, SECOND))
-    assert told == {field: field for field in counters} | {54: uuid(dcgm, SECOND)}
+        reported = values(seen.reading(), uuid(dcgm, SECOND))
+    assert reported == {field: field for field in counters} | {54: uuid(dcgm, SECOND)}
 
 
 @pytest.mark.parametrize("blank", ["blank", "not_found", "not_supported", "not_permitted"])
@@ -251,9 +251,9 @@ def test_instances_that_come_and_go_are_followed(dcgm: SimulatedDcgm) -> None:
         dcgm.node.scenario.save(scenario)
         seen.reading(lambda one: gone.gi in gis(one))
         dcgm.node.inject_xid(MIG, 94, gi=gone.gi, ci=0)
-        (heard,) = seen.heard(1)
+        (received,) = seen.heard(1)
         assert all(state.source.reason in ("", "Starting") for state in seen.states)
-    assert (heard.gi, heard.code) == (gone.gi, 94)
+    assert (received.gi, received.code) == (gone.gi, 94)
 
 
 def test_instances_that_go_in_the_middle_of_a_sample_cost_nothing_else(

@@ -150,14 +150,14 @@ def test_health_is_told_by_watch_and_code_and_of_the_gpu(dcgm: SimulatedDcgm) ->
         reading = seen.reading()
     assert reading.health is not None
     assert set(reading.gpus) == {uuid(dcgm, one) for one in (FIRST, SECOND, MIG)}
-    told = {
+    reported = {
         (one.uuid, one.watch, one.health, one.error_code, one.severity, one.category)
         for one in reading.health
     }
     hot = ("THERMAL", 20, "DCGM_FR_THERMAL_VIOLATIONS", "TRIAGE", "HARDWARE_THERMAL")
     memory = ("MEM", 10, "DCGM_FR_VOLATILE_DBE_DETECTED", "RESET", "HARDWARE_MEMORY")
     whole = ("ALL", 20, "DCGM_FR_UNCONTAINED_ERROR", "RESET", "HARDWARE_MEMORY")
-    assert told == {
+    assert reported == {
         (uuid(dcgm, FIRST), *hot),
         (uuid(dcgm, MIG), *memory),
         (uuid(dcgm, SECOND), *whole),
@@ -182,7 +182,7 @@ def test_health_that_nobody_wants_or_that_cannot_be_asked_is_unknown(dcgm: Simul
 
 
 @pytest.mark.parametrize(
-    ("call", "code", "said"),
+    ("call", "code", "logged_text"),
     [
         ("dcgmConnect", -12, "VersionMismatch: bring them to one version"),
         ("dcgmConnect", -21, "EngineUnreachable: start nv-hostengine"),
@@ -193,9 +193,9 @@ def test_health_that_nobody_wants_or_that_cannot_be_asked_is_unknown(dcgm: Simul
     ],
 )
 def test_an_engine_that_says_no_is_quoted_with_what_to_do(
-    dcgm: SimulatedDcgm, tcp: str, call: str, code: int, said: str
+    dcgm: SimulatedDcgm, tcp: str, call: str, code: int, logged_text: str
 ) -> None:
-    reason, _, advice = said.partition(": ")
+    reason, _, advice = logged_text.partition(": ")
     dcgm.fail(f"error={code}", tcp, call=call)
     # What is about no engine yet fails as the embedded one does.
     dcgm.fail(f"error={code}", call=call)

@@ -33,8 +33,8 @@ def test_watches_that_somebody_took_away_make_health_unknown_and_come_back(
         dcgm.health.others_clear_watches()
         seen.reading(lambda one: one.health is None)
         assert seen.reading(lambda one: one.health is not None).health
-        told = [one.reading.health for one in seen.states if one.reading is not None]
-    assert () not in told
+        reported = [one.reading.health for one in seen.states if one.reading is not None]
+    assert () not in reported
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ def test_fields_of_nvlinks_are_told_of_each_link(dcgm: SimulatedDcgm) -> None:
     dcgm.set_link_field(FIRST, 0, 585, 9)
     with Supervised(dcgm, "embedded", *WANTED, 585, 1532) as seen:
         reading = seen.reading()
-    told = {(one.uuid, one.link): one.values for one in reading.entities if one.link is not None}
-    assert told == {
+    found = {(one.uuid, one.link): one.values for one in reading.entities if one.link is not None}
+    assert found == {
         (uuid(dcgm, SECOND), 17): {585: 4, 1532: 1000},
         (uuid(dcgm, FIRST), 0): {585: 9},
     }

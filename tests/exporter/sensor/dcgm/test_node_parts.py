@@ -35,7 +35,7 @@ def dcgm(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> SimulatedDcgm:
     return simulated(node, monkeypatch)
 
 
-def told(reading: DcgmReading) -> Mapping[Told, Mapping[int, float | str]]:
+def reported(reading: DcgmReading) -> Mapping[Told, Mapping[int, float | str]]:
     return {(one.kind, one.id, one.of): one.values for one in reading.node_parts}
 
 
@@ -48,7 +48,7 @@ def test_switches_and_their_links_are_told_under_their_own_numbers(dcgm: Simulat
     with Supervised(dcgm, "embedded", *WANTED, SWITCH_TEMPERATURE, LINK_SENT, 1524) as seen:
         state = seen.wait(lambda one: one.reading is not None)
     assert state.reading is not None
-    assert told(state.reading) == {
+    assert reported(state.reading) == {
         ("switch", 0, None): {SWITCH_TEMPERATURE: 41},
         ("switch", 3, None): {SWITCH_TEMPERATURE: 45, 1524: "1.2.3"},
         ("link", 1, 0): {LINK_SENT: 7},
@@ -68,7 +68,7 @@ def test_cpus_and_their_cores_are_told(dcgm: SimulatedDcgm) -> None:
     dcgm.parts.set_core(72, {CORE_BUSY: "blank"})
     with Supervised(dcgm, "embedded", *WANTED, CPU_TEMPERATURE, CORE_BUSY) as seen:
         reading = seen.reading()
-    assert told(reading) == {
+    assert reported(reading) == {
         ("cpu", 0, None): {CPU_TEMPERATURE: 47.5, CORE_BUSY: 0.5},
         ("core", 1, 0): {CORE_BUSY: 0.75},
     }
@@ -96,7 +96,7 @@ def test_the_options_choose(dcgm: SimulatedDcgm) -> None:
     ) as seen:
         state = seen.wait(lambda one: one.reading is not None)
     assert state.reading is not None
-    assert set(told(state.reading)) == {("switch", 1, None), ("link", 0, 1), ("core", 1, 0)}
+    assert set(reported(state.reading)) == {("switch", 1, None), ("link", 0, 1), ("core", 1, 0)}
     assert (state.source.up, state.source.reason) == (True, NOT_LISTED)
     assert state.source.message == "DCGM lists no CPU core 5, as --cpu-devices names"
 
@@ -106,7 +106,7 @@ def test_a_switch_that_comes_later_is_told(dcgm: SimulatedDcgm) -> None:
         assert seen.reading().node_parts == ()
         dcgm.parts.add_switch(2, fields={SWITCH_TEMPERATURE: 39})
         reading = seen.reading(lambda one: one.node_parts != ())
-        assert told(reading) == {("switch", 2, None): {SWITCH_TEMPERATURE: 39}}
+        assert reported(reading) == {("switch", 2, None): {SWITCH_TEMPERATURE: 39}}
         dcgm.parts.remove_switch(2)
         seen.reading(lambda one: one.node_parts == ())
 

@@ -91,17 +91,17 @@ def test_a_value_is_never_a_blank_and_never_comes_with_another_status(one: Answe
 def test_hostile_answers_make_readings_and_signals_of_known_entities_only(
     many: list[Answer],
 ) -> None:
-    told = entities_of(many, PLACES, frozenset(one.field for one in many))
-    assert {(one.uuid, one.gi) for one in told} <= {("GPU-a", None), ("GPU-a", 11)}
-    assert all(one.values for one in told)
-    heard = signals_of(many, PLACES)
-    assert all(0 < one.code <= 0xFFFFFFFF for one in heard)
-    assert [one.at for one in heard] == sorted(one.at for one in heard)
+    reported = entities_of(many, PLACES, frozenset(one.field for one in many))
+    assert {(one.uuid, one.gi) for one in reported} <= {("GPU-a", None), ("GPU-a", 11)}
+    assert all(one.values for one in reported)
+    received = signals_of(many, PLACES)
+    assert all(0 < one.code <= 0xFFFFFFFF for one in received)
+    assert [one.at for one in received] == sorted(one.at for one in received)
 
 
 def test_xids_are_told_oldest_first_with_their_time_and_their_instance() -> None:
     at = int(datetime(2026, 1, 5, tzinfo=UTC).timestamp() * 1_000_000)
-    heard = signals_of(
+    received = signals_of(
         [
             answer(94, entity=GI, at=at + 2),
             answer(48, at=at + 1),
@@ -112,14 +112,14 @@ def test_xids_are_told_oldest_first_with_their_time_and_their_instance() -> None
         ],
         PLACES,
     )
-    assert [(one.code, one.gi) for one in heard] == [(48, None), (48, None), (94, 11)]
-    assert heard[0].at == datetime(2026, 1, 5, tzinfo=UTC)
+    assert [(one.code, one.gi) for one in received] == [(48, None), (48, None), (94, 11)]
+    assert received[0].at == datetime(2026, 1, 5, tzinfo=UTC)
 
 
 def test_only_what_is_wanted_is_told_and_the_last_xid() -> None:
     many = [answer(31, field=150), answer(5, field=190), answer(48)]
-    (told,) = entities_of(many, PLACES, frozenset({150}))
-    assert told.values == {150: 31, 230: 48}
+    (reported,) = entities_of(many, PLACES, frozenset({150}))
+    assert reported.values == {150: 31, 230: 48}
 
 
 def test_gpus_are_blank_when_none_of_them_says_anything() -> None:

@@ -1,5 +1,6 @@
 """Which field is asked of whom, what is left to DCGM, and what its health codes are called."""
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,9 +35,9 @@ fields = st.lists(st.integers(1, 1600), max_size=400)
 
 @given(fields)
 def test_every_field_is_in_one_batch_and_profiling_is_apart(many: list[int]) -> None:
-    asked = fields_for(Kind.GPU, many)
-    parts = batches(asked)
-    assert sorted(field for part in parts for field in part) == asked
+    requested = fields_for(Kind.GPU, many)
+    parts = batches(requested)
+    assert sorted(field for part in parts for field in part) == requested
     assert all(0 < len(part) <= MAX_FIELDS for part in parts)
     assert all(len({field in PROFILING for field in part}) == 1 for part in parts)
 
@@ -94,12 +95,12 @@ def test_a_field_of_links_is_left_to_dcgm_unless_nvml_tells_it_of_every_link() -
 
 
 def test_what_nvml_tells_of_every_gpu_is_not_asked_twice() -> None:
-    told = gpu(1, values={150: 31, 1004: 0.5})
-    silent = gpu(2, values={})
+    reported = gpu(1, values={150: 31, 1004: 0.5})
+    silent = msgspec.structs.replace(gpu(2), values={})
     poor = gpu(3, values={150: 31})
-    reading = NvmlReading(at=START, gpus=(told, silent))
+    reading = NvmlReading(at=START, gpus=(reported, silent))
     assert left_to_dcgm((1004, 150, 999, XID), reading) == (999,)
-    assert left_to_dcgm((150, 1004), NvmlReading(at=START, gpus=(told, poor))) == (1004,)
+    assert left_to_dcgm((150, 1004), NvmlReading(at=START, gpus=(reported, poor))) == (1004,)
     assert left_to_dcgm((150, 1004), None) == (150, 1004)
     assert left_to_dcgm((150,), NvmlReading(at=START, gpus=(silent,))) == (150,)
 
@@ -132,7 +133,7 @@ def test_codes_have_the_numbers_of_dcgm() -> None:
 
 def test_incidents_of_strangers_and_of_other_watches_are_left_out() -> None:
     known = (Kind.GPU, 0)
-    told = findings(
+    reported = findings(
         [
             IncidentInfo(known, 0x80, 20, 40, "hot"),
             IncidentInfo(known, 0x400, 20, 15, "a switch"),
@@ -140,4 +141,4 @@ def test_incidents_of_strangers_and_of_other_watches_are_left_out() -> None:
         ],
         {known: Place("GPU-a")},
     )
-    assert [(one.uuid, one.watch, one.message) for one in told] == [("GPU-a", "THERMAL", "hot")]
+    assert [(one.uuid, one.watch, one.message) for one in reported] == [("GPU-a", "THERMAL", "hot")]

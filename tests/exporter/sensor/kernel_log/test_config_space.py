@@ -120,11 +120,11 @@ class TestWatch:
 
     def test_it_looks_by_itself_and_says_what_is_new(self, tmp_path: Path) -> None:
         gpu(tmp_path, ONES)
-        heard = threading.Event()
-        watched = ConfigWatch(tmp_path, 0.05, heard.set)
+        received = threading.Event()
+        watched = ConfigWatch(tmp_path, 0.05, received.set)
         watched.start()
         try:
-            assert heard.wait(30)
+            assert received.wait(30)
             assert watched.answers() == {BUS: "AllOnes"}
         finally:
             watched.stop()
@@ -153,11 +153,11 @@ class TestWatch:
 
     def test_looks_that_are_asked_for_count_no_faster_than_time_does(self, tmp_path: Path) -> None:
         """A reset reads as ones for a moment, and errors of other GPUs ask for looks meanwhile."""
-        made, told = gpu(tmp_path), list[dict[str, str]]()
-        watched = ConfigWatch(tmp_path, 30.0, lambda: told.append(dict(watched.answers())))
+        made, reported = gpu(tmp_path), list[dict[str, str]]()
+        watched = ConfigWatch(tmp_path, 30.0, lambda: reported.append(dict(watched.answers())))
         watched.start()
         try:
-            wait_for(lambda: told)
+            wait_for(lambda: reported)
             (made / "config").write_bytes(ONES)
             for _ in range(SURE + 3):
                 watched.ask()
@@ -166,4 +166,4 @@ class TestWatch:
             time.sleep(0.5)
         finally:
             watched.stop()
-        assert {BUS: "AllOnes"} not in told
+        assert {BUS: "AllOnes"} not in reported

@@ -42,14 +42,14 @@ MOUNTED = (
 def signals(text: str) -> tuple[list[Signal], int]:
     """Return what a text of syslog(2) says of GPUs, and how many lines it hides."""
     lines = list(SyslogText().news(text.encode()).lines)
-    heard: list[Signal] = []
+    received: list[Signal] = []
     for line in lines:
         try:
             signal = driver_lines.understand(driver_lines.split(line.raw), BOOT)
         except Rejected:
             continue
-        heard += [signal] if signal else []
-    return heard, sum(line.hidden for line in lines)
+        received += [signal] if signal else []
+    return received, sum(line.hidden for line in lines)
 
 
 @pytest.mark.parametrize("text", [RECORDED, MOUNTED])
@@ -58,8 +58,8 @@ def test_a_line_break_in_quoted_text_begins_no_record(text: str) -> None:
 
 
 def test_a_record_of_the_driver_right_behind_is_heard() -> None:
-    heard, _ = signals(RECORDED + "<3>[ 1169.105709] NVRM: Xid (PCI:0000:3b:00): 79, gone\n")
-    assert [(one.code, one.bus_id) for one in heard] == [(79, "0000:3b:00.0")]
+    received, _ = signals(RECORDED + "<3>[ 1169.105709] NVRM: Xid (PCI:0000:3b:00): 79, gone\n")
+    assert [(one.code, one.bus_id) for one in received] == [(79, "0000:3b:00.0")]
 
 
 def own_log() -> str:
@@ -97,21 +97,21 @@ def test_a_crash_on_this_machine_forges_nothing(real_components: list[str]) -> N
         crash(Path(folder), NAME.format(mark=mark))
     wait_for(lambda: f"95 {mark}" in own_log())
 
-    heard, hidden = signals(own_log())
+    received, hidden = signals(own_log())
 
     assert hidden
-    assert not [one for one in heard if one.bus_id == "0000:9a:00.0"]
+    assert not [one for one in received if one.bus_id == "0000:9a:00.0"]
 
 
 def test_what_a_continuation_hides_is_counted_once(tmp_path: Path) -> None:
     """Also where the end of the last text is gone, so that all is read again."""
-    heard, ring = Heard(), Ring()
+    received, ring = Heard(), Ring()
     ring.text = MOUNTED.encode()
     ring.write(900, "first")
-    with running(heard.reader(tmp_path / "kmsg", ring.read)):
-        wait_for(lambda: len(heard.records) == 2)
+    with running(received.reader(tmp_path / "kmsg", ring.read)):
+        wait_for(lambda: len(received.records) == 2)
         ring.text = MOUNTED.encode()
         ring.write(901, "second")
-        wait_for(lambda: len(heard.records) == 3)
-    assert sorted(heard.rejected) == ["continuation", "overwritten"]
-    assert not heard.messages()[0].startswith("NVRM")
+        wait_for(lambda: len(received.records) == 3)
+    assert sorted(received.rejected) == ["continuation", "overwritten"]
+    assert not received.messages()[0].startswith("NVRM")

@@ -33,15 +33,15 @@ def records(name: str) -> list[KernelRecord]:
 
 
 def signals(found: list[KernelRecord]) -> list[Signal]:
-    order, heard = RecordOrder(), list[Signal]()
+    order, taken = RecordOrder(), list[Signal]()
     for record in found:
         try:
             split = driver_lines.split(as_line(record, order).raw)
             signal = driver_lines.understand(split, datetime(2026, 1, 5, tzinfo=UTC))
         except Rejected:
             continue
-        heard += [signal] if signal else []
-    return heard
+        taken += [signal] if signal else []
+    return taken
 
 
 @pytest.mark.parametrize("name", ["compact-whole", "regular-whole"])
@@ -68,8 +68,12 @@ def test_what_journald_reads_of_a_forged_line_is_no_signal() -> None:
 
 
 def test_the_drivers_records_are_signals_and_quoted_ones_are_none() -> None:
-    heard = signals(records("compact-whole"))
-    assert [(one.kind, one.code) for one in heard] == [("xid", 31), ("xid", 79), ("fell-off", 79)]
+    taken = signals(records("compact-whole"))
+    assert [(one.kind, one.code) for one in taken] == [
+        ("xid", 31),
+        ("xid", 79),
+        ("fell-off", 79),
+    ]
 
 
 def test_of_a_file_that_grows_only_what_is_new_is_given() -> None:
@@ -184,10 +188,10 @@ def test_a_journal_without_the_kernels_records_is_none_of_a_silent_kernel(folder
     """Written with ReadKMsg=no."""
     folder.write("nokmsg")
     assert folder.messages() == []
-    assert not folder.journal.heard
+    assert not folder.journal.found_records
     folder.write("missed", "system@1-2-3.journal")
     assert len(folder.messages()) == 5
-    assert folder.journal.heard
+    assert folder.journal.found_records
 
 
 @pytest.mark.parametrize("boot_id", ["", "none", "01234567", "ab" * 17])
@@ -229,38 +233,38 @@ def test_a_folder_without_a_journal_says_what_to_do(
 
 
 def test_the_reader_follows_a_journal_as_it_does_the_device(tmp_path: Path) -> None:
-    heard, folder = Heard(), Folder(tmp_path)
-    with running(heard.reader(tmp_path)):
-        wait_for(lambda: heard.sources)
-        assert (heard.sources[0].up, heard.sources[0].reason) == (False, "NotFound")
+    taken, folder = Heard(), Folder(tmp_path)
+    with running(taken.reader(tmp_path)):
+        wait_for(lambda: taken.sources)
+        assert (taken.sources[0].up, taken.sources[0].reason) == (False, "NotFound")
         folder.write("compact-first")
-        wait_for(lambda: heard.sources[-1].up)
-        assert heard.sources[-1].via == "Journal"
-        assert {at for _, at, _ in heard.records} == {None}
+        wait_for(lambda: taken.sources[-1].up)
+        assert taken.sources[-1].via == "Journal"
+        assert {at for _, at, _ in taken.records} == {None}
         folder.write("compact-whole")
-        wait_for(lambda: len(heard.records) == 66)
-    assert [at is None for _, at, _ in heard.records[-3:]] == [True, False, False]
-    assert heard.places() == sorted(set(heard.places()))
+        wait_for(lambda: len(taken.records) == 66)
+    assert [at is None for _, at, _ in taken.records[-3:]] == [True, False, False]
+    assert taken.places() == sorted(set(taken.places()))
     assert (
         3_000_000 * 16,
         "NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=train, Ch 00000007",
-    ) in (heard.told())
+    ) in (taken.told())
 
 
 def test_a_journal_without_the_kernels_records_is_a_state_until_they_come(tmp_path: Path) -> None:
-    heard, folder = Heard(), Folder(tmp_path)
+    taken, folder = Heard(), Folder(tmp_path)
     folder.write("nokmsg")
-    with running(heard.reader(tmp_path)):
-        wait_for(lambda: heard.sources)
-        (source,) = heard.sources
+    with running(taken.reader(tmp_path)):
+        wait_for(lambda: taken.sources)
+        (source,) = taken.sources
         assert (source.up, source.reason) == (False, "NoKernelRecords")
         assert "ReadKMsg=yes" in source.message
         folder.write("missed", "system@1-2-3.journal")
-        wait_for(lambda: heard.sources[-1].up)
-    assert len(heard.sources) == 2
-    assert heard.sources[-1].via == "Journal"
-    assert [message for message in heard.messages() if "NVRM" in message] == [
+        wait_for(lambda: taken.sources[-1].up)
+    assert len(taken.sources) == 2
+    assert taken.sources[-1].via == "Journal"
+    assert [message for message in taken.messages() if "NVRM" in message] == [
         XID_31.decode(),
         LOST.decode(),
     ]
-    assert heard.rejected == ["missed", "missed"]
+    assert taken.rejected == ["missed", "missed"]

@@ -98,7 +98,7 @@ class Ring:
 
 
 @pytest.fixture
-def heard() -> Heard:
+def received() -> Heard:
     return Heard()
 
 
@@ -108,23 +108,23 @@ def ring() -> Ring:
 
 
 @pytest.fixture
-def by_syslog(heard: Heard, ring: Ring, tmp_path: Path) -> Iterator[KernelLogReader]:
+def by_syslog(received: Heard, ring: Ring, tmp_path: Path) -> Iterator[KernelLogReader]:
     """A reader that cannot open the device."""
-    reader = heard.reader(tmp_path / "kmsg", ring.read)
+    reader = received.reader(tmp_path / "kmsg", ring.read)
     yield reader
     reader.stop()
 
 
 def test_without_the_device_syslog_gives_the_records_and_the_state_says_so(
-    heard: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Heard, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1, "before")
     by_syslog.start()
-    wait_for(lambda: heard.sources)
+    wait_for(lambda: received.sources)
     ring.write(2, XID)
-    wait_for(lambda: len(heard.records) == 2)
-    assert heard.messages() == ["before", XID]
-    [source] = heard.sources
+    wait_for(lambda: len(received.records) == 2)
+    assert received.messages() == ["before", XID]
+    [source] = received.sources
     assert source.up
     assert source.message.startswith("read by syslog(2)")
     assert (source.via, by_syslog.source) == ("Syslog", "syslog")
@@ -132,122 +132,122 @@ def test_without_the_device_syslog_gives_the_records_and_the_state_says_so(
 
 
 def test_old_records_have_the_kernels_time_and_new_ones_that_of_the_look(
-    heard: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Heard, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1, "before")
     by_syslog.start()
-    wait_for(lambda: heard.records)
+    wait_for(lambda: received.records)
     before = clock.now()
     ring.write(2, "says an hour ago at least")
     ring.write(10**8, "says years from now")
-    wait_for(lambda: len(heard.records) == 3)
-    _, at, _ = heard.records[0]
+    wait_for(lambda: len(received.records) == 3)
+    _, at, _ = received.records[0]
     assert at is None
-    for _, at, boot in heard.records[1:]:
+    for _, at, boot in received.records[1:]:
         assert at is not None
         assert before - A_STALL <= at <= clock.now()
-        assert abs(boot - heard.records[0][2]) < A_STALL
+        assert abs(boot - received.records[0][2]) < A_STALL
 
 
 def test_user_space_is_marked_in_the_text_too(
-    heard: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Heard, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1, XID, priority=11)
     by_syslog.start()
-    wait_for(lambda: heard.records)
+    wait_for(lambda: received.records)
     with pytest.raises(driver_lines.Rejected, match="user_space"):
         driver_lines.understand(
-            driver_lines.split(heard.records[0][0]), datetime(2026, 1, 5, tzinfo=UTC)
+            driver_lines.split(received.records[0][0]), datetime(2026, 1, 5, tzinfo=UTC)
         )
 
 
 def test_what_the_ring_lost_is_counted_and_nothing_is_told_twice(
-    heard: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Heard, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     for second in range(1, 300):
         ring.write(second, f"line {second}")
     by_syslog.start()
-    wait_for(lambda: len(heard.records) == 299)
+    wait_for(lambda: len(received.records) == 299)
     ring.text = b""
-    wait_for(lambda: heard.rejected)
+    wait_for(lambda: received.rejected)
     ring.write(400, "line 400")
-    wait_for(lambda: len(heard.records) == 300)
-    assert heard.rejected == ["cleared"]
-    assert heard.places() == sorted(set(heard.places()))
+    wait_for(lambda: len(received.records) == 300)
+    assert received.rejected == ["cleared"]
+    assert received.places() == sorted(set(received.places()))
 
 
 def test_a_refusal_is_a_state_that_names_both_ways_and_ends_by_itself(
-    heard: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Heard, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1, "first")
     ring.refusal = SyslogError("PermissionDenied", "syslog(2) answers no")
     by_syslog.start()
-    wait_for(lambda: heard.sources)
-    assert (heard.sources[0].up, heard.sources[0].reason) == (False, "PermissionDenied")
-    assert "kmsg is not there" in heard.sources[0].message
-    assert "syslog(2) answers no" in heard.sources[0].message
+    wait_for(lambda: received.sources)
+    assert (received.sources[0].up, received.sources[0].reason) == (False, "PermissionDenied")
+    assert "kmsg is not there" in received.sources[0].message
+    assert "syslog(2) answers no" in received.sources[0].message
     ring.refusal = None
-    wait_for(lambda: heard.sources[-1].up)
-    assert heard.messages() == ["first"]
+    wait_for(lambda: received.sources[-1].up)
+    assert received.messages() == ["first"]
 
 
 def test_after_a_refusal_the_same_lines_are_not_told_again(
-    heard: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Heard, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1, "first")
     by_syslog.start()
-    wait_for(lambda: heard.sources)
+    wait_for(lambda: received.sources)
     ring.refusal = SyslogError("NotSupported", "syslog(2) answers no")
-    wait_for(lambda: not heard.sources[-1].up)
+    wait_for(lambda: not received.sources[-1].up)
     ring.write(2, "second")
     ring.refusal = None
-    wait_for(lambda: heard.sources[-1].up)
-    assert heard.messages() == ["first", "second"]
+    wait_for(lambda: received.sources[-1].up)
+    assert received.messages() == ["first", "second"]
 
 
 def test_another_boot_is_read_from_its_start(
-    heard: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Heard, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1000, "old boot")
     by_syslog.start()
-    wait_for(lambda: heard.records)
+    wait_for(lambda: received.records)
     ring.text = b""
     ring.write(1, "new boot")
     by_syslog.restart()
-    wait_for(lambda: len(heard.records) == 2)
-    assert (heard.replaced, heard.messages()) == (1, ["old boot", "new boot"])
+    wait_for(lambda: len(received.records) == 2)
+    assert (received.replaced, received.messages()) == (1, ["old boot", "new boot"])
 
 
 def test_lines_without_times_are_refused_with_what_to_do(
-    heard: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Heard, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.text = b"<6>no time\n<6>here neither\n"
     by_syslog.start()
-    wait_for(lambda: heard.sources)
-    assert heard.sources[0].reason == "NoTimes"
-    assert "/sys/module/printk/parameters/time" in heard.sources[0].message
-    assert heard.records == []
+    wait_for(lambda: received.sources)
+    assert received.sources[0].reason == "NoTimes"
+    assert "/sys/module/printk/parameters/time" in received.sources[0].message
+    assert received.records == []
 
 
 def test_one_line_without_a_time_is_enough(
-    heard: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Heard, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     """Where the kernel prints no times, what looks like one is written by a user."""
     ring.text = (
         b"<3>tmpfs: Unknown parameter 'x\n<3>[    9.000001] NVRM: Xid (PCI:0000:3b:00): 79\n"
     )
     by_syslog.start()
-    wait_for(lambda: heard.sources)
-    assert (heard.sources[0].reason, heard.records) == ("NoTimes", [])
+    wait_for(lambda: received.sources)
+    assert (received.sources[0].reason, received.records) == ("NoTimes", [])
 
 
 def test_a_log_of_another_name_is_never_replaced_by_this_machines(
-    heard: Heard, tmp_path: Path
+    received: Heard, tmp_path: Path
 ) -> None:
-    with running(heard.reader(tmp_path / "kmsg")):
-        wait_for(lambda: heard.sources)
-    assert (heard.sources[0].up, heard.sources[0].reason) == (False, "NotFound")
-    assert heard.records == []
+    with running(received.reader(tmp_path / "kmsg")):
+        wait_for(lambda: received.sources)
+    assert (received.sources[0].up, received.sources[0].reason) == (False, "NotFound")
+    assert received.records == []
 
 
 def test_this_machines_log_is_the_same_both_ways(tmp_path: Path) -> None:
@@ -259,10 +259,10 @@ def test_this_machines_log_is_the_same_both_ways(tmp_path: Path) -> None:
             assert {one.reason for one in down} <= {"PermissionDenied", "NotFound", "NotSupported"}
             return
         # The machine goes on writing: what stood in the log at one moment is compared.
-        told = text.told()
-        if not told:
+        reported = text.told()
+        if not reported:
             return  # somebody has cleared it
-        (oldest, _), (newest, _) = told[0], told[-1]
+        (oldest, _), (newest, _) = reported[0], reported[-1]
         wait_for(lambda: max(device.places(), default=0) > newest - PLACES_PER_MICROSECOND)
         # Records of one moment are one to syslog(2), as if they were its lines.
         moments = Counter(place // PLACES_PER_MICROSECOND for place, _ in device.told())
@@ -271,33 +271,33 @@ def test_this_machines_log_is_the_same_both_ways(tmp_path: Path) -> None:
             for place, message in device.told()
             if oldest <= place <= newest and moments[place // PLACES_PER_MICROSECOND] == 1
         }
-        assert len(seen.intersection(told)) >= 0.9 * len(seen) > 0
+        assert len(seen.intersection(reported)) >= 0.9 * len(seen) > 0
 
 
-def test_a_device_gives_records_in_order_and_says_when_it_cannot(heard: Heard) -> None:
+def test_a_device_gives_records_in_order_and_says_when_it_cannot(received: Heard) -> None:
     device = KernelLogDevice()
 
     def told_with_its_time(pause: float) -> bool:
         # Only once the reader has met the end of what was there; when that is, nobody tells.
         time.sleep(pause)
-        before = len(heard.records)
+        before = len(received.records)
         device.write("new")
-        wait_for(lambda: len(heard.records) > before)
-        return heard.records[-1][1] is not None
+        wait_for(lambda: len(received.records) > before)
+        return received.records[-1][1] is not None
 
-    with closing(device), running(heard.reader(device.path)):
+    with closing(device), running(received.reader(device.path)):
         device.write_all(["one", "two"])
-        wait_for(lambda: len(heard.records) == 2)
+        wait_for(lambda: len(received.records) == 2)
         device.write("three")
-        wait_for(lambda: len(heard.records) == 3)
-        assert heard.messages() == ["one", "two", "three"]
-        assert heard.places() == sorted(set(heard.places()))
+        wait_for(lambda: len(received.records) == 3)
+        assert received.messages() == ["one", "two", "three"]
+        assert received.places() == sorted(set(received.places()))
         assert any(told_with_its_time(pause) for pause in (0.0, 0.1, 1.0, 10.0, 60.0))
 
 
-def answers(*said: bytes | int) -> Callable[[], bytes]:
+def answers(*logged_text: bytes | int) -> Callable[[], bytes]:
     """A device that gives these records and errors, and then fails."""
-    waiting = list(said)
+    waiting = list(logged_text)
 
     def read() -> bytes:
         one = waiting.pop(0) if waiting else errno.EIO
@@ -334,30 +334,30 @@ def test_a_log_that_has_an_end_is_no_log_and_is_not_asked_again_at_once() -> Non
     assert failed.value.reason == "NoLog"
 
 
-def test_where_the_device_is_dev_null_the_log_is_not_called_read(heard: Heard) -> None:
-    with running(heard.reader(Path(os.devnull))):
-        wait_for(lambda: heard.sources)
-    assert (heard.sources[0].up, heard.sources[0].reason) == (False, "NoLog")
-    assert not heard.records
+def test_where_the_device_is_dev_null_the_log_is_not_called_read(received: Heard) -> None:
+    with running(received.reader(Path(os.devnull))):
+        wait_for(lambda: received.sources)
+    assert (received.sources[0].up, received.sources[0].reason) == (False, "NoLog")
+    assert not received.records
 
 
-def test_syslog_takes_the_place_of_dev_null(heard: Heard, ring: Ring) -> None:
+def test_syslog_takes_the_place_of_dev_null(received: Heard, ring: Ring) -> None:
     ring.write(1, XID)
-    with running(heard.reader(Path(os.devnull), ring.read)):
-        wait_for(lambda: heard.records)
-    assert heard.messages() == [XID]
+    with running(received.reader(Path(os.devnull), ring.read)):
+        wait_for(lambda: received.records)
+    assert received.messages() == [XID]
 
 
-def test_a_line_without_end_costs_no_memory_and_one_count(heard: Heard, tmp_path: Path) -> None:
+def test_a_line_without_end_costs_no_memory_and_one_count(received: Heard, tmp_path: Path) -> None:
     path = tmp_path / "kmsg"
     with path.open("wb") as file:
         file.write(b"3,1,1,-;one\n")
         for _ in range(200):
             file.write(b"x" * LONGEST_RECORD)
         file.write(b"\n3,2,2,-;two\n")
-    with running(heard.reader(path)):
-        wait_for(lambda: len(heard.records) == 2)
-    assert (heard.messages(), heard.rejected) == (["one", "two"], ["too_long"])
+    with running(received.reader(path)):
+        wait_for(lambda: len(received.records) == 2)
+    assert (received.messages(), received.rejected) == (["one", "two"], ["too_long"])
 
 
 def test_a_million_garbage_records_in_a_file_are_all_refused(tmp_path: Path) -> None:

@@ -38,13 +38,13 @@ is, followed by 2000 letters, by 200 line breaks, and by one. Of the second and 
 kernel leaves out the end. The others are made up in the same form."""
 
 
-def heard(message: str) -> Signal | None:
+def received(message: str) -> Signal | None:
     return driver_lines.understand(driver_lines.split(f"3,7,15,-;{message}".encode()), BOOT)
 
 
 def is_refused(message: str, *reasons: str) -> bool:
     try:
-        heard(message)
+        received(message)
     except Rejected as refused:
         return refused.reason in ("quoted", *reasons)
     return False
@@ -77,7 +77,7 @@ def test_no_form_of_the_driver_is_heard_with_the_end_of_another_subsystem(form: 
 
 @pytest.mark.parametrize("end", ["A" * 700, r"\x0a" * 60, "\U0001f4a5" * 200, ", RST: Yes" * 90])
 def test_a_text_as_long_as_one_that_the_kernel_cuts_is_none_of_the_drivers(end: str) -> None:
-    assert heard(XID_79) is not None
+    assert received(XID_79) is not None
     assert is_refused(f"{XID_79}, Ch 00000001 {end} " + "." * 100)
 
 
@@ -94,7 +94,7 @@ def test_a_text_as_long_as_one_that_the_kernel_cuts_is_none_of_the_drivers(end: 
     ],
 )
 def test_nobody_hides_an_error_by_the_name_of_a_process(name: str) -> None:
-    signal = heard(f"NVRM: Xid (PCI:0000:01:00): 94, pid=7, name={name}, Contained: SM (0x1)")
+    signal = received(f"NVRM: Xid (PCI:0000:01:00): 94, pid=7, name={name}, Contained: SM (0x1)")
     assert signal is not None
     assert (signal.code, signal.pid) == (94, 7)
 
@@ -104,7 +104,7 @@ def test_lines_of_the_driver_in_one_microsecond_are_no_quotation() -> None:
     lost = "NVRM: GPU 0000:a1:00.0: GPU has fallen off the bus."
     serial = "NVRM: GPU 0000:a1:00.0: GPU serial number is 1."
     for first in (lost, XID_79):
-        signal = heard(rf"{first}\x0a{serial}")
+        signal = received(rf"{first}\x0a{serial}")
         assert signal is not None
         assert signal.code == 79
         assert is_refused(rf"{first}\x0a{serial}" + r"\x0aNVRM: x" * 2)

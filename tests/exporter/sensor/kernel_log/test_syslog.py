@@ -45,7 +45,7 @@ def test_without_the_capability_the_refusal_names_it() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT_RIGHTS], capture_output=True, text=True, check=True
     )
-    said = ran.stdout.strip()
+    message = ran.stdout.strip()
     restricted = "PermissionDenied|syslog(2) answers Operation not permitted: give the sensor's"
     # Kernels with dmesg_restrict=0 let everybody read.
-    assert said in ("read", "empty") or said.startswith(restricted)
+    assert message in ("read", "empty") or message.startswith(restricted)

@@ -188,8 +188,8 @@ def test_a_million_lines_without_a_time_are_refused_in_little_memory() -> None:
 def test_a_million_records_are_given_in_little_memory() -> None:
     whole = b"".join(b"<6>[%5d.000001] line\n" % number for number in range(1_000_000))
     tracemalloc.start()
-    told = SyslogText().news(whole).lines
-    some = sum(1 for _ in itertools.islice(told, 50_000))
+    reported = SyslogText().news(whole).lines
+    some = sum(1 for _ in itertools.islice(reported, 50_000))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert some == 50_000

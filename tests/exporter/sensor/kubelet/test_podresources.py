@@ -190,7 +190,7 @@ def test_an_answer_without_sense_is_an_error_and_the_next_one_is_read(answering:
 
 
 @contextlib.contextmanager
-def speaking(said: bytes) -> Generator[Path]:
+def speaking(message: bytes) -> Generator[Path]:
     """Open a socket behind which no gRPC server is."""
     with TemporaryDirectory(prefix="dg-") as root, socket.socket(socket.AF_UNIX) as server:
         path = Path(root) / "k.sock"
@@ -205,7 +205,7 @@ def speaking(said: bytes) -> Generator[Path]:
                 with connection, contextlib.suppress(OSError):
                     if ended.is_set():
                         return
-                    connection.sendall(said)
+                    connection.sendall(message)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -218,9 +218,9 @@ def speaking(said: bytes) -> Generator[Path]:
             thread.join()
 
 
-@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\n\r\n", bytes(range(256)) * 40])
-def test_whoever_speaks_no_grpc_is_an_error(said: bytes) -> None:
-    with speaking(said) as path, pytest.raises(PodResourcesError) as caught:
+@pytest.mark.parametrize("message", [b"", b"HTTP/1.1 200 OK\r\n\r\n", bytes(range(256)) * 40])
+def test_whoever_speaks_no_grpc_is_an_error(message: bytes) -> None:
+    with speaking(message) as path, pytest.raises(PodResourcesError) as caught:
         list_containers(path, deadline=0.5)
     assert caught.value.reason in ("Unavailable", "Timeout")
 

@@ -93,7 +93,7 @@ def folder() -> Iterator[str]:
         yield name
 
 
-def asked(folder: str, answer: Answer | bytes, seconds: float = 60.0, most: int = 1000) -> bytes:
+def answered(folder: str, answer: Answer | bytes, seconds: float = 60.0, most: int = 1000) -> bytes:
     server = Server(folder, answer)
     try:
         return call(server.path, "/v1.Some/List", b"", seconds=seconds, most=most)
@@ -102,15 +102,15 @@ def asked(folder: str, answer: Answer | bytes, seconds: float = 60.0, most: int 
 
 
 def test_the_message_comes_back(folder: str) -> None:
-    assert asked(folder, answering(framed(b"pods"))) == b"pods"
+    assert answered(folder, answering(framed(b"pods"))) == b"pods"
 
 
 def test_a_message_may_have_every_byte_that_is_allowed(folder: str) -> None:
-    assert asked(folder, answering(framed(b"x" * 1000))) == b"x" * 1000
+    assert answered(folder, answering(framed(b"x" * 1000))) == b"x" * 1000
 
 
 def test_an_empty_message_is_a_message(folder: str) -> None:
-    assert asked(folder, answering(framed(b""))) == b""
+    assert answered(folder, answering(framed(b""))) == b""
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,14 @@ def test_every_other_answer_has_a_status(
     folder: str, answer: Answer | bytes, code: int, words: str
 ) -> None:
     with pytest.raises(CallFailed) as failed:
-        asked(folder, answer)
+        answered(folder, answer)
     assert failed.value.code == code
     assert words in failed.value.details
 
 
 def test_a_server_that_is_silent_costs_the_deadline(folder: str) -> None:
     with pytest.raises(CallFailed) as failed:
-        asked(folder, _say_nothing, seconds=0.2)
+        answered(folder, _say_nothing, seconds=0.2)
     assert failed.value.code == unary.DEADLINE_EXCEEDED
 
 

@@ -64,9 +64,9 @@ class NvmlChild:
         """Return one pass; events that come meanwhile are kept in `signals`."""
         self.ask(wanted, skip=skip, processes=processes)
         while True:
-            heard = self._hear()
-            if isinstance(heard, protocol.Sampled):
-                return heard.reading
+            received = self._hear()
+            if isinstance(received, protocol.Sampled):
+                return received.reading
 
     def ask(
         self, wanted: Iterable[int] = (), *, skip: tuple[int, ...] = (), processes: bool = True
@@ -106,9 +106,9 @@ class NvmlChild:
         return self.failed
 
     def _hear(self) -> protocol.FromChild:
-        heard = self._channel.receive(protocol.from_child)
-        if isinstance(heard, protocol.Happened):
-            self.signals.append(heard.signal)
-        elif isinstance(heard, protocol.Failed):
-            self.failed = heard
-        return heard
+        received = self._channel.receive(protocol.from_child)
+        if isinstance(received, protocol.Happened):
+            self.signals.append(received.signal)
+        elif isinstance(received, protocol.Failed):
+            self.failed = received
+        return received

@@ -25,11 +25,11 @@ def test_an_xid_names_its_gpu_and_its_slice(node: SimulatedNode) -> None:
     with NvmlChild(node) as child:
         child.sample()
         node.inject_xid(1, 79)
-        heard = child.wait_signal("xid")
-        assert (heard.code, heard.uuid, heard.gi) == (79, node.gpu(1).uuid, None)
+        received = child.wait_signal("xid")
+        assert (received.code, received.uuid, received.gi) == (79, node.gpu(1).uuid, None)
         node.inject_xid(2, 94, gi=node.gpu(2).instances[0].gi, ci=0)
-        heard = child.wait_signal("xid")
-    assert (heard.code, heard.gi, heard.ci) == (94, node.gpu(2).instances[0].gi, 0)
+        received = child.wait_signal("xid")
+    assert (received.code, received.gi, received.ci) == (94, node.gpu(2).instances[0].gi, 0)
 
 
 def test_a_lost_gpu_still_has_a_name_in_its_events(node: SimulatedNode) -> None:

@@ -52,7 +52,7 @@ def _node(root: str, gpus: str, mig: dict[int, list[str]] | None = None) -> Simu
 def test_profiling_fields_are_ratios_and_bytes_a_second() -> None:
     with TemporaryDirectory(prefix="dg-") as root, _node(root, "2xH100") as node:
         with node.scenario.edit() as scenario:
-            scenario.gpus[1].values |= {name: said for name, said, _ in SAID.values()}
+            scenario.gpus[1].values |= {name: message for name, message, _ in SAID.values()}
         with NvmlChild(node) as child:
             assert child.gpu(1, METRICS).values == {}, "nothing happened between two samples yet"
             values = child.gpu(1, METRICS).values

@@ -44,8 +44,8 @@ def test_each_link_says_whether_it_is_up(h100: SimulatedNode) -> None:
 
 @pytest.mark.parametrize("link", range(18))
 def test_errors_of_a_link_are_the_links_and_its_lanes(h100: SimulatedNode, link: int) -> None:
-    told = dict(zip(COUNTERS, (11, 12, 13, 14), strict=True))
-    _set(h100, 1, link, {**told})
+    reported = dict(zip(COUNTERS, (11, 12, 13, 14), strict=True))
+    _set(h100, 1, link, {**reported})
     lanes = {counter: numbers[link] for counter, numbers in links.ERROR_LANES.items()}
     wanted = (*PER_LINK, *lanes.values())
     with NvmlChild(h100) as child:
@@ -140,9 +140,9 @@ def test_the_fabric_says_how_far_registration_is(h100: SimulatedNode) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1e9), st.integers(0, 2**62)), min_size=1, max_size=8))
-def test_a_rate_is_never_negative_nor_out_of_bounds(told: list[tuple[float, int]]) -> None:
+def test_a_rate_is_never_negative_nor_out_of_bounds(reported: list[tuple[float, int]]) -> None:
     traffic = Traffic()
-    rates = [traffic.rate("g", 0, "both", kib, now) for now, kib in told]
+    rates = [traffic.rate("g", 0, "both", kib, now) for now, kib in reported]
     assert rates[0] is None
     assert all(rate is None or 0 <= rate <= 100_000_000 for rate in rates)
 

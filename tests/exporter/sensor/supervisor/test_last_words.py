@@ -42,20 +42,20 @@ class Inbox(queue.SimpleQueue[object]):
 def test_an_error_that_waits_while_the_library_is_opened_anew_is_handed_on(
     node: SimulatedNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard: list[Signal] = []
-    told: list[State] = []
+    received: list[Signal] = []
+    reported: list[State] = []
     inbox = Inbox()
 
     def on_state(state: State) -> None:
-        told.append(state)
-        if len(told) == 1:
+        reported.append(state)
+        if len(reported) == 1:
             # The supervisor waits for us, so the event waits for the supervisor.
             node.inject_xid(0, 43, kernel=False)
             assert inbox.holds_news.wait(PATIENCE)
-        vendor.now = len(told) == 1
+        vendor.now = len(reported) == 1
 
     vendor, child, states = supervised(
-        node, monkeypatch, Reopening, 3600.0, told=on_state, on_signal=heard.append
+        node, monkeypatch, Reopening, 3600.0, reported=on_state, on_signal=received.append
     )
     child._inbox = inbox  # noqa: SLF001  # pyright: ignore - to know what lies in it
     child.start()
@@ -63,4 +63,4 @@ def test_an_error_that_waits_while_the_library_is_opened_anew_is_handed_on(
         wait_for(lambda: len(states) >= 2, what="a second child")
     finally:
         child.stop()
-    assert [(one.kind, one.code) for one in heard] == [("xid", 43)]
+    assert [(one.kind, one.code) for one in received] == [("xid", 43)]

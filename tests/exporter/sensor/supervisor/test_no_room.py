@@ -42,11 +42,11 @@ class NoThread(NvmlVendor):
 
 
 @pytest.mark.parametrize(
-    ("vendor", "said"),
+    ("vendor", "text"),
     [(NoProcess, "temporarily unavailable"), (NoThread, "can't start new thread")],
 )
 def test_a_process_that_cannot_be_started_is_a_state_and_is_tried_again(
-    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch, vendor: type[NvmlVendor], said: str
+    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch, vendor: type[NvmlVendor], text: str
 ) -> None:
     _, child, states = supervised(node, monkeypatch, vendor, interval=0.2)
     child.start()
@@ -57,6 +57,6 @@ def test_a_process_that_cannot_be_started_is_a_state_and_is_tried_again(
         threading.stack_size(0)
     first = states[0].source
     assert (first.up, first.reason) == (False, "NotStarted")
-    assert said in first.message
+    assert text in first.message
     left = [one for one in descendants(os.getpid()).values() if "exporter.sensor.nvml.child" in one]
     assert not left, "a process nobody hears is left behind"

@@ -34,12 +34,12 @@ def test_all_gpus_are_called_released_once_no_process_holds_them(
 ) -> None:
     holding: list[str] = []
 
-    def told(state: State) -> None:
+    def reported(state: State) -> None:
         if state.source.reason == "Released":
             lines = descendants(os.getpid()).values()
             holding.extend(line for line in lines if "exporter.sensor.nvml.child" in line)
 
-    _, child, states = supervised(node, monkeypatch, NvmlVendor, 3600.0, told=told)
+    _, child, states = supervised(node, monkeypatch, NvmlVendor, 3600.0, reported=reported)
     child.start()
     try:
         wait_for(lambda: [one for one in states if one.reading], what="a reading")

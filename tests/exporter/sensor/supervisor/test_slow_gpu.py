@@ -71,10 +71,10 @@ def test_many_slow_gpus_show_nothing_old_and_are_left_out_one_by_one(nine: Simul
 
 
 def test_a_gpu_that_used_up_its_time_is_not_asked_any_more() -> None:
-    asked: list[tuple[int, str]] = []
+    requested: list[tuple[int, str]] = []
 
     def call(gpu: int, name: str, *_: Any) -> str:
-        asked.append((gpu, name))
+        requested.append((gpu, name))
         return name
 
     seconds = itertools.count()
@@ -86,7 +86,7 @@ def test_a_gpu_that_used_up_its_time_is_not_asked_any_more() -> None:
     with pytest.raises(NvmlError, match="not asked"):
         budget(3, "nvmlDeviceGetName")
     budget(4, "nvmlDeviceGetUUID")
-    assert [gpu for gpu, _ in asked] == [NO_GPU, NO_GPU, 3, 4]
+    assert [gpu for gpu, _ in requested] == [NO_GPU, NO_GPU, 3, 4]
     assert [(note.gpu, note.call) for note in budget.overdue.values()] == [
         (3, "nvmlDeviceGetUUID"),
         (4, "nvmlDeviceGetUUID"),
