@@ -104,7 +104,7 @@ def _injections(command: argparse.ArgumentParser) -> None:
     xid.add_argument("--no-nvml", dest="nvml", action="store_false", help="no NVML event")
     xid.add_argument("--nvml-delay", type=float, default=0.0, metavar="SECONDS")
     xid.add_argument("--lost", action="store_true", help="the GPU is lost from then on")
-    xid.add_argument("--recovery-action", type=int, metavar="N", help="and NVML wants this done")
+    xid.add_argument("--recovery-action", type=int, metavar="N", help="NVML reports it as well")
     action = kinds.add_parser("recovery-action", help="change NVML field 230")
     action.add_argument("value", type=int)
     value = kinds.add_parser("value", help="change one reading, such as temperature_c")
@@ -135,33 +135,29 @@ def _node(options: argparse.Namespace) -> None:
     if exists:
         print(f"Opening {root} as it is; remove the folder for a new node.")
     with node.open() if exists else node.create(options.gpus, mig=mig_layouts(options.mig)):
-        asked = _hear_of_stops()  # from before anybody is told that it can be ended
-        _print_use(node)
+        stops = _catch_stops()  # before the last line below says that it can be ended
+        print(f"Node {node.name} with {len(node.scenario.load().gpus)} GPUs is in {node.root}\n")
+        print("Any NVML program sees it with\n")
+        print("\n".join(f"  export {key}={value}" for key, value in node.environment().items()))
+        print("\nWith the first of the two set, the exporter sees it with\n")
+        print("  draguard exporter " + " \\\n    ".join(node.exporter_flags()))
+        print(f"\nLet something fail: python -m simulator inject --root {node.root} --gpu 0 xid 79")
+        print("Ctrl-C ends it; the folder stays.", flush=True)
         # Looked at, not waited for: a handler runs only while the main thread does.
-        while not asked:
+        while not stops:
             sleep(0.2)
 
 
-def _print_use(node: SimulatedNode) -> None:
-    print(f"Node {node.name} with {len(node.scenario.load().gpus)} GPUs is in {node.root}\n")
-    print("Any NVML program sees it with\n")
-    print("\n".join(f"  export {key}={value}" for key, value in node.environment().items()))
-    print("\nWith the first of the two set, the exporter sees it with\n")
-    print("  draguard exporter " + " \\\n    ".join(node.exporter_flags()))
-    print(f"\nLet something fail: python -m simulator inject --root {node.root} --gpu 0 xid 79")
-    print("Ctrl-C ends it; the folder stays.", flush=True)
-
-
-def _hear_of_stops() -> list[int]:
+def _catch_stops() -> list[int]:
     """Return the signals to end that have come: none yet."""
-    asked: list[int] = []
+    stops: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
+        stops.append(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    return asked
+    return stops
 
 
 def _name(root: Path) -> str:

@@ -41,10 +41,12 @@ def gpus_of(
     unknown = [number for number in layouts if number >= len(products)]
     if unknown:
         raise BoardError(
-            f"MIG is asked for on GPU {unknown[0]}, but there are {len(products)} GPUs; "
+            f"MIG is requested on GPU {unknown[0]}, but there are {len(products)} GPUs; "
             f"use a number from 0 to {len(products) - 1}"
         )
-    return [_gpu(node, number, one, layouts.get(number)) for number, one in enumerate(products)]
+    return [
+        _gpu(node, number, product, layouts.get(number)) for number, product in enumerate(products)
+    ]
 
 
 def _products(words: str) -> list[Product]:
@@ -107,21 +109,21 @@ def instances_of(gpu: Gpu, profiles: Sequence[str]) -> list[Instance]:
     return found
 
 
-def placed(gpu: Gpu, beside: Sequence[Instance], name: str, wanted: int | None = None) -> Instance:
-    """Return a slice of a profile at the first free placement, or at `wanted`.
+def placed(gpu: Gpu, beside: Sequence[Instance], name: str, at: int | None = None) -> Instance:
+    """Return a slice of a profile at the first free placement, or at start `at`.
 
     It has no uuid yet. Raises BoardError.
     """
     profile = gpu.product.profile(name)
     if profile is None:
-        known = ", ".join(one.name for one in gpu.product.profiles)
+        known = ", ".join(profile.name for profile in gpu.product.profiles)
         raise BoardError(f'{gpu.product.name} has no MIG profile "{name}"; use one of: {known}')
-    taken = {place for one in beside for place in _span(one.start, one.profile.size)}
-    starts = profile.starts if wanted is None else (wanted,)
+    taken = {place for part in beside for place in _span(part.start, part.profile.size)}
+    starts = profile.starts if at is None else (at,)
     free = (start for start in starts if not taken & set(_span(start, profile.size)))
     start = next(free, None)
     if start is None:
-        names = ", ".join(one.profile.name for one in beside)
+        names = ", ".join(part.profile.name for part in beside)
         raise BoardError(f"no room for another {name} beside {names}; leave one out")
     return Instance(gi=7 - start, profile=profile, start=start, uuid="")
 

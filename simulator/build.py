@@ -29,7 +29,11 @@ def build() -> Path:
 
     Safe to call from several processes at once. Raises BuildError.
     """
-    generated = {"facts.h": facts.header(), "stubs.c": _stubs()}
+    stubs = "".join(
+        f"API nvmlReturn_t {name}(void) {{ return NVML_ERROR_NOT_SUPPORTED; }}\n"
+        for name in sorted(looked_up_calls() - simulated_calls())
+    )
+    generated = {"facts.h": facts.header(), "stubs.c": f'#include "abi.h"\n{stubs}'}
     return build_library(LIBRARY, (READERS, SOURCES), generated, _FLAGS, _LINK)
 
 
@@ -50,11 +54,3 @@ def looked_up_calls() -> frozenset[str]:
     if found is None or found.origin is None:
         raise BuildError("nvidia-ml-py is not installed; run: pip install nvidia-ml-py")
     return frozenset(_LOOKED_UP.findall(Path(found.origin).read_text(encoding="utf-8")))
-
-
-def _stubs() -> str:
-    names = sorted(looked_up_calls() - simulated_calls())
-    lines = (
-        f"API nvmlReturn_t {name}(void) {{ return NVML_ERROR_NOT_SUPPORTED; }}" for name in names
-    )
-    return "\n".join(('#include "abi.h"', *lines, ""))

@@ -42,11 +42,6 @@ def add_kinds(command: argparse.ArgumentParser) -> None:
         ("recreate-instance", "the same slice again, with another UUID"),
     ):
         _gpu(_kind(kinds, name, text)).add_argument("gi", type=int, help="GPU instance id")
-    _processes(kinds)
-    _readings(kinds)
-
-
-def _processes(kinds: Any) -> None:  # argparse names its type only in private
     started = _gpu(_kind(kinds, "process", "a process starts on the GPU"))
     started.add_argument("pid", type=int)
     started.add_argument("--memory-mib", type=int, default=0)
@@ -55,19 +50,20 @@ def _processes(kinds: Any) -> None:  # argparse names its type only in private
     started.add_argument("--container", default="c0" * 32, help="id of its container")
     started.add_argument("--sm-util", type=int, default=0, help="percent")
     _kind(kinds, "end-process", "a process ends").add_argument("pid", type=int)
-
-
-def _readings(kinds: Any) -> None:
     link = _gpu(_kind(kinds, "link", "numbers of one NVLink"))
     link.add_argument("link", type=int)
     link.add_argument("numbers", nargs="+", metavar="NAME=NUMBER", help="such as state=0")
     count = _kind(kinds, "miscount", "nvmlDeviceGetCount answers this")
     count.add_argument("count", help="a number, or none for the truth")
-    shown = _gpu(_kind(kinds, "show-uuid", "NVML tells this UUID for the GPU"))
+    shown = _gpu(_kind(kinds, "show-uuid", "NVML reports this UUID for the GPU"))
     shown.add_argument("uuid", help="a UUID, or none for its own")
 
 
-def _kind(kinds: Any, name: str, text: str) -> argparse.ArgumentParser:
+def _kind(
+    kinds: Any,  # argparse names its type only in private
+    name: str,
+    text: str,
+) -> argparse.ArgumentParser:
     kind: argparse.ArgumentParser = kinds.add_parser(name, help=text, description=text)
     return kind
 

@@ -135,8 +135,8 @@ class SimulatedDcgm:
         board = self.node.gpu(gpu)
         if gi is None:
             return f"gpu {gpu}"
-        if gi not in {one.gi for one in board.instances}:
-            known = ", ".join(str(one.gi) for one in board.instances) or "none"
+        if gi not in {instance.gi for instance in board.instances}:
+            known = ", ".join(str(instance.gi) for instance in board.instances) or "none"
             raise DcgmFaultError(f"GPU {gpu} has no GPU instance {gi}; it has: {known}")
         return f"{'ci' if compute else 'gi'} {gpu}/{gi}"
 

@@ -11,7 +11,7 @@ from simulator import grammar
 from simulator.quantities import SLICE_VALUES
 
 GLOBAL, GPU, VGPU, SWITCH, GPU_INSTANCE, COMPUTE_INSTANCE, LINK, CPU, CPU_CORE, CONNECTX = range(10)
-"""Entity levels (DCGM_FE_*): how far down a field can be asked for."""
+"""Entity levels (DCGM_FE_*): how far down a field is defined."""
 
 MIB, MILLIONTHS = 2**20, 1_000_000
 XID = 230
@@ -177,19 +177,18 @@ _LEVELS = {
 
 def fields() -> list[Field]:
     """Return all known fields by id."""
-    found = {number: _plain(number) for number in _KNOWN} | {one.id: one for one in _MAPPED}
+    found: dict[int, Field] = {}
+    for number in _KNOWN:
+        kind = next((letter for letter, numbers in _TYPES.items() if number in numbers), "i")
+        # Unmapped profiling fields are of links and of C2C, in bytes per second.
+        source = "profiling" if number in PROFILING else "absent"
+        found[number] = Field(number, f"field_{number}", kind, source)
+    found |= {field.id: field for field in _MAPPED}
     levels = {number: level for level, numbers in _LEVELS.items() for number in numbers}
     return [
         msgspec.structs.replace(found[number], level=levels.get(number, GPU))
         for number in sorted(found)
     ]
-
-
-def _plain(number: int) -> Field:
-    kind = next((letter for letter, numbers in _TYPES.items() if number in numbers), "i")
-    # Unmapped profiling fields are of links and of C2C, in bytes per second.
-    source = "profiling" if number in PROFILING else "absent"
-    return Field(number, f"field_{number}", kind, source)
 
 
 def header() -> str:
@@ -215,7 +214,7 @@ def _row(field: Field) -> str:
     number, piece = ("LINK" if of_links else "VALUE"), -1
     known = grammar.LINK_WORDS if of_links else grammar.VALUE_NAMES
     value = f"{number}_{field.value.upper()}" if field.value in known else "-1"
-    if field.value in {one.name for one in SLICE_VALUES}:
+    if field.value in {value.name for value in SLICE_VALUES}:
         piece = f"SLICE_{field.value.upper()}"
     on_mig = "true" if field.not_on_mig else "false"
     return (

@@ -17,7 +17,7 @@ class DcgmParts:
         self._add(f"switch {switch}", {"links": links}, fields)
 
     def set_switch_link(self, switch: int, link: int, fields: Fields, *, up: bool = True) -> None:
-        """Say what a link of a switch tells, and whether it is up."""
+        """Set what a link of a switch reports, and whether it is up."""
         self._add(f"switch_link {switch}/{link}", {"state": "up" if up else "down"}, fields)
 
     def remove_switch(self, switch: int) -> None:
@@ -33,15 +33,15 @@ class DcgmParts:
         self._add(f"cpu {cpu}", settings, fields)
 
     def set_core(self, core: int, fields: Fields) -> None:
-        """Say what a core tells."""
+        """Set what a core reports."""
         self._add(f"core {core}", {}, fields)
 
     def _add(self, section: str, settings: Mapping[str, object], fields: Fields | None) -> None:
-        known = {one.id for one in dcgm_fields.fields()}
+        known = {field.id for field in dcgm_fields.fields()}
         if unknown := sorted(set(fields or ()) - known):
             raise DcgmFaultError(f"DCGM has no field {unknown[0]}; see simulator/dcgm_fields.py")
-        told = {f"field {number}": value for number, value in (fields or {}).items()}
-        written = {**settings, **told}
+        stated = {f"field {number}": value for number, value in (fields or {}).items()}
+        written = {**settings, **stated}
         with self._file.edit() as sections:
             sections.setdefault(section, {}).update(
                 {key: str(value) for key, value in written.items()}

@@ -45,7 +45,7 @@ _TEXTS = {
     ),
 }
 RESETS = {94: (False, False), 95: (True, False)}
-"""XID to what `RST` and `D-RST` of its line say when nothing else is asked for."""
+"""XID to what `RST` and `D-RST` of its line say by default."""
 
 
 def xid(
@@ -70,33 +70,25 @@ def xid(
     instance = "" if gi is None else f" GPU-I:{gi:02d}"
     if gi is not None and ci is not None:
         instance += f" GPU-CI:{ci:02d}"
-    parts = [f"NVRM: Xid (PCI:{_slot(pci)}{instance}): {code}", *_process(pid, process)]
-    parts.append(
-        (text or _TEXTS.get(code, "Simulated")) + _reset(code, reset=reset, drain_reset=drain_reset)
-    )
-    return ", ".join(parts)
+    parts = [f"NVRM: Xid (PCI:{_slot(pci)}{instance}): {code}"]
+    if pid == 0:
+        parts += [f"pid='{UNKNOWN_PROCESS}'", f"name={UNKNOWN_PROCESS}"]
+    elif pid is not None:
+        parts += [f"pid={pid}"] + ([f"name={process}"] if process else [])
+    message = text or _TEXTS.get(code, "Simulated")
+    if code in RESETS or reset is not None or drain_reset is not None:
+        usual, usual_drain = RESETS.get(code, (False, False))
+        answers = (
+            usual if reset is None else reset,
+            usual_drain if drain_reset is None else drain_reset,
+        )
+        words = ["Yes" if answer else "No" for answer in answers]
+        message += f" RST: {words[0]}, D-RST: {words[1]}"
+    return ", ".join((*parts, message))
 
 
 def _slot(pci: str) -> str:
     return pci.partition(".")[0].lower()
-
-
-def _process(pid: int | None, process: str | None) -> list[str]:
-    if pid is None:
-        return []
-    if pid == 0:
-        return [f"pid='{UNKNOWN_PROCESS}'", f"name={UNKNOWN_PROCESS}"]
-    return [f"pid={pid}"] + ([f"name={process}"] if process else [])
-
-
-def _reset(code: int, *, reset: bool | None, drain_reset: bool | None) -> str:
-    usual = RESETS.get(code)
-    if usual is None and reset is None and drain_reset is None:
-        return ""
-    first, second = usual or (False, False)
-    answers = (first if reset is None else reset, second if drain_reset is None else drain_reset)
-    words = ["Yes" if answer else "No" for answer in answers]
-    return f" RST: {words[0]}, D-RST: {words[1]}"
 
 
 def recovery_action(pci: str, old: int, new: int) -> str:

@@ -27,11 +27,14 @@ def header() -> str:
             "#ifndef DRAGUARD_SIMULATOR_FACTS_H\n#define DRAGUARD_SIMULATOR_FACTS_H",
             "#include <string.h>",
             *_limits(),
-            *_values(),
+            "struct value_row { const char *name; long long largest, healthy; };",
+            *_rows("VALUE", grammar.VALUES),
+            *_rows("LINK", grammar.LINK_VALUES),
+            *_rows("SLICE", grammar.SLICE_VALUES),
+            *_rows("PROCESS", grammar.PROCESS_VALUES),
             *_event_types(),
             *_failures(),
             _TYPES,
-            *(_profiles(number, product) for number, product in enumerate(PRODUCTS.values())),
             *_products(),
             _LOOKUPS,
             "#endif\n",
@@ -74,14 +77,6 @@ def _words(names: Iterable[str]) -> str:
     return f" {' '.join(names)} "
 
 
-def _values() -> Iterable[str]:
-    yield "struct value_row { const char *name; long long largest, healthy; };"
-    yield from _rows("VALUE", grammar.VALUES)
-    yield from _rows("LINK", grammar.LINK_VALUES)
-    yield from _rows("SLICE", grammar.SLICE_VALUES)
-    yield from _rows("PROCESS", grammar.PROCESS_VALUES)
-
-
 def _rows(prefix: str, values: Sequence[Value]) -> Iterable[str]:
     """An enum and a table of one kind of numbers; -1 is unsupported."""
     names = ", ".join(f"{prefix}_{value.name.upper()}" for value in values)
@@ -110,11 +105,6 @@ def _failures() -> Iterable[str]:
     yield _unused(f"static const struct failure_row failure_rows[] = {{ {rows} }};")
 
 
-def _profiles(number: int, product: Product) -> str:
-    rows = ",\n".join(_profile(profile) for profile in product.profiles)
-    return _unused(f"static const struct profile profiles_{number}[] = {{\n{rows}\n}};")
-
-
 def _profile(profile: MigProfile) -> str:
     starts = ", ".join(map(str, profile.starts))
     numbers = (
@@ -136,6 +126,9 @@ def _profile(profile: MigProfile) -> str:
 
 
 def _products() -> Iterable[str]:
+    for number, product in enumerate(PRODUCTS.values()):
+        profiles = ",\n".join(map(_profile, product.profiles))
+        yield _unused(f"static const struct profile profiles_{number}[] = {{\n{profiles}\n}};")
     rows = ",\n".join(_product(number, p) for number, p in enumerate(PRODUCTS.values()))
     yield _unused(f"static const struct product products[] = {{\n{rows}\n}};")
     yield f"#define PRODUCT_COUNT {len(PRODUCTS)}"

@@ -66,7 +66,10 @@ class Faults:
             )
             self.kernel_log.write_all([*self._introduction(board), line])
         if nvml and nvml_delay > 0:
-            self._later(nvml_delay, gpu, code, gi, ci)
+            timer = threading.Timer(nvml_delay, self._event, (gpu, "xid", code, gi, ci))
+            timer.daemon = True
+            timer.start()
+            self._timers = [*(later for later in self._timers if later.is_alive()), timer]
         elif nvml:
             self._event(gpu, "xid", code, gi, ci)
 
@@ -112,7 +115,7 @@ class Faults:
     def lose(self, gpu: int, *, gone: bool = False) -> None:
         """Every call answers GPU_IS_LOST; with `gone` NVML does not list it any more, too.
 
-        The kernel still does: it has to be told to remove a device (`Topology.remove_gpu`).
+        The kernel still does: removing a device is its own step (`Topology.remove_gpu`).
         """
         self.set_failure(gpu, Failure("gone" if gone else "lost"))
 
@@ -138,7 +141,7 @@ class Faults:
             scenario.count = count
 
     def show_uuid(self, gpu: int, uuid: str) -> None:
-        """Let NVML tell this UUID for the GPU, even another one's; "" is its own."""
+        """Let NVML report this UUID for the GPU, even another one's; "" is its own."""
         with self.scenario.edit() as scenario:
             board_of(scenario.gpus, gpu).shown_uuid = uuid
 
@@ -189,12 +192,6 @@ class Faults:
     def _event(self, gpu: int, kind: str, data: int, gi: int | None, ci: int | None) -> None:
         with self.scenario.edit() as scenario:
             scenario.add_event(gpu, kind, data, gi=gi, ci=ci)
-
-    def _later(self, delay: float, gpu: int, code: int, gi: int | None, ci: int | None) -> None:
-        timer = threading.Timer(delay, self._event, (gpu, "xid", code, gi, ci))
-        timer.daemon = True
-        timer.start()
-        self._timers = [*(one for one in self._timers if one.is_alive()), timer]
 
     def _introduction(self, board: Gpu) -> list[str]:
         """The lines that the driver writes before a GPU's first XID of a boot."""

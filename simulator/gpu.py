@@ -75,7 +75,7 @@ class Gpu(msgspec.Struct, kw_only=True):
     """`dddd:bb:dd.0`, lower case."""
     serial: str
     shown_uuid: str = ""
-    """What NVML tells instead of `uuid`: two boards with one identity."""
+    """What NVML reports instead of `uuid`: two boards with one identity."""
     cluster_uuid: str = ""
     """Of its NVLink fabric; "" is all zeros."""
     mig: bool = False
@@ -115,7 +115,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     nvml: str = facts.DEFAULT_NVML
     cuda: int = facts.DEFAULT_CUDA
     count: int | None = None
-    """What nvmlDeviceGetCount tells; None is the truth."""
+    """What nvmlDeviceGetCount returns; None is the truth."""
     failure: Failure = HEALTHY
     """Of calls that are about no GPU, such as `error=9 on nvmlInitWithFlags`."""
     gpus: list[Gpu] = []

@@ -18,7 +18,7 @@ MAX_WORDS = 60
 MAX_EVENTS = 512
 """Events kept in the file; older ones are dropped when new ones are added."""
 MAX_COMPLAINT = 1023
-"""Bytes of what is said about a bad line, which may quote a long value."""
+"""Bytes of the complaint about a bad line, which may quote a long value."""
 MAX_TEXT = 95
 """Bytes of the longest text value; NVML's longest string buffer holds 96."""
 

@@ -114,13 +114,10 @@ class KernelLog:
         self._next = following
 
     def _sequence(self, file: int) -> int:
-        """The next number; the file is read only when somebody else wrote to it."""
+        """The next number; the file is read only when another process wrote to it."""
         if os.fstat(file).st_size != self._size:
-            self._next = max(self._numbers(), default=-1) + 1
+            lines = self.path.read_bytes().splitlines()
+            heads = [line.partition(b";")[0].split(b",") for line in lines]
+            numbers = [int(head[1]) for head in heads if len(head) >= 4 and head[1].isdigit()]
+            self._next = max(numbers, default=-1) + 1
         return self._next
-
-    def _numbers(self) -> list[int]:
-        heads = (
-            line.partition(b";")[0].split(b",") for line in self.path.read_bytes().splitlines()
-        )
-        return [int(head[1]) for head in heads if len(head) >= 4 and head[1].isdigit()]

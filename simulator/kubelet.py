@@ -1,6 +1,6 @@
 """The kubelet's PodResources server: answers List from a value that can be swapped.
 
-A gRPC server on a unix socket. It can be told to hang, to fail, and to answer
+A gRPC server on a unix socket. It can hang, fail, and answer
 more than a client expects.
 """
 # pyright: basic
@@ -118,9 +118,5 @@ def _unary(behaviour: Any, request: Any) -> grpc.RpcMethodHandler:
     return grpc.unary_unary_rpc_method_handler(
         behaviour,
         request_deserializer=request.FromString,
-        response_serializer=_encoded,
+        response_serializer=api.ListPodResourcesResponse.SerializeToString,
     )
-
-
-def _encoded(message: Any) -> bytes:
-    return message.SerializeToString()

@@ -56,7 +56,10 @@ class SimulatedNode(Topology):
     def open(self) -> Self:
         """Serve a folder that `create` made before."""
         system_files.sync(self.root, self.scenario.load())
-        self._link_library()
+        self.library_dir.mkdir(exist_ok=True)
+        link = self.library_dir / build.LIBRARY
+        link.unlink(missing_ok=True)
+        link.symlink_to(build.build())
         self.kubelet.start()
         return self
 
@@ -142,9 +145,3 @@ class SimulatedNode(Topology):
         fresh = self.boot_id_file.with_name(".boot_id")
         fresh.write_text(f"{uuid.uuid4()}\n", encoding="utf-8")
         fresh.replace(self.boot_id_file)
-
-    def _link_library(self) -> None:
-        self.library_dir.mkdir(exist_ok=True)
-        link = self.library_dir / build.LIBRARY
-        link.unlink(missing_ok=True)
-        link.symlink_to(build.build())

@@ -20,7 +20,7 @@ class Value(msgspec.Struct, frozen=True):
 U32 = 2**32 - 1
 COUNTER = 2**63 - 1
 MILLIONTHS = 1_000_000
-"""GPM ratios are told in millionths: 1,000,000 is 100 percent."""
+"""GPM ratios are in millionths: 1,000,000 is 100 percent."""
 
 
 def _counter(name: str, meaning: str, default: int | None = 0) -> Value:
@@ -50,10 +50,10 @@ _STATE = (
     Value("slowdown_temperature_c", 200, 89, "threshold: the GPU slows down"),
     Value("max_temperature_c", 200, 87, "threshold: highest operating temperature"),
     Value("max_memory_temperature_c", 200, 95, "threshold of the memory"),
-    Value("shutdown_tlimit_c", 200, 8, "NVML tells it negative: degrees beyond the limit"),
-    Value("slowdown_tlimit_c", 200, 2, "NVML tells it negative"),
-    Value("max_memory_tlimit_c", 200, 0, "NVML tells it negative"),
-    Value("max_tlimit_c", 200, 0, "NVML tells it negative"),
+    Value("shutdown_tlimit_c", 200, 8, "NVML reports it negative: degrees beyond the limit"),
+    Value("slowdown_tlimit_c", 200, 2, "NVML reports it negative"),
+    Value("max_memory_tlimit_c", 200, 0, "NVML reports it negative"),
+    Value("max_tlimit_c", 200, 0, "NVML reports it negative"),
     Value("sm_clock_mhz", U32, 345, "SM and graphics clock"),
     Value("memory_clock_mhz", U32, 2619, "memory clock"),
     Value("video_clock_mhz", U32, 765, "video clock"),
@@ -262,5 +262,8 @@ SLICE_VALUES = (
     Value("sram_dbe", COUNTER, 0, "uncorrected SRAM errors since the driver was loaded"),
     *_RATIOS,
     *_CYCLES,
-    *(Value(one.name, one.largest, None, "slices do not tell") for one in (*_RATES, *_BYTES)),
+    *(
+        Value(value.name, value.largest, None, "slices do not report")
+        for value in (*_RATES, *_BYTES)
+    ),
 )

@@ -23,7 +23,7 @@
 
 Lines that start with `#` are comments. `product` stands above the instances.
 The C library (`ini/scenario_parse.c` and its neighbours) reads the same text and
-refuses it with the same words. Pure.
+refuses it with the same messages. Pure.
 """
 
 from collections.abc import Iterator, Mapping
@@ -97,7 +97,13 @@ class _Reader:
     def _open(self, name: str, count: int) -> None:
         self._keys.clear()
         if name.startswith("gpu "):
-            self._open_gpu(name[4:].strip(_BLANK), count)
+            text, expected = name[4:].strip(_BLANK), len(self.drafts)
+            if whole(text, grammar.MAX_GPUS - 1) != expected:
+                raise LineError(
+                    f"section [gpu {text}] is out of order; number GPUs from 0 without gaps, at "
+                    f"most {grammar.MAX_GPUS}, here [gpu {expected}]"
+                )
+            self.drafts.append(Draft(count, expected))
             self._section = "gpu"
             return
         if name not in ("node", "events"):
@@ -106,15 +112,6 @@ class _Reader:
             raise LineError(f"section [{name}] is there twice; join the two")
         self._opened.add(name)
         self._section = name
-
-    def _open_gpu(self, text: str, count: int) -> None:
-        expected = len(self.drafts)
-        if whole(text, grammar.MAX_GPUS - 1) != expected:
-            raise LineError(
-                f"section [gpu {text}] is out of order; number GPUs from 0 without gaps, at "
-                f"most {grammar.MAX_GPUS}, here [gpu {expected}]"
-            )
-        self.drafts.append(Draft(count, expected))
 
     def _set(self, key: str, value: str) -> None:
         if self._section != "events" and key in self._keys:
@@ -177,7 +174,12 @@ def render(scenario: Scenario) -> str:
     lines += [] if scenario.count is None else [f"count = {scenario.count}"]
     for index, gpu in enumerate(scenario.gpus):
         lines += ["", f"[gpu {index}]", *_gpu_lines(gpu)]
-    lines += ["", "[events]", *map(_event_line, scenario.events), ""]
+    events = [
+        f"event {event.number} = gpu={event.gpu} type={event.type} data={event.data} "
+        f"gi={_id(event.gi)} ci={_id(event.ci)}"
+        for event in scenario.events
+    ]
+    lines += ["", "[events]", *events, ""]
     return "\n".join(lines)
 
 
@@ -188,9 +190,12 @@ def _gpu_lines(gpu: Gpu) -> Iterator[str]:
         if text := getattr(gpu, key):
             yield f"{key} = {text}"
     yield f"mig = {'on' if gpu.mig else 'off'}"
-    yield from (f"instance {n} = {_words(one)}" for n, one in enumerate(gpu.instances, start=1))
-    yield from (f"process {n} = {_words(one)}" for n, one in enumerate(gpu.processes, start=1))
-    yield from (f"link {n} = {_numbers(one)}" for n, one in sorted(gpu.links.items()))
+    for n, instance in enumerate(gpu.instances, start=1):
+        yield f"instance {n} = {_words(instance)}"
+    for n, process in enumerate(gpu.processes, start=1):
+        yield f"process {n} = {_words(process)}"
+    for n, link in sorted(gpu.links.items()):
+        yield f"link {n} = {_numbers(link)}"
     yield f"failure = {gpu.failure}"
     for name, value in gpu.values.items():
         yield f"{name} = {_number(value)}"
@@ -216,13 +221,6 @@ def _numbers(values: Mapping[str, int | None]) -> str:
 
 def _number(value: int | None) -> str:
     return grammar.UNSUPPORTED if value is None else str(value)
-
-
-def _event_line(event: Event) -> str:
-    return (
-        f"event {event.number} = gpu={event.gpu} type={event.type} data={event.data} "
-        f"gi={_id(event.gi)} ci={_id(event.ci)}"
-    )
 
 
 def _id(value: int | None) -> str:

@@ -1,4 +1,4 @@
-"""What can only be said of a scenario when all of it is read.
+"""A scenario as drafts to the first complaint that needs all of it.
 
 Settings that must be there, things that must differ, instances that must fit:
 the same rules and sentences as in `ini/scenario_check.c`. Pure.
@@ -53,14 +53,9 @@ def _check_instance(index: int, instance: Instance, before: Sequence[Instance]) 
     for other in before:
         if instance.gi == other.gi or instance.uuid == other.uuid:
             raise LineError(f"{where} is there twice or shares a uuid; change one")
-        if _overlap(instance, other):
+        end, other_end = (part.start + part.profile.size for part in (instance, other))
+        if instance.start < other_end and other.start < end:
             raise LineError(f"[gpu {index}]: gi={other.gi} and gi={instance.gi} overlap; move one")
-
-
-def _overlap(one: Instance, other: Instance) -> bool:
-    return (
-        one.start < other.start + other.profile.size and other.start < one.start + one.profile.size
-    )
 
 
 def check_events(events: Sequence[Event], gpus: int) -> None:

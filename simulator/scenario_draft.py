@@ -29,7 +29,7 @@ _LARGEST = {value.name: value.largest for value in grammar.VALUES}
 
 
 class Draft(msgspec.Struct):
-    """What a section has said so far."""
+    """What a section has set so far."""
 
     line: int
     index: int
@@ -54,7 +54,8 @@ class Draft(msgspec.Struct):
             return
         word, numbered, rest = key.partition(" ")
         if word == "link" and numbered:
-            _link(self, rest, value)
+            link = number("link", rest, grammar.MAX_LINKS - 1)
+            self.links[link] = readings(pairs(value, grammar.LINK_WORDS), LINK_VALUES)
             return
         taker = _NUMBERED.get(word) if numbered else _TAKERS.get(word)
         if taker is None:
@@ -160,11 +161,6 @@ def _process(draft: Draft, value: str) -> None:
             container=plain_text("container", words["container"]) if "container" in words else "",
         )
     )
-
-
-def _link(draft: Draft, text: str, value: str) -> None:
-    link = number("link", text, grammar.MAX_LINKS - 1)
-    draft.links[link] = readings(pairs(value, grammar.LINK_WORDS), LINK_VALUES)
 
 
 _TAKERS: Mapping[str, Callable[[Draft, str], None]] = {

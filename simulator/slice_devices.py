@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from simulator.gpu import Gpu, Instance, Scenario
+from simulator.gpu import Gpu, Scenario
 from simulator.product import MigProfile
 
 STANDARD = "resource.kubernetes.io"
@@ -50,20 +50,24 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
     publishing: Publishing
 
 
-def devices_of(one: Described) -> Iterator[Device]:
+def devices_of(described: Described) -> Iterator[Device]:
     """Yield what the driver publishes of one GPU: itself, its slices, or what it could become."""
-    gpu, publishing = one.gpu, one.publishing
-    if one.number in publishing.vfio:
-        yield _vfio(one)
+    gpu, publishing = described.gpu, described.publishing
+    if described.number in publishing.vfio:
+        yield _vfio(described)
         return
     if publishing.dynamic_mig:
-        yield from _dynamic(one)
+        yield from _dynamic(described)
         return
     if not gpu.mig:
-        yield _finished(one, _shared(_full(gpu), publishing.shares))
+        yield _finished(described, _shared(_full(gpu), publishing.shares))
         return
     for instance in gpu.instances:
-        yield _finished(one, _static_mig(gpu, instance))
+        device = _mig(gpu, instance.profile, instance.start)
+        device["attributes"]["uuid"] = _text(instance.uuid)
+        places = range(instance.start, instance.start + instance.profile.size)
+        device["capacity"] |= _values({f"memorySlice{place}": "1" for place in places})
+        yield _finished(described, device)
 
 
 def gpu_name(gpu: Gpu) -> str:
@@ -96,17 +100,17 @@ def _whole(gpu: Gpu) -> MigProfile:
     return msgspec.structs.replace(largest, multiprocessors=gpu.product.multiprocessors)
 
 
-def _dynamic(one: Described) -> Iterator[Device]:
-    gpu = one.gpu
+def _dynamic(described: Described) -> Iterator[Device]:
+    gpu = described.gpu
     # An Ampere GPU whose MIG mode is on can only be handed out in parts.
     if not (gpu.mig and gpu.product.architecture == "Ampere"):
         full = _full(gpu)
         full["capacity"] |= _values(_engines(_whole(gpu)))
-        yield _finished(one, full | _consumes(gpu, _whole(gpu), 0, gpu.product.memory_mib))
+        yield _finished(described, full | _consumes(gpu, _whole(gpu), 0, gpu.product.memory_mib))
     for profile in gpu.product.profiles:
         for start in profile.starts:
             part = _mig(gpu, profile, start)
-            yield _finished(one, part | _consumes(gpu, profile, start, profile.memory_mib))
+            yield _finished(described, part | _consumes(gpu, profile, start, profile.memory_mib))
 
 
 def _consumes(gpu: Gpu, profile: MigProfile, start: int, memory_mib: int) -> Device:
@@ -122,14 +126,6 @@ def _full(gpu: Gpu) -> Device:
         "attributes": {"type": _text("gpu"), "uuid": _text(gpu.uuid)},
         "capacity": _values({"memory": _quantity(gpu.product.memory_mib)}),
     }
-
-
-def _static_mig(gpu: Gpu, instance: Instance) -> Device:
-    device = _mig(gpu, instance.profile, instance.start)
-    device["attributes"]["uuid"] = _text(instance.uuid)
-    places = range(instance.start, instance.start + instance.profile.size)
-    device["capacity"] |= _values({f"memorySlice{place}": "1" for place in places})
-    return device
 
 
 def _mig(gpu: Gpu, profile: MigProfile, start: int) -> Device:
@@ -157,12 +153,12 @@ def _engines(profile: MigProfile, names: dict[str, str] | None = None) -> dict[s
     return {(names or {}).get(name, name): str(amount) for name, amount in amounts.items()}
 
 
-def _vfio(one: Described) -> Device:
-    """Such a GPU has no driver that could tell its uuid; the driver makes one of its place."""
-    gpu = one.gpu
+def _vfio(described: Described) -> Device:
+    """Such a GPU has no driver that could report its uuid; the driver makes one of its place."""
+    gpu = described.gpu
     identity = gpu.product.pci_device_id
     return {
-        "name": f"gpu-vfio-{one.number}",
+        "name": f"gpu-vfio-{described.number}",
         "attributes": {
             "type": _text("vfio"),
             "uuid": _text(str(uuid.uuid5(uuid.NAMESPACE_DNS, gpu.pci))),
@@ -170,7 +166,7 @@ def _vfio(one: Described) -> Device:
             "deviceID": _text(f"0x{identity >> 16:04x}"),
             "vendorID": _text(f"0x{identity & 0xFFFF:04x}"),
             "iommuFDEnabled": {"bool": True},
-            **_place(one),
+            **_place(described),
         },
         "capacity": _values({"addressableMemory": _quantity(gpu.product.memory_mib)}),
     }
@@ -190,8 +186,8 @@ def _shared(device: Device, shares: str) -> Device:
     return device
 
 
-def _finished(one: Described, device: Device) -> Device:
-    gpu, scenario = one.gpu, one.scenario
+def _finished(described: Described, device: Device) -> Device:
+    gpu, scenario = described.gpu, described.scenario
     major, minor = gpu.product.cuda_capability
     cuda = f"{scenario.cuda // 1000}.{scenario.cuda % 1000 // 10}.0"
     device["attributes"] |= {
@@ -202,21 +198,21 @@ def _finished(one: Described, device: Device) -> Device:
         "driverVersion": {"version": _semver(scenario.driver)},
         "cudaDriverVersion": {"version": cuda},
         "addressingMode": _text("HMM"),
-        **_place(one),
+        **_place(described),
     }
     return device
 
 
-def _place(one: Described) -> dict[str, Any]:
+def _place(described: Described) -> dict[str, Any]:
     """Half of the GPUs are at each of two processors."""
-    domain, bus, _ = one.gpu.pci.split(":")
+    domain, bus, _ = described.gpu.pci.split(":")
     place: dict[str, Any] = {
-        f"{STANDARD}/pciBusID": _text(one.gpu.pci),
+        f"{STANDARD}/pciBusID": _text(described.gpu.pci),
         f"{STANDARD}/pcieRoot": _text(f"pci{domain}:{max(int(bus, 16) - 1, 0):02x}"),
     }
-    if one.publishing.numa:
-        half = (len(one.scenario.gpus) + 1) // 2
-        place[f"{STANDARD}/numaNode"] = {"int": one.number // half}
+    if described.publishing.numa:
+        half = (len(described.scenario.gpus) + 1) // 2
+        place[f"{STANDARD}/numaNode"] = {"int": described.number // half}
     return place
 
 

@@ -50,12 +50,16 @@ def resource_slices(
     hidden = frozenset(without_uuid)
     described = list(_described(scenario, publishing))
     if publishing.dynamic_mig:
-        sets = [counter_set(one.gpu) for one in described if one.number not in publishing.vfio]
+        sets = [
+            counter_set(board.gpu) for board in described if board.number not in publishing.vfio
+        ]
         parts = [
             {"sharedCounters": sets[i : i + _MAX_COUNTER_SETS]}
             for i in range(0, len(sets), _MAX_COUNTER_SETS)
         ]
-        parts += [{"devices": list(without_uuids(devices_of(one), hidden))} for one in described]
+        parts += [
+            {"devices": list(without_uuids(devices_of(board), hidden))} for board in described
+        ]
     else:
         found = list(devices(scenario, without_uuid=hidden, publishing=publishing))
         parts = _divided(found)
@@ -96,13 +100,13 @@ def _wrapped(
     node_uid: str = "",
     pool: str = "",
 ) -> list[dict[str, Any]]:
-    told = {"name": pool or node, "generation": generation, "resourceSliceCount": len(parts)}
+    shared = {"name": pool or node, "generation": generation, "resourceSliceCount": len(parts)}
     return [
         {
             "apiVersion": API_VERSION,
             "kind": "ResourceSlice",
             "metadata": _metadata(index, driver, node, node_uid),
-            "spec": {"driver": driver, "nodeName": node, "pool": dict(told), **part},
+            "spec": {"driver": driver, "nodeName": node, "pool": dict(shared), **part},
         }
         for index, part in enumerate(parts)
     ]
@@ -124,8 +128,8 @@ def devices(
     publishing: Publishing = _AS_PUBLISHED,
 ) -> Iterator[Device]:
     """Yield the devices of all GPUs; a MIG GPU gives its slices, or nothing."""
-    for one in _described(scenario, publishing):
-        yield from without_uuids(devices_of(one), frozenset(without_uuid))
+    for described in _described(scenario, publishing):
+        yield from without_uuids(devices_of(described), frozenset(without_uuid))
 
 
 def _described(scenario: Scenario, publishing: Publishing) -> Iterator[Described]:
@@ -143,7 +147,7 @@ def as_version(slice_: dict[str, Any], version: str) -> dict[str, Any]:
     spec = dict(slice_["spec"])
     if version == "v1beta1" and "devices" in spec:
         spec["devices"] = [
-            {"name": one["name"], "basic": {k: v for k, v in one.items() if k != "name"}}
-            for one in spec["devices"]
+            {"name": device["name"], "basic": {k: v for k, v in device.items() if k != "name"}}
+            for device in spec["devices"]
         ]
     return {**slice_, "apiVersion": f"resource.k8s.io/{version}", "spec": spec}

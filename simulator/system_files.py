@@ -26,17 +26,19 @@ def sync(root: Path, scenario: Scenario) -> None:
         gpu.pci.lower(): _pci_files(gpu) for gpu in scenario.gpus if gpu.failure.kind != "removed"
     }
     _sync(root / "pci", pci, _PCI_NAME)
-    drivers = {gpu.pci.lower(): _driver(gpu) for gpu in scenario.gpus}
-    for name in pci:
-        _link(root / "pci" / name / "driver", drivers[name])
-    processes = (process for gpu in scenario.gpus for process in gpu.processes)
-    _sync(
-        root / "proc", {str(one.pid): _process_files(one) for one in processes}, re.compile(r"\d+")
-    )
+    for gpu in scenario.gpus:
+        link = root / "pci" / gpu.pci.lower() / "driver"
+        if gpu.failure.kind == "unbound":
+            link.unlink(missing_ok=True)
+        elif gpu.failure.kind != "removed" and not link.is_symlink():
+            link.symlink_to("../../drivers/nvidia")
+    processes = [process for gpu in scenario.gpus for process in gpu.processes]
+    proc = {str(process.pid): _process_files(process) for process in processes}
+    _sync(root / "proc", proc, re.compile(r"\d+"))
 
 
 def _pci_files(gpu: Gpu) -> dict[str, bytes]:
-    # NVML tells vendor and device in one number, the vendor below.
+    # NVML gives vendor and device in one number, the vendor below.
     identity = gpu.product.pci_device_id
     ids = b"\xff" * 4 if gpu.failure == _LOST else identity.to_bytes(4, "little")
     return {
@@ -47,13 +49,12 @@ def _pci_files(gpu: Gpu) -> dict[str, bytes]:
     }
 
 
-def _driver(gpu: Gpu) -> str:
-    return "" if gpu.failure.kind == "unbound" else "../../drivers/nvidia"
-
-
 def _process_files(process: Process) -> dict[str, bytes]:
-    group = f"0::{cgroup(process)}\n"
-    return {"cgroup": group.encode(), "stat": _stat(process).encode()}
+    # The start time follows from the pid and its pod: a pid used again is another process.
+    started = 1000 + zlib.crc32(f"{process.pid}/{process.pod}/{process.container}".encode())
+    before = "S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0"
+    stat = f"{process.pid} (cuda) {before} {started} 0 0\n"
+    return {"cgroup": f"0::{cgroup(process)}\n".encode(), "stat": stat.encode()}
 
 
 def cgroup(process: Process) -> str:
@@ -65,19 +66,12 @@ def cgroup(process: Process) -> str:
     return f"/kubepods.slice/kubepods-burstable.slice/{name}{container}"
 
 
-def _stat(process: Process) -> str:
-    """The start time follows from whose the process is: a pid used again is another process."""
-    started = 1000 + zlib.crc32(f"{process.pid}/{process.pod}/{process.container}".encode())
-    before = "S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0"
-    return f"{process.pid} (cuda) {before} {started} 0 0\n"
-
-
-def _sync(folder: Path, wanted: Mapping[str, Mapping[str, bytes]], ours: re.Pattern[str]) -> None:
+def _sync(folder: Path, desired: Mapping[str, Mapping[str, bytes]], ours: re.Pattern[str]) -> None:
     folder.mkdir(exist_ok=True)
     for there in folder.iterdir():
-        if ours.fullmatch(there.name) and there.name not in wanted:
+        if ours.fullmatch(there.name) and there.name not in desired:
             shutil.rmtree(there)
-    for name, files in wanted.items():
+    for name, files in desired.items():
         (folder / name).mkdir(exist_ok=True)
         for file, content in files.items():
             _write(folder / name / file, content)
@@ -89,11 +83,3 @@ def _write(file: Path, content: bytes) -> None:
     fresh = file.with_name(f".{file.name}")
     fresh.write_bytes(content)
     fresh.replace(file)
-
-
-def _link(link: Path, target: str) -> None:
-    if link.is_symlink() and str(link.readlink()) == target:
-        return
-    link.unlink(missing_ok=True)
-    if target:
-        link.symlink_to(target)

@@ -53,8 +53,8 @@ class Topology(Faults):
         """Every call answers DRIVER_NOT_LOADED from now on; processes on the GPUs are gone."""
         with self.scenario.edit() as scenario:
             scenario.failure = Failure("error", _DRIVER_NOT_LOADED)
-            for one in scenario.gpus:
-                one.processes = []
+            for gpu in scenario.gpus:
+                gpu.processes = []
 
     def load_driver(self, version: str | None = None) -> None:
         """Load the driver again, perhaps another version; what it counted begins anew.
@@ -65,15 +65,15 @@ class Topology(Faults):
             scenario.failure = HEALTHY
             if version is not None:
                 scenario.driver, scenario.nvml = version, f"13.{version}"
-            for one in scenario.gpus:
+            for gpu in scenario.gpus:
                 for name in _LOST_ON_RELOAD:
-                    one.values.pop(name, None)
+                    gpu.values.pop(name, None)
 
     def set_mig(self, gpu: int, *, on: bool) -> None:
         """Switch MIG mode; slices are gone with it, and so are the processes."""
         with self.scenario.edit() as scenario:
-            one = board_of(scenario.gpus, gpu)
-            one.mig, one.instances, one.processes = on, [], []
+            changed = board_of(scenario.gpus, gpu)
+            changed.mig, changed.instances, changed.processes = on, [], []
             scenario.add_event(gpu, "mig")
 
     def create_instance(
@@ -95,9 +95,9 @@ class Topology(Faults):
     def recreate_instance(self, gpu: int, gi: int) -> Instance:
         """Destroy a slice and make the same again: same ids and placement, another UUID."""
         with self.scenario.edit() as scenario:
-            one = board_of(scenario.gpus, gpu)
-            old = _destroyed(one, gpu, gi)
-            made = _created(one, old.profile.name, old.start, gi)
+            changed = board_of(scenario.gpus, gpu)
+            old = _destroyed(changed, gpu, gi)
+            made = _created(changed, old.profile.name, old.start, gi)
             scenario.add_event(gpu, "mig")
         return made
 
@@ -115,11 +115,12 @@ class Topology(Faults):
     def put_in_pod(self, pid: int, pod: str, container: str = "c0" * 32) -> None:
         """Let a process belong to a pod (its UID) and a container (64 hexadecimal digits)."""
         with self.scenario.edit() as scenario:
-            found = [one for gpu in scenario.gpus for one in gpu.processes if one.pid == pid]
+            running = [process for gpu in scenario.gpus for process in gpu.processes]
+            found = [process for process in running if process.pid == pid]
             if not found:
                 raise FaultError(f"no process has the pid {pid}; start it first")
-            for one in found:
-                one.pod, one.container = pod, container
+            for process in found:
+                process.pod, process.container = pod, container
 
 
 def _created(gpu: Gpu, profile: str, start: int | None, gi: int | None) -> Instance:
@@ -132,15 +133,15 @@ def _created(gpu: Gpu, profile: str, start: int | None, gi: int | None) -> Insta
 
 
 def _destroyed(gpu: Gpu, number: int, gi: int) -> Instance:
-    found = [one for one in gpu.instances if one.gi == gi]
+    found = [instance for instance in gpu.instances if instance.gi == gi]
     if not found:
-        known = ", ".join(str(one.gi) for one in gpu.instances) or "none"
+        known = ", ".join(str(instance.gi) for instance in gpu.instances) or "none"
         raise FaultError(f"GPU {number} has no GPU instance {gi}; it has: {known}")
     gpu.instances.remove(found[0])
-    gpu.processes = [one for one in gpu.processes if one.gi != gi]
+    gpu.processes = [process for process in gpu.processes if process.gi != gi]
     return found[0]
 
 
 def _end(scenario: Scenario, pid: int) -> None:
     for gpu in scenario.gpus:
-        gpu.processes = [one for one in gpu.processes if one.pid != pid]
+        gpu.processes = [process for process in gpu.processes if process.pid != pid]

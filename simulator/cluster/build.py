@@ -121,15 +121,15 @@ def _alone(lock: Path, title: str, say: Say) -> Generator[None]:
     """Hold the file lock; several test sessions may start at once on a fresh machine."""
     with lock.open("w") as file:
         began = time.monotonic()
-        told = began
+        reported = began
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() - told >= PROGRESS_SECONDS:
-                    told = time.monotonic()
-                    say(f"waiting for another build of {title}: {told - began:.0f} s")
+                if time.monotonic() - reported >= PROGRESS_SECONDS:
+                    reported = time.monotonic()
+                    say(f"waiting for another build of {title}: {reported - began:.0f} s")
                 time.sleep(0.2)
         yield
 
@@ -160,7 +160,13 @@ def _compile(go: Path, recipe: Recipe, result: Path, say: Say) -> None:
         env={**os.environ, "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()},
     )
     lines: list[str] = []
-    reader = threading.Thread(target=_collect, args=(process, lines), daemon=True)
+
+    def collect() -> None:
+        if process.stderr is not None:
+            with process.stderr as stream:
+                lines.extend(line.rstrip("\n") for line in stream)
+
+    reader = threading.Thread(target=collect, daemon=True)
     reader.start()
     try:
         _await(process, lines, recipe.title, say)
@@ -170,17 +176,11 @@ def _compile(go: Path, recipe: Recipe, result: Path, say: Say) -> None:
         process.wait()
         reader.join()
     if process.returncode != 0:
-        said = "\n".join(lines)[-_TAIL:]
+        output = "\n".join(lines)[-_TAIL:]
         raise BuildError(
             f"building {recipe.title} failed (go build ended with {process.returncode}); it "
-            f"needs a Go module proxy and 4 GB of memory. Go said:\n{said}"
+            f"needs a Go module proxy and 4 GB of memory. Go said:\n{output}"
         )
-
-
-def _collect(process: "subprocess.Popen[str]", lines: list[str]) -> None:
-    if process.stderr is not None:
-        with process.stderr as stream:
-            lines.extend(line.rstrip("\n") for line in stream)
 
 
 def _await(process: "subprocess.Popen[str]", lines: list[str], title: str, say: Say) -> None:

@@ -137,10 +137,14 @@ class ControlPlane:
         for attempt in range(1, _ATTEMPTS + 1):
             self._prepare(programs)
             try:
-                self._launch()
+                self.etcd.start()
+                self.apiserver.start()
+                self.wait_ready()
+                self.controller_manager.start()
+                self.scheduler.start()
             except ControlPlaneError:
                 self.stop()
-                # Somebody else may have taken a port between its choice and its use.
+                # Another process may have taken a port between its choice and its use.
                 if attempt == _ATTEMPTS:
                     raise
             else:
@@ -244,13 +248,6 @@ class ControlPlane:
             "kube-controller-manager", [*flags.controller_manager(at), *self._gates]
         )
         self.scheduler = component("kube-scheduler", [*flags.scheduler(at), *self._gates])
-
-    def _launch(self) -> None:
-        self.etcd.start()
-        self.apiserver.start()
-        self.wait_ready()
-        self.controller_manager.start()
-        self.scheduler.start()
 
     def _ready(self) -> bool:
         """Whether the API answers; the certificate to check it with appears only at its start."""

@@ -79,7 +79,9 @@ class NodePlayer:
         }
         status = {"capacity": _CAPACITY, "allocatable": _CAPACITY, "conditions": [ready]}
         self._client.merge_patch(f"{NODES}/{name}/status", {"status": status})
-        self._remove_taint(name)
+        taints = publisher.read(self._client, f"{NODES}/{name}")["spec"].get("taints", [])
+        kept = [taint for taint in taints if taint["key"] != _NOT_READY]
+        self._client.merge_patch(f"{NODES}/{name}", {"spec": {"taints": kept}})
         for key in self._pods.items():
             self._later(key, 0.0)
 
@@ -111,24 +113,19 @@ class NodePlayer:
             if pod.spec.node_name == node and pod.status.phase == "Running"
         ]
 
-    def _remove_taint(self, name: str) -> None:
-        node = publisher.read(self._client, f"{NODES}/{name}")
-        taints = [one for one in node["spec"].get("taints", []) if one["key"] != _NOT_READY]
-        self._client.merge_patch(f"{NODES}/{name}", {"spec": {"taints": taints}})
-
     def _pod_changed(self, change: Change[Pod]) -> None:
         pod = change.new or change.old
         if pod is not None and pod.spec.node_name:
             self._later(change.key, 0.0)
             if change.new is None:
-                self._tell(pod.spec.node_name)
+                self._report(pod.spec.node_name)
 
     def _claim_changed(self, change: Change[Claim]) -> None:
         claim = change.new or change.old
         for consumer in claim.status.reserved_for if claim else ():
             self._later(f"{claim.metadata.namespace}/{consumer.name}" if claim else "", 0.0)
 
-    def _tell(self, node: str) -> None:
+    def _report(self, node: str) -> None:
         if node in self._nodes:
             self._on_change(node)
 
@@ -170,7 +167,7 @@ class NodePlayer:
             body = {"metadata": {"uid": pod.metadata.uid}, "status": _running(pod)}
             self._client.merge_patch(f"{_path(pod)}/status", body)
         elif pod.status.phase == "Running":
-            self._tell(pod.spec.node_name)
+            self._report(pod.spec.node_name)
 
 
 def _path(pod: Pod) -> str:

@@ -123,10 +123,16 @@ def claim_names(pod: Pod) -> dict[str, str]:
 
 def is_startable(pod: Pod, claims: Mapping[str, Claim]) -> bool:
     """Whether all of the pod's claims are allocated and reserved for it, as a kubelet checks."""
-    wanted = list(claim_names(pod).values())
+    names = list(claim_names(pod).values())
     if pod.status.extended_resource_claim_status is not None:
-        wanted.append(pod.status.extended_resource_claim_status.resource_claim_name)
-    return all(_is_reserved(claims.get(f"{pod.metadata.namespace}/{name}"), pod) for name in wanted)
+        names.append(pod.status.extended_resource_claim_status.resource_claim_name)
+    found = (claims.get(f"{pod.metadata.namespace}/{name}") for name in names)
+    return all(
+        claim is not None
+        and claim.status.allocation is not None
+        and any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+        for claim in found
+    )
 
 
 def pod_resources(pod: Pod, claims: Mapping[str, Claim]) -> Json:
@@ -134,7 +140,9 @@ def pod_resources(pod: Pod, claims: Mapping[str, Claim]) -> Json:
 
     Plain init containers do not appear, restartable ones do.
     """
-    lasting = [one for one in pod.spec.init_containers if one.restart_policy == "Always"]
+    lasting = [
+        container for container in pod.spec.init_containers if container.restart_policy == "Always"
+    ]
     return {
         "name": pod.metadata.name,
         "namespace": pod.metadata.namespace,
@@ -148,24 +156,16 @@ def pod_resources(pod: Pod, claims: Mapping[str, Claim]) -> Json:
     }
 
 
-def _is_reserved(claim: Claim | None, pod: Pod) -> bool:
-    return (
-        claim is not None
-        and claim.status.allocation is not None
-        and any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
-    )
-
-
 def _of_container(pod: Pod, container: Container, claims: Mapping[str, Claim]) -> Iterator[Json]:
     names = claim_names(pod)
-    wanted: dict[str, set[str]] = {}
+    requested: dict[str, set[str]] = {}
     for entry in container.resources.claims:
-        wanted.setdefault(names.get(entry.name, ""), set()).add(entry.request)
+        requested.setdefault(names.get(entry.name, ""), set()).add(entry.request)
     extended = pod.status.extended_resource_claim_status
     for mapping in extended.request_mappings if extended else ():
         if extended and mapping.container_name == container.name:
-            wanted.setdefault(extended.resource_claim_name, set()).add(mapping.request_name)
-    for name, requests in wanted.items():
+            requested.setdefault(extended.resource_claim_name, set()).add(mapping.request_name)
+    for name, requests in requested.items():
         claim = claims.get(f"{pod.metadata.namespace}/{name}")
         if claim is not None and claim.status.allocation is not None:
             yield _dynamic(claim, claim.status.allocation.devices.results, requests)

@@ -1,9 +1,9 @@
-"""Ports on loopback for programs that must be told theirs.
+"""Ports on loopback for programs that need a fixed one.
 
-A port that the kernel chose and that was given back belongs to nobody: before the program has it,
+A port that the kernel chose and that was closed again is free: before the program has it,
 another process may be given it, and so may any outgoing connection, even one to that very port.
 These lie below the range that the kernel chooses from, and the claim to one lasts as long as the
-process that asked.
+process that claimed it.
 """
 
 import errno
@@ -25,7 +25,7 @@ class NoPortError(OSError):
 
 
 def free_port() -> int:
-    """Return a TCP port of 127.0.0.1 on which nobody listens, and which nobody else is given.
+    """Return a TCP port of 127.0.0.1 that is free, and that no other process is given.
 
     Raises NoPortError, and OSError when the folder for temporary files cannot be written.
     """

@@ -1,4 +1,4 @@
-"""Publishing ResourceSlices as a DRA driver does: what the server has becomes what is wanted."""
+"""Publishing ResourceSlices as a DRA driver does: the server gets the desired slices."""
 
 import contextlib
 import copy
@@ -33,12 +33,12 @@ def publish(
     its devices change. Returns what is now published. Raises ApiError.
     """
     existing = {item["metadata"]["name"]: item for item in published(client, node)}
-    wanted = _complete(node, slices, _owner(client, node))
+    desired = _complete(node, slices, _owner(client, node))
     if new_generation:
-        _renew(wanted.values(), existing.values())
-    for name, item in wanted.items():
+        _renew(desired.values(), existing.values())
+    for name, item in desired.items():
         _store(client, item, existing.get(name))
-    for name in existing.keys() - wanted.keys():
+    for name in existing.keys() - desired.keys():
         withdraw(client, name)
     return published(client, node)
 
@@ -72,12 +72,12 @@ def _owner(client: Client, node: str) -> Json | None:
     return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
 
 
-def _renew(wanted: Iterable[Json], existing: Iterable[Json]) -> None:
+def _renew(desired: Iterable[Json], existing: Iterable[Json]) -> None:
     highest: dict[tuple[str, str], int] = {}
     for item in existing:
         pool = _pool(item)
         highest[pool] = max(highest.get(pool, 0), item["spec"]["pool"]["generation"])
-    for item in wanted:
+    for item in desired:
         item["spec"]["pool"]["generation"] = highest.get(_pool(item), 0) + 1
 
 

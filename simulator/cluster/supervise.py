@@ -24,7 +24,7 @@ _libc = ctypes.CDLL(None)
 
 
 class SupervisorError(Exception):
-    """The supervising child is gone or could not do what was asked."""
+    """The supervising child is gone or refused a request."""
 
 
 class Supervisor:

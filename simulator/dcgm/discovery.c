@@ -124,12 +124,12 @@ static void add_switches(const struct call *call, dcgmNvLinkStatus_v4 *into) {
     struct place place;
     into->numNvSwitches = node_parts_of(call, FE_SWITCH, found);
     for (unsigned i = 0; i < into->numNvSwitches; i++) {
-        dcgmNvLinkNvSwitchLinkStatus_t *one = &into->nvSwitches[i];
+        dcgmNvLinkNvSwitchLinkStatus_t *status = &into->nvSwitches[i];
         place_of(call, found[i], &place);
-        one->entityId = found[i].id;
+        status->entityId = found[i].id;
         for (unsigned link = 0; link < place.settings->links; link++) {
-            const struct place_settings *told = switch_link(call, found[i].id, link);
-            one->linkState[link] = told != NULL && told->down ? LINK_DOWN : LINK_UP;
+            const struct place_settings *stated = switch_link(call, found[i].id, link);
+            status->linkState[link] = stated != NULL && stated->down ? LINK_DOWN : LINK_UP;
         }
     }
 }

@@ -43,14 +43,14 @@ static unsigned long long newest_event(void) {
     return number;
 }
 
-struct engine *engine_new(const struct host_engine *told) {
+struct engine *engine_new(const struct host_engine *host) {
     struct engine *engine = calloc(1, sizeof *engine);
     if (engine == NULL) return NULL;
-    bool embedded = told->address[0] == '\0';
+    bool embedded = host->address[0] == '\0';
     engine->handle = embedded ? EMBEDDED_HANDLE : next_handle++;
-    strcpy(engine->address, told->address);
-    engine->started = told->started;
-    engine->seen_event = told->since_event >= 0 ? (unsigned long long)told->since_event
+    strcpy(engine->address, host->address);
+    engine->started = host->started;
+    engine->seen_event = host->since_event >= 0 ? (unsigned long long)host->since_event
                                                 : newest_event();
     engine->first_event = engine->seen_event;
     engine->next = engines;

@@ -7,7 +7,7 @@
 #include "engine.h"
 
 struct engine *engine_of(dcgmHandle_t handle);
-struct engine *engine_new(const struct host_engine *told); /* NULL: no memory */
+struct engine *engine_new(const struct host_engine *host); /* NULL: no memory */
 void engine_free(struct engine *engine);
 void library_opened(void);
 bool library_is_open(void);

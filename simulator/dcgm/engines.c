@@ -108,7 +108,7 @@ API dcgmReturn_t dcgmConnect_v2(const char *address, dcgmConnectV2Params_v2 *par
     return connect_to(address, params->addressIsUnixSocket != 0, params->timeoutMs, handle);
 }
 
-/* Version 3 tells a path by its prefix. */
+/* Version 3 marks a path with its prefix. */
 API dcgmReturn_t dcgmConnect_v3(const char *address, const dcgmConnectV3Params_v1 *params,
                                 dcgmHandle_t *handle) {
     static const char prefix[] = "unix://";
@@ -122,7 +122,7 @@ API dcgmReturn_t dcgmConnect(const char *address, dcgmHandle_t *handle) {
     return connect_to(address, false, 0, handle);
 }
 
-static dcgmReturn_t tell_version(const struct settings *settings, dcgmVersionInfo_v2 *into) {
+static dcgmReturn_t fill_version(const struct settings *settings, dcgmVersionInfo_v2 *into) {
     snprintf(into->rawBuildInfoString, sizeof into->rawBuildInfoString,
              "version:%s;arch:x86_64;buildtype:Release;buildplatform:simulator", settings->version);
     return DCGM_ST_OK;
@@ -134,7 +134,7 @@ API dcgmReturn_t dcgmVersionInfo(dcgmVersionInfo_v2 *into) {
     if (into->version != VERSION(dcgmVersionInfo_v2, 2)) return DCGM_ST_VER_MISMATCH;
     dcgmReturn_t answer = begin_library(__func__, "", 0, &settings);
     if (answer != DCGM_ST_OK) return answer;
-    answer = tell_version(settings, into);
+    answer = fill_version(settings, into);
     finish_library();
     return answer;
 }
@@ -144,7 +144,7 @@ API dcgmReturn_t dcgmHostengineVersionInfo(dcgmHandle_t handle, dcgmVersionInfo_
     if (into == NULL) return DCGM_ST_BADPARAM;
     if (into->version != VERSION(dcgmVersionInfo_v2, 2)) return DCGM_ST_VER_MISMATCH;
     dcgmReturn_t answer = begin(handle, __func__, &call);
-    return answer ? answer : finish(tell_version(call.settings, into));
+    return answer ? answer : finish(fill_version(call.settings, into));
 }
 
 API dcgmReturn_t dcgmHostengineIsHealthy(dcgmHandle_t handle, dcgmHostengineHealth_v1 *into) {

@@ -20,8 +20,8 @@ const struct place_settings *settings_of(const struct call *call, unsigned kind,
 
 int gpu_status(const struct call *call, int gpu) {
     if (gpu < 0 || gpu >= gpu_count(call)) return ENTITY_UNKNOWN;
-    const struct place_settings *told = settings_of(call, FE_GPU, (unsigned)gpu, 0);
-    if (told != NULL && told->status >= 0) return told->status;
+    const struct place_settings *stated = settings_of(call, FE_GPU, (unsigned)gpu, 0);
+    if (stated != NULL && stated->status >= 0) return stated->status;
     switch (call->scenario->gpus[gpu].failure.kind) {
     case FAILURE_LOST: return ENTITY_LOST;
     case FAILURE_GONE:

@@ -24,7 +24,7 @@ struct field {
     unsigned char level, source;
     short value, slice; /* where its number is: enum value or link_value, and slice_value; or -1 */
     double divisor;
-    bool not_on_mig; /* a GPU in MIG mode does not tell it */
+    bool not_on_mig; /* a GPU in MIG mode does not report it */
     const char *tag;
 };
 

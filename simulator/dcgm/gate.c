@@ -36,14 +36,14 @@ static bool waited(struct visit *visit, dcgmReturn_t *answer) {
 }
 
 /* The answer of an engine that may be gone; fills the outage that applies. */
-static dcgmReturn_t ask(const struct settings *settings, const char *address, const char *name,
-                        struct visit *visit) {
-    const struct host_engine *told = host_engine(settings, address);
-    if (told == NULL) return DCGM_ST_CONNECTION_NOT_VALID;
+static dcgmReturn_t host_answer(const struct settings *settings, const char *address,
+                                const char *name, struct visit *visit) {
+    const struct host_engine *host = host_engine(settings, address);
+    if (host == NULL) return DCGM_ST_CONNECTION_NOT_VALID;
     visit->outage.kind = OUTAGE_NONE;
-    if (!outage_applies(&told->outage, name)) return DCGM_ST_OK;
-    visit->outage = told->outage;
-    return meet(&told->outage, *address == '\0', visit->slept);
+    if (!outage_applies(&host->outage, name)) return DCGM_ST_OK;
+    visit->outage = host->outage;
+    return meet(&host->outage, *address == '\0', visit->slept);
 }
 
 dcgmReturn_t begin_library(const char *name, const char *address, long timeout_ms,
@@ -53,7 +53,7 @@ dcgmReturn_t begin_library(const char *name, const char *address, long timeout_m
     pthread_mutex_lock(&lock);
     do {
         *settings = settings_now();
-        answer = ask(*settings, address, name, &visit);
+        answer = host_answer(*settings, address, name, &visit);
     } while (waited(&visit, &answer));
     if (answer != DCGM_ST_OK) pthread_mutex_unlock(&lock);
     return answer;
@@ -63,8 +63,8 @@ void finish_library(void) { pthread_mutex_unlock(&lock); }
 
 /* An engine that was restarted since is another one: the connection is lost. */
 static bool is_lost(const struct engine *engine, const struct settings *settings) {
-    const struct host_engine *told = host_engine(settings, engine->address);
-    return engine->lost || told == NULL || told->started != engine->started;
+    const struct host_engine *host = host_engine(settings, engine->address);
+    return engine->lost || host == NULL || host->started != engine->started;
 }
 
 static dcgmReturn_t try_engine(struct call *call, dcgmHandle_t handle, const char *name,
@@ -75,7 +75,7 @@ static dcgmReturn_t try_engine(struct call *call, dcgmHandle_t handle, const cha
     if (call->engine == NULL) return DCGM_ST_CONNECTION_NOT_VALID;
     dcgmReturn_t answer = is_lost(call->engine, call->settings)
                               ? DCGM_ST_CONNECTION_NOT_VALID
-                              : ask(call->settings, call->engine->address, name, visit);
+                              : host_answer(call->settings, call->engine->address, name, visit);
     if (answer == DCGM_ST_CONNECTION_NOT_VALID) call->engine->lost = true;
     return answer;
 }

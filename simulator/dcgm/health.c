@@ -90,9 +90,9 @@ static bool concerns(const struct check *check, struct entity entity) {
     struct place place;
     if (!place_of(check->call, entity, &place)) return false;
     for (int i = 0; i < check->count; i++) {
-        const struct entity *one = &check->entities[i];
-        if (one->kind == entity.kind && one->id == entity.id) return true;
-        if (one->kind == FE_GPU && (int)one->id == place.gpu) return true;
+        const struct entity *member = &check->entities[i];
+        if (member->kind == entity.kind && member->id == entity.id) return true;
+        if (member->kind == FE_GPU && (int)member->id == place.gpu) return true;
     }
     return false;
 }
@@ -111,7 +111,7 @@ static void report(struct check *check, struct entity entity, unsigned system, u
     if (health > into->overallHealth) into->overallHealth = health;
 }
 
-static void report_told(struct check *check) {
+static void report_incidents(struct check *check) {
     const struct settings *settings = check->call->settings;
     for (int i = 0; i < settings->incident_count; i++) {
         const struct incident *incident = &settings->incidents[i];
@@ -147,7 +147,7 @@ API dcgmReturn_t dcgmHealthCheck(dcgmHandle_t handle, dcgmGpuGrp_t id, dcgmHealt
     check.watched = *systems_of(&call, id);
     into->overallHealth = HEALTH_PASS;
     into->incidentCount = 0;
-    report_told(&check);
+    report_incidents(&check);
     report_xids(&check);
     return finish(DCGM_ST_OK);
 }

@@ -1,6 +1,6 @@
 /* dcgm.ini's [health] section: incidents, and what other clients do to the watches.
  *   incident 1 = gpu=0 gi=7 system=memory health=fail code=4 text=any words to the end
- *   all_gpus = 2    the mask at which another client keeps the group of all GPUs; 0: nobody does
+ *   all_gpus = 2    the mask at which another client keeps the group of all GPUs; 0: none does
  *   taken = 1       how often another client has cleared the masks of all other groups */
 #include "incidents.h"
 

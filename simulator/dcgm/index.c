@@ -46,19 +46,19 @@ static int slot_with(const struct engine *engine, const char *uuid) {
     return -1;
 }
 
-static int wanted_id(const struct call *call, unsigned kind, int gpu,
+static int stated_id(const struct call *call, unsigned kind, int gpu,
                      const struct instance *instance) {
-    const struct place_settings *told = settings_of(call, kind, (unsigned)gpu, instance->gi);
-    return told ? told->id : -1;
+    const struct place_settings *stated = settings_of(call, kind, (unsigned)gpu, instance->gi);
+    return stated ? stated->id : -1;
 }
 
-static void take_told(const struct call *call, int gpu, const struct instance *instance) {
+static void take_stated(const struct call *call, int gpu, const struct instance *instance) {
     struct engine *engine = call->engine;
-    int wanted = wanted_id(call, FE_GPU_I, gpu, instance);
-    if (wanted < 0) return;
+    int id = stated_id(call, FE_GPU_I, gpu, instance);
+    if (id < 0) return;
     int old = slot_with(engine, instance->uuid);
     if (old >= 0) engine->slots[old][0] = '\0';
-    strcpy(engine->slots[wanted], instance->uuid);
+    strcpy(engine->slots[id], instance->uuid);
 }
 
 static void take_free(const struct call *call, int gpu, const struct instance *instance) {
@@ -75,7 +75,7 @@ static void enter_index(const struct call *call, int gpu, int number) {
     const struct instance *instance = &call->scenario->gpus[gpu].instances[number];
     struct instance_index *index = &call->engine->index;
     int slot = slot_with(call->engine, instance->uuid);
-    int compute = wanted_id(call, FE_GPU_CI, gpu, instance);
+    int compute = stated_id(call, FE_GPU_CI, gpu, instance);
     int ids[2] = {slot, compute >= 0 ? compute : slot};
     for (int kind = 0; kind < 2; kind++) {
         index->id[kind][gpu][number] = (short)ids[kind];
@@ -98,7 +98,7 @@ bool settle_index(const struct call *call) {
     call->engine->layout = layout;
     for (int i = 0; i < SLOTS; i++)
         if (!lives(call, call->engine->slots[i])) call->engine->slots[i][0] = '\0';
-    for_instances(call, take_told);
+    for_instances(call, take_stated);
     for_instances(call, take_free);
     memset(&call->engine->index, 0xFF, sizeof call->engine->index);
     for (int g = 0; g < gpu_count(call); g++)

@@ -32,8 +32,8 @@ static const struct place_settings *cpu_of(const struct call *call, unsigned cor
 
 static bool put_switch_link(const struct call *call, struct place *into) {
     unsigned id = into->entity.id, owner = id >> 24, link = id >> 8 & 0xFF;
-    const struct place_settings *told = node_part(call, FE_SWITCH, owner);
-    if (id != SWITCH_LINK_ENTITY(owner, link) || told == NULL || link >= told->links) return false;
+    const struct place_settings *stated = node_part(call, FE_SWITCH, owner);
+    if (id != SWITCH_LINK_ENTITY(owner, link) || stated == NULL || link >= stated->links) return false;
     into->link = (int)link;
     into->settings = switch_link(call, owner, link);
     return true;

@@ -8,7 +8,7 @@
 #define BLACKWELL 10
 #define KIB_PER_MIB 1024
 
-/* What a driver that tells garbage makes of a number. */
+/* What a driver that returns garbage makes of a number. */
 static void put_garbage(const struct field *field, struct sample *into) {
     put_number(field, NAN, LLONG_MIN, into);
 }
@@ -36,10 +36,10 @@ static bool sum_of(const struct place *place, int value, long long *into) {
     const struct gpu *gpu = place->board;
     *into = 0;
     for (unsigned i = 0; i < gpu->product->nvlink_count; i++) {
-        long long one = gpu->links[i].values[value];
+        long long count = gpu->links[i].values[value];
         if (place->link >= 0 && place->link != (int)i) continue;
-        if (one < 0) return false;
-        *into += one;
+        if (count < 0) return false;
+        *into += count;
     }
     return gpu->product->nvlink_count > 0;
 }

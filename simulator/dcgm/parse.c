@@ -1,4 +1,4 @@
-/* dcgm.ini text to settings: lines and sections. The grammar is told in
+/* dcgm.ini text to settings: lines and sections. The grammar is documented in
  * simulator/dcgm_file.py, which writes such files. */
 #include "parse.h"
 

@@ -1,6 +1,6 @@
 /* dcgm.ini as the file has it now: read again when it changed, the last good
  * settings kept when the new ones are bad. No file at all means a healthy
- * embedded engine and nobody who listens. */
+ * embedded engine and no stand-alone one. */
 #include "reload.h"
 
 #include <errno.h>

@@ -32,7 +32,7 @@ struct outage {
 };
 
 struct profiling {
-    int count; /* -1: as told elsewhere */
+    int count; /* -1: as stated elsewhere */
     unsigned short fields[MAX_PROFILING];
 };
 
@@ -87,7 +87,7 @@ struct settings {
     unsigned long long health_taken, health_of_all; /* [health] */
 };
 
-/* NULL: nobody listens at this address; "" is the embedded engine. */
+/* NULL: no engine listens at this address; "" is the embedded engine. */
 const struct host_engine *host_engine(const struct settings *settings, const char *address);
 
 #endif

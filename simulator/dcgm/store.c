@@ -8,7 +8,7 @@
 
 #define MOST_SAMPLES 8192
 
-/* A global field belongs to no entity, whomever it was asked for. */
+/* A global field belongs to no entity, whichever was requested. */
 struct entity key_of(struct entity entity, const struct field *field) {
     return field->level == FE_NONE ? (struct entity){FE_NONE, 0} : entity;
 }

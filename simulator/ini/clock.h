@@ -6,6 +6,6 @@
 
 void wait_ms(long milliseconds);
 long long now_usec(void);     /* of the day, for what is reported */
-long long elapsed_usec(void); /* for waits: nobody sets this clock */
+long long elapsed_usec(void); /* for waits: this clock is never set */
 
 #endif

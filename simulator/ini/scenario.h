@@ -42,7 +42,7 @@ struct gpu {
     int line; /* of its section, for messages */
     const struct product *product;
     char uuid[TEXT_SIZE], serial[TEXT_SIZE], pci_text[TEXT_SIZE];
-    char shown_uuid[TEXT_SIZE];   /* "" or what NVML tells instead of the uuid */
+    char shown_uuid[TEXT_SIZE];   /* "" or what NVML reports instead of the uuid */
     char cluster_uuid[TEXT_SIZE]; /* "" is all zeros */
     unsigned minor, pci_domain, pci_bus, pci_device;
     bool has_minor, mig;
@@ -62,7 +62,7 @@ struct event {
 struct scenario {
     char driver[TEXT_SIZE], nvml[TEXT_SIZE];
     unsigned cuda;
-    int count; /* what nvmlDeviceGetCount tells; -1: the truth */
+    int count; /* what nvmlDeviceGetCount returns; -1: the truth */
     struct failure failure; /* of calls that belong to no GPU */
     int gpu_count, event_count;
     struct gpu gpus[MAX_GPUS];

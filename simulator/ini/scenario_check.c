@@ -1,4 +1,4 @@
-/* What can only be said of a scenario when all of it is read: settings that
+/* The checks of a scenario that need all of it: settings that
  * must be there, things that must differ, instances that must fit. */
 #include "scenario_check.h"
 

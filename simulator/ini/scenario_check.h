@@ -1,4 +1,4 @@
-/* What can only be said of a scenario when the whole file is read. */
+/* The checks of a scenario that need the whole file. */
 #ifndef DRAGUARD_SIMULATOR_SCENARIO_CHECK_H
 #define DRAGUARD_SIMULATOR_SCENARIO_CHECK_H
 

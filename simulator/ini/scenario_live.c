@@ -19,7 +19,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct scenario *current, *spare;
 static struct stat seen;
-static bool told_unreadable;
+static bool logged_unreadable;
 
 static void take(const char *path, char *text) {
     struct fault fault = {0};
@@ -35,10 +35,10 @@ static void take(const char *path, char *text) {
 }
 
 static void unreadable(const char *path) {
-    if (!told_unreadable)
+    if (!logged_unreadable)
         fprintf(stderr, "%s:0: cannot be read: %s; create it, or point " PATH_VARIABLE " at one\n",
                 path, strerror(errno));
-    told_unreadable = true;
+    logged_unreadable = true;
     memset(&seen, 0, sizeof seen);
 }
 
@@ -50,7 +50,7 @@ static void reload(const char *path) {
         unreadable(path);
     } else {
         char *text = text_of_file(file, (size_t)now.st_size);
-        told_unreadable = false;
+        logged_unreadable = false;
         seen = now;
         if (text != NULL) take(path, text);
         free(text);
@@ -63,10 +63,10 @@ const struct scenario *scenario_lock(void) {
     const char *path = getenv(PATH_VARIABLE);
     if (path != NULL)
         reload(path);
-    else if (!told_unreadable) {
+    else if (!logged_unreadable) {
         fprintf(stderr, "the simulator: " PATH_VARIABLE
                         " is not set; point it at a scenario.ini\n");
-        told_unreadable = true;
+        logged_unreadable = true;
     }
     return current;
 }

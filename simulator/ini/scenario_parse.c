@@ -1,4 +1,4 @@
-/* Scenario text to struct: lines, sections, settings. The grammar is told in
+/* Scenario text to struct: lines, sections, settings. The grammar is documented in
  * simulator/scenario.py, which reads the same files with the same messages. */
 #include "scenario_parse.h"
 

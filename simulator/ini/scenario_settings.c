@@ -70,9 +70,9 @@ static int split(char *text, const char *names, struct pair *pairs, struct fault
     for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
         char *equals = strchr(word, '=');
         if (equals != NULL) *equals++ = '\0';
-        char wanted[TEXT_SIZE + 2];
-        snprintf(wanted, sizeof wanted, " %s ", word);
-        if (equals == NULL || count == MAX_WORDS || strstr(names, wanted) == NULL) {
+        char padded[TEXT_SIZE + 2];
+        snprintf(padded, sizeof padded, " %s ", word);
+        if (equals == NULL || count == MAX_WORDS || strstr(names, padded) == NULL) {
             fault_at(fault, "cannot read \"%s\"; write name=value with these names:%s", word,
                      names);
             return -1;

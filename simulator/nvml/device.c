@@ -15,7 +15,7 @@ API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned len
     const struct instance *instance = subject.instance;
     snprintf(text, sizeof text, "%s%s%s", subject.gpu.product->name, instance ? " MIG " : "",
              instance ? instance->profile->name : "");
-    return tell_text(&subject, name, length, text);
+    return report_text(&subject, name, length, text);
 }
 
 API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned length) {
@@ -24,7 +24,7 @@ API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned len
     if (answer != NVML_SUCCESS) return answer;
     const struct gpu *gpu = &subject.gpu;
     const char *own = gpu->shown_uuid[0] ? gpu->shown_uuid : gpu->uuid;
-    return tell_text(&subject, uuid, length, subject.instance ? subject.instance->uuid : own);
+    return report_text(&subject, uuid, length, subject.instance ? subject.instance->uuid : own);
 }
 
 TEXT(nvmlDeviceGetSerial, subject.gpu.serial)
@@ -44,7 +44,7 @@ API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci
              gpu->pci_device);
     snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0",
              gpu->pci_domain & 0xFFFF, gpu->pci_bus & 0xFF, gpu->pci_device & 0xFF);
-    if (subject.garbage) tell_text(&subject, pci->busId, sizeof pci->busId, "");
+    if (subject.garbage) report_text(&subject, pci->busId, sizeof pci->busId, "");
     return NVML_SUCCESS;
 }
 
@@ -69,7 +69,7 @@ API nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, unsigned objec
     if (answer == NVML_SUCCESS && object > 1) answer = NVML_ERROR_NOT_SUPPORTED;
     if (answer != NVML_SUCCESS) return answer;
     const struct product *product = subject.gpu.product;
-    return tell_text(&subject, into, length,
+    return report_text(&subject, into, length,
                      object == 0 ? product->inforom_oem : product->inforom_ecc);
 }
 
@@ -139,7 +139,7 @@ API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *into
     return NVML_SUCCESS;
 }
 
-/* A slice has no BAR1 of its own; it tells the GPU's. */
+/* A slice has no BAR1 of its own; it reports the GPU's. */
 API nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *into) {
     struct subject subject;
     unsigned long long used = 0;

@@ -167,11 +167,12 @@ nvmlReturn_t copy_text(char *into, unsigned size, const char *text) {
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t tell_text(const struct subject *subject, char *into, unsigned size, const char *text) {
+nvmlReturn_t report_text(const struct subject *subject, char *into, unsigned size,
+                         const char *text) {
     return copy_text(into, size, subject->garbage ? "\xff\xfe\"\n{\x80" : text);
 }
 
-nvmlReturn_t tell(long long number, unsigned long long *into) {
+nvmlReturn_t report(long long number, unsigned long long *into) {
     if (into == NULL) return NVML_ERROR_INVALID_ARGUMENT;
     if (number < 0 && number != GARBAGE) return NVML_ERROR_NOT_SUPPORTED;
     *into = number == GARBAGE ? 0xFFFFFFFFFFFFFFFF : (unsigned long long)number;
@@ -179,7 +180,7 @@ nvmlReturn_t tell(long long number, unsigned long long *into) {
 }
 
 nvmlReturn_t value_of(const struct gpu *gpu, enum value value, unsigned long long *into) {
-    return tell(gpu->values[value], into);
+    return report(gpu->values[value], into);
 }
 
 nvmlReturn_t value_into(const struct gpu *gpu, enum value value, unsigned *into) {

@@ -12,7 +12,7 @@
 struct subject {
     struct gpu gpu;
     struct instance *instance; /* NULL: the physical GPU */
-    bool garbage;              /* nothing that it tells makes sense */
+    bool garbage;              /* nothing that it reports makes sense */
 };
 
 nvmlReturn_t enter(struct handle *handle, enum handle_kind kind, const char *call,
@@ -29,10 +29,11 @@ void library_open(void);
 bool library_close(void);
 bool applies(const struct failure *failure, const char *call);
 nvmlReturn_t copy_text(char *into, unsigned size, const char *text);
-/* As copy_text; bytes that are no text when the subject tells garbage. */
-nvmlReturn_t tell_text(const struct subject *subject, char *into, unsigned size, const char *text);
+/* As copy_text; bytes that are no text when the subject reports garbage. */
+nvmlReturn_t report_text(const struct subject *subject, char *into, unsigned size,
+                         const char *text);
 /* A number of a table: NOT_SUPPORTED, garbage, or itself. */
-nvmlReturn_t tell(long long number, unsigned long long *into);
+nvmlReturn_t report(long long number, unsigned long long *into);
 nvmlReturn_t value_of(const struct gpu *gpu, enum value value, unsigned long long *into);
 nvmlReturn_t value_into(const struct gpu *gpu, enum value value, unsigned *into);
 

@@ -116,9 +116,9 @@ API nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned gi, nvmlGpmSa
     return subject.gpu.mig ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_NOT_SUPPORTED;
 }
 
-static bool comparable(const struct gpm_sample *one, const struct gpm_sample *two) {
-    return one != NULL && two != NULL && one->taken && two->taken && one->gi == two->gi &&
-           strcmp(one->uuid, two->uuid) == 0;
+static bool comparable(const struct gpm_sample *first, const struct gpm_sample *second) {
+    return first != NULL && second != NULL && first->taken && second->taken &&
+           first->gi == second->gi && strcmp(first->uuid, second->uuid) == 0;
 }
 
 static nvmlReturn_t answer_metric(const struct gpm_sample *sample, nvmlGpmMetric_t *into) {
@@ -126,7 +126,7 @@ static nvmlReturn_t answer_metric(const struct gpm_sample *sample, nvmlGpmMetric
         const struct metric *metric = &metrics[i];
         if (metric->id != into->metricId) continue;
         unsigned long long number = 0;
-        nvmlReturn_t answer = tell(sample->numbers[metric->value], &number);
+        nvmlReturn_t answer = report(sample->numbers[metric->value], &number);
         bool garbage = sample->numbers[metric->value] == GARBAGE;
         into->value = garbage ? NAN : (double)number * metric->scale;
         into->metricInfo.shortName = into->metricInfo.longName = metric->name;

@@ -92,8 +92,8 @@ API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
     return NVML_SUCCESS;
 }
 
-/* Who is asked for; MIG devices only by UUID. */
-struct wanted {
+/* Which GPU a call means; MIG devices only by UUID. */
+struct query {
     unsigned index;
     const char *uuid, *pci, *serial;
 };
@@ -104,20 +104,20 @@ static bool same_pci(const struct gpu *gpu, const char *text) {
            bus == gpu->pci_bus && device == gpu->pci_device;
 }
 
-static struct handle *match(const struct gpu *gpu, unsigned index, const struct wanted *wanted) {
+static struct handle *match(const struct gpu *gpu, unsigned index, const struct query *query) {
     const char *uuid = gpu->shown_uuid[0] ? gpu->shown_uuid : gpu->uuid;
-    bool same = wanted->uuid     ? strcmp(wanted->uuid, uuid) == 0
-                : wanted->pci    ? same_pci(gpu, wanted->pci)
-                : wanted->serial ? strcmp(wanted->serial, gpu->serial) == 0
-                                 : index == wanted->index;
+    bool same = query->uuid     ? strcmp(query->uuid, uuid) == 0
+                : query->pci    ? same_pci(gpu, query->pci)
+                : query->serial ? strcmp(query->serial, gpu->serial) == 0
+                                 : index == query->index;
     if (same) return gpu_handle(gpu);
-    for (int i = 0; wanted->uuid != NULL && i < gpu->instance_count; i++)
-        if (strcmp(gpu->instances[i].uuid, wanted->uuid) == 0)
-            return handle_of(HANDLE_MIG, gpu->uuid, wanted->uuid, 0, 0);
+    for (int i = 0; query->uuid != NULL && i < gpu->instance_count; i++)
+        if (strcmp(gpu->instances[i].uuid, query->uuid) == 0)
+            return handle_of(HANDLE_MIG, gpu->uuid, query->uuid, 0, 0);
     return NULL;
 }
 
-static nvmlReturn_t find(const char *call, const struct wanted *wanted, nvmlDevice_t *device,
+static nvmlReturn_t find(const char *call, const struct query *query, nvmlDevice_t *device,
                          nvmlReturn_t otherwise) {
     nvmlReturn_t answer = enter_library(call);
     if (answer != NVML_SUCCESS) return answer;
@@ -126,7 +126,7 @@ static nvmlReturn_t find(const char *call, const struct wanted *wanted, nvmlDevi
     const struct scenario *scenario = scenario_lock();
     for (int i = 0; found == NULL && i < scenario->gpu_count; i++)
         if (is_listed(&scenario->gpus[i]))
-            found = match(&scenario->gpus[i], index++, wanted);
+            found = match(&scenario->gpus[i], index++, query);
     scenario_unlock();
     if (found == NULL || device == NULL) return found ? NVML_ERROR_INVALID_ARGUMENT : otherwise;
     answer = enter_by_uuid(found->uuid, call);
@@ -135,26 +135,26 @@ static nvmlReturn_t find(const char *call, const struct wanted *wanted, nvmlDevi
 }
 
 API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device) {
-    struct wanted wanted = {.index = index};
-    return find(__func__, &wanted, device, NVML_ERROR_INVALID_ARGUMENT);
+    struct query query = {.index = index};
+    return find(__func__, &query, device, NVML_ERROR_INVALID_ARGUMENT);
 }
 
 API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
-    struct wanted wanted = {.uuid = uuid};
+    struct query query = {.uuid = uuid};
     if (uuid == NULL) return NVML_ERROR_INVALID_ARGUMENT;
-    return find(__func__, &wanted, device, NVML_ERROR_NOT_FOUND);
+    return find(__func__, &query, device, NVML_ERROR_NOT_FOUND);
 }
 
 API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pci, nvmlDevice_t *device) {
-    struct wanted wanted = {.pci = pci};
+    struct query query = {.pci = pci};
     if (pci == NULL) return NVML_ERROR_INVALID_ARGUMENT;
-    return find(__func__, &wanted, device, NVML_ERROR_NOT_FOUND);
+    return find(__func__, &query, device, NVML_ERROR_NOT_FOUND);
 }
 
 API nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *device) {
-    struct wanted wanted = {.serial = serial};
+    struct query query = {.serial = serial};
     if (serial == NULL) return NVML_ERROR_INVALID_ARGUMENT;
-    return find(__func__, &wanted, device, NVML_ERROR_NOT_FOUND);
+    return find(__func__, &query, device, NVML_ERROR_NOT_FOUND);
 }
 
 API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index) {

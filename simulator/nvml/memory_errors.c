@@ -75,12 +75,12 @@ API nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned *now, unsign
     return answer ? answer : value_into(&subject.gpu, VALUE_ECC_MODE, pending);
 }
 
-/* nvml.h, nvmlDeviceGetMemoryErrorCounter: an instance tells its uncorrected volatile errors
+/* nvml.h, nvmlDeviceGetMemoryErrorCounter: an instance reports its uncorrected volatile errors
  * outside of DRAM, and nothing else. */
 static nvmlReturn_t slice_errors(const struct subject *subject, unsigned error, unsigned counter,
                                  unsigned long long *into) {
     if (error != 1 || counter != 0) return NVML_ERROR_NOT_SUPPORTED;
-    return tell(subject->instance->values[SLICE_SRAM_DBE], into);
+    return report(subject->instance->values[SLICE_SRAM_DBE], into);
 }
 
 API nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned error, unsigned counter,
@@ -148,7 +148,7 @@ API nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device,
     return value_into(&subject.gpu, VALUE_SRAM_THRESHOLD_EXCEEDED, &into->bThresholdExceeded);
 }
 
-/* A MIG GPU with instances does not tell (nvml.h, nvmlDeviceGetRemappedRows). */
+/* A MIG GPU with instances does not report it (nvml.h, nvmlDeviceGetRemappedRows). */
 static nvmlReturn_t enter_remapping(nvmlDevice_t device, const char *call,
                                     struct subject *subject) {
     nvmlReturn_t answer = enter_gpu(device, call, subject);

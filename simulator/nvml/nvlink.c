@@ -9,10 +9,10 @@ static nvmlReturn_t sum_of_links(const struct gpu *gpu, enum link_value value,
                                  unsigned long long *into) {
     *into = 0;
     for (unsigned i = 0; i < gpu->product->nvlink_count; i++) {
-        unsigned long long one = 0;
-        nvmlReturn_t answer = tell(gpu->links[i].values[value], &one);
+        unsigned long long count = 0;
+        nvmlReturn_t answer = report(gpu->links[i].values[value], &count);
         if (answer != NVML_SUCCESS) return answer;
-        *into += one;
+        *into += count;
     }
     return NVML_SUCCESS;
 }
@@ -22,7 +22,7 @@ nvmlReturn_t link_value(const struct gpu *gpu, unsigned link, enum link_value va
     if (gpu->product->nvlink_count == 0) return NVML_ERROR_NOT_SUPPORTED;
     if (link == ALL_LINKS) return sum_of_links(gpu, value, into);
     if (link >= gpu->product->nvlink_count) return NVML_ERROR_INVALID_ARGUMENT;
-    return tell(gpu->links[link].values[value], into);
+    return report(gpu->links[link].values[value], into);
 }
 
 static nvmlReturn_t enter_link(nvmlDevice_t device, const char *call, unsigned link,
@@ -34,7 +34,7 @@ static nvmlReturn_t enter_link(nvmlDevice_t device, const char *call, unsigned l
                                                                      : NVML_SUCCESS;
 }
 
-/* 1: active; what else the state says is only told by its field. */
+/* 1: active; what else the state says is only reported by its field. */
 API nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, unsigned *into) {
     struct subject subject;
     unsigned long long state = 0;

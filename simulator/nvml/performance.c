@@ -34,7 +34,7 @@ API nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t devic
     return NVML_SUCCESS;
 }
 
-/* A MIG GPU does not tell its utilisation (nvml.h, nvmlDeviceGetUtilizationRates). */
+/* A MIG GPU does not report its utilisation (nvml.h, nvmlDeviceGetUtilizationRates). */
 API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *into) {
     struct subject subject;
     nvmlReturn_t answer = enter_gpu(device, __func__, &subject);

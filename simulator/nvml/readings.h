@@ -1,4 +1,4 @@
-/* Calls that read one thing of one GPU, each told in one line. */
+/* Calls that read one thing of one GPU, each defined in one line. */
 #ifndef DRAGUARD_SIMULATOR_READINGS_H
 #define DRAGUARD_SIMULATOR_READINGS_H
 
@@ -46,7 +46,7 @@
     API nvmlReturn_t function(nvmlDevice_t device, char *into, unsigned length) { \
         struct subject subject;                                                  \
         nvmlReturn_t answer = enter_gpu(device, __func__, &subject);             \
-        return answer ? answer : tell_text(&subject, into, length, expression);  \
+        return answer ? answer : report_text(&subject, into, length, expression);  \
     }
 
 #endif

@@ -42,7 +42,7 @@ def test_instance_ids_are_neither_placements_nor_indices() -> None:
     [
         ("8xB300", {}, 'cannot read "8xB300"; write a count and a product such as 8xH100'),
         ("33xH100", {}, "33 GPUs are too many; at most 32"),
-        ("2xH100", {2: []}, "MIG is asked for on GPU 2, but there are 2 GPUs"),
+        ("2xH100", {2: []}, "MIG is requested on GPU 2, but there are 2 GPUs"),
         ("1xH100", {0: ["1g.5gb"]}, 'has no MIG profile "1g.5gb"; use one of: 1g.10gb'),
         ("1xA100", {0: ["4g.20gb"] * 2}, "no room for another 4g.20gb"),
     ],
