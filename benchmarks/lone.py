@@ -104,7 +104,7 @@ class Ground:
         self.plane = ControlPlane(apiserver_flags=flags, say=self.say)
         self._closing.callback(self.plane.stop)
         self.plane.start()
-        # They would take claims from pods that nobody made, and CPU from what is measured.
+        # They would take claims from pods that were never created, and CPU from what is measured.
         self.plane.controller_manager.stop()
         self.plane.scheduler.stop()
         self.client = Client(self.plane.endpoint())
@@ -138,7 +138,7 @@ class Lone:
     """Process ids of agent, sensor and vendor children."""
     port: int
     held: list[Json]
-    """The pods as the kubelet tells of them, one for each device."""
+    """The pods as the kubelet reports them, one for each device."""
 
     def __enter__(self) -> Self:
         try:
@@ -233,11 +233,11 @@ class Lone:
         sensor = self._run("sensor", shared)
         served = [*shared, f"--listen=127.0.0.1:{self.port}", *self.ground.server_flags()]
         agent = self._run("agent", served)
-        wanted = 1 + self._dcgm
+        expected = 1 + self._dcgm
 
         def all_children() -> dict[str, int]:
             found = children(processes.descendants(sensor))
-            return found if len(found) == wanted else {}
+            return found if len(found) == expected else {}
 
         found = await_true("the vendor children run", all_children)
         self.exporter = {"agent": agent, "sensor": sensor, **found}

@@ -50,7 +50,7 @@ class Stage:
     """Open it with `with`; everything that it started ends with the block."""
 
     def __init__(self, say: Say) -> None:
-        self._say = say
+        self._log = say
         self._closing = contextlib.ExitStack()
         self.folder = Path(tempfile.mkdtemp(prefix="dg-bench-"))
         self._supervisor = Supervisor(self.folder)
@@ -110,10 +110,10 @@ class Stage:
         return "\n".join(line for end in ends for line in end)
 
     def _open(self) -> None:
-        self._say("starting etcd (with fsync), kube-apiserver, scheduler and controllers")
+        self._log("starting etcd (with fsync), kube-apiserver, scheduler and controllers")
         self._start_plane()
-        self._say(f"real components: {self.versions}")
-        self._say(f"adding a node with {GPUS} H100, its exporter, the remediator and {GPUS} pods")
+        self._log(f"real components: {self.versions}")
+        self._log(f"adding a node with {GPUS} H100, its exporter, the remediator and {GPUS} pods")
         self._install()
         self._start_tapes()
         self._start_node()
@@ -130,7 +130,7 @@ class Stage:
             "--audit-log-mode=batch",
             "--audit-log-batch-max-wait=1s",
         )
-        self.plane = ControlPlane(fsync=True, apiserver_flags=flags, say=self._say)
+        self.plane = ControlPlane(fsync=True, apiserver_flags=flags, say=self._log)
         self._closing.callback(self.plane.stop)
         self.plane.start()
         self.client = Client(self.plane.endpoint())

@@ -77,7 +77,7 @@ class FleetBench:
     """Open it with `with`; everything that it started ends with the block."""
 
     def __init__(self, size: Size, say: Say) -> None:
-        self._size, self._say = size, say
+        self._size, self._log = size, say
         self._closing = contextlib.ExitStack()
         self._folder = Path(tempfile.mkdtemp(prefix="dg-fleet-"))
         self._supervisor = Supervisor(self._folder)
@@ -121,8 +121,8 @@ class FleetBench:
         return "\n".join(lines[-12:])
 
     def _open(self) -> None:
-        self._say(f"starting etcd ({self._size.disk}) and kube-apiserver")
-        self._plane = ControlPlane(fsync=self._size.fsync, say=self._say)
+        self._log(f"starting etcd ({self._size.disk}) and kube-apiserver")
+        self._plane = ControlPlane(fsync=self._size.fsync, say=self._log)
         self._closing.callback(self._plane.stop)
         self._plane.start()
         self._plane.scheduler.stop()
@@ -162,7 +162,7 @@ class FleetBench:
 
     def _loaded(self, what: str, writes: Iterator[Write]) -> Loaded:
         done = load(self._client, writes, clients=self._size.loaders)
-        self._say(f"{done.writes:,} {what} in {done.seconds:.0f} s")
+        self._log(f"{done.writes:,} {what} in {done.seconds:.0f} s")
         if done.refused:
             raise TooLate(f"{done.refused} {what} could not be written: {done.first_error}")
         return done
@@ -193,7 +193,7 @@ class FleetBench:
         return write
 
     def _cold(self) -> Iterator[Figure]:
-        self._say("starting the remediator")
+        self._log("starting the remediator")
         apiserver = self._apiserver_cpu()
         began = time.monotonic()
         self._start_remediator()
@@ -222,7 +222,7 @@ class FleetBench:
         await_true("the remediator comes to rest", quiet, 300.0)
 
     def _steady(self, leases: Renewals) -> Iterator[Figure]:
-        self._say(f"watching a quiet fleet for {self._size.steady:.0f} s")
+        self._log(f"watching a quiet fleet for {self._size.steady:.0f} s")
         cpu, apiserver, renewed = self._cpu(), self._apiserver_cpu(), leases.done
         began = time.monotonic()
         time.sleep(self._size.steady)
@@ -238,27 +238,27 @@ class FleetBench:
 
     def _storm(self) -> Iterator[Figure]:
         size = self._size
-        hit = range(size.sick, min(size.sick + size.storm, size.nodes))
-        self._say(f"one GPU fails on each of {len(hit)} nodes")
+        failing = range(size.sick, min(size.sick + size.storm, size.nodes))
+        self._log(f"one GPU fails on each of {len(failing)} nodes")
         cpu, apiserver, before = self._cpu(), self._apiserver_cpu(), self._writes()
-        goal = self._tainted() + len(hit)
+        goal = self._tainted() + len(failing)
         began = time.monotonic()
-        told = self._loaded("reports of a failed GPU", map(self._failure, hit))
+        loaded = self._loaded("reports of a failed GPU", map(self._failure, failing))
         await_true("all are tainted", lambda: self._tainted() >= goal, 300.0)
         new = (entry.at - began for entry in self._rules.since(began) if entry.change.old is None)
-        yield _once("reports of a failed GPU written in", "s", told.seconds)
+        yield _once("reports of a failed GPU written in", "s", loaded.seconds)
         yield _once("until the last NoSchedule is stored", "s", max(new), budget=STORM_BUDGET)
         yield _once("its own CPU", "s", self._cpu() - cpu, part=True)
         yield _once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
-        wrote = self._writes() - before - told.writes
+        wrote = self._writes() - before - loaded.writes
         yield _once("writes until then", "n", wrote, part=True)
-        yield from self._aftermath(began, before + told.writes)
+        yield from self._aftermath(began, before + loaded.writes)
         yield _once("its own CPU", "s", self._cpu() - cpu, part=True)
         yield _once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
         yield _once("highest resident size", "MB", _peak_megabytes(self._remediator), part=True)
 
     def _aftermath(self, began: float, before: int) -> Iterator[Figure]:
-        """Wait until a storm is told to its end: nothing was written for some seconds."""
+        """Wait until a storm is over: nothing was written for some seconds."""
         wrote, last = self._writes(), time.monotonic()
 
         def over() -> bool:
