@@ -16,14 +16,14 @@ FILES = {
 
 def main(arguments: list[str] | None = None) -> None:
     """Write every file, by the flags into another folder and with other settings."""
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     settings = Settings(
-        runbooks=asked.runbooks,
-        grafana=asked.grafana,
-        labels=dict(asked.label),
-        namespace=asked.namespace,
+        runbooks=options.runbooks,
+        grafana=options.grafana,
+        labels=dict(options.label),
+        namespace=options.namespace,
     )
-    folder: Path = asked.into
+    folder: Path = options.into
     folder.mkdir(parents=True, exist_ok=True)
     for name, written in FILES.items():
         (folder / name).write_text(written(settings), encoding="utf-8")

@@ -33,8 +33,8 @@ def of_no_table() -> str:
 
 def of_recovery_actions() -> dict[int, str]:
     """Return the names of the driver's recovery actions."""
-    asked = {value: level.name for value, level in recovery_action.LEVELS.items()}
-    return {0: "none", **asked}
+    levels = {value: level.name for value, level in recovery_action.LEVELS.items()}
+    return {0: "none", **levels}
 
 
 def _matcher(codes: Iterable[int], operator: str = "=~") -> str:

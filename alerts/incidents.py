@@ -50,11 +50,11 @@ def _untainted(classes: str) -> str:
 
 
 def _stuck() -> str:
-    told = (*DEVICE, "incident")
+    labels = (*DEVICE, "incident")
     since = "time() - draguard_incident_phase_since_timestamp_seconds"
     return "\nor ".join(
         f"{_BY} (\n  ({since} > {limit})\n"
-        f'  and {on(told)} draguard_incident_phase{{phase="{phase}"}} == 1\n)'
+        f'  and {on(labels)} draguard_incident_phase{{phase="{phase}"}} == 1\n)'
         for phase, limit in LONGEST.items()
     )
 

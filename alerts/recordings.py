@@ -30,8 +30,8 @@ _RESTART_SECONDS = 600
 def _known(name: str, info: str) -> str:
     """Count the targets of a job, also those that cannot be scraped.
 
-    The job is remembered while none of its targets can be scraped, and forgotten when it is
-    removed. Neither its name nor its existence has to be configured.
+    The job stays while none of its targets can be scraped, and goes when it is removed. Neither its
+    name nor its existence has to be configured.
     """
     return (
         f"count by (cluster, job) ({info})\n"

@@ -40,11 +40,11 @@ def of_anywhere(query: str) -> str:
     return of_device(query.replace("OWN", "HERE"))
 
 
-def _told(family: str, ask: Ask, by: str, condition: str = "") -> str:
+def _of_remediator(family: str, ask: Ask, by: str, condition: str = "") -> str:
     """Return a query for a remediator's series of a device.
 
-    A moved GPU may have an incident on either node. The incident on the alert's own node counts,
-    else another one, which is then shown with its node.
+    A GPU that was put into another node may have an incident on either. The incident on the alert's
+    own node counts, else another one, which is then shown with its node.
     """
     elsewhere = f"{family}{{HERE}} unless on (cluster, UUID) draguard_incident_phase{{OWN}}"
     return ask(f"max by ({by}) (({family}{{OWN}} or {elsewhere}){condition})")
@@ -112,7 +112,7 @@ a GPU with slices these are more than those in scope."""
 _WATCHED = of_device("draguard_gpu_info{HERE} or draguard_incident_info{HERE}")
 
 
-def _hit(ask: Ask) -> str:
+def _affected_pods(ask: Ask) -> str:
     return listed(
         ask(_PODS),
         "pod_name",
@@ -124,13 +124,13 @@ def _hit(ask: Ask) -> str:
     )
 
 
-HIT = _hit(of_node)
-HIT_ANYWHERE = _hit(of_anywhere)
+HIT = _affected_pods(of_node)
+HIT_ANYWHERE = _affected_pods(of_anywhere)
 
-_MODE = _told("draguard_incident_mode", of_node, "mode", " == 1")
-_HELD = _told("draguard_incident_held", of_node, "reason", " == 1")
-_NEEDS = _told("draguard_incident_needs", of_node, "needs", " == 1")
-_INFO = _told("draguard_incident_info", of_node, "class, cause, scope")
+_MODE = _of_remediator("draguard_incident_mode", of_node, "mode", " == 1")
+_HELD = _of_remediator("draguard_incident_held", of_node, "reason", " == 1")
+_NEEDS = _of_remediator("draguard_incident_needs", of_node, "needs", " == 1")
+_INFO = _of_remediator("draguard_incident_info", of_node, "class, cause, scope")
 _UNSERVED = asked("max(draguard_remediator_rules_served{cluster=%q}) == 0", "cluster")
 
 WHY = (
@@ -162,8 +162,8 @@ _OF_ANOTHER = f"{{{{ if ne .Labels.node $labels.node }}}}{_OF_ITS_NODE}{{{{ end 
 
 def _done(ask: Ask, where: str, why: str) -> str:
     """Return what Draguard did; `where`: node of the incident, `why`: why not more was done."""
-    phase = _told("draguard_incident_phase", ask, "incident, node, phase", " == 1")
-    rules = _told("draguard_incident_rules", ask, "effect", " > 0")
+    phase = _of_remediator("draguard_incident_phase", ask, "incident, node, phase", " == 1")
+    rules = _of_remediator("draguard_incident_rules", ask, "effect", " > 0")
     return (
         f"{{{{ with {phase} }}}}{{{{ with index . 0 }}}}"
         f"Incident {{{{ .Labels.incident }}}}{where} is {{{{ .Labels.phase }}}}. {{{{ end }}}}"
@@ -188,14 +188,14 @@ CAUSE = (
 
 UNCONFIRMED = (
     "{{ with "
-    + _told("draguard_incident_unconfirmed", of_node, "reason", " == 1")
+    + _of_remediator("draguard_incident_unconfirmed", of_node, "reason", " == 1")
     + " }} ({{ (index . 0).Labels.reason }}){{ end }}"
 )
 """Why no second source can confirm a fault."""
 
 BLOCKED = (
     "{{ with "
-    + _told("draguard_incident_eviction_blocked", of_node, "reason", " == 1")
+    + _of_remediator("draguard_incident_eviction_blocked", of_node, "reason", " == 1")
     + " }} ({{ (index . 0).Labels.reason }}){{ end }}"
 )
 """What blocks evictions."""

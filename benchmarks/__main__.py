@@ -1,6 +1,6 @@
 """`make bench`: measure the budgets of docs/benchmarks.md on this machine, print one table.
 
-Nothing is asserted: the exit code says only whether everything could be measured.
+Nothing is asserted: the exit code shows only whether everything could be measured.
 """
 
 import argparse
@@ -37,11 +37,11 @@ def say(text: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _given(arguments)
     before = machine()
-    wanted = given.only or [*_ALONE, *_BENCHMARKS]
+    chosen = given.only or [*_ALONE, *_BENCHMARKS]
     try:
         sections = [
-            *_of_exporter([name for name in wanted if name in _ALONE], given.minutes),
-            *_of_chain([name for name in wanted if name in _BENCHMARKS], given.rounds),
+            *_of_exporter([name for name in chosen if name in _ALONE], given.minutes),
+            *_of_chain([name for name in chosen if name in _BENCHMARKS], given.rounds),
         ]
     except (TooLate, ConnectionError) as error:
         print(f"cannot measure: {error}", file=sys.stderr)
@@ -70,23 +70,23 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     return given
 
 
-def _of_exporter(wanted: Sequence[str], minutes: float) -> Iterator[Section]:
+def _of_exporter(chosen: Sequence[str], minutes: float) -> Iterator[Section]:
     """Measure the exporter alone."""
-    if not wanted:
+    if not chosen:
         return
     with Ground(say) as ground:
-        for name in wanted:
+        for name in chosen:
             yield from _ALONE[name](ground, minutes)
 
 
-def _of_chain(wanted: Sequence[str], rounds: int) -> Iterator[Section]:
+def _of_chain(chosen: Sequence[str], rounds: int) -> Iterator[Section]:
     """Measure exporter and remediator on a whole control plane."""
-    if not wanted:
+    if not chosen:
         return
     with Stage(say) as stage:
         say(stage.versions)
         begun = time.monotonic()
-        for name in wanted:
+        for name in chosen:
             try:
                 yield _BENCHMARKS[name](stage, rounds, time.monotonic() - begun)
             except TooLate:

@@ -81,7 +81,7 @@ def legs(
 ) -> tuple[float, ...] | None:
     """Return the seconds of each of LEGS, None when a request of the incident is not in the log.
 
-    `written` is when the line was written, `read` when the sensor says that it read it, `seen`
+    `written` is when the line was written, `read` when the sensor read it by its own report, `seen`
     when a watch gave the rule; all in seconds of wall time.
     """
     path = [written, read]

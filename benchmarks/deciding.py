@@ -1,8 +1,8 @@
 """What one decision costs beside ever more closed incidents: `python -m benchmarks.deciding`.
 
 No server: a `Cache` is fed what watches would bring, 100 nodes of 8 GPUs with an open incident
-each, of which one asks for its eviction. Each round measures every number of closed incidents
-once, after one of them has changed, and compares it with the decision beside none.
+each, of which one needs its eviction. Each round measures every number of closed incidents once,
+after one of them has changed, and compares it with the decision beside none.
 """
 
 import argparse

@@ -23,14 +23,14 @@ class KernelLogDevice(KernelLog):
         lflag = lflag & ~(termios.ECHO | termios.ISIG) | termios.ICANON
         termios.tcsetattr(self._reading, termios.TCSANOW, [0, 0, cflag, lflag, *rest])
         self._number = 0
-        self._said: list[str] = []
+        self._printed: list[str] = []
 
     def close(self) -> None:
         os.close(self._writing)
         os.close(self._reading)
 
     def text(self) -> str:
-        return "\n".join(self._said)
+        return "\n".join(self._printed)
 
     def write_all(
         self,
@@ -53,7 +53,7 @@ class KernelLogDevice(KernelLog):
             )
             self._write(whole)
             self._number += 1
-        self._said = [*self._said, *messages][-100:]
+        self._printed = [*self._printed, *messages][-100:]
         return self._number - 1
 
     def _write(self, data: bytes) -> None:

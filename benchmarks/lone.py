@@ -52,7 +52,7 @@ class Ground(Servers):
     def _open(self) -> None:
         self.say("starting etcd and kube-apiserver")
         self.start_plane(audited=audit.POLICY_OF_ALL)
-        # They would take claims from pods that nobody made, and CPU from what is measured.
+        # They would take claims from pods that were never created, and CPU from what is measured.
         self.plane.controller_manager.stop()
         self.plane.scheduler.stop()
         self.install("draguard-system", "ml")
@@ -79,7 +79,7 @@ class Lone(Opening):
     """Process ids of agent, sensor and vendor children."""
     port: int
     held: list[Json]
-    """The pods as the kubelet tells of them, one for each device."""
+    """The pods as the kubelet reports them, one for each device."""
 
     def last_words(self, lines: int = 8) -> str:
         """Return the ends of the logs of what is measured."""
@@ -160,11 +160,11 @@ class Lone(Opening):
         sensor = self._run("sensor", shared)
         served = [*shared, f"--listen=127.0.0.1:{self.port}", *self.ground.server_flags()]
         agent = self._run("agent", served)
-        wanted = 1 + self._dcgm
+        expected = 1 + self._dcgm
 
         def all_children() -> dict[str, int]:
             found = children(processes.descendants(sensor))
-            return found if len(found) == wanted else {}
+            return found if len(found) == expected else {}
 
         found = await_true("the vendor children run", all_children)
         self.exporter = {"agent": agent, "sensor": sensor, **found}

@@ -1,4 +1,4 @@
-"""The machine in one line, because a figure without it says nothing."""
+"""The machine in one line, because a figure without it means nothing."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ from kubeapi import clock
 
 
 def machine() -> str:
-    """Say cores, processor, memory, kernel, Python, date and how busy it was."""
+    """Return cores, processor, memory, kernel, Python, date and load."""
     load = os.getloadavg()
     return (
         f"{clock.now():%Y-%m-%d %H:%M} UTC; {os.cpu_count()} cores, {_processor()}, "

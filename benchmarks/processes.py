@@ -1,4 +1,4 @@
-"""What the kernel says of running processes: CPU time, memory, children.
+"""What the kernel reports of running processes: CPU time, memory, children.
 
 The parsing of `mappings` is pure; the rest looks into /proc.
 """
@@ -67,7 +67,7 @@ def pss_megabytes(maps: Iterable[Mapping]) -> float:
 
 
 def alone_megabytes(processes: Iterable[Iterable[Mapping]]) -> float:
-    """Return what these processes would take if nobody else on the machine shared their pages.
+    """Return what these processes would take if no other on the machine shared their pages.
 
     PSS gives every sharer a part, so that it falls when a benchmark runs more Python beside the
     processes it measures. Here a shared page of a file counts once, and in full.

@@ -1,4 +1,4 @@
-"""What a healthy node asks of the API server, as the server's own audit log tells it."""
+"""What a healthy node requests of the API server, by the server's own audit log."""
 
 import time
 from collections import Counter
@@ -13,7 +13,7 @@ _SCALE = 3600.0 / WINDOW
 _REPORT, _LEASE = 900.0, 60.0
 """Seconds of the exporter's own defaults."""
 _AGENT = "draguard"
-"""User agent of the exporter, and of nobody else while the window lasts."""
+"""User agent of the exporter, and of no other client while the window lasts."""
 _SETTLE = 3.0
 _AUDIT_DELAY = 2.0
 

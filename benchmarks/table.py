@@ -9,7 +9,7 @@ _TEXT_COLUMNS = {0, 6, 7}
 
 
 def table(sections: Iterable[Section]) -> str:
-    """Lay out all sections as one table, and below it what there is to say."""
+    """Lay out all sections as one table, and below it their notes."""
     found = list(sections)
     rows: list[Sequence[str]] = [HEADER]
     for section in found:

@@ -108,7 +108,7 @@ def _is_deletion(change: Change[Pod]) -> bool:
 
 
 def _await_peace(stage: Stage) -> None:
-    """Wait until no rule is left, all pods run again and the node has nothing to tell."""
+    """Wait until no rule is left, all pods run again and the node has nothing to report."""
     await_true("the rule is taken down", lambda: not stage.rules.items())
     await_true("all pods run again", lambda: stage.running() == GPUS)
     await_true(
@@ -119,7 +119,7 @@ def _await_peace(stage: Stage) -> None:
 
 
 def _read_at(reports: list[Seen[NodeDeviceHealth]], written: float) -> float:
-    """Return when the sensor read the line, in wall time, as the first report about it says."""
+    """Return when the sensor read the line, in wall time, by the first report of it."""
     for seen in reports:
         gpus = seen.change.new.status.gpus if seen.change.new else ()
         times = [
@@ -133,7 +133,7 @@ def _read_at(reports: list[Seen[NodeDeviceHealth]], written: float) -> float:
 
 def _section(found: list[Round], log: tuple[audit.Request, ...]) -> Section:
     pairs, taints = [timing.pair for timing in found], [timing.taint for timing in found]
-    told = [
+    legs_of_rounds = [
         legs
         for timing in found
         if (legs := audit.legs(log, written=timing.written, read=timing.read, seen=timing.seen))
@@ -141,7 +141,10 @@ def _section(found: list[Round], log: tuple[audit.Request, ...]) -> Section:
     evictions = [audit.eviction(log, written=timing.written) for timing in found]
     parts = tuple(
         Figure(
-            what=name, unit="ms", values=milliseconds(stages[place] for stages in told), part=True
+            what=name,
+            unit="ms",
+            values=milliseconds(stages[place] for stages in legs_of_rounds),
+            part=True,
         )
         for place, name in enumerate(audit.LEGS)
     )

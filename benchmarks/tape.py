@@ -27,7 +27,7 @@ class Tape(Generic[T]):
     """All changes of one collection from `start` on."""
 
     def __init__(self, client: Client, path: str, kind: type[T]) -> None:
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
         self._seen: list[Seen[T]] = []
         self._reflector = Reflector(client, path, kind, on_change=self._note)
 
@@ -45,7 +45,7 @@ class Tape(Generic[T]):
 
     def since(self, moment: float) -> list[Seen[T]]:
         """Return what came after a moment (monotonic)."""
-        with self._news:
+        with self._changed:
             return [entry for entry in self._seen if entry.at >= moment]
 
     def first(
@@ -58,7 +58,7 @@ class Tape(Generic[T]):
     ) -> Seen[T]:
         """Wait for the first change after `since` (monotonic) that matches. Raises TooLate."""
         deadline = time.monotonic() + timeout
-        with self._news:
+        with self._changed:
             while True:
                 for entry in self._seen:
                     if entry.at >= since and matches(entry.change):
@@ -66,15 +66,15 @@ class Tape(Generic[T]):
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise TooLate(f"not within {timeout:.0f} s: {what}")
-                self._news.wait(left)
+                self._changed.wait(left)
 
     def forget(self) -> None:
         """Drop what was noted, so that waiting stays quick."""
-        with self._news:
+        with self._changed:
             self._seen.clear()
 
     def _note(self, change: Change[T]) -> None:
         seen = Seen(time.monotonic(), time.time(), change)
-        with self._news:
+        with self._changed:
             self._seen.append(seen)
-            self._news.notify_all()
+            self._changed.notify_all()

@@ -9,7 +9,7 @@ Say = Callable[[str], None]
 
 
 class TooLate(Exception):  # noqa: N818 - what was waited for may still come
-    """What was waited for did not happen in time; the message says what."""
+    """An expected state did not come in time; the message names it."""
 
 
 def await_true(what: str, condition: Callable[[], T], timeout: float = 120.0) -> T:

@@ -47,7 +47,7 @@ def _taints(scope: Scope) -> Annotation:
 
 
 def _untaints(scope: Scope) -> Annotation:
-    """No rule where one was a step ago, if a leader can tell: silence is no release."""
+    """No rule where one was a step ago, if a leader can report it: silence is no release."""
     rules = scope.done("draguard_incident_rules", _TAINTING)
     before = f"{rules} offset {STEP}"
     stored, stood = _rules(rules), _rules(before)

@@ -1,4 +1,4 @@
-"""All dashboards: as declared, as JSON, and as the questions that they ask. Pure."""
+"""All dashboards: as declared, as JSON, and as their queries. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,7 +19,7 @@ DASHBOARDS: tuple[Dashboard, ...] = (
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """One question of one panel, mark or variable, for whoever runs or reads them all."""
+    """One query of one panel, mark or variable, to be run or read."""
 
     dashboard: str
     """Its uid."""
@@ -36,7 +36,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def queries() -> Iterator[Asked]:
-    """Return every question that panels ask."""
+    """Return every query of panels."""
     for dashboard in DASHBOARDS:
         for panel in panels(dashboard):
             for query in panel.queries:
@@ -52,7 +52,7 @@ def queries() -> Iterator[Asked]:
 
 
 def annotation_queries() -> Iterator[Asked]:
-    """Return what is asked for the marks on time series."""
+    """Return the queries of the marks on time series."""
     for dashboard in DASHBOARDS:
         for annotation in dashboard.annotations:
             name = f"annotation {annotation.name}"
@@ -65,7 +65,7 @@ def annotation_queries() -> Iterator[Asked]:
 
 
 def variable_queries() -> Iterator[Asked]:
-    """Return what is asked for the choices of the variables; those of claims may have none."""
+    """Return the queries of the choices of the variables; those of claims may have none."""
     for dashboard in DASHBOARDS:
         for variable in dashboard.variables:
             if variable.query:

@@ -21,7 +21,7 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...]
     """In the order in which each narrows the next; the data source is the first of every one."""
     needs: tuple[str, ...] = ()
-    """Those that say what it is of; a link without them would show something else."""
+    """Those that name its subject; a link without them would show something else."""
 
     @property
     def file(self) -> str:

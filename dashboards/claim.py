@@ -1,4 +1,4 @@
-"""Claims: what each was given, what it uses, how its devices are, and who waits. Pure."""
+"""Claims: what each was given, what it uses, how its devices are, and which are pending. Pure."""
 
 from dashboards import annotations, health, held, incidents, links, stats, variables
 from dashboards.catalogue import CLAIM as BOARD

@@ -1,4 +1,4 @@
-"""Panels on the remediator as a program: who leads, how fresh, how busy, how refused. Pure."""
+"""Panels on the remediator as a program: leader, freshness, load, refusals. Pure."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ from dashboards.promql import of_cluster, once
 
 NOT_HEARD = "no remediator data"
 _SILENT_WATCH = 150
-"""Seconds after which it believes a collection no more (`--stale-after`)."""
+"""Seconds after which it does not believe a collection any more (`--stale-after`)."""
 
 
 _state = partial(stats.state, empty=NOT_HEARD, none="no data")

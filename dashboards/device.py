@@ -1,4 +1,4 @@
-"""One GPU with its slices: state, story, load, wear, who holds it. Pure."""
+"""One GPU with its slices: state, history, load, wear, holders. Pure."""
 
 from dashboards import (
     annotations,

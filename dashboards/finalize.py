@@ -13,7 +13,7 @@ Json = dict[str, Any]
 SCHEMA_VERSION = 42
 """The newest of the classic form; an older Grafana reads a newer number as its own."""
 PLUGIN_VERSION = "10.4.0"
-"""The oldest Grafana whose forms are written here; newer ones know what has changed since."""
+"""The oldest Grafana whose forms are written here; newer ones know the changes since."""
 DATASOURCE: Mapping[str, str] = {"type": "prometheus", "uid": "${datasource}"}
 _BUILT_IN: Mapping[str, str] = {"type": "grafana", "uid": "-- Grafana --"}
 

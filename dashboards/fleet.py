@@ -1,4 +1,4 @@
-"""The fleet: what works, what does not, what nobody knows, what is free. Pure."""
+"""The fleet: what works, what does not, what is unknown, what is free. Pure."""
 
 from dashboards import (
     annotations,

@@ -166,7 +166,7 @@ def _stat(panel: Stat, grid: core.GridPos) -> core.Panel:
         format=panel.unit,
         noValue=panel.none,
         transformations=columns.sorted_by(panel.by) if panel.by else [],
-        overrides=[columns.fixed_colour(*item) for item in panel.colours.items()] + _of_rows(panel),
+        overrides=[columns.fixed_colour(*pair) for pair in panel.colours.items()] + _of_rows(panel),
         extraJson={
             "fieldConfig": {"defaults": _read(panel) | _named_by(panel)},
             "options": {"reduceOptions": {"values": bool(panel.by)}},
@@ -204,7 +204,7 @@ def _time_series(panel: TimeSeries, grid: core.GridPos) -> core.Panel:
         axisSoftMax=1 if panel.unit == "short" else None,
         overrides=[
             *(_without_zeros(panel) if panel.sparse else ()),
-            *(columns.fixed_colour(*item) for item in panel.colours.items()),
+            *(columns.fixed_colour(*pair) for pair in panel.colours.items()),
         ],
         extraJson={
             "interval": "2m" if panel.bars else None,
@@ -258,7 +258,7 @@ def _bar_gauge(panel: BarGauge, grid: core.GridPos) -> core.Panel:
         extraJson={
             "fieldConfig": {
                 "defaults": _read(panel),
-                "overrides": [columns.fixed_colour(*item) for item in panel.colours.items()],
+                "overrides": [columns.fixed_colour(*pair) for pair in panel.colours.items()],
             }
         },
     )

@@ -1,6 +1,6 @@
-"""Panels on what happens now and then, as bars: an error, a remapped row, a step that was taken.
+"""Panels on rare events, as bars: an error, a remapped row, a step that was taken.
 
-Most of the time there is none, and a line at 0 for each of fifty GPUs says less than one for all.
+Most of the time there is none, and a line at 0 for each of fifty GPUs shows less than one for all.
 Pure.
 """
 
@@ -37,7 +37,7 @@ def happenings(
     colours: Mapping[str, str] | None = None,
     at_0: str = QUIET,
 ) -> TimeSeries:
-    """Return bars of what is above 0; `told` has a row where one would have been told of.
+    """Return bars of what is above 0; `told` has a row where one would have been reported.
 
     `at_0` is the legend of the line at 0.
     """
@@ -64,14 +64,14 @@ def taken(
 ) -> TimeSeries:
     """Return bars of what the remediators counted; a counter may begin with the first of its kind.
 
-    Of several replicas each has counted what it did itself, so all are added up, and so is what
-    the labels `over` tell apart.
+    Of several replicas each has counted what it did itself, so all are added up, and so is what the
+    labels `over` distinguish.
     """
-    told, page = of_cluster(counter), of_cluster("draguard_remediator_build_info")
+    counted, page = of_cluster(counter), of_cluster("draguard_remediator_build_info")
     ago = "offset $__rate_interval"
-    first = f"({told} unless {told} {ago}) and on (cluster, instance) {page} {ago}"
+    first = f"({counted} unless {counted} {ago}) and on (cluster, instance) {page} {ago}"
     labels = ", ".join(part for part in ("instance", by, over) if part)
-    each = once(labels, f"({first}) or increase({told}[$__rate_interval])")
+    each = once(labels, f"({first}) or increase({counted}[$__rate_interval])")
     steps = Query(
         expr=f"sum by ({by}) ({each})",
         legend=" ".join(f"{{{{{label}}}}}" for label in by.split(", ")),

@@ -1,7 +1,7 @@
 """The health of a GPU as one number, the worse the higher, so that the worst wins a roll-up. Pure.
 
-Not knowing stands between well and sick: a node with seven healthy GPUs and a silent one is not
-green, and a sick GPU is not hidden by a silent neighbour.
+Unknown stands between well and sick: a node with seven healthy GPUs and one unknown is not green,
+and a sick GPU is not hidden by an unknown neighbour.
 """
 
 from typing import NamedTuple
@@ -108,7 +108,7 @@ def state(scope: Scope) -> str:
 def known(scope: Scope) -> str:
     """Return every GPU that is shown or missed by name, whatever its state.
 
-    One whose exporter's target is gone with its node is forgotten after an hour: it was taken away.
+    One whose exporter's target is gone with its node is dropped after an hour: it was taken away.
     """
     return once(_GPU, f"{scope.seen('draguard_gpu_info')} or {_missed(scope)}")
 
@@ -118,7 +118,7 @@ def _silent(scope: Scope) -> str:
 
 
 def _missed(scope: Scope) -> str:
-    """Return GPUs that were shown; one that moved, or whose node has another name now, still is."""
+    """Return GPUs that were shown, also in another node or under its former name."""
     shown = scope.seen("draguard_gpu_info")
     dead = f"{of_cluster('up')} == 0"
     long_ago = f"(({known_long_ago(shown)}) and on (cluster, job, instance) ({dead}))"
@@ -145,7 +145,7 @@ def _sick(scope: Scope) -> str:
 def _grave(scope: Scope) -> str:
     """Open incidents whose fault stands; one that nothing is done about is no better for it.
 
-    They name their GPU themselves, which may have been silent for days.
+    They name their GPU themselves, which may have been without a report for days.
     """
     stands = scope.done("draguard_incident_phase", _STANDS)
     return f"{stands} and on (cluster, incident) {scope.done('draguard_incident_info', _GRAVE)}"
@@ -171,8 +171,8 @@ def counted(scope: Scope) -> str:
 
 def not_well(scope: Scope) -> str:
     """Return the state of each GPU that is not healthy, with its number where it ever had one."""
-    heard_of = f"{known(scope)} or {scope.done('draguard_incident_info', _NAMED)}"
-    anyhow = f"group by (cluster, UUID) ({heard_of})"
+    known_gpus = f"{known(scope)} or {scope.done('draguard_incident_info', _NAMED)}"
+    anyhow = f"group by (cluster, UUID) ({known_gpus})"
     names = f"({number(scope)} or on (cluster, UUID) {anyhow})"
     worse = f"({state(scope)}) > {HEALTHY.number}"
     return f"({worse}) * on (cluster, UUID) group_left ({NUMBER}) {names}"

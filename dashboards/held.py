@@ -1,4 +1,4 @@
-"""Panels on who holds a device, and on its slices. Pure."""
+"""Panels on the holders of a device, and on its slices. Pure."""
 
 from dashboards import links
 from dashboards.panel import PLAIN, Column, Meaning, Query, Table
@@ -14,7 +14,7 @@ _LOOKS_ON = (Meaning("true", "yes", PLAIN), Meaning("false", "no", PLAIN))
 
 
 def holders_table(scope: Scope, *, matchers: str = "", height: int = 8) -> Table:
-    """Return who holds which device: pods by claim, and pods of the old device plugin."""
+    """Return the pods on each device: by claim, and pods of the old device plugin."""
     rows = once(_ROW, scope.seen("draguard_device_allocation_info", matchers))
     queries = (Query(expr=numbered(rows, scope), value="one", empty="no device is allocated here"),)
     return Table(

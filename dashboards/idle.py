@@ -1,4 +1,4 @@
-"""Devices that a claim holds and nobody uses. Pure."""
+"""Devices that a claim holds and no process uses. Pure."""
 
 from dashboards import links, stats
 from dashboards.panel import Column, Query, Stat, Table

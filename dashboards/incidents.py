@@ -52,38 +52,38 @@ def _is(label: str, value: str) -> str:
     return f'{label}="{value}"'
 
 
-def _told(label: str, family: str, scope: Scope) -> str:
+def _latest(label: str, family: str, scope: Scope) -> str:
     return latest(label, scope.done(family))
 
 
-def _story(scope: Scope) -> str:
+def _info(scope: Scope) -> str:
     """Return seconds since the opening, with class, cause and scope as labels."""
     opened = once(_KEY, f"time() - {scope.done('draguard_incident_opened_timestamp_seconds')}")
-    info = _told("class, cause, scope", "draguard_incident_info", scope)
-    story = f"{opened} * on (cluster, incident) group_left (class, cause, scope) {info}"
-    return numbered(story, scope)
+    info = _latest("class, cause, scope", "draguard_incident_info", scope)
+    info_rows = f"{opened} * on (cluster, incident) group_left (class, cause, scope) {info}"
+    return numbered(info_rows, scope)
 
 
 def _queries(scope: Scope) -> tuple[Query, ...]:
-    hit = once(f"incident, {_HIT}", scope.done("draguard_incident_consumer_info"))
-    needs = _told("needs", "draguard_incident_needs", scope)
-    held = _told("reason", "draguard_incident_held", scope)
+    pods = once(f"incident, {_HIT}", scope.done("draguard_incident_consumer_info"))
+    needs = _latest("needs", "draguard_incident_needs", scope)
+    held = _latest("reason", "draguard_incident_held", scope)
     return (
-        Query(expr=_story(scope), value="age", empty=NO_INCIDENT),
+        Query(expr=_info(scope), value="age", empty=NO_INCIDENT),
         Query(
-            expr=_told("phase", "draguard_incident_phase", scope),
+            expr=_latest("phase", "draguard_incident_phase", scope),
             value="in phase",
             empty=NO_INCIDENT,
         ),
         Query(
-            expr=_told("mode", "draguard_incident_mode", scope),
+            expr=_latest("mode", "draguard_incident_mode", scope),
             value="in mode",
             empty=f"{NO_INCIDENT}, or it is too new to have a mode",
         ),
         Query(expr=needs, value="needed", empty=f"{NO_INCIDENT}, or none needs a repair"),
         Query(expr=held, value="is held", empty="nothing is deferred"),
         Query(
-            expr=f"count by (cluster, incident) ({hit})",
+            expr=f"count by (cluster, incident) ({pods})",
             value="hit",
             empty="no pod holds a device of an open incident",
         ),
@@ -134,9 +134,9 @@ def table(scope: Scope, *, height: int = 5) -> Table:
 
 
 def hit_table(scope: Scope, *, matchers: str = "") -> Table:
-    """Return who holds the devices of open incidents; `matchers` name claims."""
+    """Return the holders of the devices of open incidents; `matchers` name claims."""
     chosen = ", ".join(part for part in ('via!="admin"', matchers) if part)
-    hit = scope.done("draguard_incident_consumer_info", chosen)
+    pods = scope.done("draguard_incident_consumer_info", chosen)
     return Table(
         title="Affected pods",
         says="Pods and claims that hold a device of an open incident, as the remediator reports "
@@ -144,7 +144,7 @@ def hit_table(scope: Scope, *, matchers: str = "") -> Table:
         "evicted. evicted: the pod was evicted. Claims with admin access are left out.",
         queries=(
             Query(
-                expr=numbered(once(f"{_KEY}, {_HIT}, via", hit), scope),
+                expr=numbered(once(f"{_KEY}, {_HIT}, via", pods), scope),
                 value="one",
                 empty="no pod holds a device of an open incident",
             ),

@@ -50,8 +50,8 @@ def _of_gpu(family: str, scope: Scope, legend: str = _GPU) -> Query:
 
 
 def _power(scope: Scope) -> Panel:
-    says = "Power draw of the whole board. Slices have no value of their own."
-    return _graph("Power", says, "watt", _of_gpu("DCGM_FI_DEV_POWER_USAGE", scope))
+    text = "Power draw of the whole board. Slices have no value of their own."
+    return _graph("Power", text, "watt", _of_gpu("DCGM_FI_DEV_POWER_USAGE", scope))
 
 
 def _clocks(scope: Scope) -> Panel:

@@ -1,7 +1,7 @@
-"""What a panel is: its question, its queries, and how its values read. Plain data, pure.
+"""What a panel is: its title, its queries, and how its values read. Plain data, pure.
 
-A panel says why an empty answer is right, where one is; a test runs every query and takes no
-other excuse. Nothing here knows the library that draws it (`grafana`).
+A panel has the reason why an empty answer is right, where one is; a test runs every query and takes
+no other excuse. Nothing here knows the library that draws it (`grafana`).
 """
 
 from collections.abc import Collection, Mapping
@@ -117,8 +117,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """What all panels have."""
 
     instant: ClassVar[bool] = False
-    """Whether it asks for the end of the time range alone: the last value of a range would be
-    that of an exporter that is dead."""
+    """Whether it queries the end of the time range alone: the last value of a range would be that
+    of an exporter that is dead."""
     title: str
     says: str
     """What it shows and how to read it, for the (i) in its corner."""
@@ -164,7 +164,7 @@ class TimeSeries(Panel, frozen=True, kw_only=True):
 
 
 class States(Panel, frozen=True, kw_only=True):
-    """A state over time, one line per series; `meanings` say which."""
+    """A state over time, one line per series; `meanings` name the states."""
 
 
 class BarGauge(Panel, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
-"""Expressions that several dashboards ask: scopes, joins without double counting, what is known.
+"""Expressions of several dashboards: scopes, joins without double counting, what is known.
 
-Every selector filters by `cluster` and every aggregation keeps it where it can matter. A family of
-the remediator is told by both replicas, so that each is taken once (`max by`) before it is counted.
+Every selector filters by `cluster` and every aggregation keeps it where it can matter. Both
+replicas export a family of the remediator, so each is taken once (`max by`) before it is counted.
 Pure.
 """
 
@@ -37,7 +37,7 @@ INCIDENTS = Scope(
 LEADING = f"max by (cluster) (draguard_remediator_leader{{{CLUSTER}}}) == 1"
 """1 where a remediator leads; without one, no incident is no news."""
 NONE_OPEN = f"0 * ({LEADING})"
-"""0 where somebody would know better, and nothing where nobody does."""
+"""0 where a remediator leads, and nothing where none does."""
 
 
 def of_cluster(family: str, matchers: str = "") -> str:
@@ -50,7 +50,7 @@ def _selector(family: str, scope: str, matchers: str) -> str:
 
 
 def once(labels: str, selector: str) -> str:
-    """Take what both replicas tell, or several rows of one thing, once."""
+    """Take what both replicas export, or several rows of one thing, once."""
     return f"max by (cluster, {labels}) ({selector})"
 
 
@@ -75,18 +75,19 @@ def at_nodes(family: str, matchers: str = "") -> str:
     scrape names (a target label `node`, as our PodMonitor sets it), or none. An address that went
     from one node to another is of both for minutes, and is taken for one of them.
     """
-    told = of_cluster(family, matchers)
-    named = label_node(told)
+    series = of_cluster(family, matchers)
+    named = label_node(series)
     nodes = once("instance, Hostname", of_cluster("draguard_gpu_info"))
     newest = f"topk by (cluster, instance) (1, {nodes})"
-    joined = f"{told} * on (cluster, instance) group_left (Hostname) {newest}"
+    joined = f"{series} * on (cluster, instance) group_left (Hostname) {newest}"
     return f"({joined}) or on (cluster, instance, source) {named}"
 
 
 def once_at_nodes(labels: str, pages: str) -> str:
-    """Take what the pages of one node say once; `pages` as `at_nodes` gives them.
+    """Take the pages of one node once; `pages` as `at_nodes` gives them.
 
-    While a pod is replaced, a node has two. Pages of no known node are told apart by their address.
+    While a pod is replaced, a node has two. Pages of no known node are distinguished by their
+    address.
     """
     joined = f'label_join({pages}, "Hostname", "{_BETWEEN}", "Hostname", "instance")'
     first = f"{_BETWEEN}*([^{_BETWEEN}]*)(?s:.*)"
@@ -112,7 +113,7 @@ def label_node(expr: str) -> str:
 
 
 def age(family: str) -> str:
-    """Return seconds since what a family of timestamps tells."""
+    """Return seconds since the times of a family of timestamps."""
     return f"time() - {of_cluster(family)}"
 
 
@@ -123,12 +124,12 @@ LONG_AGO = ("2h", "6h", "1d")
 
 
 def known_recently(selector: str) -> str:
-    """Select what was told at any time of the last hour; its value is 1."""
+    """Select what was exported at any time of the last hour; its value is 1."""
     return f"present_over_time({selector}[{RECENTLY}])"
 
 
 def known_long_ago(selector: str) -> str:
-    """Select what was told at one of the moments before that."""
+    """Select what was exported at one of the moments before that."""
     return " or ".join(f"{selector} offset {ago}" for ago in LONG_AGO)
 
 
@@ -139,7 +140,7 @@ NUMBER = "GPU"
 def number(scope: Scope) -> str:
     """Return 1 for each GPU that has or had an index of NVML, the latest one as label `NUMBER`.
 
-    A GPU that is lost has none any more, and people still know it by the one that it had.
+    A GPU that is lost has none any more, and users still know it by the one that it had.
     """
     shown = scope.seen("draguard_gpu_info", 'gpu!=""')
     indices = f"2 * {shown} or {known_recently(shown)} or {known_long_ago(shown)}"
@@ -157,14 +158,14 @@ def numbered(expr: str, scope: Scope) -> str:
 
 _GPU_KEY = "cluster, Hostname, UUID"
 DEVICE_KEY = f"{_GPU_KEY}, GPU_I_ID"
-"""What tells a device apart: a GPU, or one slice of it, at a node; boards move."""
+"""The labels of a device: a GPU, or one slice of it, at a node; boards move."""
 
 
 def holders(scope: Scope = FLEET, matchers: str = "", *, ago: str = "", within: str = "") -> str:
     """Return one row for each claim and device, however many pods and containers share it.
 
-    Who only looks on (admin access) holds nothing. `ago` asks who held it that long ago, `within`
-    who held it at any time since.
+    Admin access holds nothing. `ago` selects the holders that long ago, `within` those at any time
+    since.
     """
     chosen = ", ".join(part for part in ('dra_claim_name!=""', 'admin!="true"', matchers) if part)
     rows = scope.seen("draguard_device_allocation_info", chosen)

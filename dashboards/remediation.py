@@ -103,11 +103,11 @@ _BLOCKED_BY = (
 
 def _would_be() -> Table:
     watched = INCIDENTS.done("draguard_incident_mode", 'mode!="enforce"')
-    hit = once(
+    pods = once(
         "incident, dra_claim_namespace, dra_claim_name, pod_name",
         INCIDENTS.done("draguard_incident_consumer_info", 'via!="admin"'),
     )
-    counted = f"count by (cluster, incident) ({hit})"
+    counted = f"count by (cluster, incident) ({pods})"
     modes = once(f"{_KEY}, mode", watched)
     of_one = "on (cluster, incident) group_left ()"
     return Table(

@@ -6,7 +6,7 @@ from dashboards.panel import GREEN, ORANGE, RED, UNKNOWN, Meaning, Query, Stat, 
 BAD = (Step(0, GREEN), Step(1, RED))
 """None is well, one is not."""
 UNSEEN = (Step(0, GREEN), Step(1, UNKNOWN))
-"""One is something that nobody can see."""
+"""One is something that no user can see."""
 NOTABLE = (Step(0, GREEN), Step(1, ORANGE))
 """One is worth a look."""
 SIZE = 4
@@ -62,8 +62,8 @@ def state(
 
 def worst(title: str, says: str, expr: str, *, empty: str) -> Stat:
     """Return the worst of some GPUs' states."""
-    told = f"{says} {health.LEGEND}"
-    return state(title, told, f"max({expr})", health.MEANINGS, empty=empty, filled=True)
+    text = f"{says} {health.LEGEND}"
+    return state(title, text, f"max({expr})", health.MEANINGS, empty=empty, filled=True)
 
 
 def last_look(says: str, expr: str, *, empty: str, none: str) -> Stat:

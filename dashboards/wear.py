@@ -97,8 +97,8 @@ def _counted(
 ) -> TimeSeries:
     """Return bars of a counter's steps by GPU and one more label: `counter` is both."""
     family, by = counter
-    told = scope.seen(family)
-    each = once(f"{_GPU}, link, {by}", f"increase({told}[$__rate_interval])")
+    series = scope.seen(family)
+    each = once(f"{_GPU}, link, {by}", f"increase({series}[$__rate_interval])")
     steps = f"sum by (cluster, {_GPU}, {by}) ({each})"
     return happenings(
         title,
@@ -106,7 +106,7 @@ def _counted(
         Query(
             expr=_of_numbers(steps, by, scope), legend=f"{_NUMBER} {{{{{by}}}}}", empty=_OLD_BOARD
         ),
-        Query(expr=once("UUID", f"rate({told}[$__rate_interval])"), empty=empty),
+        Query(expr=once("UUID", f"rate({series}[$__rate_interval])"), empty=empty),
     )
 
 
@@ -116,8 +116,8 @@ def _of_numbers(expr: str, by: str, scope: Scope) -> str:
 
 
 def clock_events(scope: Scope) -> TimeSeries:
-    told = scope.seen("draguard_gpu_clocks_event_seconds_total")
-    held = once(f"{_GPU}, reason", f"rate({told}[$__rate_interval])")
+    series = scope.seen("draguard_gpu_clocks_event_seconds_total")
+    held = once(f"{_GPU}, reason", f"rate({series}[$__rate_interval])")
     return TimeSeries(
         title="Throttling",
         says="Share of time in which the clocks of a GPU were limited: a power cap, heat, the "
@@ -130,7 +130,7 @@ def clock_events(scope: Scope) -> TimeSeries:
                 empty=_OLD_BOARD,
             ),
             Query(
-                expr=f"0 * count({once('UUID', f'rate({told}[$__rate_interval])')})",
+                expr=f"0 * count({once('UUID', f'rate({series}[$__rate_interval])')})",
                 legend=_NOT_THROTTLED,
                 empty=_OLD_BOARD,
             ),

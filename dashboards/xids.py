@@ -1,4 +1,4 @@
-"""Panels on XIDs: which, when, told by whom, by class. Pure."""
+"""Panels on XIDs: which, when, from which source, by class. Pure."""
 
 from collections.abc import Mapping
 from typing import get_args
@@ -78,7 +78,7 @@ def by_class(scope: Scope, *, width: int = 10) -> TimeSeries:
 
 
 def table(scope: Scope, *, width: int = 14) -> Table:
-    """Return the XIDs of this boot: how often, since when, told by whom."""
+    """Return the XIDs of this boot: how often, since when, from which source."""
     last = once(_XID, scope.seen("draguard_xid_last_seen_timestamp_seconds"))
     each = once(f"{_XID}, ci", scope.seen("draguard_xid_errors_total"))
     count = f"sum by (cluster, {_XID}) ({each})"
@@ -120,9 +120,9 @@ def table(scope: Scope, *, width: int = 14) -> Table:
 
 def _by_source(value: str, scope: Scope) -> str:
     """Repeat a value for each source; keep it where none is named."""
-    told = once(f"{_XID}, source", scope.seen("draguard_xid_source_info"))
+    sources = once(f"{_XID}, source", scope.seen("draguard_xid_source_info"))
     on_xid = f"on (cluster, {_XID})"
-    return f"({told} * {on_xid} group_left () {value}) or {on_xid} {value}"
+    return f"({sources} * {on_xid} group_left () {value}) or {on_xid} {value}"
 
 
 _CLASS_WORDS = tuple(Meaning(word, word, colour) for word, colour in _COLOURS.items())

@@ -24,7 +24,7 @@ def main() -> int:
                 path.write_text(text, encoding="utf-8")
                 written.add(path)
     except (sources.MissingSourceError, HelmError, BuildError) as error:
-        print(f"deploy: {error}", file=sys.stderr)  # noqa: T201 - the answer to a person
+        print(f"deploy: {error}", file=sys.stderr)  # noqa: T201 - the answer to a user
         return 2
     for path in _leftovers(written):
         path.unlink()

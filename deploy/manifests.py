@@ -1,6 +1,6 @@
-"""The plain manifests: what the chart gives for some settings, for who does not use Helm.
+"""The plain manifests: what the chart renders for some settings, for clusters without Helm.
 
-Hooks are left out, because nobody but Helm would run them.
+Hooks are left out, because only Helm would run them.
 """
 
 import re

@@ -13,7 +13,7 @@ RELEASE, NAMESPACE = "draguard", "draguard-system"
 _SECONDS = 60.0
 _MAJOR, _MINOR, _ = KUBERNETES.removeprefix("v").split(".")
 _KUBERNETES_IN = ("pkg/chartutil", "pkg/lint/rules")
-"""Packages that are told by the linker which Kubernetes `helm template` speaks of."""
+"""Packages in which the linker sets the Kubernetes version that `helm template` reports."""
 
 RECIPE = Recipe(
     name="helm",
@@ -40,7 +40,7 @@ RECIPE = Recipe(
 
 
 class HelmError(Exception):
-    """Helm refused; the message is what it said."""
+    """Helm refused; the message is its output."""
 
 
 def run(*arguments: str, say: Say = to_stderr) -> str:

@@ -20,7 +20,7 @@ _RULES = ("alerts/generated", "draguard.rules.yaml", "run `python -m alerts`")
 
 
 class MissingSourceError(Exception):
-    """Something that the chart carries has not been written; the message says what writes it."""
+    """A file that the chart carries has not been written; the message names the command for it."""
 
 
 def files(root: Path = ROOT) -> Mapping[Path, str]:

@@ -25,8 +25,8 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 """Not for custom resources; they have no merge keys and answer 415."""
 LONGEST_ASKED = 60.0
-"""Seconds of Retry-After that are heeded: what stands before the server may ask for a day, and a
-report or a Lease that waits so long is none. More would be a way to switch us off."""
+"""Seconds of Retry-After that are heeded: a proxy before the server may request a day, and an agent
+that waits so long counts as dead. A higher cap would be a way to switch us off."""
 MAX_LINE = 16 << 20
 """Bytes of one watch event; etcd stores objects of 1.5 MB."""
 
@@ -34,7 +34,7 @@ UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 """What decoding an answer may raise: it is no such JSON, no UTF-8, or nested too deep."""
 
 Heard = Callable[[str, int | None], None]
-"""Told of each answer: the verb (GET, WATCH...) and the HTTP status, None when none came."""
+"""Called for each answer: the verb (GET, WATCH...) and the HTTP status, None when none came."""
 
 
 _WARNING = re.compile(r'\b299 [^\s"]+ "((?:[^"\\]|\\.)*)"')
@@ -42,7 +42,7 @@ _WARNING = re.compile(r'\b299 [^\s"]+ "((?:[^"\\]|\\.)*)"')
 
 
 class ApiError(Exception):
-    """The API server said no, or did not answer (`status` None)."""
+    """The API server refused, or did not answer (`status` None)."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ApiError(Exception):
         self.reason = reason
         """`reason` of the Kubernetes Status, such as AlreadyExists; empty when there is none."""
         self.retry_after = retry_after
-        """Seconds that the server asked to wait, LONGEST_ASKED at most; 0 when it did not."""
+        """Seconds to wait as the server requested, LONGEST_ASKED at most; 0 when it did not."""
         self.causes = causes
         """`details.causes` in words: which PodDisruptionBudget refuses, which field is wrong."""
 
@@ -69,7 +69,7 @@ class NotFound(ApiError):  # noqa: N818 - the API's own name of the answer
 
 
 class Conflict(ApiError):  # noqa: N818 - the API's own name of the answer
-    """409: somebody else was first; `reason` tells AlreadyExists from a stale write."""
+    """409: another client was first; `reason` distinguishes AlreadyExists from a stale write."""
 
 
 class Gone(ApiError):  # noqa: N818 - the API's own name of the answer
@@ -100,18 +100,22 @@ _statuses = msgspec.json.Decoder(_Status)
 def error_of(doing: str, status: int, body: bytes, retry_after: float = 0.0) -> ApiError:
     """Turn a refusal, a Kubernetes Status or anything else, into the error to raise."""
     try:
-        said = _statuses.decode(body)
+        status_ = _statuses.decode(body)
     except UNREADABLE:
-        said = _Status(message=body[:200].decode(errors="replace").strip())
-    message = f"{doing}: {status} {said.reason}".rstrip() + f": {said.message or 'no reason given'}"
+        status_ = _Status(message=body[:200].decode(errors="replace").strip())
+    message = (
+        f"{doing}: {status} {status_.reason}".rstrip() + f": {status_.message or 'no reason given'}"
+    )
     kind = _KINDS.get(status, ApiError)
-    found = (said.details.causes if said.details else None) or ()
+    found = (status_.details.causes if status_.details else None) or ()
     causes = tuple(cause.message for cause in found if cause.message)
-    return kind(message, status=status, reason=said.reason, retry_after=retry_after, causes=causes)
+    return kind(
+        message, status=status, reason=status_.reason, retry_after=retry_after, causes=causes
+    )
 
 
-def _unheard(verb: str, status: int | None) -> None:
-    """Tell nobody of an answer."""
+def _not_counted(verb: str, status: int | None) -> None:
+    """Ignore an answer."""
 
 
 class Client:
@@ -126,7 +130,7 @@ class Client:
         *,
         timeout: float = 10.0,
         agent: str = "draguard",
-        heard: Heard = _unheard,
+        heard: Heard = _not_counted,
         server_clock: ServerClock | None = None,
     ) -> None:
         nesting.allow()
@@ -135,7 +139,7 @@ class Client:
         self.endpoint = endpoint
         self._timeout = timeout
         self._agent = agent
-        self._heard = heard
+        self._on_answer = heard
         self._credentials = Credentials(endpoint)
         self._transport = Transport(endpoint)
 
@@ -145,7 +149,7 @@ class Client:
             self.endpoint,
             timeout=self._timeout if timeout is None else timeout,
             agent=self._agent,
-            heard=self._heard,
+            heard=self._on_answer,
             server_clock=self.server_clock,
         )
 
@@ -266,9 +270,9 @@ class Client:
                 method, path, body=body, headers=known | dict(headers), timeout=timeout
             )
         except (TransportError, EndpointError) as error:
-            self._heard(verb, None)
+            self._on_answer(verb, None)
             raise ApiError(f"{doing}: {error}") from error
-        self._heard(verb, answer.status)
+        self._on_answer(verb, answer.status)
         self.server_clock.dated(answer.headers.get("date"))
         return answer
 
@@ -282,8 +286,8 @@ class Client:
 
 def warnings(header: str | None) -> list[str]:
     """Return the sentences in a Warning header, several of which may be joined by commas."""
-    said = _WARNING.findall(header or "")
-    return [re.sub(r"\\(.)", r"\1", text) for text in said]
+    texts = _WARNING.findall(header or "")
+    return [re.sub(r"\\(.)", r"\1", text) for text in texts]
 
 
 def _with(path: str, params: Mapping[str, str] | None) -> str:
@@ -292,22 +296,22 @@ def _with(path: str, params: Mapping[str, str] | None) -> str:
 
 def _seconds(text: str | None) -> float:
     """Return the seconds of a Retry-After header; one with a date is none, as servers send none."""
-    asked = float(text) if text and text.isascii() and text.isdigit() else 0.0
-    return min(asked, LONGEST_ASKED)
+    seconds = float(text) if text and text.isascii() and text.isdigit() else 0.0
+    return min(seconds, LONGEST_ASKED)
 
 
 def _lines(doing: str, answer: Answer, idle_timeout: float) -> Iterator[bytes]:
     """Cut the body into lines; a last line without its end is dropped, as it may be half."""
     rest = bytearray()
-    heard = monotonic()
+    last_read = monotonic()
     try:
         for piece in answer.chunks():
             rest += piece
             *lines, rest = rest.split(b"\n") if b"\n" in piece else [rest]
             if lines:
-                heard = monotonic()
+                last_read = monotonic()
                 yield from (bytes(line) for line in lines if line.strip())
-            elif monotonic() - heard > idle_timeout:
+            elif monotonic() - last_read > idle_timeout:
                 raise TransportError("no complete event in time")
             if len(rest) > MAX_LINE:
                 raise TransportError(f"an event is larger than {MAX_LINE >> 20} MiB")

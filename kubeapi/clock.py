@@ -1,4 +1,4 @@
-"""The one place that reads the wall clock; everybody else takes the time as a value."""
+"""The one place that reads the wall clock; all other code takes the time as a value."""
 
 import datetime as dt
 

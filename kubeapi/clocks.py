@@ -1,8 +1,7 @@
-"""Clocks against each other: the wall clock, one that nobody can set, and the API server's.
+"""Clocks against each other: the wall clock, one that cannot be set, and the API server's.
 
-Times that people and other processes read are of the wall clock. A duration that decides
-something must not end early because NTP found the right hour, or because another replica's
-clock is ahead.
+Times that users and other processes read are of the wall clock. A duration that decides something
+must not end early because NTP corrected the clock, or because another replica's clock is ahead.
 """
 
 from collections.abc import Callable
@@ -27,7 +26,7 @@ def apart(wall: datetime, steady: float, before: tuple[datetime, float]) -> time
 
 
 class ClockSteps:
-    """Compares the wall clock with one that nobody can set."""
+    """Compares the wall clock with one that cannot be set."""
 
     def __init__(self) -> None:
         self._before: tuple[datetime, float] | None = None

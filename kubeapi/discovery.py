@@ -1,7 +1,7 @@
 """Which version of an API the server really serves.
 
-Asks the resource list of each group version, because a served group version may lack the
-resource: `resource.k8s.io/v1` exists since 1.34 and has DeviceTaintRules only since 1.37.
+Reads the resource list of each group version, because a served group version may lack the resource:
+`resource.k8s.io/v1` exists since 1.34 and has DeviceTaintRules only since 1.37.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Where an API server is and how to prove who asks: addresses, files and tokens, no connections.
+"""Where an API server is and how to authenticate: addresses, files and tokens, no connections.
 
 Reads the service account's files of a pod; nothing else of the environment.
 """
@@ -13,7 +13,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class EndpointError(Exception):
-    """The way to the API server is not usable as described; the message says what to do."""
+    """The way to the API server is not usable as described; the message has the remedy."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Leases: an agent says by one that it is alive, as kubelets do; a leader holds one.
+"""Leases: an agent renews one to show that it is alive, as kubelets do; a leader holds one.
 
 The structs are pure. `renew` writes whatever is there; `take` only what was read before.
 """
@@ -41,7 +41,7 @@ def leases(namespace: str) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
-def renew(  # noqa: PLR0917 - reads as a sentence: who, where, how long, when
+def renew(  # noqa: PLR0917 - reads as a sentence: holder, place, duration, time
     client: Client,
     namespace: str,
     name: str,
@@ -50,9 +50,9 @@ def renew(  # noqa: PLR0917 - reads as a sentence: who, where, how long, when
     now: datetime,
     annotations: Mapping[str, str] | None = None,
 ) -> None:
-    """Say "alive at `now`" in one write; the first time creates the Lease. Raises ApiError."""
-    said = {"annotations": dict(annotations)} if annotations else {}
-    patch = {"metadata": said} if said else {}
+    """Renew the Lease at `now` in one write; the first time creates it. Raises ApiError."""
+    metadata = {"annotations": dict(annotations)} if annotations else {}
+    patch = {"metadata": metadata} if metadata else {}
     spec = {
         "holderIdentity": holder,
         "leaseDurationSeconds": duration_seconds,
@@ -67,7 +67,7 @@ def renew(  # noqa: PLR0917 - reads as a sentence: who, where, how long, when
                 {
                     "apiVersion": "coordination.k8s.io/v1",
                     "kind": "Lease",
-                    "metadata": {"name": name, **said},
+                    "metadata": {"name": name, **metadata},
                     "spec": {**spec, "acquireTime": spec["renewTime"]},
                 },
             )
@@ -83,7 +83,7 @@ def read(client: Client, namespace: str, name: str) -> Lease | None:
         return None
 
 
-def take(  # noqa: PLR0917 - reads as a sentence: what was read, who, how long, when
+def take(  # noqa: PLR0917 - reads as a sentence: what was read, holder, duration, time
     client: Client,
     namespace: str,
     name: str,
@@ -97,8 +97,8 @@ def take(  # noqa: PLR0917 - reads as a sentence: what was read, who, how long, 
 
     `annotations` are written beside those that are there.
 
-    Returns what is stored then. Raises Conflict when somebody else was first, else ApiError.
-    An empty `holder` gives the Lease up.
+    Returns what is stored then. Raises Conflict when another client was first, else ApiError. An
+    empty `holder` releases the Lease.
     """
     before = found.spec if found is not None else LeaseSpec()
     noted = dict(annotations or {})

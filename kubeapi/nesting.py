@@ -1,8 +1,8 @@
 """How deeply nested the objects of an API server may be.
 
-Whoever may write a ResourceClaim chooses how deep the parameters in it are nested: the server
-takes 10 KiB of brackets, five thousand levels. A JSON reader counts levels against
-the interpreter's limit for recursion, which is a thousand, also in parts that it only steps over.
+A user who may write a ResourceClaim chooses how deep the parameters in it are nested: the server
+takes 10 KiB of brackets, five thousand levels. A JSON reader counts levels against the
+interpreter's limit for recursion, which is a thousand, also in parts that it only steps over.
 """
 
 import sys

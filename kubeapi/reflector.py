@@ -1,7 +1,7 @@
 """A local copy of one collection, kept up to date by list and watch.
 
 Level triggered: a lost watch, a restarted server or a skipped object only delays the next correct
-state. Nothing that a server sends ends the thread; what is wrong is said in `error`.
+state. Nothing that a server sends ends the thread; `error` has what is wrong.
 """
 
 import logging
@@ -32,9 +32,9 @@ _log = logging.getLogger(__name__)
 _STEADY = 5.0
 """Seconds after which an open watch counts as a recovery from earlier failures."""
 _REFUSED = frozenset({400, 403, 405, 406, 415, 422})
-"""Statuses that say of a list by watch that this server has none, or not for us."""
+"""Statuses that mean of a list by watch that this server has none, or not for us."""
 _DENIED = frozenset({401, 403, 404, 405})
-"""Statuses that say of any request: not for this identity, or not served."""
+"""Statuses that mean of any request: not for this identity, or not served."""
 _DENIALS = 3
 """After so many of them in a row the collection counts as refused. API servers that start answer
 403 for a moment, before they have read the roles."""
@@ -57,7 +57,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     page: int = 500
     """Objects per list request."""
     initial: float = 10.0
-    """Silence after which a list by watch is given up for a list by pages."""
+    """Silence after which a list by watch is replaced by a list by pages."""
 
     def retry_after(self, failures: int) -> float:
         """Return the longest wait after so many failures in a row, at least one."""
@@ -106,10 +106,10 @@ class Reflector(Generic[T]):
     """Keeps `items()` equal to the collection at `path`, each object decoded as `kind`.
 
     `on_change` runs on the reflector's thread after `items()` shows the change; it must be short.
-    With `by_watch` the first objects are asked for as a watch too (WatchList), which costs the
-    server less than a list; where it is not served, lists are. `metadata_only` asks for nothing
-    but `metadata`. `known` is what somebody else knew of the collection before: what of it is
-    no longer there is told as deleted.
+    With `by_watch` the first objects are requested as a watch too (WatchList), which costs the
+    server less than a list; where it is not served, lists are. `metadata_only` requests nothing but
+    `metadata`. `known` is an earlier content of the collection: what of it is no longer there is
+    reported as deleted.
     """
 
     def __init__(
@@ -157,13 +157,13 @@ class Reflector(Generic[T]):
 
     @property
     def dead(self) -> bool:
-        """Whether the thread ended although nobody stopped it: a bug, and the copy is frozen."""
+        """Whether the thread ended without a stop: a bug, and the copy is frozen."""
         begun = self._thread.ident is not None
         return begun and not self._thread.is_alive() and not self._stopped.is_set()
 
     @property
     def refused(self) -> bool:
-        """Whether the server goes on refusing to tell of the collection (401, 403, 404, 405)."""
+        """Whether the server goes on refusing the collection (401, 403, 404, 405)."""
         return self._denials >= _DENIALS
 
     def __str__(self) -> str:
@@ -210,7 +210,7 @@ class Reflector(Generic[T]):
         while not self._stopped.is_set():
             try:
                 if self._version is None or monotonic() - self.last_contact > self._pace.idle:
-                    # What a watch replays after a long silence would pass for news.
+                    # What a watch replays after a long silence would pass for a change.
                     self._version = None
                     self._fill()
                 self._watch()
@@ -219,18 +219,18 @@ class Reflector(Generic[T]):
                     self._stopped.wait(self._setback(error))
 
     def _setback(self, error: ApiError) -> float:
-        """Take note of a failure and say how many seconds to wait."""
+        """Take note of a failure and return how many seconds to wait."""
         self._failures += 1
         if isinstance(error, Gone):
             self._version = None
             _log.info("%s; listing again", error.message)
         else:
-            # The message last: who sees one reads the status that belongs to it.
+            # The message last: a reader that sees one reads the status that belongs to it.
             self.status, self.error = error.status, error.message
-            news = self._failures == 1 or (
+            first = self._failures == 1 or (
                 error.status in _DENIED and self._denials == _DENIALS - 1
             )
-            _log.log(logging.WARNING if news else logging.DEBUG, "%s", self.error)
+            _log.log(logging.WARNING if first else logging.DEBUG, "%s", self.error)
         self._denials = self._denials + 1 if error.status in _DENIED else 0
         self.missing = isinstance(error, NotFound)
         if self.missing:
@@ -283,7 +283,7 @@ class Reflector(Generic[T]):
         raise ApiError(f"list {self._path} by watch: it ended before all was told")
 
     def _complete(self, seen: set[str], version: str) -> None:
-        self._tell(self._store.keep_only(seen))
+        self._notify(self._store.keep_only(seen))
         self._version = version
         self._synced.set()
 
@@ -295,7 +295,7 @@ class Reflector(Generic[T]):
             page = self._page(query | ({"continue": more} if more else {}))
             for raw in page.items or ():
                 seen.add(key_of(meta_of(raw)))
-                self._tell(self._store.put(raw, listed=True))
+                self._notify(self._store.put(raw, listed=True))
             more = page.metadata.more
             if not more:
                 break
@@ -322,14 +322,14 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(max(1, round(seconds))),
         }
         opened = monotonic()
-        heard = False
+        received = False
         try:
             with self._open(query, self._pace.idle) as lines:
                 self.error, self._denials = "", 0
                 for line in lines:
                     self._take(line)
                     self._contact()
-                    heard = True
+                    received = True
                     if monotonic() - opened > _STEADY:
                         self._failures = 0
         except ApiError as error:
@@ -337,12 +337,12 @@ class Reflector(Generic[T]):
                 raise
             _log.debug("%s; listing again", error.message)
             return
-        if not heard and monotonic() - opened < 1.0:
+        if not received and monotonic() - opened < 1.0:
             raise ApiError(f"watch {self._path}: ended as soon as it was open")
         self._failures = 0
 
     def _quiet(self, error: ApiError, opened: float) -> bool:
-        """Whether an open watch ended by its silence alone: a list decides whether it lives."""
+        """Whether an open watch ended by its silence alone: a list decides whether it is alive."""
         silent_since = max(opened, self.last_contact)
         return error.status is None and monotonic() - silent_since >= self._pace.idle
 
@@ -370,16 +370,16 @@ class Reflector(Generic[T]):
 
     def _apply(self, event: _Event, *, listed: bool = False) -> None:
         if event.type in ("ADDED", "MODIFIED"):
-            self._tell(self._store.put(event.object, listed=listed))
+            self._notify(self._store.put(event.object, listed=listed))
         elif event.type == "DELETED":
-            self._tell(self._store.remove(event.object))
+            self._notify(self._store.remove(event.object))
 
-    def _tell(self, changes: Iterable[Change[T]]) -> None:
+    def _notify(self, changes: Iterable[Change[T]]) -> None:
         for change in changes:
             try:
                 self._on_change(change)
             except Exception:  # noqa: BLE001 - logged with its trace
-                # The copy must go on; whoever listens has its own way of reading it again.
+                # The copy must go on; the listener has its own way of reading it again.
                 _log.exception("%s: the listener failed on %s", self._path, change.key)
 
 

@@ -1,7 +1,7 @@
-"""The objects of one collection as last heard of, and what changed about them.
+"""The objects of one collection as last received, and what changed about them.
 
-Turns listed and watched JSON into decoded objects and `Change`s. No network, no threads of its
-own; one thread writes, any thread reads.
+Turns listed and watched JSON into decoded objects and `Change`s. No network, no threads of its own;
+one thread writes, any thread reads.
 """
 
 import logging
@@ -25,11 +25,11 @@ class Change(NamedTuple, Generic[T]):
     old: T | None
     new: T | None
     listed: bool = False
-    """A list told of it: it is as the server has it, and may have changed long ago."""
+    """It came in a list: it is as the server has it, and may have changed long ago."""
 
 
 class Meta(msgspec.Struct, frozen=True, rename="camel"):
-    """What every object says of itself; bookmarks have the version alone."""
+    """What every object has of its own; bookmarks have the version alone."""
 
     name: str = ""
     namespace: str = ""
@@ -62,8 +62,8 @@ class Store(Generic[T]):
     """What is known of one collection.
 
     An object that does not decode is counted and keeps its last good value, because a field that
-    this release cannot read says nothing about the device behind it. Whoever must not go by a value
-    of before looks at `unreadable`.
+    this release cannot read proves nothing about the device behind it. A caller that must not use
+    an older value looks at `unreadable`.
     """
 
     def __init__(self, kind: type[T], known: Mapping[str, T] = {}) -> None:
@@ -110,7 +110,7 @@ class Store(Generic[T]):
         return self._forget([key_of(meta_of(raw))], listed=False)
 
     def keep_only(self, keys: Iterable[str]) -> list[Change[T]]:
-        """Drop what a complete list did not name: deletions that no watch told of."""
+        """Drop what a complete list did not name: deletions that no watch reported."""
         return self._forget(self._versions.keys() - set(keys), listed=True)
 
     def _forget(self, keys: Iterable[str], *, listed: bool) -> list[Change[T]]:

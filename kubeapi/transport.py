@@ -25,7 +25,7 @@ _CHUNK = 1 << 18
 
 
 class TransportError(Exception):
-    """No complete answer came; the message says what happened instead."""
+    """No complete answer came; the message has what happened instead."""
 
 
 class _Wired(HTTPConnection):
@@ -33,7 +33,7 @@ class _Wired(HTTPConnection):
 
     wire: socket.socket | None = None
     aborted: threading.Event
-    """Of its pool: who was only connecting when it was set had no wire to cut yet."""
+    """Of its pool: a connection that was only connecting when it was set had no wire to cut yet."""
 
     def _new_conn(self) -> socket.socket:
         fresh = super()._new_conn()
@@ -49,7 +49,7 @@ class _Wired(HTTPConnection):
 
     def cut(self) -> None:
         """End whatever a thread is waiting for on this connection."""
-        wire = self.wire  # whoever uses the connection may drop it meanwhile
+        wire = self.wire  # a user of the connection may drop it meanwhile
         if wire is not None:
             with contextlib.suppress(OSError):
                 wire.shutdown(socket.SHUT_RDWR)
@@ -214,9 +214,9 @@ def _about_tls(error: urllib3.exceptions.SSLError) -> str:
 
 
 class SharedContext(ssl.SSLContext):
-    """For the connections of all threads: what to ask for (ALPN) is said once, by `context_of`.
+    """For the connections of all threads: `context_of` sets once what to request (ALPN).
 
-    urllib3 says it at each connection. OpenSSL then frees the list of before, and a handshake of
+    urllib3 sets it at each connection. OpenSSL then frees the former list, and a handshake of
     another thread that just reads it is refused ("decode error").
     """
 

@@ -1,6 +1,6 @@
-"""`make bench-fleet`: a large fleet on the real apiserver, and what the remediator makes of it.
+"""`make bench-fleet`: a large fleet on the real apiserver, and the remediator's cost for it.
 
-Nothing is asserted: the exit code says only whether everything could be measured.
+Nothing is asserted: the exit code shows only whether everything could be measured.
 """
 
 import argparse

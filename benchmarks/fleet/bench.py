@@ -192,27 +192,27 @@ class FleetBench(Servers):
 
     def _storm(self) -> Iterator[Figure]:
         size = self._size
-        hit = range(size.sick, min(size.sick + size.storm, size.nodes))
-        self.say(f"one GPU fails on each of {len(hit)} nodes")
+        failing = range(size.sick, min(size.sick + size.storm, size.nodes))
+        self.say(f"one GPU fails on each of {len(failing)} nodes")
         cpu, apiserver, before = self._cpu(), self._apiserver_cpu(), self._writes()
-        goal = self._tainted() + len(hit)
+        goal = self._tainted() + len(failing)
         began = time.monotonic()
-        told = self._loaded("reports of a failed GPU", map(self._failure, hit))
+        loaded = self._loaded("reports of a failed GPU", map(self._failure, failing))
         await_true("all are tainted", lambda: self._tainted() >= goal, 300.0)
         new = (entry.at - began for entry in self._rules.since(began) if entry.change.old is None)
-        yield _once("reports of a failed GPU written in", "s", told.seconds)
+        yield _once("reports of a failed GPU written in", "s", loaded.seconds)
         yield _once("until the last NoSchedule is stored", "s", max(new), budget=STORM_BUDGET)
         yield _once("its own CPU", "s", self._cpu() - cpu, part=True)
         yield _once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
-        wrote = self._writes() - before - told.writes
+        wrote = self._writes() - before - loaded.writes
         yield _once("writes until then", "n", wrote, part=True)
-        yield from self._aftermath(began, before + told.writes)
+        yield from self._aftermath(began, before + loaded.writes)
         yield _once("its own CPU", "s", self._cpu() - cpu, part=True)
         yield _once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
         yield _once("highest resident size", "MB", _peak_megabytes(self._remediator), part=True)
 
     def _aftermath(self, began: float, before: int) -> Iterator[Figure]:
-        """Wait until a storm is told to its end: nothing was written for some seconds."""
+        """Wait until a storm is over: nothing was written for some seconds."""
         wrote, last = self._writes(), time.monotonic()
 
         def over() -> bool:

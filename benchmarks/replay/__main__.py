@@ -56,10 +56,10 @@ def _out(
     marks: tuple[str, str],
 ) -> int:
     fleet = f"{parameters.nodes * 8:,} GPUs, {parameters.days} days, seed {parameters.seed}"
-    said = f"{profile}: {fleet}, no noise of applications."
-    print(f"{said}\n\n{table}")
+    heading = f"{profile}: {fleet}, no noise of applications."
+    print(f"{heading}\n\n{table}")
     if given.write:
-        document.write(given.write, f"{said}\n\n{table}", marks)
+        document.write(given.write, f"{heading}\n\n{table}", marks)
     return 0
 
 

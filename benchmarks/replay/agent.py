@@ -67,7 +67,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 EVERYTHING = Heard()
 OFF_BUS: State = "off the bus"
 UNBOUND: dict[State, str] = {"nouveau": "nouveau", "no driver": ""}
-"""Who has a GPU that NVIDIA's driver has not, by its state."""
+"""The owner of a GPU that NVIDIA's driver has not, by its state."""
 FABRIC: dict[State, tuple[int, int]] = {
     "fabric not started": (1, 0),
     "fabric waits": (2, 0),
@@ -95,13 +95,13 @@ class _Gpu(msgspec.Struct):
 class Agent:
     def __init__(self, history: NodeHistory, heard: Heard = EVERYTHING) -> None:
         self._history = history
-        self._heard = heard
+        self._inputs = heard
         self._hung = False
         self.name = f"node-{history.node:04d}"
         self._gpus = [_Gpu() for _ in range(GPUS)]
         self._boot, self._driver, self._nvml_up, self._number = 1, history.driver, True, 0
         self.alive = True
-        """Whether anybody hears of the node."""
+        """Whether the node reports at all."""
         self._rename()
         self.report = self._begin(-3600.0)
 
@@ -150,13 +150,13 @@ class Agent:
 
     @property
     def _unbound(self) -> dict[str, str]:
-        """Return the GPUs that NVIDIA's driver has not, with who has them."""
+        """Return the GPUs that NVIDIA's driver has not, with their owners."""
         states = {bus_id(index): gpu.state for index, gpu in enumerate(self._gpus)}
         return {bus: UNBOUND[state] for bus, state in states.items() if state in UNBOUND}
 
     def _sources(self) -> tuple[SourceHealth, ...]:
         why = "Hung" if self._hung else "" if self._nvml_up else "DriverNotLoaded"
-        via = "Syslog" if self._heard.log == "syslog" else "Device"
+        via = "Syslog" if self._inputs.log == "syslog" else "Device"
         return (
             SourceHealth(name="nvml", state="Down" if why else "Up", reason=why),
             SourceHealth(name="kmsg", state="Up", via=via),
@@ -178,14 +178,16 @@ class Agent:
         return self.report
 
     def _print(self, happening: Happening) -> None:
-        self._hung = self._hung or (self._heard.hangs and rule_of(happening.code).fault is not None)
+        self._hung = self._hung or (
+            self._inputs.hangs and rule_of(happening.code).fault is not None
+        )
         self._count(self._signals(happening))
 
     def _print_of_switch(self, happening: Happening) -> None:
         line = self._signal(
             happening.at,
             kind="sxid",
-            source=self._heard.log,
+            source=self._inputs.log,
             bus_id=SWITCH,
             code=happening.code,
             fatal=True,
@@ -235,7 +237,7 @@ class Agent:
         self._nvml_up, self._driver = True, self._driver[:-1] + "9"
         self._gpus = [_Gpu(board=gpu.board, failure=gpu.failure) for gpu in self._gpus]
         self._hung = False
-        self._count([self._signal(happening.at, kind="driver-load", source=self._heard.log)])
+        self._count([self._signal(happening.at, kind="driver-load", source=self._inputs.log)])
 
     def _rename(self) -> None:
         if not hasattr(self, "gpu_of"):
@@ -330,7 +332,7 @@ class Agent:
         line = self._signal(
             happening.at,
             kind="xid",
-            source=self._heard.log,
+            source=self._inputs.log,
             bus_id=bus_id(happening.gpu),
             code=happening.code,
             gi=happening.gi if happening.gi_printed else None,
@@ -342,7 +344,7 @@ class Agent:
             recovery_to=happening.action if happening.code == 154 else None,
         )
         yield line
-        if self._heard.events and not self._hung and happening.code not in NO_EVENT:
+        if self._inputs.events and not self._hung and happening.code not in NO_EVENT:
             yield self._signal(
                 happening.at,
                 kind="xid",

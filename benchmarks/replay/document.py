@@ -152,8 +152,8 @@ def write(path: str, text: str, marks: tuple[str, str] = (BEGIN, END)) -> None:
 
 def in_words(parameters: Parameters) -> str:
     """Return all parameters in one line."""
-    said = msgspec.structs.asdict(parameters)
-    return ", ".join(f"{name} {value:g}" for name, value in said.items())
+    fields = msgspec.structs.asdict(parameters)
+    return ", ".join(f"{name} {value:g}" for name, value in fields.items())
 
 
 def _section(result: Result) -> str:

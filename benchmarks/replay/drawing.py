@@ -27,7 +27,7 @@ DAY = 86400.0
 SOONEST = 1200.0
 """Seconds before which nothing is repaired: the longest burst is over by then."""
 BY_HAND = 7200.0
-"""Seconds until somebody has seen to a GPU that is of no use."""
+"""Seconds until an administrator has repaired a GPU that is of no use."""
 
 Repair = Literal["reset", "reboot", "board", "by hand"]
 
@@ -122,7 +122,7 @@ class NodeDrawing:
             self.line(at + 0.2 + 0.02 * number, gpu, 45, gi=gi, caused_by=cause)
 
     def ask(self, gpu: int, at: float, action: int) -> None:
-        """The driver sets the recovery action and says so in the log."""
+        """The driver sets the recovery action and logs it."""
         if self.has_action:
             self.show(at=at, kind="asks", gpu=gpu, action=action)
             self.show(at=at + 0.01, kind="xid", gpu=gpu, code=154, action=action)
@@ -159,7 +159,7 @@ class NodeDrawing:
         """Open an episode in which the whole GPU is unfit, and plan its repair."""
         episode = self.tell(truth, label, gpu, at, must=self.all_of(gpu), resets=True)
         if repair == "reset" and not self.has_action:
-            repair = "reboot"  # a reset would be seen by nobody below R565
+            repair = "reboot"  # a reset would not be reported below R565
         self.broken[gpu] = (episode, repair)
         wait = self.random.lognormvariate(0.0, self.parameters.repair_sigma)
         after = max(wait * self.parameters.repair_median, SOONEST)

@@ -63,9 +63,9 @@ def wrongs(score: Score) -> dict[str, int]:
 
 def in_words(draw: Draw) -> str:
     """Return all parameters of a draw in one line."""
-    said = msgspec.structs.asdict(draw.parameters) | msgspec.structs.asdict(draw.profile.assumed)
+    fields = msgspec.structs.asdict(draw.parameters) | msgspec.structs.asdict(draw.profile.assumed)
     rates = ", ".join(f"{kind} {rate:.3g}" for kind, rate in draw.profile.rates.items())
-    values = ", ".join(f"{name} {value:.6g}" for name, value in said.items())
+    values = ", ".join(f"{name} {value:.6g}" for name, value in fields.items())
     return f"{draw.profile.name}, {values}; rates per M GPU-h: {rates}"
 
 

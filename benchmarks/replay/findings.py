@@ -18,7 +18,8 @@ FIELDS = ("code", "action", "gi", "caused_by", "reset", "drain_reset", "failure"
 
 
 def told(misses: Iterable[Miss], history: NodeHistory, player: Player) -> Iterator[str]:
-    """Say what went wrong, what the GPU had shown before, and what was decided; once a moment."""
+    """Report what went wrong, what the GPU had shown before, and what was decided; once a
+    moment."""
     mig = "MIG" if history.mig else "no MIG"
     action = "with" if history.has_action else "without"
     kind = f"{mig}, driver {history.driver} {action} recovery action"
@@ -51,8 +52,8 @@ def _shown_before(history: NodeHistory, gpu: int, at: float) -> list[str]:
 
 def _in_short(happening: Happening) -> str:
     values = {name: getattr(happening, name) for name in FIELDS}
-    said = [f"{name} {value}" for name, value in values.items() if value not in (None, 0, ())]
-    return " ".join([happening.kind, *said])
+    parts = [f"{name} {value}" for name, value in values.items() if value not in (None, 0, ())]
+    return " ".join([happening.kind, *parts])
 
 
 def _decided(player: Player, gpu: int, at: float) -> list[str]:

@@ -1,8 +1,8 @@
 """Our policy in the replay: the real core over the reports of simulated agents.
 
-`decide_node` is called as the loop would call it: when a report changes, and
-when the core asked to be woken; its steps are taken by a store in memory. Quiet
-nodes cost nothing. Not played: claims and pods (every device counts as empty).
+`decide_node` is called as the loop would call it: when a report changes, and when the core
+requested a wake-up; its steps are taken by a store in memory. Quiet nodes cost nothing. Not played:
+claims and pods (every device counts as empty).
 """
 
 import heapq
@@ -41,13 +41,13 @@ from remediator.policy.table import SHIPPED, Policy
 TOGETHER = 0.25
 """Seconds for which an agent gathers news before it writes."""
 LOOK = 0.3
-"""Seconds from news to the sample that it asked for."""
+"""Seconds from an event to the sample that it requested."""
 SAMPLE = 30.0
 """Seconds between samples while a GPU is missed: it is lost after 60."""
 STALE = 150.0
 """Seconds of silence after which an agent is not believed."""
 PERSON = 3600.0
-"""Seconds after which a person confirms a repair that the core asks to be confirmed."""
+"""Seconds after which an administrator confirms a repair that needs it."""
 SETTLES = 12
 """Ticks at one moment after which a node that never settles is reported."""
 
@@ -59,7 +59,7 @@ def enforced(limits: Limits = LIFTED) -> Policy:
 
 
 class NeverSettlesError(RuntimeError):
-    """The core asks for more steps at every tick of one moment."""
+    """The core requests more steps at every tick of one moment."""
 
 
 class Store:
@@ -97,14 +97,14 @@ class Store:
                 pass
 
     def confirm(self, name: str, at: float) -> None:
-        """Let a person vouch for the repair of what an incident tells of."""
+        """Let an administrator confirm the repair of an incident."""
         stored = self.incidents.get(name)
         if stored is None or not stored.open:
             return
         self.writes += 1
         meta = msgspec.structs.replace(stored.metadata, resource_version=str(self.writes))
-        said = Intent(until=moment(at + 86400.0), by="replay", reason="looked at")
-        stored = intending(stored, "RepairConfirmed", said)
+        intent = Intent(until=moment(at + 86400.0), by="replay", reason="looked at")
+        stored = intending(stored, "RepairConfirmed", intent)
         self.incidents[name] = msgspec.structs.replace(stored, metadata=meta)
 
     def _keep(self, rule: Rule, uid: str, at: float) -> None:
@@ -141,8 +141,8 @@ class Player:
         self._entries = len(self._agenda)
         self._looked = 0.0
         self._down_at = 0.0
-        self._asked: set[str] = set()
-        """Incidents that a person was asked about."""
+        self._confirming: set[str] = set()
+        """Incidents whose repair an administrator will confirm."""
         self.opened = 0
         """Incidents that were opened."""
         self.reported: list[tuple[int, float]] = []
@@ -176,15 +176,15 @@ class Player:
                 self._confirm(first, at)
             self._wake(at, fleet)
             return
-        news = [first]
+        happenings = [first]
         while self._agenda and self._agenda[0][0] <= at + TOGETHER:
             _, _, more = heapq.heappop(self._agenda)
             if isinstance(more, Happening):
-                news.append(more)
+                happenings.append(more)
             elif more is not None:
                 self._confirm(more, at)
-        self._take(news)
-        written = max(happening.at for happening in news)
+        self._take(happenings)
+        written = max(happening.at for happening in happenings)
         if not self._agent.alive:
             self._down_at = written
             self._later(written + STALE)
@@ -192,14 +192,14 @@ class Player:
         self._decide(written, fleet)
         self._later(written + LOOK)
 
-    def _take(self, news: list[Happening]) -> None:
-        for happening in news:
+    def _take(self, happenings: list[Happening]) -> None:
+        for happening in happenings:
             self._agent.take(happening)
             if happening.kind in {"booted", "nvml-up", "nvml-down"}:
                 self._agent.look(happening.at)
 
     def _confirm(self, incident: str, at: float) -> None:
-        self._asked.discard(incident)
+        self._confirming.discard(incident)
         self.store.confirm(incident, at)
 
     def _wake(self, at: float, fleet: Fleet | None) -> None:
@@ -241,8 +241,8 @@ class Player:
             if desired.held:
                 self.held.add(desired.incident.name)
             waits = bool(desired.person) and (desired.verified or not case.reported)
-            if waits and desired.incident.name not in self._asked:
-                self._asked.add(desired.incident.name)
+            if waits and desired.incident.name not in self._confirming:
+                self._confirming.add(desired.incident.name)
                 self._later(at + PERSON, confirms=desired.incident.name)
 
     def _wake_at(self, wake: datetime | None, at: float) -> None:

@@ -1,9 +1,9 @@
 """The policies of others, each as small as its source allows.
 
-All play on the same happenings and leave `Taints`. What no code undoes, a person
-does: `PERSON` seconds after the taint began, but not while the GPU is truly
-unfit. That is an assumption in their favour. Sources are named per class; facts
-are those of reference/nvidia-failures.md section 8. Pure.
+All play on the same happenings and leave `Taints`. What no code undoes, an administrator does:
+`PERSON` seconds after the taint began, but not while the GPU is truly unfit. That is an assumption
+in their favour. Sources are named per class; facts are those of reference/nvidia-failures.md
+section 8. Pure.
 """
 
 from typing import ClassVar
@@ -13,13 +13,13 @@ from benchmarks.replay.truth import GPUS, WHOLE, Device, Happening, NodeHistory
 from exporter.model import xid
 
 PERSON = 24 * 3600.0
-"""After so long somebody has looked, at the latest."""
+"""After so long an administrator has looked, at the latest."""
 APPLICATION = frozenset({13, 31, 43, 45, 68, 109})
 """Ignored by NVIDIA's DRA driver and device plugin; 109 by mistake (k8s-device-plugin#1974)."""
 
 
 class Peer:
-    """A policy that plays one node. Subclasses say what they make of each happening."""
+    """A policy that plays one node. Subclasses decide what follows from each happening."""
 
     name: ClassVar[str]
 
@@ -31,11 +31,11 @@ class Peer:
 
     def play(self) -> Taints:
         for happening in self.history.happenings:
-            self._person(happening.at)
+            self._administrator(happening.at)
             if happening.kind in {"asks", "reset", "booted", "nvml-up"}:
                 self._follow(happening)
             self.take(happening)
-        self._person(float("inf"))
+        self._administrator(float("inf"))
         return self.taints
 
     def take(self, happening: Happening) -> None:
@@ -43,7 +43,7 @@ class Peer:
         raise NotImplementedError
 
     def forget(self, device: Device) -> None:
-        """A person cleared a device."""
+        """An administrator cleared a device."""
 
     def whole(self, gpu: int) -> frozenset[Device]:
         return self.history.devices(gpu)
@@ -75,7 +75,7 @@ class Peer:
         else:
             self.actions = [0] * GPUS
 
-    def _person(self, now: float) -> None:
+    def _administrator(self, now: float) -> None:
         for device in self.taints.standing:
             since = self.taints.since(device)
             at = max(since + PERSON, self._unfit_until(device, since + PERSON))
@@ -138,9 +138,9 @@ class DraDriver(Peer):
             self._by_xid |= self.resolved(happening)
 
     def _settle(self, at: float) -> None:
-        wanted = frozenset(self._by_xid | self._by_loss)
-        self.free(self.taints.standing - wanted, at)
-        self.taint(wanted, at)
+        unfit = frozenset(self._by_xid | self._by_loss)
+        self.free(self.taints.standing - unfit, at)
+        self.taint(unfit, at)
 
 
 class DraDriverByAction(DraDriver):
@@ -224,7 +224,7 @@ class NvSentinel(Peer):
                 pass
 
     def forget(self, device: Device) -> None:
-        del device  # it is the node that a person uncordons
+        del device  # it is the node that an administrator uncordons
         self._faults.clear()
 
     def _fatal(self, happening: Happening) -> bool:
@@ -277,7 +277,7 @@ class Gpud(Peer):
             self.free(self.node(), happening.at)
 
     def forget(self, device: Device) -> None:
-        del device  # it is the machine that a person sets healthy
+        del device  # it is the machine that an administrator sets healthy
         self._codes.clear()
         self._reboots.clear()
 

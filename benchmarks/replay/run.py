@@ -17,7 +17,7 @@ from remediator.policy.limits import Limits
 OURS = "Draguard"
 HELD = "Draguard, shipped budgets"
 PARTS = 16
-"""A fleet is played in so many parts, each by whoever is free."""
+"""A fleet is played in so many parts, each by the next free process."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -73,8 +73,8 @@ def run(parameters: Parameters, profile: str, *, workers: int) -> Result:
     )
 
 
-def _part(asked: tuple[Parameters, str, range]) -> Result:
-    parameters, profile, nodes = asked
+def _part(work: tuple[Parameters, str, range]) -> Result:
+    parameters, profile, nodes = work
     policy, end = enforced(), parameters.days * DAY
     ours = Score(policy=OURS)
     theirs = [Score(policy=peer.name) for peer in PEERS]

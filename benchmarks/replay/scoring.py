@@ -58,7 +58,7 @@ class Score(msgspec.Struct, kw_only=True):
     to_taint: list[float] = []
     """Seconds from the first sign to the last demanded device."""
     to_free: list[float] = []
-    """Seconds from the repair to the last device that is free again."""
+    """Seconds from the repair to the last device that is untainted again."""
     never_freed: int = 0
     lost_hours: float = 0.0
     """GPU-hours that healthy devices were kept away; a slice counts a seventh."""
@@ -103,7 +103,7 @@ class _Judge:
         self._of_gpu: dict[int, list[Episode]] = defaultdict(list)
         for episode in history.episodes:
             self._of_gpu[episode.gpu].append(episode)
-        self._true = [known for known in history.episodes if known.must and known.signalled]
+        self._true = [truth for truth in history.episodes if truth.must and truth.signalled]
 
     def taints(self) -> None:
         for gpu, spans in self._by_gpu().items():
@@ -146,7 +146,7 @@ class _Judge:
             self._miss("false taint", gpu, begin, label)
 
     def _label(self, gpu: int, at: float) -> str:
-        """Say what was going on when a false taint began."""
+        """Return what was going on when a false taint began."""
         own = [
             episode
             for episode in self._of_gpu[gpu]
@@ -186,7 +186,7 @@ class _Judge:
             if not episode.must:
                 continue
             if episode.begin + IN_TIME > self._end:
-                continue  # the history ended before anybody could be judged
+                continue  # the history ended before the end of its time
             self._judge_episode(episode)
 
     def _judge_episode(self, episode: Episode) -> None:

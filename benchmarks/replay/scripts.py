@@ -47,7 +47,7 @@ def _gsp(node: NodeDrawing, gpu: int, at: float) -> None:
         node.line(at, gpu, 119)
         return
     node.breaks("gpu-reboot", "XID 119", gpu, at, "reboot")
-    for number in range(8):  # then one line in thirty; who counts them has seen enough
+    for number in range(8):  # then one line in thirty: enough for a policy that counts
         node.line(at + 6.0 * number, gpu, 119)
     if node.has_action:  # marked after the third, without an XID 154
         node.show(at=at + 12.05, kind="asks", gpu=gpu, action=1)
@@ -158,7 +158,7 @@ def _uncontained(node: NodeDrawing, gpu: int, at: float) -> None:
     node.breaks("gpu-reset", "XID 95", gpu, at, "reset")
     node.ask(gpu, at + 0.05, 1)
     lasts = min(node.random.lognormvariate(4.3, 1.5), 860.0)
-    for number in range(12):  # up to tens of thousands; no policy here tells 12 from more
+    for number in range(12):  # up to tens of thousands; no policy here distinguishes 12 from more
         node.line(at + lasts * number / 11, gpu, 95, reset=True, message="Uncontained")
     node.channels_end(at, gpu, 95)
 

@@ -28,7 +28,7 @@ from remediator.model.node import NodeFacts
 OFTEN = 100.0
 """Per million GPU-hours; no rate is published, so this one is high enough to be seen."""
 ASKED = "all-1g.10gb"
-"""What `nvidia.com/mig.config` asks of every node that is cut into slices."""
+"""What `nvidia.com/mig.config` requests of every node that is cut into slices."""
 
 Shown = dict[str, dict[str, float]]
 """Samples of a page by family and label text."""

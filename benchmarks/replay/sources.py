@@ -21,7 +21,7 @@ SWITCH_FAULTS: dict[Kind, float] = {"switch": 100.0}
 
 
 class Mode(NamedTuple):
-    """What a node's agent hears, and which fleet is played to it."""
+    """Sources of a node's agent, and which fleet is played to it."""
 
     heard: Heard
     no_action_share: float | None = None

@@ -1,4 +1,4 @@
-"""Who was tainted from when to when: what every policy leaves behind to be scored. Pure."""
+"""Taints of devices from when to when: what every policy leaves behind to be scored. Pure."""
 
 import msgspec
 
@@ -15,7 +15,7 @@ class Taint(msgspec.Struct, frozen=True):
     end: float
     """FOREVER when the history ended first."""
     evicts_from: float = FOREVER
-    """When pods began to be moved off it."""
+    """When evictions of its pods began."""
 
 
 class Taints:

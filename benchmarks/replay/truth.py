@@ -36,7 +36,7 @@ class Episode(msgspec.Struct, kw_only=True):
     node: int
     gpu: int
     begin: float
-    """The first thing that anybody could see."""
+    """The first sign that could be seen."""
     until: float = float("inf")
     """Repaired, or over."""
     must: frozenset[Device] = frozenset()
@@ -81,9 +81,9 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that a node shows at a moment.
 
     `xid`: a kernel-log line, and the NVML event of it. `sxid`: a line about the node's NVSwitch.
-    `link-down`: NVML says that a link of the GPU is down. `asks`: the driver sets the recovery
-    action. `gone`: NVML says lost, or no longer lists it. `down`, `booted`: the node. `state`: the
-    GPU is of no use from now on, or again of use.
+    `link-down`: NVML reports that a link of the GPU is down. `asks`: the driver sets the recovery
+    action. `gone`: NVML reports it lost, or no longer lists it. `down`, `booted`: the node.
+    `state`: the GPU is of no use from now on, or again of use.
     """
 
     at: float
@@ -93,7 +93,7 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gi: int | None = None
     """What the NVML event names."""
     gi_printed: bool = False
-    """The log line says `GPU-I` too (not with open kernel modules)."""
+    """The log line has `GPU-I` too (not with open kernel modules)."""
     reset: bool | None = None
     drain_reset: bool | None = None
     caused_by: int | None = None
@@ -101,7 +101,7 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     action: int = 0
     """Of `asks`, and of an XID 154."""
     listed: bool = True
-    """Of `gone`: NVML still lists the GPU and says that it is lost."""
+    """Of `gone`: NVML still lists the GPU and reports that it is lost."""
     failure: bool | None = None
     """Of `remap`: rows cannot be remapped; else a remap is pending or, with None, no longer."""
     boards: tuple[int, ...] = ()

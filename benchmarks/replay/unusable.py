@@ -13,7 +13,7 @@ from benchmarks.replay.truth import GPUS, State
 UNKNOWN_XID = 999
 """A code that is in no table of Draguard's and not in NVIDIA's catalogue."""
 TOLD = 3600.0
-"""Seconds for which an alert tells of an XID that no table knows."""
+"""Seconds for which an alert reports an XID that no table knows."""
 
 Script = Callable[[NodeDrawing, int, float], None]
 """Takes the node, the GPU's index and when it begins."""
@@ -28,7 +28,7 @@ def _service_down(node: NodeDrawing, _gpu: int, at: float) -> None:
 
 
 def _registration_fails(node: NodeDrawing, gpu: int, at: float) -> None:
-    # NVML says that the registration ended with an error: a fault of the class `fabric`.
+    # NVML reports that the registration ended with an error: a fault of the class `fabric`.
     node.of_no_use("fabric failed", gpu, at, node.all_of(gpu))
 
 

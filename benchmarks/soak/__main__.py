@@ -28,38 +28,38 @@ _began = time.monotonic()
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _given(arguments)
     seed: int = random.SystemRandom().randrange(1, 1_000_000) if given.seed is None else given.seed
-    asked = chosen(parts(seed=seed, scale=given.scale, jobs=given.jobs), given.only)
-    run = run_of(asked, seed)
+    selected = chosen(parts(seed=seed, scale=given.scale, jobs=given.jobs), given.only)
+    run = run_of(selected, seed)
     say(f"seed {seed}, commit {run.commit}; {run.machine}")
     given.logs.mkdir(parents=True, exist_ok=True)
-    if any(part.servers for part in asked):
+    if any(part.servers for part in selected):
         say("builds: the servers of the tests")
         subprocess.run((sys.executable, *BUILDS), cwd=ROOT, check=False)
     signal.signal(signal.SIGTERM, _interrupted)
-    return soak(asked, run, given.logs, jobs=given.jobs, write=given.write)
+    return soak(selected, run, given.logs, jobs=given.jobs, write=given.write)
 
 
 def soak(
-    asked: Sequence[Part], run: Run, logs: Path, *, jobs: int = 1, write: Path | None = None
+    selected: Sequence[Part], run: Run, logs: Path, *, jobs: int = 1, write: Path | None = None
 ) -> int:
     """Run parts, keep each outcome in a document as soon as it is there, print the last line."""
     outcomes: list[Outcome] = []
 
     def tell(outcome: Outcome) -> None:
         outcomes.append(outcome)
-        say(_told(outcome))
+        say(_in_words(outcome))
         if not outcome.passed:
             print(_last_words(logs / f"{outcome.part.name}.log"), flush=True)
         if write:
             keep(write, run, outcomes)
 
     try:
-        run_all(asked, logs, tell=tell, say=say, jobs=jobs)
+        run_all(selected, logs, tell=tell, say=say, jobs=jobs)
     except KeyboardInterrupt:
         say("interrupted: what has ended is kept")
     passed = sum(outcome.passed for outcome in outcomes)
-    print(f"{passed} passed, {len(asked) - passed} failed")
-    return 0 if passed == len(asked) else 1
+    print(f"{passed} passed, {len(selected) - passed} failed")
+    return 0 if passed == len(selected) else 1
 
 
 def keep(path: Path, run: Run, outcomes: Sequence[Outcome]) -> None:
@@ -78,10 +78,10 @@ def keep(path: Path, run: Run, outcomes: Sequence[Outcome]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def run_of(asked: Sequence[Part], seed: int) -> Run:
-    """Say what is run, when and on what."""
+def run_of(selected: Sequence[Part], seed: int) -> Run:
+    """Return what is run, when and on what."""
     date, _, rest = machine().partition("; ")
-    return Run(date=date, commit=_commit(), seed=seed, machine=rest, parts=len(asked))
+    return Run(date=date, commit=_commit(), seed=seed, machine=rest, parts=len(selected))
 
 
 def _commit() -> str:
@@ -101,7 +101,7 @@ def say(text: str) -> None:
         print(f"[{clock(time.monotonic() - _began):>7}] {line}", flush=True)
 
 
-def _told(outcome: Outcome) -> str:
+def _in_words(outcome: Outcome) -> str:
     verdict = "passed" if outcome.passed else "FAILED"
     return f"{outcome.part.name}: {verdict} in {clock(outcome.seconds)}: {outcome.figures}"
 

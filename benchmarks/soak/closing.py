@@ -59,12 +59,12 @@ def fleet(output: str) -> str:
         name: re.search(_FIGURE.format(re.escape(label)), output, re.MULTILINE)
         for label, name in _FLEET.items()
     }
-    said = [f"{name} {figure[1]} {figure[2]}" for name, figure in found.items() if figure]
-    return ", ".join(said) if len(said) == len(_FLEET) else ""
+    parts = [f"{name} {figure[1]} {figure[2]}" for name, figure in found.items() if figure]
+    return ", ".join(parts) if len(parts) == len(_FLEET) else ""
 
 
 def last_line(output: str) -> str:
-    """Return the last line that says anything."""
+    """Return the last line that is not empty."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return lines[-1] if lines else ""
 

@@ -26,7 +26,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     machine: str
     parts: int
-    """Asked for."""
+    """The number of parts that were selected."""
 
     @property
     def key(self) -> str:
@@ -73,9 +73,9 @@ def updated(text: str, run: Run, rows: Sequence[Row], order: Iterable[str] = ())
 def _summary(run: Run, rows: Sequence[Row]) -> str:
     failed = [row.part for row in rows if not row.passed]
     missing = run.parts - len(rows)
-    said = f"{len(rows) - len(failed)} of {run.parts} parts passed"
-    said += f", failed: {', '.join(failed)}" if failed else ""
-    return said + (f", {missing} did not end" if missing else "")
+    text = f"{len(rows) - len(failed)} of {run.parts} parts passed"
+    text += f", failed: {', '.join(failed)}" if failed else ""
+    return text + (f", {missing} did not end" if missing else "")
 
 
 def _table_of(text: str) -> dict[str, str]:
@@ -85,7 +85,7 @@ def _table_of(text: str) -> dict[str, str]:
 
 
 def _summaries(text: str) -> list[str]:
-    """Return one line for each run that a generated part tells of, the newest first."""
+    """Return one line for each run in a generated part, the newest first."""
     latest = re.findall(rf"^{_LATEST}(.*)\.$", text, re.MULTILINE)
     return latest + re.findall(rf"^{_EARLIER}(.*)$", text, re.MULTILINE)
 

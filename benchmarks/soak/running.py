@@ -82,11 +82,11 @@ class Running:
         figures = self.part.figures(self.log.read_text(encoding="utf-8", errors="replace"))
         if not why and not figures:
             why = "no closing figures"
-        said = [figures, why, "" if figures else last]
+        texts = [figures, why, "" if figures else last]
         return Outcome(
             part=self.part,
             passed=not why,
-            figures="; ".join(text for text in said if text),
+            figures="; ".join(text for text in texts if text),
             seconds=self.seconds,
         )
 
@@ -100,12 +100,12 @@ def run_all(
     jobs: int = 1,
     every: float = 30.0,
 ) -> list[Outcome]:
-    """Run all parts, whatever becomes of each; `tell` gets each outcome as it comes.
+    """Run all parts, whatever their outcome; `tell` gets each outcome as it comes.
 
     `say` gets a line for each part that runs, every so many seconds.
     """
     waiting, running, outcomes = list(parts), list[Running](), list[Outcome]()
-    said_at = time.monotonic()
+    logged_at = time.monotonic()
     try:
         while waiting or running:
             while part := _next(waiting, running, jobs):
@@ -117,8 +117,8 @@ def run_all(
                     running.remove(process)
                     outcomes.append(outcome)
                     tell(outcome)
-            if time.monotonic() - said_at >= every:
-                said_at = time.monotonic()
+            if time.monotonic() - logged_at >= every:
+                logged_at = time.monotonic()
                 say("\n".join(_progress(running, waiting)))
             time.sleep(LOOK)
     finally:

@@ -1,7 +1,7 @@
-"""The hands: reflectors that feed the world, and the writer that acts on it.
+"""The cluster for the loop: reflectors that feed the cache, and the writer that applies steps.
 
-The only place that knows which collections are watched. Decoding is kubeapi's,
-indexing is `cache`'s, deciding happens elsewhere.
+The only place that knows which collections are watched. `kubeapi` decodes, `cache` indexes, and
+`plan` decides.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -149,7 +149,7 @@ class Cluster:
             self._mark(node)
 
     def wait_synced(self, timeout: float) -> bool:
-        """Wait until every collection was listed once; a part of the world is no world."""
+        """Wait until every collection was listed once; a part would look like the whole."""
         until = monotonic() + timeout
         return all(
             reflector.wait_synced(max(0.0, until - monotonic())) for reflector in self._needed()

@@ -1,13 +1,13 @@
-"""The emergency stop: one annotation on our namespace freezes all new harm.
+"""The emergency stop: one annotation on our namespace stops all new taints and evictions.
 
 ```
 kubectl annotate namespace draguard-system draguard.dev/stop='ann: driver roll-out went wrong'
 kubectl annotate namespace draguard-system draguard.dev/stop-
 ```
 
-What it means is `budget`'s matter. A stop can only be seen, never assumed: while
-the namespace cannot be read nothing is stopped, and the log says so. One that
-was seen stays until it is seen to be gone.
+`budget` defers what a stop forbids. A stop can only be seen, never assumed: while the namespace
+cannot be read nothing is stopped, and that is logged. A stop that was seen stays until it is seen
+to be gone.
 """
 
 import logging

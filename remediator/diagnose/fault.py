@@ -81,7 +81,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A label value that names the signal: `xid-95`, `recovery-action-1`, `gpu-lost`."""
     last_seen: datetime
     evidence: str
-    """One sentence for the case file."""
+    """One sentence for the incident."""
     xid: int | None = None
     """The XID code, where the signal is one: the best name for what happened."""
     needs: Need = "gpu-reset"

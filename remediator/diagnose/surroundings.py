@@ -21,7 +21,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     switches: tuple[SwitchHealth, ...] = ()
     inventory: Inventory = Inventory()
     gpus: tuple[GpuHealth, ...] = ()
-    """Every GPU of the report, the judged one too."""
+    """Every GPU of the report, the diagnosed one too."""
 
     def up(self, source: str) -> bool | None:
         """Return whether a source works, None when the report does not name it."""

@@ -2,22 +2,19 @@
 
 The rules, in the order of the design's safety argument:
 
-- The recovery action is the best source (`recovery_action`). Heard after an
-  XID, it says whether the fault stands; 0 ends it. Where the driver has no such
-  field, the catalogue decides, and recovery is a new epoch (reset, reboot,
-  driver load) and silence in it.
-- Application XIDs, information and unknown codes are never a fault (`xid_faults`,
-  `xid_table`). Some that repeat on one GPU make it suspect (`suspicion`).
-- A contained error is over as soon as it is written: its process is dead. Its
-  slice is emptied and watched all the same; that is `episode`.
-- A change of epoch alone is neither a fault nor, while the GPU does not answer,
-  the end of one.
-- Lowered clocks (thermal, power brake) are no fault of a device: alerts show
-  them.
-- Health needs a GPU that answers and a recovery action that was read of late
-  and in this epoch. Anything short of that, without a fault, is Unknown.
+- The recovery action is the best source (`recovery_action`). Reported after an XID, it shows
+  whether the fault stands; 0 ends it. Where the driver has no such field, the catalogue decides,
+  and recovery is a new epoch (reset, reboot, driver load) without a further error in it.
+- Application XIDs, information and unknown codes are never a fault (`xid_faults`, `xid_table`).
+  Some that repeat on one GPU make it suspect (`suspicion`).
+- A contained error is over as soon as it is written: its process is dead. Its slice is drained and
+  watched all the same; that is `episode`.
+- A change of epoch alone is neither a fault nor, while the GPU does not answer, the end of one.
+- Lowered clocks (thermal, power brake) are no fault of a device: alerts show them.
+- Health needs a GPU that answers and a recovery action that was read of late and in this epoch.
+  Anything short of that, without a fault, is Unknown.
 
-What is done about it is `policy`. Pure.
+`policy` decides what is done about it. Pure.
 """
 
 from collections.abc import Iterator

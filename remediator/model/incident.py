@@ -1,10 +1,9 @@
-"""DeviceIncident: the case file of one fault episode on one GPU.
+"""DeviceIncident: the record of one fault episode on one GPU.
 
-The remediator's only memory. What a restart must know is here or in the rules
-themselves; nothing is kept in the process. The fields are those of
-deploy/crds/deviceincidents.yaml: `spec` says which GPU, and is written once;
-`status` says what was found and done. An empty status is filled again from the
-rules that stand (`decide.adoption`). Pure.
+The remediator's only memory. What a restart must know is here or in the rules themselves; nothing
+is kept in the process. The fields are those of deploy/crds/deviceincidents.yaml. `spec` names the
+GPU and is written once; `status` has what was found and done. An empty status is filled again from
+the rules that stand (`plan.adoption`). Pure.
 """
 
 from datetime import datetime
@@ -23,7 +22,7 @@ TIMELINE_LIMIT = 64
 PLACED_LIMIT = 64
 """Slices of `placed`, the youngest; a GPU has seven at most."""
 PODS_LIMIT = 256
-"""Entries of `hit` and of `evicted`; how many more there are is said beside them."""
+"""Entries of `affected` and of `evicted`; the number of further ones is beside them."""
 FOREIGN_LIMIT = 16
 SEEN_LIMIT = 64
 """Records of `seen_signals`; those beyond it are new by their dates alone."""
@@ -47,7 +46,7 @@ Phase = Literal[
     "NeedsHuman",
     "Closed",
 ]
-"""What each of them means is the table in `decide.phase`."""
+"""What each of them means is the table in `plan.phase`."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 Untaint = Literal["Automatic", "OnConfirmation"]
 """How the taints end: by verified recovery, or by a user who confirms the repair."""
@@ -204,7 +203,7 @@ class PodHold(Entry, frozen=True, order=True):
     device: str
     uid: str = ""
     via: str = ""
-    """How it holds it: "" by a claim, else as `objects.claims` says: `ExtendedResource`,
+    """How it holds it: "" by a claim, else a word of `model.claim`: `ExtendedResource`,
     `AdminAccess` (evicted by NoExecute too), `Gang` (only as a peer of a pod that does)."""
     tolerates: str = ""
     """Effects of ours that its claim tolerates, such as `NoExecute for 300s`; "" for none."""
@@ -214,7 +213,7 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     """Always written whole, by `merge_patch`: what is at its default is absent in the object."""
 
     schema_version: int = 0
-    """`SCHEMA_VERSION` of whoever wrote it."""
+    """`SCHEMA_VERSION` of its writer."""
     observed_generation: int = 0
     """`metadata.generation` that the last decision has seen; 0: never decided."""
     node: str = ""
@@ -235,8 +234,8 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     tainted_at: datetime | None = None
     evicting_at: datetime | None = None
     eviction_start_time: datetime | None = None
-    """When the first eviction was requested of who is there now, moved on by the time in which
-    none was: `evict.within` counts from it."""
+    """When the first eviction of the present pods was requested, moved on by the time in which none
+    was: `evict.within` counts from it."""
     eviction_attempt_time: datetime | None = None
     """Until when evictions are known to have been requested."""
     device_rounds: tuple[DeviceRounds, ...] = ()
@@ -298,12 +297,12 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     """Uncorrected memory errors when health began: one more, and the soak begins anew."""
     intents: tuple[IntentRecord, ...] = ()
     soak_confirmed_time: datetime | None = None
-    """When the agent had confirmed health since `healthy_since`; a restart need not ask again."""
+    """When the agent had confirmed health since `healthy_since`; a restart need not check again."""
     duplicate_of: str = ""
-    """Older incident of the same GPU that tells this incident."""
+    """Older incident of the same GPU that has the record of this one."""
     affected_left_out: int = 0
     evicted_left_out: int = 0
-    """Entries beyond the limit of `hit` and of `evicted`."""
+    """Entries beyond the limit of `affected` and of `evicted`."""
 
 
 _UNTOLD = IncidentStatus()

@@ -1,6 +1,6 @@
 """What an incident's status should read, from what is desired and what is stored.
 
-The status is written after the world has followed: rules appear in it with the
+The status is written after the cluster has followed: rules appear in it with the
 UIDs they have in the cluster, and a phase is entered when it is true. Its dates
 are ours, but for `seenThrough` and `handledThrough`, which are compared with
 the node's signals and so keep the node's clock. Pure.

@@ -14,7 +14,7 @@ from remediator.plan.evicting import moved, over
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far the world has followed what is desired."""
+    """How far the cluster has followed what is desired."""
 
     tainted: bool
     """Every desired taint is stored."""

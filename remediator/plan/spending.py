@@ -2,24 +2,22 @@
 
 The unit is one physical GPU. Three things are counted, each for another limit:
 
-- *Evicting now* (`evict`): a rule of ours evicts (Evict or NoExecute), and the GPU is
-  not Drained: the incident has seen nobody on it, and has noted every such rule. Under
-  Evict it counts while evictions are requested and the time for them is not over.
-- *Called for now* (`call`): it evicts now, or its incident says since when a
-  repair of its node may be called for, for `CALL_LASTS`.
+- *Evicting now* (`evict`): a rule of ours evicts (Evict or NoExecute), and the GPU is not Drained:
+  the incident has seen no pod on it, and has recorded every such rule. Under Evict it counts while
+  evictions are requested and the time for them is not over.
+- *Called for now* (`call`): it evicts now, or its incident records since when a repair of its node
+  may be called for, for `CALL_LASTS`.
 - *Standing* (`taint`): a rule of ours keeps new work away, Drained or not.
 
-GPUs of nodes that were taken away are none of these: they are no capacity and
-hold no pod. What began lately is counted by date, for the rates; of one node no
-more than the node's own cap, so that it cannot use up the cluster's. What began
-there keeps its place in that cap meanwhile, also when its rule is gone, because
-its name belongs to another board now or it is drained already.
+GPUs of nodes that were taken away are none of these: they are no capacity and hold no pod. What
+began lately is counted by date, for the rates; of one node no more than the node's own cap, so that
+it cannot use up the cluster's. What began there keeps its place in that cap meanwhile, also when
+its rule is gone, because its name belongs to another board now or it is drained already.
 
-An incident remembers the DeviceClasses of a GPU: without that a class would be
-refilled by the very pods that leave it. All of it is read from what is stored,
-so a restart counts the same. One worker decides node after node and the world
-hears its own writes, so the rules of the fleet are current: what the node
-before this one was granted is in them.
+An incident remembers the DeviceClasses of a GPU: without that a class would be refilled by the very
+pods that leave it. All of it is read from what is stored, so a restart counts the same. One worker
+decides node after node and the cache receives its own writes, so the rules of the fleet are
+current: what the node before this one was granted is in them.
 """
 
 from collections import defaultdict
