@@ -84,9 +84,9 @@ def test_the_node_agent_loads_nothing_of_the_controller(entry: str) -> None:
     assert answer_of(script) == "[]"
 
 
-@pytest.mark.parametrize("command", ["incidents", "status", "plan", "xid", "doctor", "policy"])
+@pytest.mark.parametrize("command", ["incidents", "status", "plan", "explain", "doctor", "policy"])
 def test_a_command_loads_what_reads_a_policy_only_when_there_is_one_to_read(command: str) -> None:
-    script = f"import sys, draguard.{command}.command; print('pydantic' in sys.modules)"
+    script = f"import sys, draguard.commands.{command}; print('pydantic' in sys.modules)"
 
     assert answer_of(script) == "False"
 
