@@ -122,7 +122,7 @@ class Remediator:
             self._settings.lease_namespace,
             self._settings.leader_identity or new_identity(),
             now=clock.now,
-            on_gain=self._mark_all,
+            on_gain=self._gained,
             found=self._policy_on_lease.gained,
             notes=self._policy_on_lease.annotations,
         )
@@ -220,6 +220,11 @@ class Remediator:
             _log.error("nothing is untainted: %s ahead_seconds=%.1f", why, seconds)
         elif before and not self._clock_doubt:
             _log.info("the clock is trusted again ahead_seconds=%.1f", ahead.total_seconds())
+
+    def _gained(self) -> None:
+        """Begin to lead: what another leader has written is read anew."""
+        self._cluster.writer.conditions.look_again()
+        self._mark_all()
 
     def _mark_all(self) -> None:
         for node in self._cluster.cache.nodes():

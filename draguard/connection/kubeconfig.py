@@ -29,8 +29,9 @@ _STATIC = frozenset(
 
 
 class _ContextBody(msgspec.Struct, frozen=True):
-    cluster: str = ""
-    user: str = ""
+    cluster: str | None = ""
+    user: str | None = ""
+    """A key without a value names nothing, as for kubectl."""
 
 
 class _Context(msgspec.Struct, frozen=True):
@@ -113,7 +114,7 @@ def _chosen(files: Sequence[Path], context: str) -> Endpoint:
     current = next((config.current for config in configs if config.current), "")
     wanted = context or current
     contexts = [each for config in configs for each in config.contexts or ()]
-    chosen = next((each.context for each in contexts if each.name == wanted), None)
+    chosen = next((each.context for each in contexts if wanted and each.name == wanted), None)
     users = (each for config in configs for each in config.users or ())
     user = _entry(each.user for each in users if chosen and each.name == chosen.user)
     if any(key == "as" or key.startswith("as-") for key in user):

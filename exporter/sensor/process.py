@@ -38,6 +38,8 @@ _log = logging.getLogger(__name__)
 
 BATCH = 1000
 """Signals in one message."""
+FIRST_AGENT = 2.0
+"""Seconds for which the first reading waits for an agent; both start together."""
 _BOOT_SECONDS = 1.0
 _KERNELS_OWN = Path("/proc")
 """What the kernel says of its boot cannot change while a process lives; a simulated node's can."""
@@ -75,6 +77,8 @@ class Sensor:
         self._refused = 0
         self._cut = 0
         self._wanted: tuple[int, ...] = ()
+        self._named = False
+        """An agent has named the fields that its page shows, or has been waited for."""
         self._nvml: VendorState[NvmlReading] = VendorState(
             source=SourceHealth(name="nvml", state="Down", reason=STARTING)
         )
@@ -142,6 +146,8 @@ class Sensor:
         """Read these fields from now on, beside those that health needs."""
         with self.changed:
             news, self._wanted = fields != self._wanted, fields
+            self._named = True
+            self.changed.notify_all()
         if news:
             self._ask()
 
@@ -241,7 +247,13 @@ class Sensor:
             self._dcgm_child.ask()
 
     def _fields(self) -> tuple[int, ...]:
+        """Return what to read. The first reading waits for an agent that is just starting.
+
+        Otherwise the first page, which is ready, would lack most fields until the second one.
+        """
         with self.changed:
+            self.changed.wait_for(lambda: self._named, FIRST_AGENT)
+            self._named = True
             return self._wanted
 
     def _fields_of_dcgm(self) -> tuple[int, ...]:

@@ -162,6 +162,11 @@ class NodeConditions:
                 raise
             self._refused(error)
 
+    def look_again(self) -> None:
+        """Forget what Nodes said: another leader may have written them meanwhile."""
+        with self._lock:
+            self._known.clear()
+
     def remove(self, node: str) -> None:
         """Take every condition of ours, and the mark, off a Node. Raises ApiError, 403 too."""
         known = self._look(node)

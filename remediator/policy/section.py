@@ -53,4 +53,7 @@ def shown(value: object) -> str:
     if value is None:
         return "nothing"
     text = "a list" if isinstance(value, list) else repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    quote = text[0] if isinstance(value, str) else ""
+    return f"{text[:_LONGEST_SHOWN]}...{quote}"

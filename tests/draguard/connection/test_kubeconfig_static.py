@@ -97,6 +97,22 @@ def test_what_is_wrong_is_said_by_the_library(user: Entry, error: str, tmp_path:
         endpoint_of(written(tmp_path, "config", content), "", {})
 
 
+def test_a_context_without_a_cluster_spoils_no_other(tmp_path: Path) -> None:
+    content = config("http://127.0.0.1:1", "t")
+    content["contexts"].append({"name": "half", "context": {"cluster": None, "user": None}})
+
+    assert endpoint_of(written(tmp_path, "config", content), "", {}).token == "t"
+
+
+def test_a_context_without_a_name_is_never_the_current_one(tmp_path: Path) -> None:
+    content = config("http://127.0.0.1:1", "t")
+    content["current-context"] = ""
+    del content["contexts"][0]["name"]
+
+    with pytest.raises(EndpointError, match="current context"):
+        endpoint_of(written(tmp_path, "config", content), "", {})
+
+
 def test_of_several_files_the_first_wins(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder, token in ((one, "first"), (two, "second")):

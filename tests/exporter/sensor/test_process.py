@@ -1,6 +1,8 @@
 """What a sensor keeps for its agent, and how far it says that it has told."""
 
+import threading
 import time
+from collections.abc import Mapping
 
 import msgspec
 import pytest
@@ -13,6 +15,8 @@ from exporter.sensor.process import Position, Sensor
 from simulator.node import SimulatedNode
 from tests.exporter.worlds import START
 
+TEMPERATURE = 150
+"""DCGM_FI_DEV_GPU_TEMP."""
 XID = Signal(kind="xid", source="kmsg", at=START, code=48, bus_id="0000:18:00.0", kernel_sequence=9)
 
 
@@ -217,3 +221,34 @@ def _told_of_the_bus(sensor: Sensor, position: Position, *, gpus: int) -> dict[s
         if observation is not None and len(observation.pci_config) == gpus:
             return dict(observation.pci_config)
     raise AssertionError("not every GPU was read within a minute")
+
+
+def test_the_first_reading_has_what_an_agent_names_that_starts_beside_the_sensor(
+    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page without it would be ready, and lack most of its series until the second reading."""
+    for name, value in node.environment().items():
+        monkeypatch.setenv(name, value)
+    settings, _ = parse(["sensor", *node.exporter_flags()], {})
+    starting = Sensor(settings)
+    starting.start()
+    agent = threading.Timer(0.5, starting.want, [(TEMPERATURE,)])
+    agent.start()
+    try:
+        values = _first_values(starting)
+    finally:
+        agent.join()
+        starting.stop()
+
+    assert TEMPERATURE in values
+
+
+def _first_values(sensor: Sensor) -> Mapping[int, object]:
+    """Wait for the first reading of the GPUs, and return the fields of one."""
+    position, _ = sensor.resume(Cursor(), "")
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        _, seen = sensor.news(position)
+        if seen is not None and seen.nvml is not None and seen.nvml.gpus:
+            return seen.nvml.gpus[0].values
+    raise AssertionError("no reading came")

@@ -169,6 +169,17 @@ def test_two_conditions_are_one_write(node: Cluster, hand: NodeConditions) -> No
     assert [types for types in seen if types] == [both]
 
 
+def test_what_another_leader_has_marked_stays_marked(node: Cluster, hand: NodeConditions) -> None:
+    hand.write(NAME, [NEEDED])
+    NodeConditions(node.client).write(NAME, [ALIAS])
+
+    hand.look_again()  # as it does when it leads again
+    hand.write(NAME, [msgspec.structs.replace(NEEDED, message="GPU-1 and GPU-2")])
+
+    assert {one.type for one in ours(hand)} == set(CONDITION_TYPES)
+    assert mark(node) == f"{HARDWARE_READY},{REPAIR_NEEDED}"
+
+
 def test_a_condition_that_another_agent_has_set_keeps_no_other_from_being_written(
     node: Cluster, hand: NodeConditions
 ) -> None:
