@@ -7,7 +7,7 @@ goes along: a Node that was registered again under the same name refuses the pat
 of a type rests on a reading of that moment: its resourceVersion goes along, and an
 `AcceleratedHardwareReady` that another agent has set to False stays.
 
-The right to patch nodes/status is a role of its own (deploy/manifests/ node-conditions.yaml),
+The right to patch nodes/status is a role of its own (`deploy/manifests/node-conditions.yaml`),
 because with it a client may write any condition.
 """
 
