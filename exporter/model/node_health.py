@@ -124,6 +124,8 @@ class RecoveryAction(Entry, frozen=True, kw_only=True):
     """First reading of this value in a row."""
     observed_at: Moment | None = msgspec.field(default=None, name="observedTime")
     """The last reading, as of this report."""
+    none_at: Moment | None = msgspec.field(default=None, name="noneTime")
+    """While the value is another one than 0: the last reading of 0."""
     logged: int | None = msgspec.field(default=None, name="loggedCode")
     """The action that the newest kernel-log line with XID 154 said is wanted from then on."""
     logged_at: Moment | None = msgspec.field(default=None, name="loggedTime")

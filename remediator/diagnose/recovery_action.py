@@ -12,6 +12,7 @@ import msgspec
 
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose.fault import ALONE, Fault, FaultClass, Need
+from remediator.diagnose.surroundings import NEAR
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -99,8 +100,10 @@ def over(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | None:
     """Return since when something that was last seen in an epoch is over, None while it stands.
 
     A new epoch (reset, driver load) ends it, or a recovery action of 0 that was read afterwards.
-    What was proven stays proven while NVML cannot be read: then nothing is known, and nothing
-    begins anew. A GPU that was lost proves nothing any more.
+    What was proven stays proven while NVML cannot be read, and under an action that comes later: a
+    driver that answered an error with 0 wants something for another reason then. Within `NEAR` of
+    the error the action may be the answer, and the 0 have been read too early. A GPU that was lost
+    proves nothing any more.
     """
     if gpu.presence == "Lost":
         return None
@@ -110,6 +113,9 @@ def over(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | None:
     read = action.observed_at
     if action.value == 0 and wanted(gpu) is None and read is not None and read > last_seen:
         return max(action.since or last_seen, last_seen, gpu.presence_since)
+    none_at = read if action.value == 0 else action.none_at
+    if none_at is not None and none_at - last_seen > NEAR:
+        return last_seen
     return None
 
 

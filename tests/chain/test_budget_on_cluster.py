@@ -74,6 +74,8 @@ def test_one_cause_on_many_nodes_moves_nobody_and_taints_all(scene: Scene) -> No
         scene.report(name, sick(gpu(0, node=name)))
 
     scene.await_rules({f"{name}/gpu-0": "NoSchedule" for name in nodes})
+    # In a hurry a rule comes before its incident, and only a stored incident counts.
+    await_true("all three are stored and settle", lambda: settling(scene) == len(nodes))
     scene.policy(correlated(settle="1s", within="1h"))
     await_true("all three wait", lambda: len(held(scene)) == len(nodes))
     assert set(scene.rules().values()) == {"NoSchedule"}
@@ -85,6 +87,11 @@ def test_one_cause_on_many_nodes_moves_nobody_and_taints_all(scene: Scene) -> No
     scene.policy(correlated(settle="1s", within="20s"))  # then time alone ends the wait
     scene.await_rules({f"{name}/gpu-0": "NoExecute" for name in nodes})
     await_true("nothing waits any more", lambda: not held(scene))
+
+
+def settling(scene: Scene) -> int:
+    messages = [one.get("status", {}).get("message", "") for one in scene.incidents()]
+    return sum(message.startswith("settling") for message in messages)
 
 
 def correlated(*, settle: str, within: str) -> str:

@@ -118,8 +118,13 @@ def absent(
 def clock_was_set(gpu: GpuHealth, step: timedelta) -> GpuHealth:
     """Return the entry after the wall clock was set forwards (or back, negative) by `step`.
 
-    A GPU that is being missed has then been missed for as long as before.
+    A GPU that is being missed has then been missed for as long as before. After a step back an
+    error may bear an earlier date than a reading of recovery action 0 before it: the reading is
+    dropped.
     """
+    if step < timedelta() and gpu.recovery_action.none_at is not None:
+        action = msgspec.structs.replace(gpu.recovery_action, none_at=None)
+        gpu = msgspec.structs.replace(gpu, recovery_action=action)
     if gpu.presence_reason != NOT_LISTED or gpu.presence == "Lost":
         return gpu
     return msgspec.structs.replace(gpu, presence_since=gpu.presence_since + step)
@@ -193,9 +198,14 @@ def _recovery(old: RecoveryAction, reading: GpuReading, at: datetime) -> Recover
         if old.supported:
             return old
         return msgspec.structs.replace(old, support="Unsupported", observed_at=at)
-    since = old.since if old.value == reading.recovery_action else at
+    value = reading.recovery_action
     return msgspec.structs.replace(
-        old, support="Supported", value=reading.recovery_action, since=since, observed_at=at
+        old,
+        support="Supported",
+        value=value,
+        since=old.since if old.value == value else at,
+        observed_at=at,
+        none_at=None if value == 0 else old.observed_at if old.value == 0 else old.none_at,
     )
 
 

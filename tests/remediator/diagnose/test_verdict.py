@@ -79,6 +79,43 @@ def test_the_recovery_action_read_after_an_xid_ends_its_fault() -> None:
     assert [fault.ended for fault in judged.ended] == [at(30)]
 
 
+@pytest.mark.parametrize(("none", "stands"), [(61, False), (60, True), (-1, True), (None, True)])
+def test_an_xid_that_the_driver_answered_with_none_stays_over_under_a_later_action(
+    none: float | None, stands: bool
+) -> None:
+    later = action(1, since=4000, observed=4060)
+    none_at = None if none is None else at(none)
+    asks = msgspec.structs.replace(later, none_at=none_at)
+
+    judged = verdict(gpu(0, xid(79, seen=0), recovery_action=asks))
+
+    assert isinstance(judged, Sick)
+    standing = {fault.cause: fault.needs for fault in judged.faults if fault.ended is None}
+    by_itself = {"xid-79": "node-reboot"} if stands else {}
+    assert standing == {"recovery-action-1": "gpu-reset", **by_itself}
+
+
+def test_an_xid_that_was_answered_with_none_stays_over_under_a_line_that_tells_of_an_action() -> (
+    None
+):
+    read = action(0, since=-10, observed=4000)
+    asks = msgspec.structs.replace(read, logged=1, logged_at=at(4001), logged_source="kmsg")
+
+    judged = verdict(gpu(0, xid(79, seen=0), recovery_action=asks))
+
+    assert isinstance(judged, Sick)
+    assert [fault.cause for fault in judged.faults if fault.ended is None] == ["recovery-action-1"]
+
+
+def test_an_xid_that_was_answered_with_none_does_not_stand_again_when_nothing_is_read() -> None:
+    unread = RecoveryAction(
+        support="Supported", since=at(4000), observed_at=at(4060), none_at=at(3999)
+    )
+    around = Surroundings(reported_at=at(4060))
+
+    assert isinstance(verdict(gpu(0, xid(79, seen=0), recovery_action=unread), around), Unknown)
+
+
 def test_a_recovery_action_read_before_the_xid_proves_nothing() -> None:
     assert isinstance(verdict(gpu(0, xid(95, seen=5), recovery_action=action(observed=4))), Sick)
 

@@ -13,6 +13,9 @@ from remediator.policy.table import Evict
 from tests.remediator.builders import Stored
 from tests.remediator.histories.machines import Machine
 
+NEAR = 60.0
+"""Seconds within which an error and a recovery action may be one event."""
+
 
 class Calls:
     """No repair is called for while a pod holds a GPU, but after a deadline of who may evict."""
@@ -31,7 +34,9 @@ class Calls:
         """Check one decision; `held` says what lets nothing begin on the whole node."""
         machine = self._machine
         for case, _ in decision.pairs:
-            if isinstance(case.verdict, Healthy):
+            # What the driver requests right behind an error may be its answer to it.
+            answered = machine.now - machine.signal_of(case.uuid, pending=True) > NEAR
+            if isinstance(case.verdict, Healthy) and answered:
                 machine.asks_node.discard(case.uuid)
         free = {
             desired.uuid for _, desired in decision.pairs if not (desired.held or desired.call_held)

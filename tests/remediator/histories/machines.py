@@ -199,7 +199,10 @@ class Machine:
         """The driver asks for a recovery action."""
         old = self.gpus[index].recovery_action
         since = old.since if old.value == value else self.time
-        read = RecoveryAction(support="Supported", value=value, since=since, observed_at=self.time)
+        none_at = old.none_at if old.value else old.observed_at if value else None
+        read = RecoveryAction(
+            support="Supported", value=value, since=since, observed_at=self.time, none_at=none_at
+        )
         self._replace(index, recovery_action=read)
         if value:
             self._signal(index, None)

@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from remediator.plan.node_condition import HandoverOptions
 from remediator.policy.table import Evict
 from tests.remediator.histories.test_evict_histories import EvictHistory
@@ -222,4 +224,16 @@ def test_what_only_a_lost_status_knew_is_owed_by_nobody() -> None:
     history.an_old_driver_whose_agent_forgets(dies=0, index=1)
     history.a_status_is_lost(dies=0, ruled=True, then=4000.0, which=0)
     history.a_person_takes_it_back(dies=0, index=1, then=4000.0)
+    history.teardown()
+
+
+@pytest.mark.parametrize("later", [0.1, 4000.0])
+def test_an_xid_that_the_driver_answered_with_none_calls_for_no_reboot_later(later: float) -> None:
+    """The driver then asks for a reset, and a healthy GPU of the node has a pod."""
+    history = History()
+    calls = HandoverOptions(enabled=True, deadline=timedelta(seconds=30))
+    history.a_cluster(options=calls, placing=False, dynamic=False)
+    history.a_pod_comes(dies=0, index=0, part=0, pod=0, then=0.1)
+    history.an_xid(dies=0, code=79, index=1, gi=None, then=later)
+    history.a_recovery_action(dies=0, index=1, value=1, then=0.1)
     history.teardown()

@@ -172,6 +172,16 @@ class TestTheClockIsSet:
             )
         assert first(report).recovery_action.logged == 2
 
+    @pytest.mark.parametrize("step", [timedelta(hours=1), timedelta(hours=-1)])
+    def test_a_reading_of_no_action_outlives_only_a_clock_that_was_set_forwards(
+        self, step: timedelta
+    ) -> None:
+        report, asks = sequence(gpu(), gpu(recovery_action=1)), gpu(recovery_action=1)
+        seconds = 61 + step.total_seconds()
+        report = ledger.observe(report, seen(asks, seconds=seconds), clock_step=step)
+        kept = None if step < timedelta() else at(0)
+        assert first(report).recovery_action.none_at == kept
+
     @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
     def test_no_epoch_begins_and_no_record_ends_before_it_began(self, jump: float) -> None:
         sensed = Sensed()
@@ -264,6 +274,28 @@ class TestSlowdown:
         readings = [gpu(slowdown=8)] + [gpu(slowdown=0)] * 10
         assert len(first(sequence(*readings)).slowdowns) == 1
         assert first(sequence(*readings, gpu(slowdown=None))).slowdowns == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "none_at"),
+    [
+        ((0,), None),
+        ((0, 0), None),
+        ((0, 0, 1), 60),
+        ((0, 1, 1, 2), 0),
+        ((0, 1, None, 2), 0),
+        ((0, None), 0),
+        ((1, 1), None),
+        ((0, 1, 0), None),
+        ((0, 1, 0, 2), 120),
+    ],
+)
+def test_the_last_reading_of_no_action_is_kept_while_there_is_one(
+    values: tuple[int | None, ...], none_at: float | None
+) -> None:
+    report = sequence(*(gpu(recovery_action=value) for value in values))
+    expected = None if none_at is None else at(none_at)
+    assert first(report).recovery_action.none_at == expected
 
 
 class TestWhatTheLogWants:
