@@ -13,13 +13,13 @@ _BY = f"max by ({', '.join(DEVICE)})"
 _TAINTED = f'{_BY} (draguard_incident_rules{{effect=~"NoSchedule|NoExecute"}}) > 0'
 _NOT_SICK = 'draguard_incident_phase{phase=~"Verifying|NeedsHuman|Recovered|Closed"} == 1'
 """Healthy again: without a taint, NeedsHuman follows only after verified health."""
-_MEANT = 'draguard_incident_held{reason=~"Human|Maintenance|NodeGone"} == 1'
+_MEANT = 'draguard_incident_deferred{reason=~"Human|Maintenance|NodeGone"} == 1'
 """Users know of it, or the node was removed and gets no pods."""
 
 _UNCONFIRMED = "draguard_incident_unconfirmed"
 _BLOCKED = "draguard_incident_eviction_blocked"
 
-_HERE = f'unless {on(DEVICE)} draguard_incident_held{{reason="NodeGone"}} == 1'
+_HERE = f'unless {on(DEVICE)} draguard_incident_deferred{{reason="NodeGone"}} == 1'
 """An incident is kept for a week after its node was removed; there is nothing to repair."""
 
 _KEEP = "5m"
@@ -113,11 +113,11 @@ GROUP = Group(
             "automatically after the GPU has been healthy for the soak time.",
         ),
         Alert(
-            name="DraguardHeldByBudget",
+            name="DraguardDeferredByBudget",
             severity="warning",
             of=OF_HELD_INCIDENT,
             when="A budget or a correlation of many faults defers a step for a GPU.",
-            expr=f'{_BY} (draguard_incident_held{{reason=~"Budget|Correlation"}}) == 1',
+            expr=f'{_BY} (draguard_incident_deferred{{reason=~"Budget|Correlation"}}) == 1',
             wait="10m",
             wait_why="Repairs of other GPUs free the budget; a burst of faults passes.",
             keep=_KEEP,

@@ -128,7 +128,7 @@ HIT = _affected_pods(of_node)
 HIT_ANYWHERE = _affected_pods(of_anywhere)
 
 _MODE = _of_remediator("draguard_incident_mode", of_node, "mode", " == 1")
-_HELD = _of_remediator("draguard_incident_held", of_node, "reason", " == 1")
+_HELD = _of_remediator("draguard_incident_deferred", of_node, "reason", " == 1")
 _NEEDS = _of_remediator("draguard_incident_needs", of_node, "needs", " == 1")
 _INFO = _of_remediator("draguard_incident_info", of_node, "class, cause, scope")
 _UNSERVED = asked("max(draguard_remediator_rules_served{cluster=%q}) == 0", "cluster")

@@ -29,7 +29,7 @@ _NEED_WORDS = (
     Meaning("gpu-reset", "GPU reset", ORANGE),
     Meaning("node-reboot", "node reboot", ORANGE),
     Meaning("replacement", "replacement", RED),
-    Meaning("person", "manual check", RED),
+    Meaning("human", "manual check", RED),
 )
 _KEY = "incident, node, UUID"
 
@@ -67,7 +67,7 @@ def _info(scope: Scope) -> str:
 def _queries(scope: Scope) -> tuple[Query, ...]:
     pods = once(f"incident, {_HIT}", scope.done("draguard_incident_consumer_info"))
     needs = _latest("needs", "draguard_incident_needs", scope)
-    held = _latest("reason", "draguard_incident_held", scope)
+    held = _latest("reason", "draguard_incident_deferred", scope)
     return (
         Query(expr=_info(scope), value="age", empty=NO_INCIDENT),
         Query(

@@ -54,7 +54,7 @@ def _waiting(
 
 def _held() -> Table:
     return _waiting(
-        "draguard_incident_held",
+        "draguard_incident_deferred",
         title="Deferred actions and reasons",
         says="Incidents with a deferred action. Budget: too many GPUs at once. Correlation: one "
         "cause on many nodes, or a recent change. EmergencyStop, Maintenance: of the cluster or "
@@ -263,7 +263,7 @@ def _steps() -> TimeSeries:
 
 def _held_gpus() -> TimeSeries:
     leads = f"on (cluster) ({LEADING})"
-    reasons = incidents.latest("reason", of_cluster("draguard_incident_held"))
+    reasons = incidents.latest("reason", of_cluster("draguard_incident_deferred"))
     return TimeSeries(
         title="Deferred incidents over time",
         says="Open incidents with a deferred action, by the reason. A gap: nothing was deferred, "

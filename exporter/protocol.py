@@ -150,7 +150,7 @@ def length(head: bytes) -> int:
     if version > _HIGHEST_VERSION:
         raise WireError(f"no frame: it begins with byte {version}")
     if version != PROTOCOL:
-        raise VersionSkewError(f"protocol version {version} came, {PROTOCOL} is spoken here")
+        raise VersionSkewError(f"protocol version {version} received, {PROTOCOL} expected")
     if size > MAX_FRAME:
         raise WireError(f"a frame of {size} bytes is above the limit of {MAX_FRAME}")
     return size

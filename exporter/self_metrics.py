@@ -41,7 +41,7 @@ class SelfMetrics:
         )
         self.report_failures = self._counter(
             "report_failures",
-            "Reports that it did not, by HTTP status or `unreachable`; the next one says all.",
+            "Reports that it did not accept, by HTTP status or `unreachable`.",
             "status",
         )
         self.report_reductions = self._counter(

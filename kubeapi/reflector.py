@@ -280,7 +280,7 @@ class Reflector(Generic[T]):
                 if event.type != "BOOKMARK":
                     seen.add(key_of(meta_of(event.object)))
                     self._apply(event, listed=True)
-        raise ApiError(f"list {self._path} by watch: it ended before all was told")
+        raise ApiError(f"list {self._path} by watch: the stream ended before the list was complete")
 
     def _complete(self, seen: set[str], version: str) -> None:
         self._notify(self._store.keep_only(seen))

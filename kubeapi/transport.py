@@ -157,7 +157,7 @@ class Transport:
         Close the answer.
         """
         if self._pool.aborted.is_set():
-            raise TransportError("this client was told to stop")
+            raise TransportError("this client is stopped")
         with _explained(f"asking {self._pool.host}:{self._pool.port}"):
             return Answer(
                 self._pool.urlopen(

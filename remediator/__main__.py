@@ -46,9 +46,9 @@ HUNG_AFTER = 120.0
 
 DEBUG_PLAN = "/debug/plan"
 UNSTATED = (
-    "the eviction controller has written no status for a minute: rules of ours are stored and "
-    "nobody acts on them; turn on the feature gate DRADeviceTaintRules in kube-apiserver, "
-    "kube-scheduler and kube-controller-manager"
+    "the eviction controller has written no status for a minute, so Draguard's rules have no "
+    "effect: enable the feature gate DRADeviceTaintRules in kube-apiserver, kube-scheduler and "
+    "kube-controller-manager"
 )
 
 

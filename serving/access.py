@@ -57,7 +57,7 @@ class Access:
             try:
                 self._load()
             except WebConfigError as error:
-                _log.error("%s; what it said before stays in force", error)
+                _log.error("%s; the last good version stays in force", error)
             else:
                 _log.info("%s was read again", self._path)
 

@@ -89,7 +89,7 @@ class Front:
         except OSError as error:
             raise FrontError(
                 f"cannot listen on {self._listen}: {error.strerror or error}; choose another "
-                "address or stop who uses it"
+                "address or stop the process that uses it"
             ) from error
         self._thread = threading.Thread(
             target=self._accept, args=(self._listener,), name="http front", daemon=True

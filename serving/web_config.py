@@ -122,8 +122,8 @@ def _check_tls(tls: Tls) -> None:
         raise ValueError("no file has a zero byte in its name; correct cert_file and key_file")
     if tls.client_auth_type in _UNVERIFIED:
         raise ValueError(
-            f"client_auth_type {tls.client_auth_type} takes certificates that nobody checks; use "
-            "RequireAndVerifyClientCert"
+            f"client_auth_type {tls.client_auth_type} accepts certificates without verifying them; "
+            "use RequireAndVerifyClientCert"
         )
     verifies = tls.client_auth_type != "NoClientCert"
     if verifies != bool(tls.client_ca_file):
@@ -131,7 +131,7 @@ def _check_tls(tls: Tls) -> None:
     if tls.client_allowed_sans and tls.client_auth_type != "RequireAndVerifyClientCert":
         raise ValueError("client_allowed_sans needs client_auth_type RequireAndVerifyClientCert")
     if tls.min_version in _OLD or tls.max_version in _OLD:
-        raise ValueError("TLS10 and TLS11 are not spoken here; use TLS12 or TLS13")
+        raise ValueError("TLS10 and TLS11 are not supported; use TLS12 or TLS13")
     if tls.min_version > tls.max_version:
         raise ValueError("min_version is above max_version")
     if tls.curve_preferences:

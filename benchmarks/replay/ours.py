@@ -238,9 +238,9 @@ class Player:
         for case, desired in decision.pairs:
             if desired.incident is None:
                 continue
-            if desired.held:
+            if desired.deferred:
                 self.held.add(desired.incident.name)
-            waits = bool(desired.person) and (desired.verified or not case.reported)
+            waits = bool(desired.confirmation) and (desired.verified or not case.reported)
             if waits and desired.incident.name not in self._confirming:
                 self._confirming.add(desired.incident.name)
                 self._later(at + PERSON, confirms=desired.incident.name)

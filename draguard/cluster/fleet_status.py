@@ -54,7 +54,7 @@ class Gpus(msgspec.Struct, frozen=True, kw_only=True):
     """`unknown` counts what is published by unwatched nodes too."""
 
     healthy: int = 0
-    storied: int = 0
+    with_incident: int = 0
     """Of the healthy ones, those with an open incident: not untainted yet."""
     sick: int = 0
     unknown: int = 0
@@ -68,7 +68,7 @@ class OpenIncident(msgspec.Struct, frozen=True, kw_only=True):
     phase: str
     affected: int
     message: str
-    held: str
+    deferred: str
     opened: datetime | None
 
 
@@ -88,7 +88,7 @@ class Devices(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     published: int
-    held: int | None
+    allocated: int | None
     tainted: int | None
 
 
@@ -151,7 +151,7 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
         gpus=reports(
             Gpus(
                 healthy=len(healthy),
-                storied=sum(map(_has_incident, healthy)),
+                with_incident=sum(map(_has_incident, healthy)),
                 sick=sum(isinstance(case.verdict, Sick) for case in cases),
                 unknown=len(unknown),
             )
@@ -246,11 +246,11 @@ def open_incidents(incidents: Iterable[Incident]) -> tuple[OpenIncident, ...]:
             phase=incident.status.phase,
             affected=len({(p.namespace, p.pod) for p in incident.status.affected if p.pod}),
             message=incident.status.message,
-            held=next(
+            deferred=next(
                 (
                     condition.reason
                     for condition in incident.status.conditions
-                    if condition.type == "Held" and condition.status == "True"
+                    if condition.type == "Deferred" and condition.status == "True"
                 ),
                 "",
             ),
@@ -266,7 +266,7 @@ def _devices(objects: Objects) -> Devices:
     allocated = {result.name for result in results if not result.admin_access}
     return Devices(
         published=len(published),
-        held=_Readable(objects, "claims")(len(published & allocated)),
+        allocated=_Readable(objects, "claims")(len(published & allocated)),
         tainted=_Readable(objects, "rules")(_tainted(published, objects)),
     )
 

@@ -185,7 +185,7 @@ def confirmation_refusal(incident: Incident, case: Case | None) -> str:
     needed = (
         status.untaint == "OnConfirmation"
         or status.phase == "NeedsHuman"
-        or need_of(status.needs) == "person"
+        or need_of(status.needs) == "human"
         or any((c.type, c.status) == ("NeedsHuman", "True") for c in status.conditions)
     )
     if not needed and case is not None and isinstance(case.verdict, Healthy):

@@ -75,7 +75,7 @@ def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForc
         policy=chosen.source,
         policy_problems=chosen.problems,
         remarks=tuple(_remarks(objects, chosen, unlisted)),
-        page=Page(at=objects.at, role="nobody", nodes=plans, left_out=len(nodes[MOST:])),
+        page=Page(at=objects.at, role="local", nodes=plans, left_out=len(nodes[MOST:])),
     )
 
 

@@ -37,14 +37,14 @@ _STEPS: dict[str, tuple[str, ...]] = {
         "wait until the GPU is drained (phase Drained), then diagnose it on {node}:",
         "dcgmi diag --run 3",
     ),
-    "person": (
+    "human": (
         "find out why the GPU failed, or have it replaced; then confirm the repair:",
         "draguard confirm-repaired {name} --reason 'new board'",
     ),
 }
 """By need; the first line says what, the others are commands."""
 _RUNBOOK = "DraguardDeviceTainted"
-_RUNBOOK_BY_NEED = {"fabric-recovery": "DraguardFabricFault", "person": "DraguardNeedsHuman"}
+_RUNBOOK_BY_NEED = {"fabric-recovery": "DraguardFabricFault", "human": "DraguardNeedsHuman"}
 _NODE_LEVEL = frozenset({"node-reboot", "replacement"})
 _BY_PHASE = {
     "Verifying": "nothing: the GPU is healthy; Draguard untaints it after the soak time",
@@ -143,7 +143,7 @@ def repair_steps(incident: Incident) -> Iterator[str]:
     if not incident.open:
         return
     phase = incident.status.phase
-    need = "person" if phase == "NeedsHuman" else need_of(incident.status.needs)
+    need = "human" if phase == "NeedsHuman" else need_of(incident.status.needs)
     steps = _STEPS.get(need)
     if steps is None or phase == "Verifying":
         yield _BY_PHASE.get(phase, "nothing: no repair is needed")

@@ -25,7 +25,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     closed: datetime | None
     pods: int
     """Different pods to which a device in scope is, or was, allocated."""
-    says: str
+    message: str
 
 
 def incident_lines(
@@ -55,7 +55,7 @@ def _line(incident: Incident) -> Line:
         opened=incident.metadata.creation_timestamp,
         closed=status.closed_at,
         pods=len(affected) + status.affected_left_out,
-        says=status.message,
+        message=status.message,
     )
 
 
@@ -69,7 +69,7 @@ def incident_table(found: Iterable[Line], now: datetime, node: str = "") -> Tabl
             Cell(line.phase, "bad" if line.phase == "NeedsHuman" else "dim" if line.closed else ""),
             age(line.opened, now),
             str(line.pods),
-            line.says,
+            line.message,
         )
         for line in found
     )

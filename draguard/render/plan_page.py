@@ -38,9 +38,9 @@ def _node(node: NodePlan, now: datetime) -> Iterator[Block]:
                 Cell(gpu.uuid, short=gpu.uuid[:_BEGINNING]),
                 gpu.verdict,
                 gpu.phase,
-                leaf(*gpu.wanted),
+                leaf(*gpu.desired),
                 leaf(*gpu.stored),
-                Cell(gpu.held, "warn"),
+                Cell(gpu.deferred, "warn"),
                 gpu.why,
             )
             for gpu in node.gpus

@@ -26,7 +26,9 @@ def policy_page(found: Explanation) -> Iterator[Block]:
     columns = tuple(name.upper() for name in ("class", "row", *_ROW))
     yield Table(columns, tuple(rows), title="Policy rows")
     yield Lines(
-        tuple(Cell(f"no new restriction or disruption now: {why}", "warn") for why in found.held)
+        tuple(
+            Cell(f"no new restriction or disruption now: {why}", "warn") for why in found.deferred
+        )
     )
     yield from course_tables(found)
 

@@ -78,7 +78,7 @@ def _nodes(nodes: Nodes) -> Text:
 
 def _gpus(gpus: Gpus) -> Text:
     tone = "bad" if gpus.sick else "warn" if gpus.unknown else "good" if gpus.healthy else "warn"
-    incident = f" ({gpus.storied} with an open incident)" if gpus.storied else ""
+    incident = f" ({gpus.with_incident} with an open incident)" if gpus.with_incident else ""
     counts = f"{gpus.healthy} healthy{incident}, {gpus.sick} sick, {gpus.unknown} unknown"
     return Cell(counts, tone)
 
@@ -95,7 +95,7 @@ def _devices(found: Status) -> Text:
         )
     allocated, tainted = (
         "an unknown number" if number is None else str(number)
-        for number in (devices.held, devices.tainted)
+        for number in (devices.allocated, devices.tainted)
     )
     return f"{devices.published} published, {allocated} allocated, {tainted} tainted"
 
@@ -133,7 +133,7 @@ def _incidents(found: Status) -> Text:
     if not found.incidents:
         return Cell("none open", "good")
     human = sum(incident.phase == "NeedsHuman" for incident in found.incidents)
-    held = sum(bool(incident.held) for incident in found.incidents)
+    held = sum(bool(incident.deferred) for incident in found.incidents)
     parts = [f"{len(found.incidents)} open"]
     parts += [f"{human} in NeedsHuman"] if human else []
     parts += [f"{held} deferred or on hold"] if held else []

@@ -48,5 +48,5 @@ def _response(found: Knowledge) -> Iterator[tuple[str, Text]]:
         yield "evidence", "complete" if fault.certain else Cell(f"not complete: {fault.doubt}")
     if not course.faults:
         yield "action", "none: this signal alone is not a fault"
-    for why in course.held:
+    for why in course.deferred:
         yield "deferred", Cell(why, "warn")

@@ -77,7 +77,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     """The reason for the verdict."""
     faults: tuple[ExplainedFault, ...]
-    held: tuple[str, ...]
+    deferred: tuple[str, ...]
     """What defers new restrictions and disruptions: the emergency stop, a maintenance window."""
     course: Course
     enforced: Course | None
@@ -108,7 +108,7 @@ def explain(signal: Signal, spot: Spot, policy: Policy, now: datetime) -> Explan
         verdict=type(case.verdict).__name__,
         why=why,
         faults=tuple(_fault(fault, row) for fault, row in zip(faults, rows, strict=True)),
-        held=tuple(held),
+        deferred=tuple(held),
         course=_course(outcome),
         enforced=_course(enforced) if enforced else None,
     )
@@ -161,7 +161,7 @@ def _course(outcome: Outcome) -> Course:
         lines=tuple(_lines(outcome.steps)),
         repaired_after=outcome.repaired_after,
         released_after=outcome.closed_after,
-        end=desired.held or desired.reason,
+        end=desired.deferred or desired.reason,
     )
 
 

@@ -15,7 +15,7 @@ Handler = Callable[[Request], Response]
 _TEXT = "text/plain; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
 _START = b"""<!doctype html><title>Draguard exporter</title><h1>Draguard exporter</h1>
-<p><a href="/metrics">metrics</a> <a href="/debug">what is seen, for a person</a>
+<p><a href="/metrics">metrics</a> <a href="/debug">last observation as text</a>
 <a href="/readyz">ready?</a></p>
 """
 

@@ -91,15 +91,15 @@ class SensorLink:
             except Exception as error:  # noqa: BLE001 - logged; nobody else hears the sensor
                 received = 0
                 self._on_refused()
-                _log.exception("what the sensor said cannot be taken")
-                self._complain(f"what it said cannot be taken: {error!r}")
+                _log.exception("a message of the sensor cannot be processed")
+                self._complain(f"its message cannot be processed: {error!r}")
             failures = 0 if received else failures + 1
             self._stopping.wait(_BACK_OFF[min(failures, len(_BACK_OFF) - 1)])
 
     def _complain(self, what: str) -> None:
         if not self._stopping.is_set():
             self._listener.unheard(
-                f"the sensor at {self._path} cannot be heard ({what}): see that it runs and that "
+                f"the sensor at {self._path} does not answer ({what}): see that it runs and that "
                 "this agent's group may use the socket",
                 UNREACHABLE,
             )

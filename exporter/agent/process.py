@@ -135,8 +135,8 @@ class Agent:
                 return "no observation from the sensor: " + next(messages, "not connected yet")
             age = time.monotonic() - self._received_at
             if age > self._stale_after():
-                return f"the sensor said nothing for {age:.0f} s"
-        return "" if self._page else "no page is rendered; if it stays so, the log says why"
+                return f"no message from the sensor for {age:.0f} s"
+        return "" if self._page else "no page is rendered; if this persists, see the log"
 
     def hello(self) -> protocol.Hello:
         fields = wanted(self._counters.current)
@@ -283,7 +283,7 @@ class Agent:
                 self._looked_at()
             if not self._listening or seconds <= self._stale_after():
                 return
-            self.unheard(f"the sensor said nothing for {seconds:.0f} s; see its log")
+            self.unheard(f"no message from the sensor for {seconds:.0f} s; see its log")
             # Only a welcome makes us listen again, and there is one at the beginning alone.
             self._link.reconnect()
 

@@ -197,7 +197,7 @@ UNUSED: tuple[Unused, ...] = (
     Unused(
         "container-runtime-socket",
         "DCGM_CONTAINER_RUNTIME_SOCKET",
-        "the container runtime is not asked",
+        "the container runtime is not queried",
         takes_value=True,
     ),
     Unused(

@@ -88,7 +88,7 @@ def one_interval(
 
 def _vain(interval: Every, found: float) -> Ignored:
     message = (
-        f"{interval.path} of dcgm-exporter's file asks for {interval.seconds:g} s: all fields are "
+        f"{interval.path} of dcgm-exporter's file requests {interval.seconds:g} s: all fields are "
         f"sampled at one interval here, which is {found:g} s; set it with --interval"
     )
     return Ignored("file", interval.path, "OneInterval", message)

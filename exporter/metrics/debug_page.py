@@ -145,7 +145,7 @@ def _unlabelled(snapshot: Snapshot) -> Iterator[Sequence[object]]:
         yield f"{idle} more", _UNALLOCATED
 
 
-_UNALLOCATED = "nobody holds it"
+_UNALLOCATED = "not allocated"
 
 
 def _why_unlabelled(snapshot: Snapshot, uuid: str) -> str:
@@ -160,7 +160,7 @@ def _why_unlabelled(snapshot: Snapshot, uuid: str) -> str:
     if down:
         return "; ".join(f"{source.name} is down ({source.reason})" for source in down)
     if holders:
-        return "held with admin access only, which owns nothing"
+        return "allocated with admin access only, which owns nothing"
     return _UNALLOCATED
 
 

@@ -97,8 +97,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_device_allocation_info",
         type="gauge",
-        help="One row per container and device that it holds; admin says whether it only looks "
-        "on. Devices that NVML cannot show (VFIO, other drivers) have no UUID.",
+        help="One row per container and device that it uses; admin: by admin access. "
+        "Devices that NVML cannot show (VFIO, other drivers) have no UUID.",
         labels=(
             "UUID",
             "pci_bus_id",

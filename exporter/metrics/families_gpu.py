@@ -120,8 +120,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_gpu_up",
         type="gauge",
-        help="1: the GPU answers. 0: it is lost, or NVML hangs on it; the label says which. No "
-        "sample: not known, see draguard_gpu_info and draguard_source_up for why.",
+        help="1: the GPU answers. 0: it is lost, or NVML hangs on it; see the label. No "
+        "sample: unknown, see draguard_gpu_info and draguard_source_up for why.",
         labels=(*GPU, "reason"),
         source="NVML, ResourceSlices",
         kept=True,

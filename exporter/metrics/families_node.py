@@ -148,7 +148,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_source_up",
         type="gauge",
-        help="Whether a source of this page sees anything; the reason says why not.",
+        help="1 if a source of this page works; otherwise the label has the reason.",
         labels=("source", "reason"),
         source="the exporter",
         kept=True,
@@ -176,7 +176,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_dcgm_field_unsupported",
         type="gauge",
-        help="Fields that were asked for and that DCGM cannot watch here.",
+        help="Requested fields that DCGM cannot watch here.",
         labels=("field",),
         source="DCGM",
         needs="DCGM",
@@ -208,8 +208,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_observations_cut_total",
         type="counter",
-        help="What the sensor saw and could not tell as a whole, because it was too large; the "
-        "source that was cut says so.",
+        help="Observations of the sensor truncated at the frame limit; the truncated source has a "
+        "message.",
         source="the exporter",
         kept=True,
         samples=_of_sensor(lambda seen: seen.cut),
@@ -285,7 +285,7 @@ METRICS: tuple[Metric, ...] = (
         name="draguard_setting_ignored",
         type="gauge",
         help="1 for each flag, variable and key of a file that was given and changes nothing, with "
-        "the reason: NeedsDcgm, NotSupported, OneInterval or Unknown. The log says what to use "
+        "the reason: NeedsDcgm, NotSupported, OneInterval or Unknown. The log names what to use "
         "instead.",
         labels=("source", "name", "reason"),
         source="the exporter",

@@ -36,15 +36,19 @@ def _without_node_parts(seen: Observation) -> Observation:
 
 _CUTS: tuple[tuple[str, str, Callable[[Observation], Observation]], ...] = (
     ("nvml", "the processes on each GPU", lambda seen: _each_gpu(seen, processes=None)),
-    ("dcgm", "what DCGM tells of NVSwitches, CPUs and their parts", _without_node_parts),
-    ("dcgm", "what DCGM tells", lambda seen: msgspec.structs.replace(seen, dcgm=None)),
-    ("podresources", "who holds what", lambda seen: msgspec.structs.replace(seen, containers=None)),
+    ("dcgm", "DCGM's values of NVSwitches, CPUs and their parts", _without_node_parts),
+    ("dcgm", "DCGM's values", lambda seen: msgspec.structs.replace(seen, dcgm=None)),
+    (
+        "podresources",
+        "which pod uses which device",
+        lambda seen: msgspec.structs.replace(seen, containers=None),
+    ),
     (
         "nvml",
         "values of GPUs and links",
         lambda seen: _each_gpu(seen, values={}, links=(), peers=()),
     ),
-    ("nvml", "what NVML tells", lambda seen: msgspec.structs.replace(seen, nvml=None)),
+    ("nvml", "NVML's values", lambda seen: msgspec.structs.replace(seen, nvml=None)),
 )
 
 

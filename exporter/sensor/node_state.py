@@ -101,7 +101,7 @@ _OFF = SourceHealth(
     name="podresources",
     state="Down",
     reason="Off",
-    message="nobody asks who holds what: --kubernetes is off",
+    message="pod resources are not queried: --kubernetes is off",
 )
 
 

@@ -23,8 +23,8 @@ def source(settings: Settings) -> SourceHealth:
         name=SOURCE,
         state="Down",
         reason=HOST_PID_OFF,
-        message=f"{why}, so there are no draguard_pod_* series: who uses how much of a shared GPU "
-        "is not known. The chart's exporter.podShares turns it on, and docs/security.md says what "
+        message=f"{why}, so there are no draguard_pod_* series: the share of each pod of a GPU is "
+        "unknown. The chart's exporter.podShares turns it on, and docs/security.md says what "
         "it costs",
     )
 

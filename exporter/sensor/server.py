@@ -84,7 +84,7 @@ class SensorServer:
             try:
                 _begin("agent", self._serve, stream, channel)
             except protocol.Closed as error:
-                _log.warning("an agent is let go unheard: %s", error)
+                _log.warning("closing agent connection: %s", error)
                 self._let_go(channel)
 
     def _serve(self, stream: socket.socket, channel: protocol.Channel) -> None:

@@ -29,11 +29,11 @@ class GpuPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     verdict: str
     incident: str = ""
     phase: str = ""
-    wanted: tuple[str, ...] = ()
+    desired: tuple[str, ...] = ()
     """Rules that should stand, as `device effect`."""
     stored: tuple[str, ...] = ()
     """Rules that stand."""
-    held: str = ""
+    deferred: str = ""
     needs: str = ""
     why: str = ""
     wake_at: datetime | None = None
@@ -134,9 +134,9 @@ def _gpu(case: Case, desired: Desired) -> GpuPlan:
         verdict=_verdict(case),
         incident=incident.name if incident else "",
         phase=incident.status.phase if incident else "",
-        wanted=tuple(map(_rule, desired.rules)),
+        desired=tuple(map(_rule, desired.rules)),
         stored=tuple(map(_rule, case.rules)),
-        held=f"{desired.held_by}: {desired.held}" if desired.held else "",
+        deferred=f"{desired.deferred_by}: {desired.deferred}" if desired.deferred else "",
         needs=desired.needs if desired.needs != "nothing" else "",
         why=desired.reason,
         wake_at=desired.wake_at,
@@ -191,7 +191,7 @@ def text(page: Page) -> str:
 def _shown(gpu: GpuPlan) -> Iterator[tuple[str, str]]:
     for name in gpu.__struct_fields__[1:]:
         value = getattr(gpu, name)
-        if name in ("wanted", "stored"):
+        if name in ("desired", "stored"):
             value = ", ".join(value)
         if value:
             yield name, str(value)

@@ -100,9 +100,9 @@ class Emergency:
         if self._stopped == before:
             return
         if self._stopped:
-            _log.warning("emergency stop: no new harm until it is taken away: %s", self._stopped)
+            _log.warning("emergency stop: no new actions until it is cleared: %s", self._stopped)
         else:
-            _log.warning("the emergency stop is taken away: new harm may be done again")
+            _log.warning("emergency stop cleared, remediation resumes")
         self._on_change()
 
 
@@ -111,4 +111,4 @@ def stop_of(namespace: Namespace | None) -> str:
     annotations = namespace.metadata.annotations if namespace else {}
     if ANNOTATION not in annotations:
         return ""
-    return " ".join(annotations[ANNOTATION].split()) or "nobody said why"
+    return " ".join(annotations[ANNOTATION].split()) or "no reason given"

@@ -131,7 +131,7 @@ class Loop:
                 self._queue.add(node, error.seconds)
             case Conflict() | NotFound():
                 self._metrics.reconciles.labels("superseded").inc()
-                _log.info("%s: somebody was first, deciding again: %s", node, error)
+                _log.info("%s: write conflict, requeued: %s", node, error)
                 self._retry(node)
             case ApiError() | RulesNotServedError():
                 self._metrics.reconciles.labels("failed").inc()

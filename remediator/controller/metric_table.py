@@ -49,8 +49,8 @@ OWN_FAMILIES: tuple[Family, ...] = (
     ),
     _gauge(
         "collection_untrusted",
-        "1 while the copy of a collection cannot be trusted: refused, not served, or nothing heard "
-        "for 150 s. Then nothing new is done and nothing untainted that rests on it.",
+        "1 while the copy of a collection cannot be trusted: refused, not served, or no event for "
+        "150 s. Then no taint, eviction or untaint is based on it.",
         "collection",
     ),
     _gauge(
@@ -79,7 +79,7 @@ OWN_FAMILIES: tuple[Family, ...] = (
     _gauge("gpus", "GPUs by verdict: healthy, sick, unknown.", "verdict"),
     _gauge("incidents", "Open incidents by phase and class of fault.", "phase", "class"),
     _gauge("rules", "DeviceTaintRules of ours, by effect.", "effect"),
-    _gauge("held_gpus", "GPUs for which something is deferred, by what defers it.", "reason"),
+    _gauge("deferred_gpus", "GPUs for which something is deferred, by what defers it.", "reason"),
     _counter(
         "evictions",
         "Evictions requested, by answer: granted, refused (by a PodDisruptionBudget), failed (any "
@@ -91,8 +91,8 @@ OWN_FAMILIES: tuple[Family, ...] = (
     _gauge("rules_served", "1 when DeviceTaintRules are served; without them nothing is tainted."),
     _gauge(
         "rule_status_missing",
-        "NoExecute rules of ours that the eviction controller has said nothing of for a minute: "
-        "is the gate DRADeviceTaintRules on everywhere? NaN where rules have no status.",
+        "NoExecute rules of Draguard without a status of the eviction controller for a minute: "
+        "check the feature gate DRADeviceTaintRules. NaN where rules have no status.",
     ),
     _gauge(
         "clock_ahead_seconds",
@@ -103,8 +103,8 @@ OWN_FAMILIES: tuple[Family, ...] = (
     _gauge("policy_file_bad", "1 while the file is unusable and the last good policy is in force."),
     _gauge(
         "policy_disagrees",
-        "1 while the policy of this leader is not the one that the leader before obeyed: nothing "
-        "is taken down for what the policy says, for 5 minutes at most.",
+        "1 while the policy of this leader differs from the previous leader's: for at most 5 "
+        "minutes no rule is removed because of the policy.",
     ),
     _gauge("policy_info", "1; `hash` names the policy in force.", "hash"),
     _gauge("policy_mode", "1 for the mode of each class in the policy in force.", "class", "mode"),

@@ -147,7 +147,7 @@ class Metrics:
         amiss = {"gpus_not_taintable": unbound, "taint_ignored_claims": len(ignoring)}
         self._amiss[decision.node] = Tally(amiss)
         self._held[decision.node] = Tally(
-            desired.held_by for _, desired in decision.pairs if desired.held
+            desired.deferred_by for _, desired in decision.pairs if desired.deferred
         )
 
     def forget(self, nodes: Collection[str]) -> None:
@@ -174,7 +174,7 @@ class Metrics:
         )
         self._show("incidents", by_phase)
         self._show("rules", Tally((rule.effect,) for rule in rules))
-        self._show("held_gpus", _sum(self._held, ()))
+        self._show("deferred_gpus", _sum(self._held, ()))
         amiss = sum(list(self._amiss.values()), Tally[str]())
         for name in ("gpus_not_taintable", "taint_ignored_claims"):
             self._gauges[name].set(amiss[name])

@@ -46,7 +46,7 @@ class Quorum:
         if pools & incomplete(stored.items):
             return f"the devices of {view.node} are being published anew"
         if _hardware(inventory(stored.items, view.inventory)) != _hardware(view.inventory):
-            return f"{view.node} publishes other devices than the watch has told of"
+            return f"{view.node} publishes other devices than the watch reported"
         return ""
 
     def _claims_differ(self, view: NodeView, devices: frozenset[Device]) -> str:
@@ -59,9 +59,9 @@ class Quorum:
             try:
                 raw = self._client.get(f"{path}/resourceclaims/{meta.name}")
             except NotFound:
-                return f"claim {name} is gone, and the watch has not told of it"
+                return f"claim {name} is gone, and the watch has not reported it"
             if msgspec.json.decode(raw, type=Claim).status != claim.status:
-                return f"claim {name} is otherwise than the watch has told"
+                return f"claim {name} differs from what the watch reported"
         return ""
 
 

@@ -28,7 +28,7 @@ def distrust(watch: Reflector[Any]) -> str:
     if watch.refused:
         return f"the API server refuses to list or watch {watch.resource} ({watch.status})"
     if monotonic() - watch.last_contact > WATCH_SILENT:
-        return f"nothing was heard of {watch.resource} for more than {WATCH_SILENT:g} s"
+        return f"no event received of {watch.resource} for more than {WATCH_SILENT:g} s"
     return ""
 
 

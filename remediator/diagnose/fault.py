@@ -22,7 +22,7 @@ SEVERITY: tuple[FaultClass, ...] = get_args(FaultClass)
 """From the least severe to the worst; an incident's class only moves to the right."""
 
 Need = Literal[
-    "nothing", "diagnosis", "fabric-recovery", "gpu-reset", "person", "node-reboot", "replacement"
+    "nothing", "diagnosis", "fabric-recovery", "gpu-reset", "human", "node-reboot", "replacement"
 ]
 """What would repair it; always an act of others."""
 NEEDS: tuple[Need, ...] = get_args(Need)
@@ -70,7 +70,7 @@ afterwards. `Nvml`: a state that NVML reads and that is the fault."""
 SOURCES: tuple[Source, ...] = get_args(Source)
 LOGS: frozenset[Source] = frozenset({"Kmsg", "Syslog"})
 """Kernel messages quote text of programs, so the log alone disrupts nothing."""
-ALONE = "only the kernel log says so"
+ALONE = "only the kernel log reports it"
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):

@@ -66,10 +66,10 @@ class Freshness:
         seen = [self._seen.get((node, sign)) for sign in _SIGNS]
         youngest = max((at for at in seen if at is not None), default=None)
         if youngest is None:
-            return f"the agent of {node} has not been heard of"
+            return f"the agent of {node} has not reported yet"
         now = self._tick()
         if now - youngest > self._stale_after:
-            return f"the agent of {node} has been silent for more than {self._stale_after:g} s"
+            return f"the agent of {node} has not reported for more than {self._stale_after:g} s"
         written = self._reported.get(node)
         if report_interval is None or written is None:
             return ""

@@ -40,7 +40,7 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
         yield Fault(
             fault_class="lost",
             cause="gpu-missing",
-            needs="person",  # of a GPU that was here before a reboot, `needs` knows more
+            needs="human",  # of a GPU that was here before a reboot, `needs` knows more
             last_seen=gpu.presence_since,
             evidence="the GPU is published, and a live NVML has not listed it since the boot",
             doubt="it was not seen in this boot, so what is published may be of before",

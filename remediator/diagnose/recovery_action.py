@@ -36,7 +36,7 @@ LEVELS: dict[int, Level] = {
 }
 """A value that is not here is newer than this version: keep new work away and demand a user."""
 
-_NEWER = Level("gpu", "person", "an action this version does not know", spares=True)
+_NEWER = Level("gpu", "human", "an action this version does not know", spares=True)
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ def faults(gpu: GpuHealth) -> Iterator[Fault]:
     if action is None:
         return
     level = action.level
-    source = "XID 154 says that the driver wants" if action.logged else "the driver asks for"
+    source = "XID 154 reports that the driver requests" if action.logged else "the driver asks for"
     doubt = f"under {action.in_words()} running work may finish" if level.spares else ""
     if action.logged:
         doubt = doubt or f"{ALONE}: the recovery action has not been read since"

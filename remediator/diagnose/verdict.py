@@ -75,7 +75,7 @@ def _gap(gpu: GpuHealth, around: Surroundings) -> str:
     action = gpu.recovery_action
     read = action.observed_at
     if gpu.presence != "Present":
-        return f"{gpu.uuid} cannot be asked: {gpu.presence_reason or gpu.presence}"
+        return f"{gpu.uuid} does not answer: {gpu.presence_reason or gpu.presence}"
     if action.supported is None or (action.supported and action.value is None) or read is None:
         return f"the recovery action of {gpu.uuid} could not be read"
     if around.reported_at is not None and around.reported_at - read > OLD_READING:
@@ -96,5 +96,5 @@ def _healthy_since(gpu: GpuHealth, faults: tuple[Fault, ...]) -> datetime:
 
 def _evidence_of_health(gpu: GpuHealth) -> str:
     if gpu.recovery_action.supported:
-        return "answers, and the driver wants no recovery action"
+        return "answers, and the driver requests no recovery action"
     return "answers, and nothing speaks against it (the driver has no recovery action to ask)"

@@ -162,7 +162,7 @@ def _fault(signal: Asked) -> Fault | None:
         fault_class=meant.fault_class,
         cause=f"xid-{record.code}",
         xid=record.code,
-        needs="person" if unprovable else meant.needs,
+        needs="human" if unprovable else meant.needs,
         last_seen=record.last_seen,
         evidence=_sentence(signal, meant),
         instance=placed,

@@ -54,7 +54,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "effect",
     ),
     _incident(
-        "held",
+        "deferred",
         "1 while something is deferred, by what defers it: Budget, Correlation, EmergencyStop, "
         "Maintenance (a window, or a user's own taint), Human, Blindness (a collection cannot be "
         "trusted), NodeGone (it was taken away).",
@@ -63,7 +63,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _incident(
         "needs",
         "1 for what would repair it: nothing, diagnosis, fabric-recovery, gpu-reset, node-reboot, "
-        "replacement, person.",
+        "replacement, human.",
         "needs",
     ),
     _incident(
@@ -101,8 +101,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     ),
     _incident(
         "evicted_pods",
-        "Pods that held a device under NoExecute and hold it no longer, evicted or gone by "
-        "themselves.",
+        "Pods that used a device under NoExecute and no longer do, evicted or gone by themselves.",
     ),
     _gauge(
         "incidents_untold",

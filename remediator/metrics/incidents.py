@@ -84,7 +84,7 @@ def _held(incident: Incident) -> Iterable[Labels]:
     held = {
         condition.reason
         for condition in incident.status.conditions
-        if condition.type == "Held" and condition.status == "True"
+        if condition.type == "Deferred" and condition.status == "True"
     }
     if any(
         intent.kind == "Ignore" and intent.state == "InForce" for intent in incident.status.intents
@@ -131,7 +131,7 @@ _WORDS: Mapping[str, _Part] = {
     "incident_info": _info,
     "incident_phase": lambda incident: _word(incident.status.phase),
     "incident_mode": lambda incident: _word(ours(incident.status.mode)),
-    "incident_held": _held,
+    "incident_deferred": _held,
     "incident_unconfirmed": _true(UNCONFIRMED),
     "incident_eviction_blocked": _true(EVICTION_BLOCKED),
     "incident_needs": lambda incident: _word(ours(incident.status.needs)),

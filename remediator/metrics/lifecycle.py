@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from remediator.diagnose.fault import SEVERITY
 from remediator.metrics.family import Family
-from remediator.plan.case import HeldBy
+from remediator.plan.case import DeferredBy
 from remediator.plan.spared import REASONS as SPARED
 
 PREFIX = "draguard_remediator"
@@ -23,8 +23,8 @@ BY: tuple[By, ...] = get_args(By)
 Step = Literal["Taint", "Eviction", "Repair"]
 STEPS: tuple[Step, ...] = get_args(Step)
 EVICTION_REFUSED = "EvictionRefused"
-"""A reason beside those of a condition `Held`: the Eviction API does not evict a pod now."""
-DEFERRED_BY: tuple[str, ...] = (*get_args(HeldBy), EVICTION_REFUSED)
+"""A reason beside those of a condition `Deferred`: the Eviction API does not evict a pod now."""
+DEFERRED_BY: tuple[str, ...] = (*get_args(DeferredBy), EVICTION_REFUSED)
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 _TAINT = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, _MINUTE, 300, 600)
@@ -95,7 +95,7 @@ LIFECYCLE_FAMILIES: tuple[Family, ...] = (
     ),
     _counter(
         "pods_evicted",
-        "Pods that held a device in scope during an eviction and hold it no longer, once for each "
+        "Pods that used a device in scope during an eviction and no longer do, once for each "
         "incident: deleted under NoExecute, or evicted by the Eviction API. Some ended by "
         "themselves: nobody can tell these apart.",
         fault=CLASSES,

@@ -157,8 +157,8 @@ def _deferrals(status: IncidentStatus) -> set[Deferral]:
     }
     tainted = any(rule.effect != "None" for rule in status.rules)
     found: set[Deferral] = set()
-    if "Held" in stands:
-        found.add(("Eviction" if tainted else "Taint", stands["Held"]))
+    if "Deferred" in stands:
+        found.add(("Eviction" if tainted else "Taint", stands["Deferred"]))
     if REPAIR_DEFERRED in stands:
         found.add(("Repair", stands[REPAIR_DEFERRED]))
     if REFUSED in stands:

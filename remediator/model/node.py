@@ -130,7 +130,7 @@ _SIGNS: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "remediation.medik8s.io/nhc-timed-out": (_any, "medik8s: remediation timed out at {value}"),
     "remediation.medik8s.io/manually-confirmed-healthy": (
         _any,
-        "medik8s: a person confirmed it healthy ({value})",
+        "medik8s: a user confirmed it healthy ({value})",
     ),
 }
 """Label or annotation: when it means something, and what. NVSentinel v1.14, NHC of July 2026."""

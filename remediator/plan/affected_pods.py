@@ -52,7 +52,7 @@ def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]
     evicted while the state of the GPU or the pods of the node are unknown, or while anything but a
     budget defers disruption: a budget has already granted what is stored.
     """
-    held_back = bool(desired.held) and desired.held_by != "Budget"
+    held_back = bool(desired.deferred) and desired.deferred_by != "Budget"
     missed = _missed(case, desired)
     unknown = isinstance(case.verdict, Unknown) or bool(case.no_disruption)
     if case.pods is None or unknown or held_back:

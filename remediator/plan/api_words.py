@@ -22,7 +22,7 @@ NEEDS: Mapping[Need, str] = {
     "diagnosis": "Diagnosis",
     "fabric-recovery": "FabricRecovery",
     "gpu-reset": "GPUReset",
-    "person": "Human",
+    "human": "Human",
     "node-reboot": "NodeReboot",
     "replacement": "Replacement",
 }

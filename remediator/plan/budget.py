@@ -27,7 +27,7 @@ import msgspec
 
 from remediator.diagnose.fault import NODE_LEVEL, baffled
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
-from remediator.plan.case import Desired, HeldBy
+from remediator.plan.case import DeferredBy, Desired
 from remediator.plan.correlation import Waves
 from remediator.plan.fleet import Fleet, GpuPlace, names_on
 from remediator.plan.hardware import with_rebound
@@ -37,10 +37,10 @@ from remediator.policy.place import ANYWHERE, Place
 from remediator.policy.table import Policy
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
+class Deferral(msgspec.Struct, frozen=True, kw_only=True):
     """A limit that defers something."""
 
-    by: HeldBy
+    by: DeferredBy
     why: str
     most: Effect | None
     """What a device may still get that has less; None: nothing."""
@@ -59,7 +59,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     """The same for the policy, as the node's view has it."""
 
 
-_Question = Callable[[_Request], Hold | None]
+_Question = Callable[[_Request], Deferral | None]
 
 
 def budget(
@@ -131,12 +131,11 @@ def _called(request: _Request, waves: Waves, spending: Spending, limits: Limits)
     if wave is None and over is None:
         spending.grant("call", desired.uuid, request.place)
         return desired
-    why = f"{_HELD['call']} held: {wave.why}" if wave else over.why if over else ""
-    until = wave.until if wave else over.until if over else None
-    wakes = [at for at in (desired.wake_at, until) if at is not None]
-    by: HeldBy = "Correlation" if wave else "Budget"
-    wake_at = min(wakes, default=None)
-    return msgspec.structs.replace(desired, call_held=why, call_held_by=by, wake_at=wake_at)
+    why = f"{_DEFERRED['call']} deferred: {wave.why}" if wave else over.why if over else ""
+    by: DeferredBy = "Correlation" if wave else "Budget"
+    wakes = (desired.wake_at, wave.until if wave else over.until if over else None)
+    wake_at = min((at for at in wakes if at is not None), default=None)
+    return msgspec.structs.replace(desired, call_deferred=why, call_deferred_by=by, wake_at=wake_at)
 
 
 def _one_call(plans: tuple[Desired, ...]) -> tuple[Desired, ...]:
@@ -144,10 +143,11 @@ def _one_call(plans: tuple[Desired, ...]) -> tuple[Desired, ...]:
 
     The node is repaired once for all of its GPUs, so a further one costs nothing more.
     """
-    nodes = {_node(plan) for plan in plans if _calls(plan) and not (plan.held or plan.call_held)}
+    free = (plan for plan in plans if not (plan.deferred or plan.call_deferred))
+    nodes = {_node(plan) for plan in free if _calls(plan)}
     return tuple(
-        msgspec.structs.replace(plan, call_held="")
-        if plan.call_held_by == "Budget" and _node(plan) in nodes
+        msgspec.structs.replace(plan, call_deferred="")
+        if plan.call_deferred_by == "Budget" and _node(plan) in nodes
         else plan
         for plan in plans
     )
@@ -216,21 +216,23 @@ def _about(desired: Desired, stored: tuple[Rule, ...], fleet: Fleet, known_as: P
     return _Request(desired=desired, stored=stored, place=place, known=known_as)
 
 
-def _stopped(request: _Request, *, fleet: Fleet, policy: Policy) -> Hold | None:
+def _stopped(request: _Request, *, fleet: Fleet, policy: Policy) -> Deferral | None:
     stop = fleet.stopped or policy.stopped
     if not stop or not _would_begin(request):
         return None
-    return Hold(by="EmergencyStop", why=f"all new harm held: emergency stop: {stop}", most=None)
+    return Deferral(
+        by="EmergencyStop", why=f"new actions deferred: emergency stop: {stop}", most=None
+    )
 
 
-def _paused(request: _Request, *, policy: Policy, now: datetime) -> Hold | None:
+def _paused(request: _Request, *, policy: Policy, now: datetime) -> Deferral | None:
     if not _would_begin(request):
         return None
     place = _policy_place(request)
     why, until = policy.pause(place, now), policy.pause_ends(place, now)
     if not why:
         return None
-    return Hold(by="Maintenance", why=f"all new harm held: {why}", most=None, until=until)
+    return Deferral(by="Maintenance", why=f"new actions deferred: {why}", most=None, until=until)
 
 
 def _would_begin(request: _Request) -> bool:
@@ -265,7 +267,7 @@ def _policy_place(request: _Request) -> Place:
     )
 
 
-def _taint_caps(request: _Request, *, spending: Spending, limits: Limits) -> Hold | None:
+def _taint_caps(request: _Request, *, spending: Spending, limits: Limits) -> Deferral | None:
     if not _is_new("taint", request.desired, request.stored, spending):
         return None
     return _over("taint", limits.taint, request, spending)
@@ -273,7 +275,7 @@ def _taint_caps(request: _Request, *, spending: Spending, limits: Limits) -> Hol
 
 def _wave_of_taints(
     request: _Request, *, waves: Waves, spending: Spending, limits: Limits
-) -> Hold | None:
+) -> Deferral | None:
     """Return why a taint waits: one cause on many nodes, and enough of the product is tainted."""
     incident, cap = request.desired.incident, limits.correlation.taint
     if (
@@ -283,19 +285,17 @@ def _wave_of_taints(
     ):
         return None
     for name in names_on("product", request.place):
-        used, limit = (
-            spending.used("taint", "product", name),
-            cap.of(spending.total("product", name)),
-        )
+        used = spending.used("taint", "product", name)
+        limit = cap.of(spending.total("product", name))
         wave = waves.same_cause(incident) if used >= limit else None
         if wave is not None:
-            why = f"NoSchedule held: {wave.why}, and {used} GPUs of {name} are tainted"
+            why = f"NoSchedule deferred: {wave.why}, and {used} GPUs of {name} are tainted"
             why += f" (budget correlation.taint={cap}: {limit})"
-            return Hold(by="Correlation", why=why, most="None", until=wave.until)
+            return Deferral(by="Correlation", why=why, most="None", until=wave.until)
     return None
 
 
-def _correlation(request: _Request, *, waves: Waves, spending: Spending) -> Hold | None:
+def _correlation(request: _Request, *, waves: Waves, spending: Spending) -> Deferral | None:
     desired, incident = request.desired, request.desired.incident
     begins = _is_new("evict", desired, request.stored, spending)
     begins = begins or _escalates(desired, request.stored)
@@ -304,11 +304,11 @@ def _correlation(request: _Request, *, waves: Waves, spending: Spending) -> Hold
     found = waves.hold(incident)
     if found is None:
         return None
-    why = f"{_held(desired, 'evict')} held: {found.why}"
-    return Hold(by="Correlation", why=why, most="NoSchedule", until=found.until)
+    why = f"{_deferred(desired, 'evict')} deferred: {found.why}"
+    return Deferral(by="Correlation", why=why, most="NoSchedule", until=found.until)
 
 
-def _evict_caps(request: _Request, *, spending: Spending, limits: Limits) -> Hold | None:
+def _evict_caps(request: _Request, *, spending: Spending, limits: Limits) -> Deferral | None:
     if not _is_new("evict", request.desired, request.stored, spending):
         return None
     return _over("evict", limits.evict, request, spending)
@@ -316,7 +316,7 @@ def _evict_caps(request: _Request, *, spending: Spending, limits: Limits) -> Hol
 
 _MOST: Mapping[Action, Effect] = {"taint": "None", "evict": "NoSchedule", "call": "NoExecute"}
 """What costs less than an action."""
-_HELD: Mapping[Action, str] = {
+_DEFERRED: Mapping[Action, str] = {
     "taint": "NoSchedule",
     "evict": "NoExecute",
     "call": "call for repair",
@@ -325,19 +325,19 @@ _CAPPED_BY: Mapping[Action, str] = {"taint": "taint", "evict": "evict", "call": 
 """The action whose caps count for this one."""
 
 
-def _held(desired: Desired, action: Action) -> str:
+def _deferred(desired: Desired, action: Action) -> str:
     """Return the word for an action that is deferred: `Evict` where no NoExecute is desired."""
-    effects = {rule.effect for rule in desired.rules}
-    return "Evict" if action == "evict" and effects & EVICTING == {"Evict"} else _HELD[action]
+    only_evict = {rule.effect for rule in desired.rules} & EVICTING == {"Evict"}
+    return "Evict" if action == "evict" and only_evict else _DEFERRED[action]
 
 
-def _over(action: Action, caps: Caps, request: _Request, spending: Spending) -> Hold | None:
+def _over(action: Action, caps: Caps, request: _Request, spending: Spending) -> Deferral | None:
     """Return which cap one more GPU would exceed, None when it fits under all of them.
 
     What began on a node within the time of the rate also counts in that node's cap. So a node that
     evicts again and again uses no more of the cluster's rate than its cap.
     """
-    held = f"{_held(request.desired, action)} held: budget {_CAPPED_BY[action]}"
+    deferred = f"{_deferred(request.desired, action)} deferred: budget {_CAPPED_BY[action]}"
     for ground, cap in caps.by_ground():
         for name in sorted(names_on(ground, request.place)):
             used, limit = spending.used(action, ground, name), cap.of(spending.total(ground, name))
@@ -348,16 +348,16 @@ def _over(action: Action, caps: Caps, request: _Request, spending: Spending) -> 
             if used >= limit:
                 where = f"{WORDS[ground]} {name}".strip()
                 where += f", {len(begun)} of them lately" if begun else ""
-                why = f"{held}.{KEYS[ground]}={cap} is used up ({used}/{limit} GPUs of {where})"
+                why = f"{deferred}.{KEYS[ground]}={cap} is used up ({used}/{limit} GPUs of {where})"
                 reopens = _reopens(begun, used - limit, caps)
-                return Hold(by="Budget", why=why, most=_MOST[action], until=reopens)
+                return Deferral(by="Budget", why=why, most=_MOST[action], until=reopens)
     rate = caps.rate
     begins = spending.lately(action, caps, but=request.desired.uuid if action == "call" else "")
     if rate is None or len(begins) < rate.count:
         return None
     reopens = begins[-rate.count] + rate.within if rate.count else None
-    why = f"{held}.rate={rate} is used up ({len(begins)}/{rate.count} GPUs lately)"
-    return Hold(by="Budget", why=why, most=_MOST[action], until=reopens)
+    why = f"{deferred}.rate={rate} is used up ({len(begins)}/{rate.count} GPUs lately)"
+    return Deferral(by="Budget", why=why, most=_MOST[action], until=reopens)
 
 
 def _reopens(begun: list[datetime], too_many: int, caps: Caps) -> datetime | None:
@@ -366,19 +366,19 @@ def _reopens(begun: list[datetime], too_many: int, caps: Caps) -> datetime | Non
     return begun[too_many] + caps.rate.within if enough and caps.rate else None
 
 
-def _cut(request: _Request, hold: Hold) -> Desired:
+def _cut(request: _Request, deferral: Deferral) -> Desired:
     desired = request.desired
     stored = {rule.device: rule for rule in request.stored}
-    kept = (_at_most(hold.most, rule, stored.get(rule.device)) for rule in desired.rules)
-    wakes = [at for at in (desired.wake_at, hold.until) if at is not None]
+    kept = (_at_most(deferral.most, rule, stored.get(rule.device)) for rule in desired.rules)
+    wakes = (at for at in (desired.wake_at, deferral.until) if at is not None)
     return msgspec.structs.replace(
         desired,
         rules=tuple(rule for rule in kept if rule is not None),
         evict=(),
         evicting=() if desired.resumes else desired.evicting,
         resumes=False,
-        held="; ".join(why for why in (desired.held, hold.why) if why),
-        held_by=desired.held_by if desired.held else hold.by,
+        deferred="; ".join(why for why in (desired.deferred, deferral.why) if why),
+        deferred_by=desired.deferred_by if desired.deferred else deferral.by,
         wake_at=min(wakes, default=None),
     )
 

@@ -120,8 +120,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing but its incidents and rules is known; None where everything was looked into."""
 
 
-HeldBy = Literal["Budget", "Correlation", "EmergencyStop", "Maintenance", "Human", "Blindness"]
-"""Reason of the condition `Held`."""
+DeferredBy = Literal["Budget", "Correlation", "EmergencyStop", "Maintenance", "Human", "Blindness"]
+"""Reason of the condition `Deferred`."""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,9 +157,9 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """A record is new, whatever its date: it may be dated before `seen_through`."""
     wake_at: datetime | None = None
     """When time alone changes the answer."""
-    held: str = ""
+    deferred: str = ""
     """What is deferred, and why."""
-    held_by: HeldBy = "Budget"
+    deferred_by: DeferredBy = "Budget"
     """What defers it, when something is deferred."""
     evict: tuple[PodHold, ...] = ()
     """Pods to be evicted by the Eviction API: under `Evict`, or where NoExecute does not reach
@@ -195,9 +195,9 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     insists: Need = "nothing"
     """The same, as far as classes that may evict need it: pods are waited for until the deadline
     only."""
-    call_held: str = ""
+    call_deferred: str = ""
     """Why no repair of the node may be called for it now, beside what is deferred altogether."""
-    call_held_by: HeldBy = "Budget"
+    call_deferred_by: DeferredBy = "Budget"
     """What defers the call."""
     reason: str = ""
     """Why, in a sentence."""
@@ -209,7 +209,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """Why the incident ends without verified recovery: the rules go, then it is closed."""
     recurrence: int = 0
     """Which episode of this GPU within the repeat window it is."""
-    person: str = ""
+    confirmation: str = ""
     """Why recovery alone does not untaint it; "" when it does, or a user has confirmed."""
     sticky: bool = False
     """Recovery alone does not release it, whatever was confirmed since."""

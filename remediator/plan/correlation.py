@@ -45,7 +45,7 @@ CLOCKS_APART = timedelta(minutes=1)
 Why = Literal["SameCause", "NodeChanged", "PolicyChanged"]
 
 
-class Hold(msgspec.Struct, frozen=True):
+class Deferral(msgspec.Struct, frozen=True):
     why: str
     until: datetime | None
     """When time alone ends it."""
@@ -60,11 +60,11 @@ class Waves:
         self._now = now
         self._open: dict[str, list[Incident]] | None = None
 
-    def hold(self, incident: Incident) -> Hold | None:
+    def hold(self, incident: Incident) -> Deferral | None:
         """Return why the eviction for an incident waits, None when nothing defers it."""
         return self._after_change(incident) or self.same_cause(incident)
 
-    def _after_change(self, incident: Incident) -> Hold | None:
+    def _after_change(self, incident: Incident) -> Deferral | None:
         changed = self._fleet.changes.get(incident.node)
         began = opened_at(incident) or self._now
         known = (
@@ -78,10 +78,10 @@ class Waves:
                 why = f"the {what} changed less than {spelled(self._limits.after_change)} ago"
                 why += f" (until {until:%FT%TZ})"
                 if self._now < until:
-                    return Hold(why, until)
+                    return Deferral(why, until)
         return None
 
-    def same_cause(self, incident: Incident) -> Hold | None:
+    def same_cause(self, incident: Incident) -> Deferral | None:
         """Return why the cause looks like one that is not the GPUs' own, None when it does not."""
         cause, limits = cause_of(incident), self._limits
         if not limits.nodes:
@@ -96,7 +96,7 @@ class Waves:
         if until is None or self._now >= until:
             return None
         why = f"{cause} is new on {limits.nodes} nodes or more within {spelled(limits.within)}"
-        return Hold(f"{why}, as if it were no fault of the GPUs", until)
+        return Deferral(f"{why}, as if it were no fault of the GPUs", until)
 
     def in_force(self) -> Mapping[Why, int]:
         """Return how many causes, nodes and changes of the policy defer evictions now."""

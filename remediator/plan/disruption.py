@@ -34,8 +34,8 @@ def deferred(case: Case, desired: Desired) -> Desired:
         desired,
         rules=tuple(rules),
         evict=(),
-        held="; ".join(text for text in (desired.held, held) if text),
-        held_by=desired.held_by if desired.held else "Blindness",
+        deferred="; ".join(text for text in (desired.deferred, held) if text),
+        deferred_by=desired.deferred_by if desired.deferred else "Blindness",
     )
 
 

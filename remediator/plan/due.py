@@ -20,7 +20,7 @@ class Due(msgspec.Struct, frozen=True):
     case: Case
     incident: Incident
     need: Need
-    held: str
+    deferred: str
     joins: bool
     """Nothing but a budget holds it: it joins the call that another GPU of the node may make."""
     stands: bool
@@ -67,7 +67,7 @@ def enforced(
 def _of_gpu(case: Case, desired: Desired, incident: Incident) -> Due | None:
     """The need of a GPU is its need now; of an unknown one, what it was before."""
     hold = any(intent.kind == "Hold" and intent.state == "InForce" for intent in desired.intents)
-    held = desired.held or desired.call_held or ("a person holds it" if hold else "")
+    held = desired.deferred or desired.call_deferred or ("on hold by a user" if hold else "")
     if isinstance(case.verdict, Healthy):
         return None
     need, stands = desired.calls, isinstance(case.verdict, Sick) or desired.calls in NODE_LEVEL
@@ -77,5 +77,5 @@ def _of_gpu(case: Case, desired: Desired, incident: Incident) -> Due | None:
         )
     if need not in NODE_LEVEL:
         return None
-    joins = not hold and desired.held_by == desired.call_held_by == "Budget"
+    joins = not hold and desired.deferred_by == desired.call_deferred_by == "Budget"
     return Due(case, incident, need, held, joins, stands, desired.insists)

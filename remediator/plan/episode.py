@@ -176,7 +176,7 @@ def _known(
         row=leading.row.name if leading else row.name,
         recurrence=count,
         sticky=bool(sticky),
-        person="" if confirmed else sticky,
+        confirmation="" if confirmed else sticky,
         unprovable=any(fault_demand.needs_human for fault_demand in demands),
         probation=row.probation,
         repair="" if unseen else recovery.repair_seen(case, incident.status, signal),
@@ -231,7 +231,7 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
         noted = now >= verified_at
     verified = soaked and noted and not unproven
     unseen = recovery.unseen_rules(case)
-    if verified and not (known.person or unseen):
+    if verified and not (known.confirmation or unseen):
         return msgspec.structs.replace(
             known, closing=True, verified=True, reason=recovery.proof(case)
         )
@@ -281,21 +281,21 @@ def _standing(  # noqa: PLR0917 - the facts, and when
         pending=desired_rules.pending(demands),
         wake_at=min(wakes, default=None),
         reason=_reason(case, incident, known, demands),
-        needs="person" if known.verified else known.needs,
-        held=f"new harm held: {intent.in_words(hold.kind, hold)}" if hold else "",
-        held_by="Human" if hold else "Budget",
+        needs="human" if known.verified else known.needs,
+        deferred=f"new actions deferred: {intent.in_words(hold.kind, hold)}" if hold else "",
+        deferred_by="Human" if hold else "Budget",
     )
 
 
 def _reason(case: Case, incident: Incident, known: Desired, demands: tuple[Demand, ...]) -> str:
     if known.verified:
         verified = "healthy for the whole soak time, and waits for a user to confirm the repair"
-        return f"{known.person}: {verified} (spec.repairConfirmed)"
+        return f"{known.confirmation}: {verified} (spec.repairConfirmed)"
     parts = [desired_rules.reason(case, incident, demands)]
     if known.unproven:
         parts.append(known.unproven)
-    if known.person:
-        parts.append(f"a person will have to confirm the repair: {known.person}")
+    if known.confirmation:
+        parts.append(f"a user must confirm the repair: {known.confirmation}")
     if case.clock_doubt and isinstance(case.verdict, Healthy):
         parts.append(f"the soak time waits: {case.clock_doubt}")
     if isinstance(case.verdict, Healthy) and (unseen := recovery.unseen_rules(case)):
@@ -326,8 +326,8 @@ def _ignored(case: Case, desired: Desired, now: datetime) -> Desired:
         resumes=False,
         pending=False,
         goal="None",
-        held="",
-        held_by="Budget",
+        deferred="",
+        deferred_by="Budget",
         wake_at=min(wakes, default=None),
         reason=why,
     )

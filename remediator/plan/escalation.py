@@ -133,7 +133,7 @@ def _to_evict(case: Case, incident: Incident, proposed: Demand, now: datetime) -
         return msgspec.structs.replace(proposed, reason=why, wake_at=settled)
     if proposed.row.evicts_first:
         return _by_request(incident, proposed, now)
-    why = "evidence complete and settled: pods are moved"
+    why = "evidence complete, settle time over: pods are evicted"
     return msgspec.structs.replace(proposed, effect="NoExecute", reason=why)
 
 

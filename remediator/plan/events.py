@@ -42,7 +42,7 @@ PHASE_REASONS = {
     "NeedsHuman": "DeviceNeedsHuman",
     "Closed": "DeviceIncidentClosed",
 }
-HELD = "DeviceHeld"
+HELD = "ActionDeferred"
 REPAIR_DEFERRED = "DeviceRepairDeferred"
 RELAPSED = "DeviceRelapsed"
 INTENT = "Intent"
@@ -55,7 +55,7 @@ POD_EVENTS_AT_ONCE = PODS_LIMIT
 """Of one plan: as many as the incident names."""
 NAMESPACE = "default"
 """Events about cluster-scoped objects live here."""
-_TOLD_CONDITIONS = {"Held": HELD, "RepairDeferred": REPAIR_DEFERRED}
+_TOLD_CONDITIONS = {"Deferred": HELD, "RepairDeferred": REPAIR_DEFERRED}
 """Conditions of an incident of which each change is reported."""
 CONDITION_REASONS = frozenset(
     {*NODE_REPAIRS.values(), WAITING, NODE_HELD, VERIFYING, OTHER_REPAIR, NOTHING_NEEDED}

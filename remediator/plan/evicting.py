@@ -159,7 +159,7 @@ def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desir
     # Once no pod is left under NoExecute the time is over: the next slice gets all of its own.
     if not rules and _there(case, _no_execute(desired), terminating=True):
         return msgspec.structs.replace(as_it_was, rounds=rounds)
-    held = frozen or (bool(desired.held) and desired.held_by != "Budget")
+    held = frozen or (bool(desired.deferred) and desired.deferred_by != "Budget")
     there = () if held else _there(case, rules, terminating=True)
     if not there:
         return msgspec.structs.replace(desired, rounds=rounds)

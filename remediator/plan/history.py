@@ -136,11 +136,15 @@ def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
     repeats = [row.repeat for row in rows if 0 < row.repeat.count <= count]
     if repeats:
         within = max(row.within for row in repeats)
-        return f"{ordinal(count)} episode in {days(within)}"
+        return f"{ordinal(count)} incident in {days(within)}"
     classes = [row.fault_class for row in rows if row.sticky]
     if classes:
-        return f"class {classes[0]} is untainted by a person only"
-    return "it has needed a person before" if incident.status.untaint == "OnConfirmation" else ""
+        return f"class {classes[0]} is untainted only after a user confirms the repair"
+    return (
+        "a user had to confirm its repair before"
+        if incident.status.untaint == "OnConfirmation"
+        else ""
+    )
 
 
 def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tuple[Incident, ...]:

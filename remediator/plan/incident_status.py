@@ -80,7 +80,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         phase=stands,
         phase_since=old.phase_since if stands == old.phase and old.phase_since else now,
         mode=MODES[mode],
-        message=desired.held or desired.reason,
+        message=desired.deferred or desired.reason,
         tainted_at=_tainted_at(case, old, now, tainted=done.tainted),
         evicting_at=old.evicting_at or (now if done.evicting else None),
         eviction_start_time=None if closed else desired.evicting_since,
@@ -281,13 +281,13 @@ def _conditions(
     old, waits = before.conditions, waits_since(before, now)
     unknown = case.verdict.why if isinstance(case.verdict, Unknown) else ""
     found = (
-        ("Held", desired.held_by, desired.held),
+        ("Deferred", desired.deferred_by, desired.deferred),
         (STATE_UNKNOWN, "ReportUnusable", unknown),
-        ("NeedsHuman", "Sticky", desired.person),
+        ("NeedsHuman", "Sticky", desired.confirmation),
         (AWAITING, "Doubtful", _awaited(desired, old, waits, now)),
         (EVICTION_REFUSED, "EvictionAPI", _refused(case, desired)),
         (EVICTION_BLOCKED, _blocked_by(desired), desired.blocked),
-        (REPAIR_DEFERRED, desired.call_held_by, desired.call_held),
+        (REPAIR_DEFERRED, desired.call_deferred_by, desired.call_deferred),
         (WOULD_REPAIR, *_would_repair(case, desired, old)),
         (UNCONFIRMED, *_unconfirmed(case, desired, old)),
         ("TaintIgnored", "SchedulerIgnoresTaints", _ignored(case)),

@@ -22,7 +22,7 @@ from remediator.plan.view import NodeView
 
 NOT_LISTED = "the pods of the node could not be listed"
 NOT_LIVE = "the list of its pods may not be the newest"
-NOT_PUBLISHED = "the node publishes no GPU, so it is not known who holds one"
+NOT_PUBLISHED = "the node publishes no GPU, so it is unknown which pods use one"
 
 ClaimKey = tuple[str, str]
 """(namespace, name)."""

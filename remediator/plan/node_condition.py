@@ -43,7 +43,7 @@ NAMED_LIMIT = 5
 """GPUs, or pods, that a message names before it only counts."""
 
 WAITING = "WaitingForNeighbours"
-HELD = "Held"
+HELD = "Deferred"
 VERIFYING = "RepairBeingVerified"
 """The hardware answers as healthy again; the incident is still being soaked."""
 OTHER_REPAIR = "OtherRepairNeeded"
@@ -74,7 +74,7 @@ class _Answer(msgspec.Struct, frozen=True):
     message: str
 
 
-_SWITCHED_OFF = _Answer(False, SWITCHED_OFF, "Draguard was told not to write this condition")  # noqa: FBT003 - `needed`
+_SWITCHED_OFF = _Answer(False, SWITCHED_OFF, "writing this condition is switched off")  # noqa: FBT003 - `needed`
 
 
 def conditions(
@@ -135,7 +135,7 @@ def called_since(
     reported = _is_reported(view)
     found: dict[str, Waiting] = {}
     for due_gpu in due_gpus(pairs):
-        old, held = due_gpu.incident.status.needs_since, bool(due_gpu.held or stopped)
+        old, held = due_gpu.incident.status.needs_since, bool(due_gpu.deferred or stopped)
         begins = options.enabled and due_gpu.stands and not held
         since = old or (now if begins else None)
         deadline = due_gpu.incident.status.deadline_start_time
@@ -194,7 +194,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     if not due:
         return None if undecided else _answer_for_none(_soaked(pairs), _others(pairs, due), old)
     standing = tuple(due_gpu for due_gpu in due if due_gpu.stands)
-    free = tuple(due_gpu for due_gpu in standing if not due_gpu.held and not stopped)
+    free = tuple(due_gpu for due_gpu in standing if not due_gpu.deferred and not stopped)
     said = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
     seen = with_promises(neighbours(view, (due_gpu.incident for due_gpu in due)), pairs, now)
     answer = None
@@ -233,17 +233,19 @@ def _answer_for_none(
 ) -> _Answer:
     """Return the answer when nothing is due: a repair is being verified, or is over."""
     if soaked and old is not None and old.reason not in (NOTHING_NEEDED, SWITCHED_OFF):
-        text = f"healthy again, proof is being collected: {_listed(soaked)}"
+        text = f"healthy again, recovery is being verified: {_listed(soaked)}"
         return _Answer(needed=False, reason=VERIFYING, message=_bounded(text))
     if others:
-        text = f"not healthy, and no repair of the node is asked for: {_listed(others)}"
+        text = f"not healthy, but no repair of the node is needed: {_listed(others)}"
         return _Answer(needed=False, reason=OTHER_REPAIR, message=_bounded(text))
     return _Answer(needed=False, reason=NOTHING_NEEDED, message="no GPU needs a node-level repair")
 
 
 def _held(standing: tuple[Due, ...], stopped: str) -> _Answer:
-    why = stopped or "; ".join(sorted({due_gpu.held for due_gpu in standing}))
-    return _Answer(needed=False, reason=HELD, message=_bounded(f"{_needs(standing)}; held: {why}"))
+    why = stopped or "; ".join(sorted({due_gpu.deferred for due_gpu in standing}))
+    return _Answer(
+        needed=False, reason=HELD, message=_bounded(f"{_needs(standing)}; deferred: {why}")
+    )
 
 
 def _answer_for(

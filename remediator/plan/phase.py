@@ -62,32 +62,32 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
     (
         "Closed",
-        "it ended without verified recovery and no rule stands; the message says how it ended",
+        "it ended without verified recovery and no rule is left; the message has the reason",
         lambda facts: facts.ended and not facts.ruled,
     ),
     (
         "Recovered",
-        "recovery was verified and no rule stands",
+        "recovery was verified and no rule is left",
         lambda facts: facts.verified and not facts.ended and not facts.ruled,
     ),
     (
         "Repairing",
-        "nobody uses the devices and a repair shows: the GPU is away, or has another boot or epoch",
+        "no pod uses the devices and a repair is visible: the GPU is away, or boot or epoch is new",
         lambda facts: facts.repairing and not facts.ended and not facts.verified,
     ),
     (
         "NeedsHuman",
-        "only a user takes it further, by confirming the repair or by looking at the GPU",
+        "a user has to act: confirm the repair, or check the GPU",
         lambda facts: facts.human and not facts.verified,
     ),
     (
         "Verifying",
-        "the GPU is healthy and no pod is left to evict; the soak time runs, or the rules go",
+        "the GPU is healthy and no pod is left to evict; the soak time runs, or rules are deleted",
         lambda facts: facts.verified or (facts.healthy and facts.settled),
     ),
     (
         "Drained",
-        "every rule that is wanted stands, and no claim nor pod is left on the devices",
+        "all desired rules exist, and no claim or pod uses the devices",
         lambda facts: facts.done.drained,
     ),
     (
@@ -97,12 +97,12 @@ ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
     ),
     (
         "Tainted",
-        "every rule that is wanted stands, with NoSchedule at least",
+        "all desired rules exist, with NoSchedule or stronger",
         lambda facts: facts.done.tainted,
     ),
     (
         "Suspected",
-        "a fault is seen, and not every rule that is wanted stands (or none is wanted)",
+        "a fault is seen, and not all desired rules exist (or none is desired)",
         lambda _: True,
     ),
 )
@@ -135,7 +135,7 @@ def _facts(case: Case, desired: Desired, old: IncidentStatus, done: Progress) ->
         repairing=bool(desired.repair) and not healthy and emptied,
         unknown=isinstance(case.verdict, Unknown),
         healthy=healthy,
-        human=bool(desired.person and waits) or unprovable or joined,
+        human=bool(desired.confirmation and waits) or unprovable or joined,
         settled=not desired.pending and (done.drained or not moving),
         done=done,
     )

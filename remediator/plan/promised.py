@@ -133,7 +133,7 @@ def _begins(case: Case, desired: Desired) -> bool:
     requested = {str(rule.device) for rule in desired.rules if rule.effect == "Evict"}
     running = {pod.uid for pod in case.pods or () if pod.running}
     there = any(hold.device in requested and hold.uid in running for hold in case.holds)
-    return there and bool(desired.evicting) and not desired.held
+    return there and bool(desired.evicting) and not desired.deferred
 
 
 def _there(case: Case, seen: Neighbours, devices: Iterable[str] | None = None) -> tuple[str, ...]:

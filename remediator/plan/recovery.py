@@ -26,7 +26,7 @@ NODE_GONE_FOR = timedelta(days=7)
 
 LOOK_FOR_RENEWALS = timedelta(seconds=15)
 """While a soak is over and not proven yet."""
-NOT_SERVED = "DeviceTaintRules are not served, so nobody can see whether its rules still stand"
+NOT_SERVED = "DeviceTaintRules are not served, so it is unknown whether its rules still exist"
 NOTED_WITHIN = timedelta(seconds=10)
 """After a soak: what was not stored by then, this cluster's CRD does not know."""
 
@@ -196,7 +196,7 @@ def ending(case: Case, incident: Incident, confirmed: Intent | None, now: dateti
     if until is not None and now >= until and not case.clock_doubt:
         return f"node {incident.node} has been gone for {days(NODE_GONE_FOR)}"
     if confirmed is not None and taken_out(case):
-        return f"the GPU is no longer there, and {confirmed.by} says that it is dealt with"
+        return f"the GPU is no longer there, and {confirmed.by} confirmed the repair"
     other = other_board(case, incident.status)
     return f"another board is in its place: {other}" if other else ""
 

@@ -30,7 +30,7 @@ def _gpu_in_words(case: Case, desired: Desired) -> str:
     if incident is None:
         return ""
     scope = incident.status.scope.summary
-    return f"{case.uuid} {incident.status.cause} ({scope}): {desired.held or desired.reason}"
+    return f"{case.uuid} {incident.status.cause} ({scope}): {desired.deferred or desired.reason}"
 
 
 def _steps_in_words(steps: list[Step]) -> str:

@@ -39,10 +39,10 @@ def _changes(old: IncidentStatus, new: IncidentStatus, desired: Desired) -> Iter
     opening = not old.timeline
     if opening or (new.phase, new.mode) != (old.phase, old.mode):
         yield _line(old, new, desired, opening=opening)
-    if desired.held and kernel(desired.held) != kernel(_held(old)):
-        yield f"seen: {_seen(desired, opening=False)}; decided: {desired.held}; {_row(desired)}"
+    if desired.deferred and kernel(desired.deferred) != kernel(_held(old)):
+        yield f"seen: {_seen(desired, opening=False)}; decided: {desired.deferred}; {_row(desired)}"
     if new.recurrence > 1 and new.recurrence != old.recurrence:
-        yield f"seen: {ordinal(new.recurrence)} episode of the GPU that counts; {_row(desired)}"
+        yield f"seen: {ordinal(new.recurrence)} incident of the GPU that counts; {_row(desired)}"
     yield from _intents(old, new)
 
 
@@ -52,11 +52,13 @@ def kernel(text: str) -> str:
 
 
 def _held(old: IncidentStatus) -> str:
-    return next((condition.message for condition in old.conditions if condition.type == "Held"), "")
+    return next(
+        (condition.message for condition in old.conditions if condition.type == "Deferred"), ""
+    )
 
 
 def _line(old: IncidentStatus, new: IncidentStatus, desired: Desired, *, opening: bool) -> str:
-    decided = new.message if new.message != desired.held else desired.reason
+    decided = new.message if new.message != desired.deferred else desired.reason
     seen = _seen(desired, opening=opening)
     return f"seen: {seen}; decided: {decided}; done: {_done(old, new)}; {_row(desired)}"
 

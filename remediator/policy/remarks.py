@@ -42,8 +42,8 @@ def _rows(policy: Policy) -> Iterator[str]:
             yield f"{where}: soak {spelled(row.soak)} is short: a GPU that flaps is untainted"
         if row.mode == "enforce" and row.ceiling == "NoExecute" and row.settle < SHORT_SETTLE:
             yield (
-                f"{where}: settle {spelled(row.settle)} is short: a pod that is moved may land on "
-                "a device that is about to be tainted"
+                f"{where}: settle {spelled(row.settle)} is short: an evicted pod may land on a "
+                "device that is about to be tainted"
             )
 
         if spoken_of and row.evicts_first and row.ceiling != "NoExecute":
@@ -91,7 +91,7 @@ def _windows(policy: Policy, now: datetime) -> Iterator[str]:
         if window.when.until <= now:
             yield f"{where}: is over since {moment(window.when.until)}; take it out"
         if window.when.until - window.when.start > LONG_PAUSE:
-            yield f"{where}: is longer than {LONG_PAUSE.days} days; a lower mode says it better"
+            yield f"{where}: is longer than {LONG_PAUSE.days} days; use a lower mode instead"
     for index, window in enumerate(policy.maintenance):
         for other in policy.maintenance[:index]:
             if other.area == window.area and _overlap(other.when, window.when):
@@ -118,7 +118,7 @@ def _hidden(policy: Policy) -> Iterator[str]:
                 key in late.changes and {*change.said()} <= {*late.changes[key].said()}
                 for key, change in early.changes.items()
             ):
-                yield f"{early.name}: does nothing; {late.name} says otherwise for the same places"
+                yield f"{early.name}: does nothing; {late.name} overrides it for the same places"
 
 
 def _fleeting(policy: Policy) -> Iterator[str]:
@@ -132,8 +132,8 @@ def _fleeting(policy: Policy) -> Iterator[str]:
         if raised:
             yield (
                 f"{override.name}: does more by deviceClass for {', '.join(raised)}; a GPU "
-                "that nobody has allocated when its incident opens has no class, and gets what "
-                "holds without this override. Raise by pool or node, lower by deviceClass"
+                "that is not allocated when its incident opens has no class, so this override "
+                "does not apply. Raise by pool or node, lower by deviceClass"
             )
 
 

@@ -138,7 +138,7 @@ CASES = {
             *of(GPU, "DraguardApplicationErrors"),
         ),
         (
-            *of(GPU, "DraguardIncidentStuck", "DraguardNeedsHuman", "DraguardHeldByBudget"),
+            *of(GPU, "DraguardIncidentStuck", "DraguardNeedsHuman", "DraguardDeferredByBudget"),
             *of(MOVED, "DraguardDeviceSick"),
             *of(OTHER_GPU, "DraguardDeviceSick"),
             *of(THIRD_GPU, "DraguardSliceFault"),
@@ -188,7 +188,7 @@ CASES = {
         Alert("DraguardGpuOnTwoNodes", {"UUID": "GPU-1"}),
         (),
         (
-            *of(GPU, "DraguardRowRemapPending", "DraguardHeldByBudget", "DraguardSliceFault"),
+            *of(GPU, "DraguardRowRemapPending", "DraguardDeferredByBudget", "DraguardSliceFault"),
             *of({**OTHER_NODE, "UUID": "GPU-1"}, "DraguardNeedsHuman"),
             *of(THIRD_GPU, "DraguardApplicationErrors"),
         ),

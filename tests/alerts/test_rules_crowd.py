@@ -30,7 +30,7 @@ TOLD = {
     "DraguardEvictionBlocked",
     "DraguardExporterDown",
     "DraguardGpuMissing",
-    "DraguardHeldByBudget",
+    "DraguardDeferredByBudget",
     "DraguardRuleStatusMissing",
     "DraguardSliceFault",
     "DraguardSourceDown",

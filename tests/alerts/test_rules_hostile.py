@@ -90,7 +90,7 @@ def test_words_of_an_incident_stay_what_they_are(
         sample("draguard_incident_info", {**incident, **fault}, "1x60"),
         sample("draguard_incident_phase", {**incident, "phase": value}, "1x60"),
         sample("draguard_incident_mode", {**incident, "mode": value}, "1x60"),
-        sample("draguard_incident_held", {**incident, "reason": value}, "1x60"),
+        sample("draguard_incident_deferred", {**incident, "reason": value}, "1x60"),
     ]
     expected = {
         "exp_labels": {"severity": "critical", **device},

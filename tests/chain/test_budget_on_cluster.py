@@ -28,7 +28,7 @@ def held(scene: Scene) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for incident in scene.incidents():
         for one in incident.get("status", {}).get("conditions", []):
-            if one["type"] == "Held" and one["status"] == "True":
+            if one["type"] == "Deferred" and one["status"] == "True":
                 found[incident["spec"]["uuid"]] = one
     return found
 
@@ -42,7 +42,7 @@ def test_a_third_gpu_of_a_node_waits_visibly_and_goes_on_by_itself(scene: Scene)
     gpus[:3] = [sick(one) for one in gpus[:3]]
     scene.report("node-a", *gpus)
 
-    told = "NoExecute held: budget evict.node=2 is used up (2/2 GPUs of node node-a"
+    told = "NoExecute deferred: budget evict.node=2 is used up (2/2 GPUs of node node-a"
     effects = ["NoExecute", "NoExecute", "NoSchedule"]
     await_true(
         "two are emptied, the third is tainted", lambda: sorted(scene.rules().values()) == effects
@@ -80,7 +80,7 @@ def test_one_cause_on_many_nodes_moves_nobody_and_taints_all(scene: Scene) -> No
     await_true("all three wait", lambda: len(held(scene)) == len(nodes))
     assert set(scene.rules().values()) == {"NoSchedule"}
     assert {one["message"] for one in held(scene).values()} == {
-        "NoExecute held: xid-95 is new on 3 nodes or more within 1h, "
+        "NoExecute deferred: xid-95 is new on 3 nodes or more within 1h, "
         "as if it were no fault of the GPUs"
     }
 
@@ -125,7 +125,7 @@ def test_an_annotation_on_the_namespace_freezes_all_new_harm_until_it_is_taken_a
     scene.report("node-a", sick(gpu(0)))
     await_true("it is said that it waits", lambda: held(scene))
     (condition,) = held(scene).values()
-    assert condition["message"] == "all new harm held: emergency stop: ann: roll-out went wrong"
+    assert condition["message"] == "new actions deferred: emergency stop: ann: roll-out went wrong"
     scene.holds_for(2, "nothing is tainted", lambda: not scene.rules())
 
     annotate(scene, None)

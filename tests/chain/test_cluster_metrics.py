@@ -92,7 +92,7 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     intend(scene, "hold", for_seconds(600))
     await_true("the hold counts", lambda: scene.incident()["status"].get("intents"))
     scene.policy(EVICTING)
-    page.await_by("draguard_incident_held", "reason", {"Human": 1})
+    page.await_by("draguard_incident_deferred", "reason", {"Human": 1})
     page.await_by("draguard_incident_rules", "effect", {"NoSchedule": 1})
     await_true("affected pods are shown", lambda: page.samples("draguard_incident_consumer_info"))
     ((incident, _),) = page.samples("draguard_incident_info")
@@ -119,7 +119,7 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     page.await_by("draguard_incident_evicted_pods", "incident", {name: 1})
     page.await_by("draguard_claims", "state", {"in-use": 1, "pending": 1})
     await_true("why it is pending", lambda: reasons(page) == {"Tainted"})
-    assert page.samples("draguard_incident_held") == []
+    assert page.samples("draguard_incident_deferred") == []
     page.await_by("draguard_incident_consumer_info", "via", {"evicted": 1})
 
     scene.report("node-a", with_xids(broken, *broken.xids, recovery_action=fresh(0)), other)

@@ -66,7 +66,7 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
 
 def held(scene: Scene) -> tuple[str, str]:
     conditions = {one["type"]: one for one in scene.incident()["status"].get("conditions", [])}
-    one = conditions.get("Held", {})
+    one = conditions.get("Deferred", {})
     return one.get("status", ""), one.get("reason", "")
 
 
@@ -118,7 +118,7 @@ def test_the_third_episode_waits_for_a_person_who_confirms_the_repair(scene: Sce
 
     third = scene.incidents()[-1]
     assert third["status"]["recurrence"] == 3
-    assert third["status"]["message"].startswith("3rd episode in 30 days")
+    assert third["status"]["message"].startswith("3rd incident in 30 days")
     assert scene.rules() != {}
 
     intend(scene, "repairConfirmed", {"by": "ana", "reason": "a new board is in"})

@@ -239,7 +239,7 @@ def a_gpu_is_lost_and_we_only_watch(one: Observatory, prometheus: Prometheus) ->
 
 def the_budget_is_used_up(one: Observatory, prometheus: Prometheus) -> None:
     one.scene.policy(NOBODY_IS_MOVED)
-    await_answer(prometheus, "its pod is not moved", 'draguard_incident_held{reason="Budget"}')
+    await_answer(prometheus, "its pod is not moved", 'draguard_incident_deferred{reason="Budget"}')
 
 
 def its_pods_budget_refuses(one: Observatory, prometheus: Prometheus) -> None:

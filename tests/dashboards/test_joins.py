@@ -153,7 +153,7 @@ def test_an_incident_that_two_things_hold_for_a_moment_is_held_once(
     prometheus_built: Path,
 ) -> None:
     series = {LEADS: ALWAYS} | {
-        f'draguard_incident_held{{instance="{one}", incident="one", reason="{reason}"}}': ALWAYS
+        f'draguard_incident_deferred{{instance="{one}", incident="one", reason="{reason}"}}': ALWAYS
         for one, reason in (("r", "Budget"), ("s", "Human"))
     }
     over_time = queries_of(remediation.DASHBOARD, "Deferred incidents over time")[""]

@@ -280,10 +280,10 @@ def incident_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
         phase="Tainted",
         phase_since=T0 + timedelta(seconds=1),
         mode="Enforce",
-        message="NoExecute held: a person: until the run ends",
+        message="NoExecute deferred: hold by ana: until the run ends",
         tainted_at=T0 + timedelta(seconds=1),
         needs="NodeReboot",
-        conditions=(Condition("Held", "True", "Human", T0, "hold until the run ends by ana"),),
+        conditions=(Condition("Deferred", "True", "Human", T0, "hold until the run ends by ana"),),
         rules=(RuleRecord("draguard-rule-of-gpu-0", "uid-1", device, "NoSchedule"),),
         would_taint=(),
         affected=(
@@ -312,11 +312,11 @@ def incident_of_the_slice() -> tuple[IncidentSpec, IncidentStatus]:
         phase="NeedsHuman",
         phase_since=T0,
         mode="Enforce",
-        message="the third episode in 30 days: a person confirms the repair",
+        message="the third incident in 30 days: a user must confirm the repair",
         needs="Human",
         recurrence=3,
         untaint="OnConfirmation",
         rules=(RuleRecord("draguard-rule-of-slice", "uid-2", device, "NoSchedule"),),
-        timeline=(TimelineEntry(T0, "NeedsHuman", "the third episode in 30 days"),),
+        timeline=(TimelineEntry(T0, "NeedsHuman", "the third incident in 30 days"),),
     )
     return spec, status

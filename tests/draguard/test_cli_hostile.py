@@ -47,7 +47,7 @@ def nasty(fleet: Fleet) -> Iterator[Fleet]:
         evidence=(NASTY, "y" * 500),
         phase="Suspected",
         message=NASTY,
-        conditions=(Condition("Held", "True", "Human", T0, NASTY),),
+        conditions=(Condition("Deferred", "True", "Human", T0, NASTY),),
         timeline=(TimelineEntry(T0, NASTY, NASTY),),
         affected=(PodHold("ns", NASTY, NASTY, NASTY, "u", "Gang", NASTY),),
         foreign=(NASTY,),

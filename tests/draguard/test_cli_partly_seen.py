@@ -83,7 +83,7 @@ def test_status_tells_the_rest_and_ends_with_one(
     assert "none open" not in text
     assert "0 from Draguard" not in text
     assert "nobody leads" not in text
-    assert ", 0 held" not in text
+    assert ", 0 allocated" not in text
     assert text.count("unknown: you may not read it, see below") == sum(
         name in {"nodes", "gpus", "devices", "rules", "incidents", "sources_down", "leader"}
         for name in lost
@@ -98,7 +98,7 @@ def test_without_claims_nobody_is_said_to_hold_none(
     found: Json = msgspec.json.decode(told(capsys, "status", "-o", "json", *where, ends=1))
 
     assert "12 published, an unknown number allocated, 2 tainted" in text
-    assert found["devices"] == {"published": 12, "held": None, "tainted": 2}
+    assert found["devices"] == {"published": 12, "allocated": None, "tainted": 2}
 
 
 def test_without_leases_no_agent_is_called_alive_or_silent(

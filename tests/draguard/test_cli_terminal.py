@@ -88,7 +88,7 @@ def test_a_pipe_gets_whole_lines_without_colours(fleet: Fleet) -> None:
 
     assert "\x1b" not in said
     (line,) = [one for one in said.splitlines() if one.startswith(LOST_INCIDENT)]
-    assert line.endswith("NoExecute held: a person: until the run ends")
+    assert line.endswith("NoExecute deferred: hold by ana: until the run ends")
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])

@@ -265,9 +265,9 @@ def test_the_budget_of_a_node_holds_the_third_eviction_and_says_so() -> None:
         condition.message
         for one in stored.incidents.values()
         for condition in one.status.conditions
-        if condition.type == "Held" and condition.status == "True"
+        if condition.type == "Deferred" and condition.status == "True"
     ]
-    assert held == ["NoExecute held: budget evict.node=2 is used up (2/2 GPUs of node node-a)"]
+    assert held == ["NoExecute deferred: budget evict.node=2 is used up (2/2 GPUs of node node-a)"]
 
 
 def test_the_budget_of_the_cluster_counts_other_nodes_and_reopens_by_itself() -> None:

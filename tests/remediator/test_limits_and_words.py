@@ -102,7 +102,7 @@ class TestWords:
             settle(stored, view(dead()), second, none)
 
         texts = [one.text for one in stored.incident.status.timeline]
-        assert sum("NoSchedule held: budget taint.cluster=0" in text for text in texts) == 1
+        assert sum("NoSchedule deferred: budget taint.cluster=0" in text for text in texts) == 1
 
     def test_an_unknown_moment_in_dry_run_lowers_to_none(self) -> None:
         stored = Stored()

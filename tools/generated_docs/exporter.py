@@ -35,12 +35,14 @@ def _theirs() -> Iterator[Sequence[str]]:
         env = variables.get(alias.setting, "")
         yield f"{short}`--{alias.flag}`", f"`{env}`" if env else "", f"`{flag_of(alias.setting)}`"
     for unused in UNUSED:
-        kind = "refused: " if unused.refused else "" if unused.silent else "said and passed over: "
+        kind = (
+            "refused: " if unused.refused else "" if unused.silent else "ignored with a message: "
+        )
         yield f"`--{unused.flag}`", f"`{unused.env}`", kind + unused.instead
 
 
 def _needs() -> Iterator[Sequence[str]]:
-    yield "need", "of", "what is there to see with it", "how to give it"
+    yield "need", "of", "what it enables", "how to provide it"
     for row in CAPABILITIES:
         yield row.need, row.of, row.shows, row.remedy
 
@@ -56,7 +58,7 @@ _MEANINGS: Mapping[Meaning, str] = {
     "in force": "",
     "always so": "",
     "interval": "",
-    "not done": "said and passed over: ",
+    "not done": "ignored with a message: ",
 }
 TABLES: Tables = {
     "settings": _settings,

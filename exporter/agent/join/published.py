@@ -97,7 +97,7 @@ class PublishedDevices:
                 error and f"ResourceSlices cannot be watched: {error}",
             )
         if time.monotonic() - reflector.last_contact > _STALE_SECONDS:
-            return _down("Stale", "the watch of ResourceSlices said nothing for five minutes")
+            return _down("Stale", "no event from the watch of ResourceSlices for five minutes")
         return SourceHealth(
             name="resourceslices",
             state="Up",
@@ -130,8 +130,8 @@ class PublishedDevices:
         if version is None:
             self._failure = _down(
                 "NotServed",
-                f"{GROUP} has no resourceslices in {', '.join(VERSIONS)}, so no metric says which "
-                "claim it is of: Kubernetes is older than 1.32, or the API group is switched off",
+                f"{GROUP} has no resourceslices in {', '.join(VERSIONS)}, so metrics have no "
+                "claim labels: Kubernetes is older than 1.32, or the API group is switched off",
             )
         return version
 

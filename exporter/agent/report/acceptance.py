@@ -59,11 +59,11 @@ _BY_STATUS: dict[int, Refusal] = {
     ),
     409: Refusal(
         "Conflict",
-        "somebody else writes this node's report: look for a second agent with its node name",
+        "another agent writes this node's report: look for a second agent with its node name",
     ),
     413: Refusal(TOO_LARGE, "it is written with fewer XID records from now on"),
     422: Refusal("Invalid", "agent and CRD do not fit: apply deploy/crds of the agent's release"),
-    429: Refusal("Throttled", "the API server asks for patience"),
+    429: Refusal("Throttled", "the API server is throttling"),
 }
 
 STARTED = SourceHealth(
@@ -95,7 +95,7 @@ def accepted(warnings: Sequence[str], at: datetime) -> SourceHealth:
             ),
         )
     elif warnings:
-        reason, message = WARNED, f"the API server takes reports and says: {_named(warnings)}"
+        reason, message = WARNED, f"the API server accepts reports and warns: {_named(warnings)}"
     else:
         reason, message = "", ""
     return SourceHealth(name=SOURCE, state="Up", reason=reason, message=message, last_success=at)

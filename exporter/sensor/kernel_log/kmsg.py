@@ -258,8 +258,8 @@ def _journal_state(path: Path, now: datetime, *, found_records: bool) -> SourceH
         name="kmsg",
         state="Down",
         reason="NoKernelRecords",
-        message=f"the journal in {path} has nothing of the kernel's of this boot, so that a silent "
-        "kernel cannot be told from one that journald does not read: write ReadKMsg=yes into "
+        message=f"the journal in {path} has no kernel messages of this boot: either the "
+        "kernel logged none, or journald does not read them. Write ReadKMsg=yes into "
         "journald.conf, or read the kernel log another way",
     )
 

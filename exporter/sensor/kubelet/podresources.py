@@ -87,7 +87,7 @@ class PodResources:
         if not there:
             raise PodResourcesError(
                 "PermissionDenied" if why else "NotFound",
-                f"{self._socket} is not there{why}, so no metric says which pod it is of: mount "
+                f"{self._socket} is not there{why}, so metrics have no pod labels: mount "
                 "the kubelet's pod-resources folder, or name the socket with "
                 "--pod-resources-socket",
             )

@@ -139,7 +139,7 @@ class Noted:
 
 def out_of_time(name: str, seconds: float) -> NvmlError:
     """Return what says that a call was not made, as earlier ones on the GPU took so long."""
-    text = f"not asked, as the calls before it took {seconds:.1f} s"
+    text = f"not called, as the calls before it took {seconds:.1f} s"
     return NvmlError(name, pynvml.NVML_ERROR_TIMEOUT, text)
 
 

@@ -318,7 +318,7 @@ class VendorChild(Generic[R]):
         last = self._state.source.last_success
         text = (
             f"{self._vendor.title} has not finished a sample within {self._deadlines.stale:.0f} s, "
-            "so what it said before is not shown any more"
+            "so its last values are no longer exported"
         )
         _log.warning("%s", text)
         source = self._source(up=False, reason="Slow", message=text, last_success=last)

@@ -71,8 +71,7 @@ class ResourceLimits:
             return None
         return Excess(
             "Spinning",
-            f"burnt {100 * cpu / seconds:.0f}% of a core over {seconds:.0f} s in which it was "
-            "asked for nothing",
+            f"burnt {100 * cpu / seconds:.0f}% of a core over {seconds:.0f} s without a request",
         )
 
     def _rested(self, taken: Taken, now: float) -> None:

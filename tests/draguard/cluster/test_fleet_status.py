@@ -103,7 +103,7 @@ def test_the_emergency_stop_holds_what_would_be_done() -> None:
         deciding = Deciding(seen, 150)
         (decision,) = deciding.decisions(["node-a"], ENFORCE, lambda _: ())
         ((_, desired),) = decision.pairs
-        return desired.held
+        return desired.deferred
 
     assert held(lost) == ""
     assert "ana" in held(msgspec.structs.replace(lost, stopped="ana: roll-out"))

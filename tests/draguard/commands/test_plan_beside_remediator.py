@@ -45,9 +45,9 @@ def gist(page: Json) -> dict[str, tuple[object, ...]]:
             one.verdict,
             one.incident,
             one.phase,
-            one.wanted,
+            one.desired,
             one.stored,
-            one.held,
+            one.deferred,
             one.needs,
         )
         for node in read.nodes

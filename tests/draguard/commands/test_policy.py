@@ -234,7 +234,7 @@ def test_a_pause_is_said() -> None:
         "until: 2026-01-06T00:00:00Z}]\nemergency_stop: {by: ann, why: fire}"
     )
 
-    held = tried(Signal(lost=True), policy).held
+    held = tried(Signal(lost=True), policy).deferred
 
     assert held == (
         "emergency stop: ann, in the policy file: fire",

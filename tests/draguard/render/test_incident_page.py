@@ -80,7 +80,7 @@ def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out
         ("replacement", ["kubectl drain node-a ", "replaced", "docs/handover.md"]),
         ("fabric-recovery", ["runbook: alerts/runbooks/DraguardFabricFault.md"]),
         ("diagnosis", ["dcgmi diag"]),
-        ("person", ["draguard confirm-repaired gpu-a-1 ", "DraguardNeedsHuman.md"]),
+        ("human", ["draguard confirm-repaired gpu-a-1 ", "DraguardNeedsHuman.md"]),
     ],
 )
 def test_the_page_says_first_what_to_do_and_last_how_to_pause(
@@ -116,10 +116,10 @@ def test_a_pause_that_is_in_force_can_be_ended_and_is_not_offered_again() -> Non
 
 
 def test_conditions_that_are_as_expected_are_left_out() -> None:
-    held = Condition("Held", "True", "Budget", T0, "evict.node is used up")
+    held = Condition("Deferred", "True", "Budget", T0, "evict.node is used up")
     fine = Condition("TaintIgnored", "False", "AsExpected", T0)
 
     said = words(conditions=(held, fine))
 
-    assert "Held" in said
+    assert "Deferred" in said
     assert "TaintIgnored" not in said

@@ -220,7 +220,7 @@ def test_an_interval_that_a_flag_names_makes_those_of_parts_vain(files: Files) -
     assert files.ignored(text, "--interval=10") == {"collections[1].every": "OneInterval"}
     (logged_text,) = files.settings(text, "--interval=10").ignored
     assert logged_text.message == (
-        "collections[1].every of dcgm-exporter's file asks for 5 s: all fields are sampled at one "
+        "collections[1].every of dcgm-exporter's file requests 5 s: all fields are sampled at one "
         "interval here, which is 10 s; set it with --interval"
     )
 

@@ -55,8 +55,8 @@ def test_it_says_for_each_device_why_no_pod_is_named() -> None:
     page = debug_page(snapshot(seen(gpu(1), gpu(2), gpu(3), gpu(4)), holders=holders))
     assert reasons(page) == {
         "GPU-2": "shared by 2 holders: see draguard_device_allocation_info",
-        "GPU-3": "held with admin access only, which owns nothing",
-        "1": "more nobody holds it",
+        "GPU-3": "allocated with admin access only, which owns nothing",
+        "1": "more not allocated",
     }
 
 

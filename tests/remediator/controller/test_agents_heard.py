@@ -149,7 +149,7 @@ def test_an_agent_of_which_nothing_is_stored_any_more_is_forgotten() -> None:
         assert stale(cluster) == ""
 
         gone.set()
-        await_true("it is forgotten", lambda: "not been heard of" in stale(cluster))
+        await_true("it is forgotten", lambda: "not reported yet" in stale(cluster))
 
 
 def test_an_agent_whose_lease_is_gone_is_believed_by_its_report() -> None:

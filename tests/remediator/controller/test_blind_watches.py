@@ -182,8 +182,8 @@ def test_a_watch_of_slices_that_lags_evicts_nobody_because_of_the_last_look(room
     room.ahead = SETTLED
     decision = room.decide()
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
-    assert "other devices than the watch has told of" in decision.unconfirmed
-    assert "other devices than the watch has told of" in room.message()
+    assert "other devices than the watch reported" in decision.unconfirmed
+    assert "other devices than the watch reported" in room.message()
 
     room.api.frozen.clear()
     room.seen("it hears", lambda: room.cluster.peek(NODE).inventory[0].uuid == uuid(1))

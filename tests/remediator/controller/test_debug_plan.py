@@ -41,7 +41,7 @@ def test_people_read_which_rule_is_wanted_and_why() -> None:
 
     assert "leader (one)" in said
     assert uuid(0) in said
-    assert "wanted: gpu.nvidia.com/node-a/gpu-0 NoSchedule" in said
+    assert "desired: gpu.nvidia.com/node-a/gpu-0 NoSchedule" in said
     assert "step: CreateRule gpu.nvidia.com/node-a/gpu-0 NoSchedule" in said
     assert uuid(1) not in said
     assert "node-quiet" not in said

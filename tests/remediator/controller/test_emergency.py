@@ -93,8 +93,8 @@ def test_another_namespace_stops_nothing(client: Client, emergency: Emergency) -
     [
         ({}, ""),
         ({ANNOTATION: "ann: why"}, "ann: why"),
-        ({ANNOTATION: ""}, "nobody said why"),
-        ({ANNOTATION: " \n"}, "nobody said why"),
+        ({ANNOTATION: ""}, "no reason given"),
+        ({ANNOTATION: " \n"}, "no reason given"),
         ({ANNOTATION: "ann:\nin two\tlines"}, "ann: in two lines"),
     ],
 )

@@ -102,7 +102,7 @@ def test_verdicts_and_what_is_held_are_counted_by_node_and_forgotten_with_it() -
     stopped = Fleet(stopped="a person")
     metrics.decided(decide_node(seen, stopped, rows, at(60)))
     metrics.counted((), ())
-    assert samples(metrics)["held_gpus", "EmergencyStop"] == 1
+    assert samples(metrics)["deferred_gpus", "EmergencyStop"] == 1
 
     metrics.forget(())
     metrics.counted((), ())

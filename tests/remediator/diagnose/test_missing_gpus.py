@@ -45,7 +45,7 @@ class TestMissing:
         assert isinstance(judged, Sick)
         (fault,) = judged.faults
         assert (fault.fault_class, fault.cause) == ("lost", "gpu-missing")
-        assert fault.needs == "person"
+        assert fault.needs == "human"
         assert not fault.certain
         assert "may be of before" in fault.doubt
 

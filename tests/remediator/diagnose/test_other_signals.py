@@ -67,8 +67,8 @@ class TestRecoveryAction:
             (5, "fabric", "fabric-recovery"),
             (6, "gpu", "gpu-reset"),
             (7, "node", "node-reboot"),
-            (8, "gpu", "person"),
-            (255, "gpu", "person"),
+            (8, "gpu", "human"),
+            (255, "gpu", "human"),
         ],
     )
     def test_each_level_says_what_repairs_it(

@@ -29,7 +29,7 @@ class Calls:
         decision: NodeDecision,
         options: HandoverOptions,
         plan: Evict,
-        held: str,
+        deferred: str,
     ) -> None:
         """Check one decision; `held` says what lets nothing begin on the whole node."""
         machine = self._machine
@@ -39,7 +39,9 @@ class Calls:
             if isinstance(case.verdict, Healthy) and answered:
                 machine.asks_node.discard(case.uuid)
         free = {
-            desired.uuid for _, desired in decision.pairs if not (desired.held or desired.call_held)
+            desired.uuid
+            for _, desired in decision.pairs
+            if not (desired.deferred or desired.call_deferred)
         }
         for step in decision.steps:
             match step:
@@ -47,7 +49,7 @@ class Calls:
                     new = [one for one in written if not self._calls(stored, one.type)]
                     if any(one.status == PROBLEM[one.type] for one in new):
                         assert options.enabled
-                        assert not held, f"called for under {held}"
+                        assert not deferred, f"called for under {deferred}"
                         unseen = bool(machine.blind & set(NEEDED["True"]))
                         self._nobody_is_in_the_way(stored, options, plan, free, unseen=unseen)
                 case WriteStatus(incident, status):

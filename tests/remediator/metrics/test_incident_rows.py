@@ -28,7 +28,7 @@ from remediator.plan.fleet import Fleet
 from tests.remediator.builders import T0, Stored, at, dead, gpu, uuid, view
 from tests.remediator.telling import claim, settle
 
-HELD = Condition("Held", "True", "Budget", T0, "one GPU at a time")
+HELD = Condition("Deferred", "True", "Budget", T0, "one GPU at a time")
 ALONE = Condition("FaultUnconfirmed", "True", "DriverTooOld", T0, "only the kernel log")
 BLOCKED = Condition("EvictionBlocked", "True", "DisruptionBudget", T0, "t/web (Ready): budget web")
 UNKNOWN = Condition("DeviceStateUnknown", "True", "ReportUnusable", T0, "silent")
@@ -67,7 +67,7 @@ def test_an_incident_that_was_really_decided_is_told_as_it_is_stored() -> None:
     assert of(rows, "phase") == {("Evicting",)}
     assert of(rows, "mode") == {("enforce",)}
     assert of(rows, "needs") == {("node-reboot",)}
-    assert of(rows, "held") == set()
+    assert of(rows, "deferred") == set()
     assert of(rows, "consumer_info") == {("team", "claim-of-train-0", "train-0", "claim")}
     assert {kind: rows["incident_rules"][*key, kind] for kind in ("None", "NoExecute")} == {
         "None": 0,
@@ -103,21 +103,23 @@ def test_what_is_not_written_yet_has_no_sample() -> None:
 def test_only_what_is_held_back_now_is_held() -> None:
     over = msgspec.structs.replace(HELD, status="False", reason="AsExpected")
 
-    assert of(incident_rows([incident(conditions=(HELD, UNKNOWN))], ()), "held") == {("Budget",)}
-    assert of(incident_rows([incident(conditions=(over,))], ()), "held") == set()
+    assert of(incident_rows([incident(conditions=(HELD, UNKNOWN))], ()), "deferred") == {
+        ("Budget",)
+    }
+    assert of(incident_rows([incident(conditions=(over,))], ()), "deferred") == set()
 
 
-@pytest.mark.parametrize(("state", "held"), [("InForce", [("Human",)]), ("Expired", [])])
+@pytest.mark.parametrize(("state", "deferred"), [("InForce", [("Human",)]), ("Expired", [])])
 def test_what_a_person_ignores_is_held_for_whoever_is_paged(
     state: str, held: list[tuple[str]]
 ) -> None:
     said = IntentRecord(kind="Ignore", by="ana", reason="a test", state=state, seen_time=T0)
 
-    assert sorted(of(incident_rows([incident(intents=(said,))], ()), "held")) == held
+    assert sorted(of(incident_rows([incident(intents=(said,))], ()), "deferred")) == held
 
 
 @pytest.mark.parametrize(
-    ("foreign", "held"),
+    ("foreign", "deferred"),
     [
         ("rule draguard-maintenance-1: draguard.dev/maintenance:NoSchedule", [("Maintenance",)]),
         ("rule draguard-maintenance-1: draguard.dev/maintenance:NoExecute", [("Maintenance",)]),
@@ -129,7 +131,7 @@ def test_what_a_person_ignores_is_held_for_whoever_is_paged(
 def test_what_a_person_has_tainted_by_hand_is_held_for_whoever_is_paged(
     foreign: str, held: list[tuple[str]]
 ) -> None:
-    assert sorted(of(incident_rows([incident(foreign=(foreign,))], ()), "held")) == held
+    assert sorted(of(incident_rows([incident(foreign=(foreign,))], ()), "deferred")) == held
 
 
 def test_a_fault_that_nothing_can_confirm_is_told_with_the_reason_while_it_is_so() -> None:
@@ -154,7 +156,7 @@ def test_evictions_that_are_blocked_are_told_with_the_reason_while_they_are(reas
 
 
 def test_where_the_node_is_gone_nothing_is_left_to_be_kept_away() -> None:
-    assert of(incident_rows([incident(node_gone_since=T0)], ()), "held") == {("NodeGone",)}
+    assert of(incident_rows([incident(node_gone_since=T0)], ()), "deferred") == {("NodeGone",)}
 
 
 def test_a_closed_incident_is_gone_from_every_family() -> None:

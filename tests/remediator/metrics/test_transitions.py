@@ -260,7 +260,7 @@ def held(kind: str, reason: str, status: str = "True") -> Condition:
 @pytest.mark.parametrize(
     ("kind", "reason", "told"),
     [
-        ("Held", "Budget", ("Taint", "Budget")),
+        ("Deferred", "Budget", ("Taint", "Budget")),
         ("RepairDeferred", "Correlation", ("Repair", "Correlation")),
         ("EvictionRefused", "EvictionAPI", ("Eviction", "EvictionRefused")),
     ],

@@ -44,7 +44,7 @@ TEXT = st.builds(
 NUMBER = st.integers(-(2**70), 2**70)
 MOMENT = st.integers(-(10**9), 10**10).map(at)
 EFFECT = st.sampled_from(EFFECTS)
-CAMEL = st.sampled_from(["Held", "NeedsHuman", "AwaitingEvidence"])
+CAMEL = st.sampled_from(["Deferred", "NeedsHuman", "AwaitingEvidence"])
 
 
 def many(one: st.SearchStrategy[object], most: int = 70) -> st.SearchStrategy[tuple[object, ...]]:

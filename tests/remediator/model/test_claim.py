@@ -35,7 +35,7 @@ def claim(*reserved: dict[str, str], **fields: Any) -> Claim:
     return msgspec.json.decode(msgspec.json.encode(raw), type=Claim)
 
 
-def held_by(one: Claim, *pods: PodFacts) -> list[PodHold]:
+def deferred_by(one: Claim, *pods: PodFacts) -> list[PodHold]:
     return list(holds([one], GPU, pods))
 
 
@@ -53,14 +53,14 @@ def test_a_claim_that_is_not_allocated_holds_nothing() -> None:
 def test_each_pod_of_a_shared_claim_holds_its_device() -> None:
     other = {"resource": "pods", "name": "train-1", "uid": "u-1"}
 
-    assert [(one.pod, one.uid, one.via) for one in held_by(claim(TRAIN, other))] == [
+    assert [(one.pod, one.uid, one.via) for one in deferred_by(claim(TRAIN, other))] == [
         ("train-0", "u-0", ""),
         ("train-1", "u-1", ""),
     ]
 
 
 def test_a_claim_reserved_for_nobody_is_listed_without_a_pod() -> None:
-    (one,) = held_by(claim())
+    (one,) = deferred_by(claim())
 
     assert (one.pod, one.claim) == ("", "c")
 
@@ -71,10 +71,10 @@ def test_a_claim_of_a_pod_group_is_held_by_the_groups_pods_here() -> None:
     strangers = [pod("x-2", pod_group="other"), pod("x-3")]
     elsewhere = PodFacts(namespace="other", name="w-9", uid="u-9", pod_group="ring")
 
-    found = held_by(claim(group), *members, *strangers, elsewhere)
+    found = deferred_by(claim(group), *members, *strangers, elsewhere)
 
     assert [one.pod for one in found] == ["w-0", "w-1"]
-    assert [one.pod for one in held_by(claim(group))] == [""]
+    assert [one.pod for one in deferred_by(claim(group))] == [""]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_claim_of_a_pod_group_is_held_by_the_groups_pods_here() -> None:
 def test_an_extended_resource_is_known_by_the_claims_annotation_or_the_pods_status(
     fields: dict[str, Any],
 ) -> None:
-    (one,) = held_by(claim(TRAIN, **fields), pod("train-0", extended_claim="c"))
+    (one,) = deferred_by(claim(TRAIN, **fields), pod("train-0", extended_claim="c"))
 
     assert one.via == "ExtendedResource"
 
@@ -91,13 +91,13 @@ def test_an_extended_resource_is_known_by_the_claims_annotation_or_the_pods_stat
 def test_an_extended_claim_of_the_same_name_in_another_namespace_is_not_meant() -> None:
     stranger = PodFacts(namespace="other", name="train-0", uid="u-0", extended_claim="c")
 
-    (one,) = held_by(claim(TRAIN), stranger)
+    (one,) = deferred_by(claim(TRAIN), stranger)
 
     assert one.via == ""
 
 
 def test_admin_access_is_told_of_as_such() -> None:
-    (one,) = held_by(claim(TRAIN, result={"adminAccess": True}))
+    (one,) = deferred_by(claim(TRAIN, result={"adminAccess": True}))
 
     assert one.via == "AdminAccess"
 
@@ -130,7 +130,7 @@ def test_admin_access_is_told_of_as_such() -> None:
 def test_what_is_tolerated_is_said_as_the_eviction_controller_reads_it(
     toleration: dict[str, Any], words: str
 ) -> None:
-    (one,) = held_by(claim(TRAIN, result={"tolerations": [toleration]}))
+    (one,) = deferred_by(claim(TRAIN, result={"tolerations": [toleration]}))
 
     assert one.tolerates == words
 
@@ -141,7 +141,7 @@ def test_several_tolerations_are_all_said() -> None:
         {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
     ]
 
-    (one,) = held_by(claim(TRAIN, result={"tolerations": both}))
+    (one,) = deferred_by(claim(TRAIN, result={"tolerations": both}))
 
     assert one.tolerates == "NoExecute for 60s, NoSchedule"
 

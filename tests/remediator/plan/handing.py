@@ -40,8 +40,8 @@ def pair(
     needs: Need = "node-reboot",
     verdict: Verdict = SICK,
     *,
-    held: str = "",
-    call_held: str = "",
+    deferred: str = "",
+    call_deferred: str = "",
     closing: bool = False,
     cause: str = "xid-79",
     mode: str = "Enforce",
@@ -69,8 +69,8 @@ def pair(
         needs=needs,
         calls=needs if isinstance(verdict, Sick) else "nothing",
         insists=needs if insists else "nothing",
-        held=held,
-        call_held=call_held,
+        deferred=deferred,
+        call_deferred=call_deferred,
         closing=closing,
     )
 

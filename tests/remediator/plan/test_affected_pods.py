@@ -107,12 +107,12 @@ class TestMoving:
 
     @pytest.mark.parametrize("by", ["Correlation", "EmergencyStop", "Maintenance", "Human"])
     def test_nobody_is_while_harm_is_held_back(self, by: str) -> None:
-        held = msgspec.structs.replace(DESIRED, held="wait", held_by=by)
+        held = msgspec.structs.replace(DESIRED, deferred="wait", deferred_by=by)
 
         assert to_evict(case(), held, at(0)) == ()
 
     def test_a_budget_has_let_pass_what_is_stored(self) -> None:
-        held = msgspec.structs.replace(DESIRED, held="its sibling waits", held_by="Budget")
+        held = msgspec.structs.replace(DESIRED, deferred="its sibling waits", deferred_by="Budget")
 
         assert to_evict(case(), held, at(0)) == (hold(),)
 

@@ -67,8 +67,8 @@ class TestCaps:
         answer = grant(limits(evict=caps), fleet, desired("a1", "NoExecute"))["a1"]
 
         assert effects(answer) == ["NoSchedule"]
-        assert answer.held_by == "Budget"
-        assert answer.held.startswith(f"NoExecute held: budget {told}")
+        assert answer.deferred_by == "Budget"
+        assert answer.deferred.startswith(f"NoExecute deferred: budget {told}")
 
     @pytest.mark.parametrize(
         "caps",
@@ -89,7 +89,7 @@ class TestCaps:
         answer = grant(limits(evict=caps), fleet, desired("b0", "NoExecute"))["b0"]
 
         assert effects(answer) == ["NoExecute"]
-        assert not answer.held
+        assert not answer.deferred
 
     @pytest.mark.parametrize(
         ("cap", "total", "most"),
@@ -133,7 +133,7 @@ class TestCaps:
         answers = grant(none, fleet, *all_desired)
 
         assert [effects(one) for one in answers.values()] == [["NoExecute"] * 2, ["NoExecute"]]
-        assert not any(one.held for one in answers.values())
+        assert not any(one.deferred for one in answers.values())
 
     def test_a_none_rule_costs_nothing_and_passes_beside_a_taint_that_is_held(self) -> None:
         none = limits(taint=Caps(cluster=Cap(0)))
@@ -141,9 +141,9 @@ class TestCaps:
         dry = grant(none, Fleet(), desired("a0", "None"))["a0"]
         mixed = grant(none, Fleet(), desired("a0", "NoSchedule", "None"))["a0"]
 
-        assert (effects(dry), dry.held) == (["None"], "")
+        assert (effects(dry), dry.deferred) == (["None"], "")
         assert effects(mixed) == ["None"]
-        assert "NoSchedule held" in mixed.held
+        assert "NoSchedule deferred" in mixed.deferred
 
     def test_a_taint_that_is_held_deletes_no_rule_that_stands(self) -> None:
         none = limits(taint=Caps(cluster=Cap(0)))
@@ -160,7 +160,7 @@ class TestCaps:
         answer = grant(none, Fleet(), desired("a0", "NoSchedule", evict=(pod,)))["a0"]
 
         assert answer.evict == ()
-        assert "NoExecute held" in answer.held
+        assert "NoExecute deferred" in answer.deferred
 
     def test_one_node_cannot_taint_more_gpus_than_any_machine_has(self) -> None:
         invented = [desired(f"a{number}", "NoSchedule") for number in range(40)]
@@ -170,12 +170,12 @@ class TestCaps:
         assert sum(bool(one.rules) for one in answers.values()) == 16
 
     def test_what_a_person_holds_is_told_before_what_the_budget_holds(self) -> None:
-        one = desired("a0", "NoExecute", held="ann asked to wait", held_by="Human")
+        one = desired("a0", "NoExecute", deferred="ann asked to wait", deferred_by="Human")
 
         answer = grant(limits(evict=Caps(cluster=Cap(0))), Fleet(), one)["a0"]
 
-        assert answer.held.startswith("ann asked to wait; NoExecute held")
-        assert answer.held_by == "Human"
+        assert answer.deferred.startswith("ann asked to wait; NoExecute deferred")
+        assert answer.deferred_by == "Human"
 
     @pytest.mark.parametrize("wanted", ["Evict", "NoExecute"])
     def test_a_rule_keeps_its_words_while_more_is_held(self, wanted: Effect) -> None:
@@ -213,7 +213,7 @@ class TestRate:
     def test_a_rate_that_was_lowered_reopens_when_enough_of_them_are_past(self) -> None:
         held = grant(self.RATE, self.fleet(500, 300, 100), desired("b0", "NoExecute"))["b0"]
 
-        assert "(3/2 GPUs lately)" in held.held
+        assert "(3/2 GPUs lately)" in held.deferred
         assert held.wake_at == at(300)
 
     def test_evictions_that_are_over_count_for_the_rate_while_the_window_lasts(self) -> None:
@@ -226,7 +226,7 @@ class TestRate:
 
         held = grant(self.RATE, Fleet(incidents=closed), desired("b0", "NoExecute"))["b0"]
 
-        assert "evict.rate" in held.held
+        assert "evict.rate" in held.deferred
 
     def test_older_ones_do_not_count_and_a_tick_spends_what_it_grants(self) -> None:
         answers = grant(
@@ -245,7 +245,7 @@ class TestRate:
 
         answer = grant(self.RATE, fleet, desired("b0", "NoExecute"))["b0"]
 
-        assert "(2/2 GPUs lately)" in answer.held
+        assert "(2/2 GPUs lately)" in answer.deferred
 
     def test_a_gpu_whose_incident_and_rules_both_tell_counts_once(self) -> None:
         rules = (
@@ -270,7 +270,7 @@ class TestRate:
 
         answer = grant(never, Fleet(), desired("a0", "NoExecute"))["a0"]
 
-        assert answer.held
+        assert answer.deferred
         assert answer.wake_at is None
 
     def test_taints_have_a_rate_of_their_own(self) -> None:
@@ -299,10 +299,10 @@ class TestStopped:
 
         assert answers["a0"].rules == ()
         assert answers["a1"].rules == standing
-        assert {one.held for one in answers.values()} == {
-            "all new harm held: emergency stop: ann: why"
+        assert {one.deferred for one in answers.values()} == {
+            "new actions deferred: emergency stop: ann: why"
         }
-        assert {one.held_by for one in answers.values()} == {"EmergencyStop"}
+        assert {one.deferred_by for one in answers.values()} == {"EmergencyStop"}
 
     def test_healing_goes_on_under_it(self) -> None:
         standing = stored(rule("a0", "NoExecute"), rule("a0", "NoSchedule", "part"))
@@ -321,7 +321,7 @@ class TestStopped:
         answer = grant(LIFTED, fleet, worse)["a0"]
 
         assert answer.rules == standing
-        assert answer.held
+        assert answer.deferred
 
     def test_what_evicts_already_asks_no_further_pod_to_go(self) -> None:
         fleet = msgspec.structs.replace(self.STOP, rules=stored(rule("a0", "NoExecute")))
@@ -335,26 +335,26 @@ class TestStopped:
     def test_a_call_for_repair_of_the_node_is_held_too(self) -> None:
         answer = grant(LIFTED, self.STOP, desired("a0", calls="node-reboot"))["a0"]
 
-        assert answer.held_by == "EmergencyStop"
+        assert answer.deferred_by == "EmergencyStop"
 
     def test_nothing_that_asks_for_nothing_is_said_to_be_held(self) -> None:
         answer = grant(LIFTED, self.STOP, desired("a0"))["a0"]
 
-        assert not answer.held
+        assert not answer.deferred
 
     def test_the_stop_of_the_policy_file_is_the_same(self) -> None:
         stopped = msgspec.structs.replace(policy(LIFTED), stopped="bob: here")
 
         (answer,) = budget((desired("a0", "NoSchedule"),), Fleet(), stopped, NOW)
 
-        assert answer.held == "all new harm held: emergency stop: bob: here"
+        assert answer.deferred == "new actions deferred: emergency stop: bob: here"
 
     def test_it_is_told_before_everything_else(self) -> None:
         none = limits(evict=Caps(cluster=Cap(0)), taint=Caps(cluster=Cap(0)))
 
         answer = grant(none, self.STOP, desired("a0", "NoExecute"))["a0"]
 
-        assert answer.held_by == "EmergencyStop"
+        assert answer.deferred_by == "EmergencyStop"
 
 
 class TestMaintenance:
@@ -372,12 +372,12 @@ class TestMaintenance:
         held = self.at_weekend("a0")
 
         assert held.rules == ()
-        assert held.held_by == "Maintenance"
-        assert held.held.startswith("all new harm held: maintenance window 'weekend'")
+        assert held.deferred_by == "Maintenance"
+        assert held.deferred.startswith("new actions deferred: maintenance window 'weekend'")
         assert held.wake_at == at(600)
 
     def test_a_window_elsewhere_holds_nothing_here(self) -> None:
-        assert not self.at_weekend("b0").held
+        assert not self.at_weekend("b0").deferred
 
 
 class TestPlaces:

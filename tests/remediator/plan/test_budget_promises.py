@@ -304,7 +304,7 @@ def test_whatever_is_held_says_by_whom_and_why_and_the_rest_says_nothing(
 ) -> None:
     by_gpu = {one.uuid: one for one in all_desired}
     for answer in budget(all_desired, fleet, policy(limits), NOW):
-        assert bool(answer.held) == (answer != by_gpu[answer.uuid])
+        assert bool(answer.deferred) == (answer != by_gpu[answer.uuid])
 
 
 CALM = Limits()
@@ -341,6 +341,8 @@ def test_incidents_are_all_that_a_restart_needs() -> None:
     fleet = Fleet(incidents=tuple(lately), rules=stored(rule("c0", "NoSchedule")))
     slow = msgspec.structs.replace(LIFTED, evict=Caps(rate=Rate(2, timedelta(minutes=10))))
 
-    answers = {grant(slow, fleet, desired("c0", "NoExecute"))["c0"].held for _ in range(2)}
+    answers = {grant(slow, fleet, desired("c0", "NoExecute"))["c0"].deferred for _ in range(2)}
 
-    assert answers == {"NoExecute held: budget evict.rate=2 in 10m is used up (2/2 GPUs lately)"}
+    assert answers == {
+        "NoExecute deferred: budget evict.rate=2 in 10m is used up (2/2 GPUs lately)"
+    }

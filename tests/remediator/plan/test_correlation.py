@@ -39,8 +39,8 @@ def held(
     seen = Fleet(incidents=(*elsewhere, mine), rules=stored(rule("c0", "NoSchedule")))
     seen = msgspec.structs.replace(seen, **fleet)
     answer = grant(limits, seen, desired("c0", "NoExecute", incident=mine), now=at(now))["c0"]
-    assert effects(answer) == (["NoSchedule"] if answer.held else ["NoExecute"])
-    return answer.held
+    assert effects(answer) == (["NoSchedule"] if answer.deferred else ["NoExecute"])
+    return answer.deferred
 
 
 class TestSameCause:
@@ -48,7 +48,7 @@ class TestSameCause:
         told = held(an_incident("a0", opened=at(-500)), an_incident("b0", opened=at(-300)))
 
         assert told == (
-            "NoExecute held: xid-95 is new on 3 nodes or more within 10m, "
+            "NoExecute deferred: xid-95 is new on 3 nodes or more within 10m, "
             "as if it were no fault of the GPUs"
         )
 
@@ -94,7 +94,7 @@ class TestSameCause:
         answer = grant(HOLD, Fleet(incidents=others), desired("e0", "NoSchedule"))["e0"]
 
         assert effects(answer) == ["NoSchedule"]
-        assert not answer.held
+        assert not answer.deferred
 
     def test_it_reopens_by_itself_when_no_further_node_joins(self) -> None:
         wave = (
@@ -215,7 +215,7 @@ class TestAfterAChange:
         changes = {self.NODE: changed}
 
         told = held(changes=changes)
-        assert told.startswith(f"NoExecute held: the {what} changed less than 30m ago (until ")
+        assert told.startswith(f"NoExecute deferred: the {what} changed less than 30m ago (until ")
         assert held(changes=changes, now=1739)
         assert not held(changes=changes, now=1740)
 
@@ -236,7 +236,7 @@ class TestAfterAChange:
         weeks = an_incident("c0", opened=at(-2e6))
 
         assert held(incident=weeks, policy_changed_at=at(-1799)) == (
-            "NoExecute held: the policy changed less than 30m ago (until 2026-01-05T12:00:01Z)"
+            "NoExecute deferred: the policy changed less than 30m ago (until 2026-01-05T12:00:01Z)"
         )
         assert not held(incident=weeks, policy_changed_at=at(-1800))
 

@@ -165,7 +165,7 @@ def test_what_becomes_of_an_intent_has_its_reason() -> None:
     events_of(stored, 1)
     stored.intend("Hold", until(20))
     held = events_of(stored, 2)
-    assert {"IntentInForce", "DeviceHeld"} <= {*reasons(held, "DeviceIncident")}
+    assert {"IntentInForce", "ActionDeferred"} <= {*reasons(held, "DeviceIncident")}
 
     assert "IntentExpired" in reasons(events_of(stored, 30), "DeviceIncident")
 

@@ -106,7 +106,7 @@ class TestGates:
 
         assert not any(requested(each) for each in decisions)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
-        assert "Evict held: budget evict.cluster=0" in stored.incident.status.message
+        assert "Evict deferred: budget evict.cluster=0" in stored.incident.status.message
 
 
 def _paused(asks: Policy, gate: str) -> Policy:
@@ -188,7 +188,7 @@ def test_a_wave_of_one_cause_stops_the_step_to_noexecute() -> None:
     assert not [step for step in decision.steps if isinstance(step, ChangeRule)]
     assert requested(decision) == []
     ((_, desired),) = decision.pairs
-    assert desired.held.startswith("NoExecute held: ")
+    assert desired.deferred.startswith("NoExecute deferred: ")
 
 
 def test_who_joins_a_drained_gpu_is_evicted_only_where_the_budget_has_room() -> None:

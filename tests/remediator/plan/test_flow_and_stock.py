@@ -72,7 +72,7 @@ class TestWhatStands:
         answer = grant(self.BUSY, fleet, desired("z0", "NoExecute"))["z0"]
 
         assert effects(answer) == ["NoExecute"]
-        assert not answer.held
+        assert not answer.deferred
 
     def test_nor_do_nodes_that_were_taken_away(self) -> None:
         gone = (
@@ -81,7 +81,7 @@ class TestWhatStands:
         )
         fleet = fleet_of(*gone, totals={("cluster", ""): 80_000})
 
-        assert not grant(self.BUSY, fleet, desired("z0", "NoExecute"))["z0"].held
+        assert not grant(self.BUSY, fleet, desired("z0", "NoExecute"))["z0"].deferred
 
     def test_sixteen_that_are_not_empty_yet_do(self) -> None:
         busy = (drained(name, drained_at=None, empty_since=None) for name in EVICTED)
@@ -89,20 +89,20 @@ class TestWhatStands:
 
         answer = grant(self.BUSY, fleet, desired("z0", "NoExecute"))["z0"]
 
-        assert "evict.cluster=5%, at least 4, at most 16 is used up (16/16" in answer.held
+        assert "evict.cluster=5%, at least 4, at most 16 is used up (16/16" in answer.deferred
 
     def test_a_drained_gpu_on_which_somebody_is_seen_again_counts_again(self) -> None:
         limits = evicting(Caps(cluster=Cap(1)))
         fleet = fleet_of(drained("a0", empty_since=None))
 
-        assert grant(limits, fleet, desired("b0", "NoExecute"))["b0"].held
+        assert grant(limits, fleet, desired("b0", "NoExecute"))["b0"].deferred
 
     def test_a_rule_that_its_incident_has_not_noted_counts(self) -> None:
         mine, old = drained("a0")
         (new,) = stored(rule("a0", "NoExecute", "gpu-0-part-1"))
         fleet = fleet_of((mine, old), (new, an_incident("z9")))
-
-        assert grant(evicting(Caps(cluster=Cap(1))), fleet, desired("b0", "NoExecute"))["b0"].held
+        limits = evicting(Caps(cluster=Cap(1)))
+        assert grant(limits, fleet, desired("b0", "NoExecute"))["b0"].deferred
 
     def test_a_drained_gpu_asks_again_for_a_further_device_and_keeps_what_it_has(self) -> None:
         full = evicting(Caps(cluster=Cap(0)))
@@ -110,7 +110,7 @@ class TestWhatStands:
         same = grant(full, fleet_of(drained("a0")), desired("a0", "NoExecute"))["a0"]
         more = grant(full, fleet_of(drained("a0")), desired("a0", "NoExecute", "NoExecute"))["a0"]
 
-        assert (effects(same), same.held) == (["NoExecute"], "")
+        assert (effects(same), same.deferred) == (["NoExecute"], "")
         assert effects(more) == ["NoExecute", "NoSchedule"]
 
     def test_what_stands_tainted_counts_for_the_taints_drained_or_not(self) -> None:
@@ -118,14 +118,14 @@ class TestWhatStands:
         fleet = fleet_of(drained("a0"), drained("b0"))
 
         assert "taint.cluster=2 is used up (2/2" in (
-            grant(limits, fleet, desired("z0", "NoSchedule"))["z0"].held
+            grant(limits, fleet, desired("z0", "NoSchedule"))["z0"].deferred
         )
 
     def test_what_stands_on_a_node_that_was_taken_away_is_no_capacity_lost(self) -> None:
         limits = msgspec.structs.replace(LIFTED, taint=Caps(cluster=Cap(2)))
         fleet = fleet_of(drained("a0"), drained("b0", node_gone_since=at(-60)))
 
-        assert not grant(limits, fleet, desired("z0", "NoSchedule"))["z0"].held
+        assert not grant(limits, fleet, desired("z0", "NoSchedule"))["z0"].deferred
 
 
 class TestCalls:
@@ -133,7 +133,7 @@ class TestCalls:
 
     def held(self, *known: Incident, mine: Incident | None = None) -> str:
         call = desired("z0", calls="node-reboot", incident=mine or an_incident("z0"))
-        return grant(self.ONE, Fleet(incidents=known), call, calling=True)["z0"].call_held
+        return grant(self.ONE, Fleet(incidents=known), call, calling=True)["z0"].call_deferred
 
     def called(self, seconds: float, **status: Any) -> Incident:
         return an_incident("a0", mode="Enforce", needs_since=at(seconds), **status)
@@ -169,43 +169,40 @@ class TestOneNodeAndTheRate:
 
         held = grant(self.RATE, fleet, desired("a7", "NoExecute"))["a7"]
 
-        assert held.held == (
-            "NoExecute held: budget evict.node=2 is used up "
+        assert held.deferred == (
+            "NoExecute deferred: budget evict.node=2 is used up "
             "(2/2 GPUs of node node-a, 2 of them lately)"
         )
         assert held.wake_at == at(100)
-        assert not grant(self.RATE, fleet, desired("a7", "NoExecute"), now=at(100))["a7"].held
+        assert not grant(self.RATE, fleet, desired("a7", "NoExecute"), now=at(100))["a7"].deferred
 
     def test_a_board_that_is_evicted_from_again_takes_no_second_place(self) -> None:
         fleet = Fleet(incidents=self.displaced(500, 100))
 
-        assert not grant(self.RATE, fleet, desired("a0", "NoExecute"))["a0"].held
+        assert not grant(self.RATE, fleet, desired("a0", "NoExecute"))["a0"].deferred
 
     def test_of_one_node_no_more_than_its_cap_counts_for_the_rate(self) -> None:
         many = self.displaced(*range(10, 500, 10))
 
-        assert not grant(self.RATE, Fleet(incidents=many), desired("b0", "NoExecute"))["b0"].held
+        answer = grant(self.RATE, Fleet(incidents=many), desired("b0", "NoExecute"))["b0"]
+        assert not answer.deferred
 
     def test_two_nodes_use_it_up_and_the_youngest_say_when_it_reopens(self) -> None:
-        fleet = Fleet(
-            incidents=(
-                *self.displaced(500, 400, 300),
-                *self.displaced(200, 100, node="b"),
-            )
-        )
+        both = (*self.displaced(500, 400, 300), *self.displaced(200, 100, node="b"))
+        fleet = Fleet(incidents=both)
 
         held = grant(self.RATE, fleet, desired("c0", "NoExecute"))["c0"]
 
-        assert "evict.rate=3 in 10m is used up (4/3 GPUs lately)" in held.held
+        assert "evict.rate=3 in 10m is used up (4/3 GPUs lately)" in held.deferred
         assert held.wake_at == at(300)
-        assert not grant(self.RATE, fleet, desired("c0", "NoExecute"), now=at(300))["c0"].held
+        assert not grant(self.RATE, fleet, desired("c0", "NoExecute"), now=at(300))["c0"].deferred
 
     def test_without_a_cap_of_its_node_each_counts(self) -> None:
         limits = evicting(Caps(rate=Rate(3, MINUTES_10)))
 
         assert grant(limits, Fleet(incidents=self.displaced(1, 2, 3)), desired("b0", "NoExecute"))[
             "b0"
-        ].held
+        ].deferred
 
 
 class TestANodeThatRepublishesItsBoards:
@@ -264,7 +261,7 @@ class TestWavesOfTaints:
             totals={("product", self.H100): 12, ("product", "B200"): 12},
         )
         given = grant(limits, fleet, desired("z0", "NoSchedule"))["z0"]
-        return effects(given), given.held
+        return effects(given), given.deferred
 
     def test_a_wave_taints_so_many_of_a_product_and_no_more(self) -> None:
         assert self.answer(self.SWITCHED, "a0", "b0") == (["NoSchedule"], "")
@@ -302,7 +299,7 @@ class TestSmallClusters:
     def test_a_machine_that_fails_as_a_whole_leaves_room_for_others(self) -> None:
         fleet = Fleet(rules=stored(*(rule(f"a{number}", "NoSchedule") for number in range(16))))
 
-        assert not grant(Limits(), fleet, desired("b0", "NoSchedule"))["b0"].held
+        assert not grant(Limits(), fleet, desired("b0", "NoSchedule"))["b0"].deferred
 
 
 NAMES = [f"a{number}" for number in range(12)]

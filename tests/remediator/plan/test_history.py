@@ -57,7 +57,7 @@ def test_the_third_episode_in_thirty_days_needs_a_person() -> None:
     status = last(stored).status
     assert [one.status.recurrence for one in stored.incidents.values()] == [1, 2, 3]
     assert (status.phase, status.untaint) == ("NeedsHuman", "OnConfirmation")
-    assert status.message.startswith("3rd episode in 30 days: healthy for the whole soak time")
+    assert status.message.startswith("3rd incident in 30 days: healthy for the whole soak time")
     assert stored.effects() == {"gpu-0": "NoSchedule"}
 
 

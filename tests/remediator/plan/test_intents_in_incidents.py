@@ -40,11 +40,11 @@ class TestHold:
 
         settle(stored, seen, 50)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
-        assert condition(stored.incident, "Held") == ("True", "Human")
+        assert condition(stored.incident, "Deferred") == ("True", "Human")
 
         settle(stored, seen, 100)
         assert stored.effects() == {"gpu-0": "NoExecute"}
-        assert condition(stored.incident, "Held") == ("False", "AsExpected")
+        assert condition(stored.incident, "Deferred") == ("False", "AsExpected")
 
     def twice(self, seconds: float) -> tuple[Stored, NodeView, str, str]:
         """Two open incidents of one GPU; the older one leads."""
@@ -290,4 +290,4 @@ class TestConfirmed:
         settle(stored, empty, 12, self.STICKY)
         assert stored.effects() == {}
         assert stored.incident.status.phase == "Closed"
-        assert "ana says that it is dealt with" in stored.incident.status.message
+        assert "ana confirmed the repair" in stored.incident.status.message

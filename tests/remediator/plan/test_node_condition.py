@@ -318,7 +318,7 @@ def test_an_unknown_gpu_changes_nothing(status: Literal["True", "False"]) -> Non
 
 @pytest.mark.parametrize("stopped", ["", "drill"])
 @pytest.mark.parametrize("others", [(), (pair(1, verdict=UNKNOWN),)])
-@pytest.mark.parametrize("mine", [pair(), pair(held="no"), pair(verdict=UNKNOWN)])
+@pytest.mark.parametrize("mine", [pair(), pair(deferred="no"), pair(verdict=UNKNOWN)])
 def test_a_pod_that_arrives_takes_it_back_whatever_is_held_or_unknown(
     mine: tuple[Case, Desired], others: tuple[tuple[Case, Desired], ...], stopped: str
 ) -> None:
@@ -342,32 +342,32 @@ def test_a_node_whose_conditions_were_not_read_is_left_alone() -> None:
 
 
 def test_what_is_held_is_not_handed_over_and_says_why() -> None:
-    found = repair(node(), pair(held="evict_gpus_per_node=2 is used up"))
+    found = repair(node(), pair(deferred="evict_gpus_per_node=2 is used up"))
 
-    assert (found.status, found.reason) == ("False", "Held")
+    assert (found.status, found.reason) == ("False", "Deferred")
     assert "evict_gpus_per_node=2" in found.message
 
 
 def test_the_emergency_stop_holds_every_gpu_of_the_node() -> None:
     found = repair(node(), pair(), stopped="stopped by ana: drill")
 
-    assert found.reason == "Held"
+    assert found.reason == "Deferred"
     assert "stopped by ana: drill" in found.message
 
 
 def test_a_hold_freezes_what_was_said_before() -> None:
-    assert told(node(stored()), pair(held="no")) == {}
+    assert told(node(stored()), pair(deferred="no")) == {}
     assert told(node(stored()), pair(), stopped="drill") == {}
 
 
 def test_one_gpu_that_is_not_held_is_enough() -> None:
-    assert repair(node(), pair(0, held="no"), pair(1)).status == "True"
+    assert repair(node(), pair(0, deferred="no"), pair(1)).status == "True"
 
 
 def test_what_is_held_has_no_deadline_of_its_own() -> None:
     seen = node(pods=(pod("train-0"),), claims=(claim("gpu-1"),))
 
-    found = repair(seen, pair(0, held="no"), pair(1, since=at(3000)), seconds=3700)
+    found = repair(seen, pair(0, deferred="no"), pair(1, since=at(3000)), seconds=3700)
 
     assert found.reason == "WaitingForNeighbours"
 

@@ -79,7 +79,7 @@ class TestHolds:
             status, reason, message = reconciled(
                 stored, seen, second, rows, incidents=wave(fault, cause)
             )
-            assert (status, reason) == ("False", "Held")
+            assert (status, reason) == ("False", "Deferred")
             assert "new on 3 nodes or more within 10m" in message
 
         status, *_ = reconciled(stored, seen, 700, rows, incidents=wave(fault, cause))
@@ -93,7 +93,7 @@ class TestHolds:
 
         for second in (1, 5, 2 * HOUR):
             status, reason, message = reconciled(stored, seen, second, rows)
-            assert (status, reason) == ("False", "Held")
+            assert (status, reason) == ("False", "Deferred")
             assert "budget evict.cluster=0 is used up" in message
         assert stored.effects() == {"gpu-0": "NoSchedule"}, "the taint is not held for it"
 
@@ -105,7 +105,8 @@ class TestHolds:
 
         for second in (86401.5, 86403, 86410, 86401 + 1799):
             assert (
-                reconciled(stored, seen, second, policy(), policy_changed_at=changed)[1] == "Held"
+                reconciled(stored, seen, second, policy(), policy_changed_at=changed)[1]
+                == "Deferred"
             )
         begun = 86401 + 1800
         for second in (begun, begun + HOUR - 1):
@@ -121,7 +122,10 @@ class TestHolds:
         stored, seen = Stored(), busy(dead())
         assert reconciled(stored, seen, 1, policy())[1] == "WaitingForNeighbours"
 
-        assert reconciled(stored, seen, 60, policy(), incidents=wave("lost", "xid-79"))[1] == "Held"
+        assert (
+            reconciled(stored, seen, 60, policy(), incidents=wave("lost", "xid-79"))[1]
+            == "Deferred"
+        )
 
     def test_what_only_a_watched_class_asks_for_calls_nobody(self) -> None:
         rows = policy(LIFTED)
@@ -145,7 +149,7 @@ class TestHolds:
         assert stored.incident.status.needs == "Replacement", "the incident still says so"
 
     def test_the_need_of_a_gpu_that_is_held_is_not_said_for_one_that_is_not(self) -> None:
-        found = repair(node(), pair(0, "replacement", call_held="no"), pair(1, "node-reboot"))
+        found = repair(node(), pair(0, "replacement", call_deferred="no"), pair(1, "node-reboot"))
 
         assert (found.status, found.reason) == ("True", "NodeRebootNeeded")
         assert uuid(0) not in found.message
@@ -311,7 +315,7 @@ class TestCosts:
     def held(self, limits: Limits, fleet: Fleet, incident: Incident | None = None) -> str:
         asked = desired("a0", calls="node-reboot", incident=incident)
         answers = grant(limits, fleet, asked, calling=True)
-        return answers["a0"].call_held
+        return answers["a0"].call_deferred
 
     def test_a_call_on_another_node_counts(self) -> None:
         fleet = Fleet(incidents=(self.CALLED,))
@@ -348,24 +352,24 @@ class TestCosts:
 
         answers = grant(self.ONE, Fleet(), *both, calling=True)
 
-        assert [bool(one.call_held) for one in answers.values()] == [False, True]
+        assert [bool(one.call_deferred) for one in answers.values()] == [False, True]
 
     def test_further_gpus_of_a_node_that_is_called_for_cost_nothing_more(self) -> None:
         both = (desired("a0", calls="node-reboot"), desired("a1", calls="node-reboot"))
 
         answers = grant(self.ONE, Fleet(), *both, calling=True)
 
-        assert not any(one.call_held for one in answers.values())
+        assert not any(one.call_deferred for one in answers.values())
 
     def test_calls_hold_no_eviction(self) -> None:
         fleet = Fleet(incidents=(self.CALLED,), places={gpu_of("b0"): place("b0")})
 
-        assert not grant(self.ONE, fleet, desired("a0", "NoExecute"))["a0"].held
+        assert not grant(self.ONE, fleet, desired("a0", "NoExecute"))["a0"].deferred
 
     def test_where_nobody_is_called_nothing_is_asked(self) -> None:
         fleet = Fleet(incidents=(self.CALLED,))
 
-        assert not grant(self.ONE, fleet, desired("a0", calls="node-reboot"))["a0"].call_held
+        assert not grant(self.ONE, fleet, desired("a0", calls="node-reboot"))["a0"].call_deferred
 
 
 def test_a_recovered_gpu_calls_nobody() -> None:

@@ -210,7 +210,9 @@ class TestWithin:
         found = decide_node(stored.over(seen), stored.fleet(), waits(), at(5), ON)
         ((case, desired),) = (pair for pair in found.pairs if pair[0].uuid == uuid(1))
         assert desired.evicting
-        held = msgspec.structs.replace(desired, held="a budget", held_by="Budget", evicting=())
+        held = msgspec.structs.replace(
+            desired, deferred="a budget", deferred_by="Budget", evicting=()
+        )
         both = neighbours(seen, ())
 
         early, late = (

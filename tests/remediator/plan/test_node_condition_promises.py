@@ -37,7 +37,7 @@ pairs_drawn = st.lists(
         st.integers(0, 7),
         st.sampled_from(["node-reboot", "node-reboot", "replacement", "gpu-reset"]),
         verdicts,
-        held=st.sampled_from(["", "budget"]),
+        deferred=st.sampled_from(["", "budget"]),
         closing=st.sampled_from([False, False, True]),
         cause=st.sampled_from(["xid-79", "gpu-lost", "é" * 700]),
         mode=st.sampled_from(["enforce", "enforce", "dry-run"]),
@@ -100,7 +100,7 @@ def test_promises_over_any_node(
         assert any(
             case.verdict is SICK
             and desired.needs in NODE_LEVEL
-            and not (desired.held or desired.closing)
+            and not (desired.deferred or desired.closing)
             for case, desired in pairs
         )
 

@@ -29,7 +29,7 @@ def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> Non
 
     def held(now: Rule) -> bool:
         fleet = Fleet(rules=(now,), incidents=(incident,))
-        return bool(grant(one_a_node, fleet, desired("a1", "NoExecute"))["a1"].held)
+        return bool(grant(one_a_node, fleet, desired("a1", "NoExecute"))["a1"].deferred)
 
     assert not held(waited)
     assert held(raised)

@@ -38,7 +38,7 @@ def test_a_gpu_that_a_pod_has_come_back_to_counts_at_once() -> None:
 
     decision = tick(stored, view(dead(0), dead(1), pods=PODS, claims=(WEB, TRAIN)), 60, ONE)
 
-    (held,) = [desired.held for case, desired in decision.pairs if case.uuid == uuid(1)]
+    (held,) = [desired.deferred for case, desired in decision.pairs if case.uuid == uuid(1)]
     assert stored.effects() == {"gpu-0": "NoExecute", "gpu-1": "NoSchedule"}
     assert "evict.cluster=1 is used up (1/1" in held
 
@@ -59,7 +59,7 @@ def test_a_gpu_that_a_pod_has_come_back_to_takes_no_room_from_itself() -> None:
     decision = tick(stored, seen, 60, ONE)
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert not any(desired.held for _, desired in decision.pairs)
+    assert not any(desired.deferred for _, desired in decision.pairs)
 
 
 def test_nor_does_a_further_device_of_it_wait_for_its_own_sake() -> None:
@@ -81,7 +81,7 @@ def test_elsewhere_it_takes_no_room_back_that_others_use() -> None:
 
     answer = grant(limits, fleet, desired("a0", "NoExecute", "NoExecute"))["a0"]
 
-    assert "evict.node=1 is used up (1/1" in answer.held
+    assert "evict.node=1 is used up (1/1" in answer.deferred
 
 
 def test_a_further_device_of_it_counts_for_the_rate() -> None:
@@ -92,7 +92,7 @@ def test_a_further_device_of_it_counts_for_the_rate() -> None:
     answers = grant(limits, stored_as_drained(since=-3600), *all_desired)
 
     assert effects(answers["a0"]) == ["NoExecute", "NoExecute"]
-    assert "evict.rate=1 in 10m is used up" in answers["b0"].held
+    assert "evict.rate=1 in 10m is used up" in answers["b0"].deferred
 
 
 def stored_as_drained(node: str = "node-a", since: float = -60) -> Fleet:
@@ -148,5 +148,5 @@ def test_a_node_is_gone_while_all_of_its_incidents_say_so() -> None:
     )
     gone = grant(limits, Fleet(rules=rules, incidents=(unwritten,)), desired("b0", "NoExecute"))
 
-    assert "evict.cluster=2 is used up (2/2" in both["b0"].held
-    assert not gone["b0"].held
+    assert "evict.cluster=2 is used up (2/2" in both["b0"].deferred
+    assert not gone["b0"].deferred

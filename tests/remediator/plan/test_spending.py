@@ -81,7 +81,7 @@ class TestClassesThatPodsHaveLeft:
             totals={("class", "h100"): 2},
         )
 
-        assert grant(self.QUARTER, fleet, desired("b0", "NoExecute"))["b0"].held
+        assert grant(self.QUARTER, fleet, desired("b0", "NoExecute"))["b0"].deferred
 
     def test_a_class_that_is_remembered_and_claimed_counts_once(self) -> None:
         fleet = Fleet(
@@ -93,7 +93,7 @@ class TestClassesThatPodsHaveLeft:
 
         answer = grant(self.QUARTER, fleet, desired("b0", "NoExecute"))["b0"]
 
-        assert "(1/1 GPUs of DeviceClass h100)" in answer.held
+        assert "(1/1 GPUs of DeviceClass h100)" in answer.deferred
 
 
 class TestRulesThatNobodyHasNoted:
@@ -108,7 +108,7 @@ class TestRulesThatNobodyHasNoted:
 
         answer = grant(self.RATE, fleet, desired("h0", "NoExecute"))["h0"]
 
-        assert "(2/2 GPUs lately)" in answer.held
+        assert "(2/2 GPUs lately)" in answer.deferred
         assert answer.wake_at == at(600)
 
     def test_once_noted_they_count_from_then(self) -> None:
@@ -117,7 +117,7 @@ class TestRulesThatNobodyHasNoted:
             incidents=tuple(an_incident(name, evicting_at=at(-601)) for name in NAMES[:2]),
         )
 
-        assert not grant(self.RATE, fleet, desired("h0", "NoExecute"))["h0"].held
+        assert not grant(self.RATE, fleet, desired("h0", "NoExecute"))["h0"].deferred
 
 
 class TestPlacesForThePolicy:
@@ -140,8 +140,8 @@ class TestPlacesForThePolicy:
         (held,) = budget((call,), Fleet(), self.paused(), NOW, seen)
         (free,) = budget((call,), Fleet(), self.paused(), NOW)
 
-        assert held.held_by == "Maintenance"
-        assert not free.held
+        assert held.deferred_by == "Maintenance"
+        assert not free.deferred
 
     def test_a_rule_that_stands_knows_it(self) -> None:
         standing = rule("a0", "NoSchedule")
@@ -161,4 +161,4 @@ class TestPlacesForThePolicy:
             (desired("a0", calls="node-reboot"),), Fleet(rules=stored(kept)), self.paused(), NOW
         )
 
-        assert held.held_by == "Maintenance"
+        assert held.deferred_by == "Maintenance"

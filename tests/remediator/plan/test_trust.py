@@ -90,7 +90,7 @@ def test_while_claims_are_blind_new_pods_are_kept_away_and_nobody_is_evicted() -
     for seconds in (100, 110, 120):
         settle(stored, blind(held(dead(0)), "claims"), seconds)
     assert stored.effects() == {"gpu-0": "NoSchedule"}
-    (told,) = [one for one in stored.incident.status.conditions if one.type == "Held"]
+    (told,) = [one for one in stored.incident.status.conditions if one.type == "Deferred"]
     assert (told.status, told.reason) == ("True", "Blindness")
     assert REFUSED in told.message
     (pods,) = [
@@ -211,7 +211,7 @@ class Looking:
         return decisions[-1]
 
 
-CHANGED = "node-a publishes other devices than the watch has told of"
+CHANGED = "node-a publishes other devices than the watch reported"
 
 
 def test_a_last_look_that_sees_something_else_evicts_nobody_and_looks_again() -> None:

@@ -58,7 +58,7 @@ def test_new_signals_take_the_room_of_silent_ones() -> None:
 def test_not_knowing_leaves_the_words_of_blocked_evictions_as_they_were() -> None:
     told = tuple(
         Condition(type=kind, status="True", reason="x", message=text, last_transition_time=at(0))
-        for kind, text in (("Held", "another"), (EVICTION_BLOCKED, "web"))
+        for kind, text in (("Deferred", "another"), (EVICTION_BLOCKED, "web"))
     )
     case = Case(node=NODE, uuid=uuid(0), verdict=Unknown("the agent is silent"))
     desired = Desired(uuid=uuid(0), incident=an_incident("a0", conditions=told))

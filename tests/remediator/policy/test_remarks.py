@@ -61,7 +61,7 @@ BUDGET = "budget: {evict: {node: 1}}\n"
             "overrides:\n"
             "- {match: {node: a}, classes: {gpu: {mode: off}}}\n"
             "- {match: {node: a}, defaults: {mode: dry-run}}\n",
-            "overrides[0]: does nothing; overrides[1] says otherwise",
+            "overrides[0]: does nothing; overrides[1] overrides it",
         ),
         (
             BUDGET + "defaults: {evict: {then: wait}}\n"

@@ -91,7 +91,7 @@ def report() -> NodeHealth:
         (409, "stale", "Conflict", "second agent"),
         (413, "large", "TooLarge", "fewer XID records"),
         (422, "enum", "Invalid", "apply deploy/crds of the agent's release"),
-        (429, "slow", "Throttled", "patience"),
+        (429, "slow", "Throttled", "throttling"),
         (418, "teapot", "Refused", "log"),
         (500, "etcd", "ServerError", "tried again"),
         (500, "etcdserver: request is too large", "TooLarge", "fewer XID records"),
