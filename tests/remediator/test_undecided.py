@@ -217,7 +217,7 @@ def test_an_odd_date_in_an_incident_of_another_node_breaks_no_count(
 ) -> None:
     stored = Stored()
 
-    assert [one.bugs for one in ran(stored, elsewhere(**status), limits)] == [()] * 5
+    assert [decision.bugs for decision in ran(stored, elsewhere(**status), limits)] == [()] * 5
 
     if limits is WATCHFUL:
         assert stored.effects() == {"gpu-0": "NoExecute"}
@@ -273,7 +273,9 @@ def test_a_call_since_the_time_to_come_can_be_reckoned_with() -> None:
     decision = decide_node(stored.over(seen), stored.fleet(), ENFORCE, at(9), options)
 
     assert decision.bugs == ()
-    (step,) = [one for one in decision.steps if isinstance(one, WriteNodeConditions)]
+    (step,) = [
+        candidate for candidate in decision.steps if isinstance(candidate, WriteNodeConditions)
+    ]
     assert "waiting until 2026-01-05T13:00:09Z" in step.conditions[0].message
 
 

@@ -82,7 +82,7 @@ class TestWholeGpu:
 
         found = scope(fault(), sick, (*everything, *neighbours))
 
-        assert names(found) == {one.device.device for one in everything}
+        assert names(found) == {part.device.device for part in everything}
         assert len(found.targets) == 15
         assert in_words(found.targets, parts_of(sick, everything)) == "GPU with 14 slices"
 

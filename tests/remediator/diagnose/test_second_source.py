@@ -81,7 +81,11 @@ def sick(record: XidRecord, **fields: object) -> GpuHealth:
 def unconfirmed(stored: Stored) -> set[str]:
     """Return why nothing can confirm the fault of the only incident."""
     known = stored.incident.status.conditions
-    return {one.reason for one in known if one.type == UNCONFIRMED and one.status == "True"}
+    return {
+        condition.reason
+        for condition in known
+        if condition.type == UNCONFIRMED and condition.status == "True"
+    }
 
 
 @pytest.mark.parametrize("code", ACTING)
@@ -298,8 +302,8 @@ class TestIncidents:
                 settle(stored, view(over), start + second, rows)
 
         assert len(stored.incidents) == 3
-        assert all(not one.open for one in stored.incidents.values())
-        assert {one.status.recurrence for one in stored.incidents.values()} == {1}
+        assert all(not incident.open for incident in stored.incidents.values())
+        assert {incident.status.recurrence for incident in stored.incidents.values()} == {1}
 
     @pytest.mark.parametrize("code", [64, 79, 95])
     def test_a_forged_line_does_not_worsen_a_real_incident(self, code: int) -> None:
@@ -367,5 +371,7 @@ class TestIncidents:
 
         decisions = [settle(stored, seen, second) for second in (1, 5, 10, 4000)]
 
-        assert {desired.calls for one in decisions for _, desired in one.pairs} == {"nothing"}
+        assert {desired.calls for decision in decisions for _, desired in decision.pairs} == {
+            "nothing"
+        }
         assert set(stored.effects().values()) == ({"NoSchedule"} if by == "kmsg" else set())

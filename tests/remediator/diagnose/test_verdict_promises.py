@@ -52,7 +52,7 @@ def records(draw: st.DrawFn, codes: st.SearchStrategy[int]) -> XidRecord:
 
 
 ANY_CODE = st.sampled_from([*xid_table.table(), 9999])
-LISTS = st.lists(records(ANY_CODE), max_size=6, unique_by=lambda one: (one.code, one.gi))
+LISTS = st.lists(records(ANY_CODE), max_size=6, unique_by=lambda record: (record.code, record.gi))
 ACTIONS = st.one_of(
     st.builds(action, st.integers(0, 9), st.integers(-50, 40), st.integers(0, 200)),
     st.just(RecoveryAction()),

@@ -53,7 +53,7 @@ def test_a_claim_that_is_not_allocated_holds_nothing() -> None:
 def test_each_pod_of_a_shared_claim_holds_its_device() -> None:
     other = {"resource": "pods", "name": "train-1", "uid": "u-1"}
 
-    assert [(one.pod, one.uid, one.via) for one in held_by(claim(TRAIN, other))] == [
+    assert [(hold.pod, hold.uid, hold.via) for hold in held_by(claim(TRAIN, other))] == [
         ("train-0", "u-0", ""),
         ("train-1", "u-1", ""),
     ]
@@ -73,8 +73,8 @@ def test_a_claim_of_a_pod_group_is_held_by_the_groups_pods_here() -> None:
 
     found = held_by(claim(group), *members, *strangers, elsewhere)
 
-    assert [one.pod for one in found] == ["w-0", "w-1"]
-    assert [one.pod for one in held_by(claim(group))] == [""]
+    assert [hold.pod for hold in found] == ["w-0", "w-1"]
+    assert [hold.pod for hold in held_by(claim(group))] == [""]
 
 
 @pytest.mark.parametrize(

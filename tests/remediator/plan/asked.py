@@ -33,7 +33,7 @@ def rows(then: Then = "NoExecute", **fields: Any) -> Policy:
 
 def seen(*pods: PodFacts, claims: Iterable[Claim] | None = None, **fields: Any) -> NodeView:
     """A dead GPU that pods hold, each by a claim of its own unless said otherwise."""
-    held = tuple(claim("gpu-0", one.name) for one in pods) if claims is None else tuple(claims)
+    held = tuple(claim("gpu-0", facts.name) for facts in pods) if claims is None else tuple(claims)
     return view(dead(), claims=held, pods=pods, **fields)
 
 
@@ -58,12 +58,14 @@ def begun(one: NodeView, asks: Policy, stored: Stored | None = None) -> Stored:
 
 
 def requested(decision: NodeDecision) -> list[str]:
-    return [one.pod.pod for one in decision.steps if isinstance(one, EvictPod)]
+    return [step.pod.pod for step in decision.steps if isinstance(step, EvictPod)]
 
 
 def blocked(stored: Stored) -> str:
     found = stored.incident.status.conditions
-    return next((one.message for one in found if one.type == EVICTION_BLOCKED), "")
+    return next(
+        (condition.message for condition in found if condition.type == EVICTION_BLOCKED), ""
+    )
 
 
 def play(  # noqa: PLR0917 - a world, and when it is looked at

@@ -101,8 +101,8 @@ class TestWhoHoldsOne:
 
     def test_a_finished_pod_holds_nothing_by_any_sign(self) -> None:
         over = [
-            msgspec.structs.replace(one, running=False)
-            for one in (plugin_pod("a"), pod("train-0"), pod("c"))
+            msgspec.structs.replace(facts, running=False)
+            for facts in (plugin_pod("a"), pod("train-0"), pod("c"))
         ]
 
         assert not names(node(pods=tuple(over), claims=(claim("gpu-1"),)))
@@ -129,7 +129,7 @@ class TestWhatIsNotKnown:
         assert seen.facts is not None
         facts = msgspec.structs.replace(seen.facts, conditions=(stored(),))
         said = told(msgspec.structs.replace(seen, facts=facts), pair())
-        assert all(one.status == "True" for one in said.values())
+        assert all(condition.status == "True" for condition in said.values())
 
         assert repair(seen, pair(), seconds=3600).status == "True", "the deadline ends the wait"
         assert repair(seen, pair(insists=False), seconds=1e6).status == "False"
