@@ -36,7 +36,7 @@ def lease(name: str, at: datetime, holder: str = "x") -> Lease:
 
 
 def slices(*gpus: GpuHealth, node: str = "node-a") -> tuple[ResourceSlice, ...]:
-    devices = [one for board in gpus for one in published(board, node)]
+    devices = [device for board in gpus for device in published(board, node)]
     return (msgspec.convert(resource_slice(node, devices), ResourceSlice),)
 
 
@@ -172,7 +172,7 @@ def test_what_is_left_out_is_counted_in_the_right_number(more: int, words: str) 
 
 
 def nodes(*names: str) -> tuple[RawNode, ...]:
-    return tuple(RawNode(ObjectMeta(name=one)) for one in names)
+    return tuple(RawNode(ObjectMeta(name=name)) for name in names)
 
 
 def test_a_report_that_outlived_its_node_is_told_and_its_gpus_are_nobodys() -> None:
