@@ -60,7 +60,7 @@ class Remediator:
         """MiB that it has in use now (VmRSS)."""
         assert self._process is not None
         status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
-        (line,) = [one for one in status.splitlines() if one.startswith("VmRSS:")]
+        (line,) = [row for row in status.splitlines() if row.startswith("VmRSS:")]
         return int(line.split()[1]) >> 10
 
     def kill(self) -> None:
@@ -157,9 +157,9 @@ class Scene:
         if self._beating.ident is not None:
             self._beating.join(60)
         with ExitStack() as ends:
-            for one in self._remediators:
-                one.send(signal.SIGCONT)
-                ends.callback(one.stop)
+            for replica in self._remediators:
+                replica.send(signal.SIGCONT)
+                ends.callback(replica.stop)
         with suppress(NotFound):
             self.cluster.client.delete(f"{leases(LEASES)}/{LEASE_NAME}")
 
@@ -170,7 +170,7 @@ class Scene:
         self.report(name, *gpus)
 
     def publish(self, name: str, *gpus: GpuHealth, new_generation: bool = False) -> None:
-        devices = [device for one in gpus for device in builders.published(one, name)]
+        devices = [device for gpu in gpus for device in builders.published(gpu, name)]
         body = [resource_slice(name, devices)]
         self.cluster.player.publish(name, body, new_generation=new_generation)
 
@@ -265,7 +265,9 @@ class Scene:
         return self.incident()
 
     def events(self, reason: str) -> list[Json]:
-        return [one for one in self.cluster.items("/api/v1/events") if one["reason"] == reason]
+        return [
+            event for event in self.cluster.items("/api/v1/events") if event["reason"] == reason
+        ]
 
     def holds_for(self, seconds: float, what: str, condition: Callable[[], bool]) -> None:
         """Watch that something stays true for a while."""
@@ -293,7 +295,7 @@ def resource_slice(node: str, devices: list[SliceDevice]) -> Json:
             "driver": builders.DRIVER,
             "nodeName": node,
             "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [_device(one) for one in devices],
+            "devices": [_device(device) for device in devices],
         },
     }
 

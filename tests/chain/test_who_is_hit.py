@@ -69,7 +69,7 @@ def told(scene: Scene, field: str) -> list[Json]:
 
 
 def told_pods(scene: Scene, field: str) -> set[str]:
-    return {one["pod"] for one in told(scene, field)}
+    return {entry["pod"] for entry in told(scene, field)}
 
 
 def await_hit(scene: Scene, count: int) -> list[Json]:
