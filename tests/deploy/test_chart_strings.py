@@ -124,7 +124,7 @@ class Server:
         asked = ("apply", "--server-side", "--force-conflicts", "--dry-run=server")
         said = self._plane.kubectl(*asked, "--validate=strict", "-o=json", "-f=-", stdin=text)
         found: list[Json] = msgspec.json.decode(said)["items"]
-        return [without_its_own(one) for one in found]
+        return [without_its_own(manifest) for manifest in found]
 
     def _harmless(self, make: Callable[..., Json], *more: str) -> list[Json]:
         return self.takes(make(HARMLESS, *more), *more)
@@ -165,8 +165,8 @@ def test_what_is_no_string_any_more_is_refused_by_name(
 
 @pytest.fixture(scope="module")
 def server(operators_known: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Server:
-    for one in (HARMLESS, *NAMES):
-        operators_known.kubectl("create", "namespace", one)
+    for namespace in (HARMLESS, *NAMES):
+        operators_known.kubectl("create", "namespace", namespace)
     return Server(operators_known, tmp_path_factory.mktemp("values"))
 
 
