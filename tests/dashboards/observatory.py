@@ -95,8 +95,8 @@ class Observatory:
 
     def slices(self) -> list[str]:
         """Return every published MIG slice as `pool/device`."""
-        devices = [one for made in self.node.slices() for one in made["spec"]["devices"]]
-        return [f"{NODE}/{one['name']}" for one in devices if "-mig-" in one["name"]]
+        devices = [device for made in self.node.slices() for device in made["spec"]["devices"]]
+        return [f"{NODE}/{device['name']}" for device in devices if "-mig-" in device["name"]]
 
     def taint(self, device: str) -> None:
         """Taint a device as a person would, by a rule that is none of ours."""
@@ -172,7 +172,10 @@ def answers(
     prometheus: Prometheus, questions: Iterable[Asked], variables: Variables, at: float = 0.0
 ) -> Mapping[Asked, Answer]:
     """Put every question to Prometheus, of Unix time `at`; 0: of now."""
-    return {one: _answer(prometheus, asked_as(one.expr, variables()), at) for one in questions}
+    return {
+        question: _answer(prometheus, asked_as(question.expr, variables()), at)
+        for question in questions
+    }
 
 
 GAPS = f"""
@@ -189,7 +192,9 @@ def asked_around_gaps(
     """Put every question; again where a machine too busy for a scrape may have cost the answer."""
     found = answers(prometheus, questions, variables)
     for number in range(1, ROUNDS):
-        silent = [one for one, answer in found.items() if not answer.series and not answer.error]
+        silent = [
+            question for question, answer in found.items() if not answer.series and not answer.error
+        ]
         if not silent or not prometheus.query(GAPS):
             break
         time.sleep(1)
@@ -372,9 +377,9 @@ def caught_up(
     found: Mapping[Asked, Answer] = {}
     for shift in NEARBY:
         less = [
-            one
-            for one, answer in told.items()
-            if one not in found or (answer.series and not found[one].series)
+            question
+            for question, answer in told.items()
+            if question not in found or (answer.series and not found[question].series)
         ]
         if not less:
             break
