@@ -59,7 +59,7 @@ def make(builds: Mapping[str, Make], say: Say = to_stderr) -> Mapping[str, objec
     """Return by name what was made, or the BuildError that says why it was not."""
     at_once = max(1, (os.cpu_count() or 1) // CORES_OF_ONE)
     with ThreadPoolExecutor(at_once) as pool:
-        made = {name: pool.submit(_attempt, one, say) for name, one in builds.items()}
+        made = {name: pool.submit(_attempt, task, say) for name, task in builds.items()}
         return {name: result.result() for name, result in made.items()}
 
 
