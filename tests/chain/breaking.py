@@ -202,13 +202,13 @@ class Fleet(History):
         return clock.now() + CLOCKS[node]
 
 
-def _read_at(now: datetime, one: GpuHealth) -> GpuHealth:
+def _read_at(now: datetime, health: GpuHealth) -> GpuHealth:
     """Date the recovery action of a GPU that answers."""
-    if one.presence != "Present":
-        return one
-    since = min(one.recovery_action.since or now, now)
-    read = msgspec.structs.replace(one.recovery_action, since=since, observed_at=now)
-    return msgspec.structs.replace(one, recovery_action=read)
+    if health.presence != "Present":
+        return health
+    since = min(health.recovery_action.since or now, now)
+    read = msgspec.structs.replace(health.recovery_action, since=since, observed_at=now)
+    return msgspec.structs.replace(health, recovery_action=read)
 
 
 def insistently(act: Callable[[], object], timeout: float = 60.0) -> None:

@@ -266,9 +266,9 @@ def _placed_late(home: Tenancy, evicted: Eviction, taint: _Taint, lag: timedelta
     return by_kubernetes and taint.began <= home.since and late
 
 
-def _sick_at(one: Episode, at: datetime, lag: timedelta) -> bool:
+def _sick_at(episode: Episode, at: datetime, lag: timedelta) -> bool:
     """Whether it had been broken for so long that the remediator must have known."""
-    return one.began + lag <= at and (one.ended is None or at < one.ended)
+    return episode.began + lag <= at and (episode.ended is None or at < episode.ended)
 
 
 def _pays(evicted: Eviction, home: Tenancy, episode: Episode, lag: timedelta) -> bool:

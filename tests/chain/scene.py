@@ -300,16 +300,16 @@ def resource_slice(node: str, devices: list[SliceDevice]) -> Json:
     }
 
 
-def _device(one: SliceDevice) -> Json:
+def _device(device: SliceDevice) -> Json:
     texts = {
-        "type": one.kind,
-        "uuid": one.uuid,
-        "parentUUID": one.parent_uuid,
-        "profile": one.profile,
-        "resource.kubernetes.io/pciBusID": one.pci_bus_id,
+        "type": device.kind,
+        "uuid": device.uuid,
+        "parentUUID": device.parent_uuid,
+        "profile": device.profile,
+        "resource.kubernetes.io/pciBusID": device.pci_bus_id,
     }
     attributes: dict[str, Any] = {name: {"string": value} for name, value in texts.items() if value}
-    return {"name": one.device.device, "attributes": attributes}
+    return {"name": device.device.device, "attributes": attributes}
 
 
 def fresh(value: int = 0) -> RecoveryAction:
@@ -318,13 +318,13 @@ def fresh(value: int = 0) -> RecoveryAction:
     return RecoveryAction(support="Supported", value=value, since=now, observed_at=now)
 
 
-def _read_lately(one: GpuHealth) -> GpuHealth:
+def _read_lately(gpu: GpuHealth) -> GpuHealth:
     """Date a recovery action that the test says nothing of shortly before now."""
-    if one.recovery_action.observed_at != builders.T0:
-        return one
+    if gpu.recovery_action.observed_at != builders.T0:
+        return gpu
     lately = clock.now() - timedelta(seconds=30)
-    action = msgspec.structs.replace(one.recovery_action, observed_at=lately)
-    return msgspec.structs.replace(one, recovery_action=action)
+    action = msgspec.structs.replace(gpu.recovery_action, observed_at=lately)
+    return msgspec.structs.replace(gpu, recovery_action=action)
 
 
 def gone(cluster: Cluster, path: str) -> bool:

@@ -13,14 +13,14 @@ from tests.lab.cluster import Json, await_true
 from tests.remediator.builders import gpu, uuid, xid
 
 
-def sick(one: GpuHealth) -> GpuHealth:
+def sick(health: GpuHealth) -> GpuHealth:
     stamp = clock.now()
     record = msgspec.structs.replace(xid(95), first_seen=stamp, last_seen=stamp)
-    return msgspec.structs.replace(one, xids=(record,), recovery_action=fresh(1))
+    return msgspec.structs.replace(health, xids=(record,), recovery_action=fresh(1))
 
 
-def well(one: GpuHealth) -> GpuHealth:
-    return msgspec.structs.replace(one, recovery_action=fresh(0))
+def well(health: GpuHealth) -> GpuHealth:
+    return msgspec.structs.replace(health, recovery_action=fresh(0))
 
 
 def held(scene: Scene) -> dict[str, Json]:

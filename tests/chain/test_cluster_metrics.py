@@ -59,9 +59,9 @@ def remediator(scene: Scene, *flags: str) -> Page:
     return Page(port)
 
 
-def fails(one: GpuHealth) -> GpuHealth:
+def fails(health: GpuHealth) -> GpuHealth:
     """An error that only a reset ends: the recovery action says so until it is done."""
-    return with_xids(one, now(95), recovery_action=fresh(1))
+    return with_xids(health, now(95), recovery_action=fresh(1))
 
 
 ITS_LIFE = {

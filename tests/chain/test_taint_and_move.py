@@ -18,12 +18,12 @@ def now(record_code: int, *, reset: bool | None = None, **fields: object) -> Xid
     return msgspec.structs.replace(record, first_seen=stamp, last_seen=stamp, **fields)
 
 
-def with_xids(one: GpuHealth, *records: XidRecord, **fields: object) -> GpuHealth:
-    return msgspec.structs.replace(one, xids=tuple(records), **fields)
+def with_xids(health: GpuHealth, *records: XidRecord, **fields: object) -> GpuHealth:
+    return msgspec.structs.replace(health, xids=tuple(records), **fields)
 
 
-def off_the_bus(one: GpuHealth) -> GpuHealth:
-    return with_xids(one, now(79), presence="Lost", presence_since=clock.now())
+def off_the_bus(health: GpuHealth) -> GpuHealth:
+    return with_xids(health, now(79), presence="Lost", presence_since=clock.now())
 
 
 def eight(node: str) -> list[GpuHealth]:

@@ -77,8 +77,8 @@ def await_hit(scene: Scene, count: int) -> list[Json]:
     return told(scene, "affectedPods")
 
 
-def sick(scene: Scene, one: GpuHealth) -> None:
-    scene.report("node-a", off_the_bus(one))
+def sick(scene: Scene, health: GpuHealth) -> None:
+    scene.report("node-a", off_the_bus(health))
 
 
 def test_a_pod_that_asked_by_resource_name_is_moved_by_us_and_only_once(scene: Scene) -> None:

@@ -180,12 +180,12 @@ DEAD = Target(
 """It answered half an hour ago."""
 
 
-def again(one: Target, was: str, now: str) -> Target:
-    return one._replace(labels=one.labels.replace(was, now))
+def again(target: Target, was: str, now: str) -> Target:
+    return target._replace(labels=target.labels.replace(was, now))
 
 
-def more(one: Target, label: str) -> Target:
-    return one._replace(labels=f"{one.labels},{label}")
+def more(target: Target, label: str) -> Target:
+    return target._replace(labels=f"{target.labels},{label}")
 
 
 NEW_POD = Target(EXPORTS.labels.replace("10.0.0.1", "10.0.0.2").replace("e-1", "e-2"), EXPORTER)

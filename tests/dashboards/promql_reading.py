@@ -59,9 +59,11 @@ def selectors(expr: Any, within: tuple[str, ...] = ()) -> Iterator[Selected]:
             assert isinstance(expr, promql.NumberLiteral | promql.StringLiteral), type(expr)
 
 
-def _selected(one: promql.VectorSelector, window: int | None, within: tuple[str, ...]) -> Selected:
-    labels = frozenset(matcher.name for matcher in one.matchers.matchers)
-    return Selected(one.name or "", labels, window, within)
+def _selected(
+    selector: promql.VectorSelector, window: int | None, within: tuple[str, ...]
+) -> Selected:
+    labels = frozenset(matcher.name for matcher in selector.matchers.matchers)
+    return Selected(selector.name or "", labels, window, within)
 
 
 def named_labels(expr: Any) -> Iterator[str]:

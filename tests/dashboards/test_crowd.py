@@ -31,9 +31,9 @@ Rows = Counter[tuple[frozenset[tuple[str, str]], float]]
 class Crowd(NamedTuple):
     prometheus: Prometheus
 
-    def rows(self, one: Asked, cluster: str, uuid: str = crowd.SICK) -> Rows:
+    def rows(self, question: Asked, cluster: str, uuid: str = crowd.SICK) -> Rows:
         """Return how often each row comes, by its labels but those of the scrape, and its value."""
-        expression = one.expr
+        expression = question.expr
         variables = {**VARIABLES, "cluster": cluster, "uuid": uuid, "__rate_interval": "2m"}
         for name in sorted(variables, key=len, reverse=True):
             for written in (f"${{{name}}}", f"${name}"):

@@ -32,16 +32,16 @@ _LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
 _COUNTER_CALLS = {"rate", "increase", "irate", "changes", "resets"}
 
 
-def read(one: Asked) -> list[Selected]:
-    return list(selectors(parsed(one.expr, BOARD[one.dashboard])))
+def read(question: Asked) -> list[Selected]:
+    return list(selectors(parsed(question.expr, BOARD[question.dashboard])))
 
 
 def parsed(expr: str, dashboard: Dashboard) -> promql_parser.Expr:
     return promql_parser.parse(substituted(expr, dashboard))
 
 
-def name(one: Asked) -> str:
-    return f"{one.dashboard}/{one.panel}"
+def name(question: Asked) -> str:
+    return f"{question.dashboard}/{question.panel}"
 
 
 @pytest.mark.parametrize("one", ASKED, ids=name)

@@ -41,9 +41,9 @@ def _documents(said: str) -> Iterator[Json]:
     return (manifest for manifest in yaml.load_all(said, Loader=yaml.CSafeLoader) if manifest)
 
 
-def is_hook(one: Json) -> bool:
+def is_hook(manifest: Json) -> bool:
     """Whether helm makes it at some moment of a release's life, and not with the release."""
-    return "helm.sh/hook" in one["metadata"].get("annotations", {})
+    return "helm.sh/hook" in manifest["metadata"].get("annotations", {})
 
 
 def of_kind(objects: list[Json], kind: str, name: str = "") -> list[Json]:

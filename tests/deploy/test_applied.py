@@ -89,8 +89,8 @@ def _told(scenario: Scenario, folder: Path) -> Told:
     )
 
 
-def _is_kept(one: Json) -> bool:
-    annotations = one["metadata"].get("annotations", {})
+def _is_kept(manifest: Json) -> bool:
+    annotations = manifest["metadata"].get("annotations", {})
     return annotations.get("helm.sh/resource-policy") == "keep"
 
 

@@ -66,40 +66,40 @@ def test_every_kind_of_an_operator_is_looked_at() -> None:
     assert kinds == operators.CRDS.keys()
 
 
-def unknown(one: Json) -> None:
-    one["spec"]["selektor"] = {}
+def unknown(manifest: Json) -> None:
+    manifest["spec"]["selektor"] = {}
 
 
-def port(one: Json) -> None:
-    one["spec"]["endpoints"][0]["port"] = 9400
+def port(manifest: Json) -> None:
+    manifest["spec"]["endpoints"][0]["port"] = 9400
 
 
-def pod_port(one: Json) -> None:
-    one["spec"]["podMetricsEndpoints"][0]["honourLabels"] = True
+def pod_port(manifest: Json) -> None:
+    manifest["spec"]["podMetricsEndpoints"][0]["honourLabels"] = True
 
 
-def interval(one: Json) -> None:
-    one["spec"]["endpoints"][0]["interval"] = "often"
+def interval(manifest: Json) -> None:
+    manifest["spec"]["endpoints"][0]["interval"] = "often"
 
 
-def step(one: Json) -> None:
-    one["spec"]["podMetricsEndpoints"][0]["relabelings"][0]["action"] = "rename"
+def step(manifest: Json) -> None:
+    manifest["spec"]["podMetricsEndpoints"][0]["relabelings"][0]["action"] = "rename"
 
 
-def selector(one: Json) -> None:
-    del one["spec"]["selector"]
+def selector(manifest: Json) -> None:
+    del manifest["spec"]["selector"]
 
 
-def expression(one: Json) -> None:
-    del one["spec"]["groups"][0]["rules"][0]["expr"]
+def expression(manifest: Json) -> None:
+    del manifest["spec"]["groups"][0]["rules"][0]["expr"]
 
 
-def patience(one: Json) -> None:
-    one["spec"]["groups"][0]["rules"][0]["for"] = "a while"
+def patience(manifest: Json) -> None:
+    manifest["spec"]["groups"][0]["rules"][0]["for"] = "a while"
 
 
-def instances(one: Json) -> None:
-    one["spec"]["instanceSelector"]["matchLabels"]["dashboards"] = True
+def instances(manifest: Json) -> None:
+    manifest["spec"]["instanceSelector"]["matchLabels"]["dashboards"] = True
 
 
 MISTAKES: list[tuple[str, Callable[[Json], None], str]] = [

@@ -139,7 +139,11 @@ def make_objects(random: Random) -> Objects:
 
 def check_objects(made: Objects) -> None:
     raw_slices, raw_claim, raw_pod, name = made
-    slices = [one for raw in raw_slices if (one := decoded(raw, ResourceSlice)) is not None]
+    slices = [
+        resource_slice
+        for raw in raw_slices
+        if (resource_slice := decoded(raw, ResourceSlice)) is not None
+    ]
     before = inventory(slices[:1])
     devices = inventory(slices, before)
     _published(devices, slices, before)

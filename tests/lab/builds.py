@@ -63,9 +63,9 @@ def make(builds: Mapping[str, Make], say: Say = to_stderr) -> Mapping[str, objec
         return {name: result.result() for name, result in made.items()}
 
 
-def _attempt(one: Make, say: Say) -> object:
+def _attempt(task: Make, say: Say) -> object:
     try:
-        return one(say)
+        return task(say)
     except BuildError as error:
         return error
 

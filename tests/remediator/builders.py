@@ -143,13 +143,13 @@ def mig_gpu(index: int = 0, *xids: XidRecord, slices: int = 7, **fields: object)
     return msgspec.structs.replace(one, mig_mode="Enabled", instances=instances, **fields)
 
 
-def published(one: GpuHealth, node: str = NODE) -> tuple[SliceDevice, ...]:
+def published(health: GpuHealth, node: str = NODE) -> tuple[SliceDevice, ...]:
     """What NVIDIA's driver publishes for a GPU: itself, or each static slice."""
-    if not one.instances:
-        name = Device(DRIVER, node, f"gpu-{one.minor}")
+    if not health.instances:
+        name = Device(DRIVER, node, f"gpu-{health.minor}")
         return (
             SliceDevice(
-                device=name, kind="gpu", uuid=one.uuid, pci_bus_id=one.pci_bus_id, node=node
+                device=name, kind="gpu", uuid=health.uuid, pci_bus_id=health.pci_bus_id, node=node
             ),
         )
     return tuple(
@@ -157,16 +157,16 @@ def published(one: GpuHealth, node: str = NODE) -> tuple[SliceDevice, ...]:
             device=Device(
                 DRIVER,
                 node,
-                f"gpu-{one.minor}-mig-1g10gb-{part.gi_profile_id}-{part.placement_start}",
+                f"gpu-{health.minor}-mig-1g10gb-{part.gi_profile_id}-{part.placement_start}",
             ),
             kind="mig",
             uuid=part.uuid,
-            parent_uuid=one.uuid,
+            parent_uuid=health.uuid,
             profile=part.profile,
-            pci_bus_id=one.pci_bus_id,
+            pci_bus_id=health.pci_bus_id,
             node=node,
         )
-        for part in one.instances
+        for part in health.instances
     )
 
 

@@ -40,8 +40,8 @@ from tests.remediator.policy.budgets import limits_of
 from tests.remediator.telling import ENFORCE, claim, settle, tick
 
 
-def at_number(one: GpuHealth, minor: int) -> GpuHealth:
-    return msgspec.structs.replace(one, minor=minor)
+def at_number(health: GpuHealth, minor: int) -> GpuHealth:
+    return msgspec.structs.replace(health, minor=minor)
 
 
 def stale(seen: NodeView) -> NodeView:
@@ -180,14 +180,14 @@ def test_a_slice_stays_tainted_by_its_uuid_and_its_siblings_do_not() -> None:
     assert [(rule.uuid, rule.effect) for rule in fresh] == [(before.uuid, "NoSchedule")]
 
 
-def partitions(one: GpuHealth, release: str = "") -> tuple[SliceDevice, ...]:
+def partitions(health: GpuHealth, release: str = "") -> tuple[SliceDevice, ...]:
     """What dynamic MIG publishes: partitions without UUIDs, and the full GPU beside them."""
-    (whole,) = published(msgspec.structs.replace(one, mig_mode="Disabled", instances=()))
+    (whole,) = published(msgspec.structs.replace(health, mig_mode="Disabled", instances=()))
     smallest = [
         msgspec.structs.replace(part, uuid=None, placement_start=start, placement_size=1)
-        for start, part in enumerate(published(one))
+        for start, part in enumerate(published(health))
     ]
-    name = Device(DRIVER, NODE, f"gpu-{one.minor}-mig-3g40gb-9-4")
+    name = Device(DRIVER, NODE, f"gpu-{health.minor}-mig-3g40gb-9-4")
     large = msgspec.structs.replace(smallest[4], device=name, placement_size=4)
     return tuple(
         msgspec.structs.replace(part, device=Device(DRIVER, NODE, f"{part.device.device}{release}"))

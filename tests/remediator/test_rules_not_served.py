@@ -21,12 +21,14 @@ MENDED = gpu(0, xid(95), recovery_action=action(0, 100, 100))
 LISTS_NOTHING = {"rules": "devicetaintrules have not been listed yet"}
 
 
-def unserved(stored: Stored, one: GpuHealth, seconds: float, *, knows: bool = True) -> NodeDecision:
+def unserved(
+    stored: Stored, health: GpuHealth, seconds: float, *, knows: bool = True
+) -> NodeDecision:
     """Decide until nothing is left to do, while the API server has no DeviceTaintRules.
 
     `knows`: this process has seen the rules before.
     """
-    seen = view(one, rules_served=False, unseen=tuple(stored.rules.values()) if knows else ())
+    seen = view(health, rules_served=False, unseen=tuple(stored.rules.values()) if knows else ())
     for _ in range(8):
         incident = tuple(stored.incidents.values())
         now = msgspec.structs.replace(seen, incidents=incident)
@@ -47,8 +49,8 @@ def evicting() -> Stored:
     return stored
 
 
-def told_of_rules(one: Incident) -> dict[str, str]:
-    return {record.device.rpartition("/")[2]: record.effect for record in one.status.rules}
+def told_of_rules(incident: Incident) -> dict[str, str]:
+    return {record.device.rpartition("/")[2]: record.effect for record in incident.status.rules}
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["same process", "restarted"])

@@ -58,9 +58,9 @@ def looked_at(found: Objects) -> Status:
     return fleet_status(found, Installation(policy=PolicyInForce(policy=ENFORCE, source="p")))
 
 
-def known(one: T | None) -> T:
-    assert one is not None
-    return one
+def known(value: T | None) -> T:
+    assert value is not None
+    return value
 
 
 def said(found: Status, now: datetime = T0) -> str:

@@ -38,8 +38,8 @@ def nested(key: str, value: str) -> Any:
     return found
 
 
-def document(one: Theirs, version: int) -> bytes:
-    logged_text = nested(one.key, one.value)
+def document(setting: Theirs, version: int) -> bytes:
+    logged_text = nested(setting.key, setting.value)
     return yaml.safe_dump({**logged_text, "version": version}, sort_keys=False).encode()
 
 

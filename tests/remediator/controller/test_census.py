@@ -39,9 +39,9 @@ def census(clock: Clock) -> Census:
     return Census(clock)
 
 
-def joined(one: GpuHealth, clique: int = 7, cluster: str = CLUSTER, state: int = 3) -> GpuHealth:
+def joined(health: GpuHealth, clique: int = 7, cluster: str = CLUSTER, state: int = 3) -> GpuHealth:
     fabric = FabricHealth(state=state, clique=clique, cluster_uuid=cluster)
-    return msgspec.structs.replace(one, fabric=fabric)
+    return msgspec.structs.replace(health, fabric=fabric)
 
 
 def publish(census: Census, node: str, *gpus: GpuHealth) -> None:

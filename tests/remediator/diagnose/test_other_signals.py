@@ -34,9 +34,9 @@ from tests.remediator.builders import (
 NVML_UP = (SourceHealth(name="nvml", state="Up"),)
 
 
-def faults(one: GpuHealth, **around: object) -> dict[str, Fault]:
+def faults(board: GpuHealth, **around: object) -> dict[str, Fault]:
     surroundings = msgspec.structs.replace(Surroundings(), **around)
-    return {fault.cause: fault for fault in faults_of(verdict(one, surroundings))}
+    return {fault.cause: fault for fault in faults_of(verdict(board, surroundings))}
 
 
 def health(flag: str, *, state: bool | None) -> MemoryHealth:

@@ -31,8 +31,8 @@ def tainted() -> Stored:
     return stored
 
 
-def renumbered(one: GpuHealth, minor: int) -> GpuHealth:
-    return msgspec.structs.replace(one, minor=minor)
+def renumbered(health: GpuHealth, minor: int) -> GpuHealth:
+    return msgspec.structs.replace(health, minor=minor)
 
 
 def bound(stored: Stored) -> dict[str, str]:

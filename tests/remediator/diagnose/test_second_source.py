@@ -62,9 +62,9 @@ BEARS_OUT: dict[Source, dict[str, object]] = {
 TELLS: dict[Source, str] = {"NvmlEvent": "nvml", "Dcgm": "dcgm"}
 
 
-def of_code(one: GpuHealth, code: int, **around: object) -> Fault:
+def of_code(health: GpuHealth, code: int, **around: object) -> Fault:
     seen = msgspec.structs.replace(Surroundings(), **around)
-    return next(fault for fault in faults_of(verdict(one, seen)) if fault.xid == code)
+    return next(fault for fault in faults_of(verdict(health, seen)) if fault.xid == code)
 
 
 def logged(code: int, *, by: str = "kmsg", **fields: object) -> XidRecord:
@@ -124,11 +124,11 @@ def test_the_line_alone_is_never_certain(code: int, field: object, presence: str
 
 @given(gpus(), st.sampled_from([(), ("kmsg",), ("syslog",), ("dcgm", "kmsg"), ("kmsg", "nvml")]))
 def test_without_a_second_source_no_fault_is_certain(
-    one: GpuHealth, sources: tuple[str, ...]
+    health: GpuHealth, sources: tuple[str, ...]
 ) -> None:
-    records = tuple(msgspec.structs.replace(record, sources=sources) for record in one.xids)
+    records = tuple(msgspec.structs.replace(record, sources=sources) for record in health.xids)
 
-    for fault in faults_of(verdict(msgspec.structs.replace(one, xids=records))):
+    for fault in faults_of(verdict(msgspec.structs.replace(health, xids=records))):
         assert fault.sources
         assert not (fault.certain and fault.alone)
         assert not (fault.certain and set(fault.sources) <= LOGS)

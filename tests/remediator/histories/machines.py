@@ -115,8 +115,8 @@ class Machine:
             facts=None if self.gone else NodeFacts(name=NODE),
         )
 
-    def _published(self, one: GpuHealth) -> list[SliceDevice]:
-        devices = partitions(one) if self.dynamic and one.mig else published(one)
+    def _published(self, health: GpuHealth) -> list[SliceDevice]:
+        devices = partitions(health) if self.dynamic and health.mig else published(health)
         return [self._named(device) for device in devices]
 
     def _named(self, device: SliceDevice) -> SliceDevice:
@@ -192,8 +192,8 @@ class Machine:
         self.gpus[index] = completed(self.gpus[index], self.time)
 
     @staticmethod
-    def _place(one: GpuHealth, gi: int | None) -> MemorySlices | None:
-        return Layout(one.mig, one.instances).placement(gi)
+    def _place(health: GpuHealth, gi: int | None) -> MemorySlices | None:
+        return Layout(health.mig, health.instances).placement(gi)
 
     def wants(self, index: int, value: int) -> None:
         """The driver asks for a recovery action."""
@@ -394,7 +394,7 @@ def severity(name: str) -> int:
     return known[name]
 
 
-def _told_of_the_whole(one: GpuHealth, after: datetime | None) -> frozenset[int]:
+def _told_of_the_whole(health: GpuHealth, after: datetime | None) -> frozenset[int]:
     """Return the errors of the whole GPU that its report has in this epoch, since a moment."""
-    here = (it for it in one.xids if it.code in GPU_WIDE and it.epoch == one.epoch)
+    here = (it for it in health.xids if it.code in GPU_WIDE and it.epoch == health.epoch)
     return frozenset(it.code for it in here if after is None or it.last_seen > after)

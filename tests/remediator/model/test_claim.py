@@ -35,8 +35,8 @@ def claim(*reserved: dict[str, str], **fields: Any) -> Claim:
     return msgspec.json.decode(msgspec.json.encode(raw), type=Claim)
 
 
-def held_by(one: Claim, *pods: PodFacts) -> list[PodHold]:
-    return list(holds([one], GPU, pods))
+def held_by(held: Claim, *pods: PodFacts) -> list[PodHold]:
+    return list(holds([held], GPU, pods))
 
 
 def pod(name: str, **fields: Any) -> PodFacts:

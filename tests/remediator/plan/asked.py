@@ -48,11 +48,11 @@ def tolerating(name: str, *tolerations: Toleration) -> Claim:
     return Claim(one.metadata, msgspec.structs.replace(one.status, allocation=allocation))
 
 
-def begun(one: NodeView, asks: Policy, stored: Stored | None = None) -> Stored:
+def begun(node_view: NodeView, asks: Policy, stored: Stored | None = None) -> Stored:
     """Play a node until evictions may be requested, at START."""
     stored = stored or Stored()
     for second in (0.0, 0.5, 1.0, 5.0):
-        tick(stored, one, second, asks)
+        tick(stored, node_view, second, asks)
     assert set(stored.effects().values()) == {"Evict"}, stored.effects()
     return stored
 
@@ -69,11 +69,11 @@ def blocked(stored: Stored) -> str:
 
 
 def play(  # noqa: PLR0917 - a world, and when it is looked at
-    stored: Stored, one: NodeView, asks: Policy, first: float, last: float, every: float = 5.0
+    stored: Stored, node_view: NodeView, asks: Policy, first: float, last: float, every: float = 5.0
 ) -> list[NodeDecision]:
     """Decide again and again, as the loop does."""
     moments = [first + every * number for number in range(int((last - first) / every) + 1)]
-    return [tick(stored, one, moment, asks) for moment in moments]
+    return [tick(stored, node_view, moment, asks) for moment in moments]
 
 
 def shared(*names: str) -> tuple[NodeView, Claim]:

@@ -283,9 +283,9 @@ def more(cap: Cap | Rate | None) -> Cap | Rate | None:
     return cap and msgspec.structs.replace(cap, amount=cap.amount + 10)
 
 
-def _milder(one: Desired, other: Desired) -> bool:
+def _milder(wanted: Desired, other: Desired) -> bool:
     got = {rule.device: _rank(rule) for rule in other.rules}
-    return all(_rank(rule) <= got.get(rule.device, -1) for rule in one.rules)
+    return all(_rank(rule) <= got.get(rule.device, -1) for rule in wanted.rules)
 
 
 @given(fleets(), LIMITS, all_desired_of("a"))

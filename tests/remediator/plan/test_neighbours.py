@@ -39,16 +39,16 @@ def plugin_pod(name: str = "train-0", resource: str = "nvidia.com/gpu") -> PodFa
     return pod(name, claims=(), plugin_resources=(resource,))
 
 
-def admin(one: Claim) -> Claim:
+def admin(held: Claim) -> Claim:
     """The same claim, with admin access to all that it names."""
-    assert one.status is not None
-    assert one.status.allocation is not None
-    devices = one.status.allocation.devices
+    assert held.status is not None
+    assert held.status.allocation is not None
+    devices = held.status.allocation.devices
     results = tuple(msgspec.structs.replace(each, admin_access=True) for each in devices.results)
     devices = msgspec.structs.replace(devices, results=results)
-    allocation = msgspec.structs.replace(one.status.allocation, devices=devices)
-    status = msgspec.structs.replace(one.status, allocation=allocation)
-    return msgspec.structs.replace(one, status=status)
+    allocation = msgspec.structs.replace(held.status.allocation, devices=devices)
+    status = msgspec.structs.replace(held.status, allocation=allocation)
+    return msgspec.structs.replace(held, status=status)
 
 
 class TestWhoHoldsOne:

@@ -76,9 +76,9 @@ def test_the_greatest_need_of_the_node_names_the_reason() -> None:
     assert uuid(1) in found.message
 
 
-def recorded(one: tuple[Case, Desired], needs: Need) -> tuple[Case, Desired]:
+def recorded(decided: tuple[Case, Desired], needs: Need) -> tuple[Case, Desired]:
     """The same with another need in the stored incident."""
-    case, desired = one
+    case, desired = decided
     assert desired.incident is not None
     status = msgspec.structs.replace(desired.incident.status, needs=api_words.NEEDS[needs])
     incident = msgspec.structs.replace(desired.incident, status=status)

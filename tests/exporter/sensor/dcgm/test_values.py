@@ -72,11 +72,11 @@ def test_what_is_close_to_a_blank_is_a_value() -> None:
 
 
 @given(answers)
-def test_a_value_is_never_a_blank_and_never_comes_with_another_status(one: Answer) -> None:
-    value = value_of(one)
+def test_a_value_is_never_a_blank_and_never_comes_with_another_status(reading: Answer) -> None:
+    value = value_of(reading)
     if value is None:
         return
-    assert one.status == Status.OK
+    assert reading.status == Status.OK
     if isinstance(value, float):
         assert math.isfinite(value)
         assert value < FP64_BLANK
