@@ -85,7 +85,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[REAL_COMPONENTS] = []
-    settings_of_exporters = [one for one in os.environ if one.startswith(("DCGM_", "DRAGUARD_"))]
+    settings_of_exporters = [name for name in os.environ if name.startswith(("DCGM_", "DRAGUARD_"))]
     for name in (*NOT_OURS, *settings_of_exporters):
         os.environ.pop(name, None)
     # The servers are Go's: with fewer collections a control plane costs a quarter less CPU.

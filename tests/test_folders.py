@@ -51,7 +51,7 @@ def graph() -> dict[str, set[str]]:
 
 
 def test_each_folder_imports_what_the_table_allows_and_the_table_allows_nothing_else() -> None:
-    assert {one: sorted(names) for one, names in graph().items()} == TABLE
+    assert {folder: sorted(names) for folder, names in graph().items()} == TABLE
 
 
 def test_no_folder_is_imported_by_what_it_imports() -> None:

@@ -51,7 +51,10 @@ def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
     assert path.stem not in GRAB_BAGS
     assert not text.strip() or path.name == "conftest.py" or ast.get_docstring(tree)
     assert len(text.splitlines()) <= LONGEST_FILE
-    lengths = {one.name: (one.end_lineno or 0) - one.lineno + 1 for one in functions(tree)}
+    lengths = {
+        function.name: (function.end_lineno or 0) - function.lineno + 1
+        for function in functions(tree)
+    }
     longest = LONGEST_FUNCTION if "tests" not in path.parts else 2 * LONGEST_FUNCTION
     assert {name: size for name, size in lengths.items() if size > longest} == {}
 

@@ -59,7 +59,7 @@ def sources() -> Iterator[Path]:
 
 def parts(name: str) -> set[str]:
     """Return the words of an identifier: `_FencedGpu` has `fenced` and `gpu`."""
-    return {one.lower() for one in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
 
 
 def test_identifiers_have_the_field_s_words() -> None:
@@ -69,7 +69,9 @@ def test_identifiers_have_the_field_s_words() -> None:
         spared = {"story", "stories"} if OF_THE_DEMO.match(place) else set[str]()
         spared |= {"fence", "fenced", "fences"} if place.startswith(MARKDOWN) else set[str]()
         with tokenize.open(path) as file:
-            names = {one.string for one in tokenize.generate_tokens(file.readline) if one.type == 1}
+            names = {
+                token.string for token in tokenize.generate_tokens(file.readline) if token.type == 1
+            }
         old = {word for name in names for word in parts(name)} & IDENTIFIERS.keys()
         found |= {(place, f"{word}: write {IDENTIFIERS[word]}") for word in old - spared}
 

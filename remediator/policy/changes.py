@@ -31,7 +31,7 @@ def changes(defaults: DefaultsText | None, classes: ClassesText | None) -> dict[
         said: RowText | None = getattr(classes, fault_class) if classes else None
         own = _change(said or RowText())
         found[fault_class] = msgspec.structs.replace(general, **own.said())
-    return {one: change for one, change in found.items() if change.said()}
+    return {fault: change for fault, change in found.items() if change.said()}
 
 
 def _change(said: DefaultsText | RowText) -> Change:
@@ -97,7 +97,7 @@ def soaks_too_short(
         said = base.get(row.fault_class, Change())
         layers = [
             Change(settle=_or(said.settle, row.settle), soak=_or(said.soak, row.soak)),
-            *(one.changes.get(row.fault_class, Change()) for one in overrides),
+            *(override.changes.get(row.fault_class, Change()) for override in overrides),
         ]
         for (i, settles), (j, soaks) in product(enumerate(layers), repeat=2):
             replaced = (j < i and settles.soak is not None) or (i < j and soaks.settle is not None)

@@ -93,7 +93,7 @@ def _decoded(text: str | bytes) -> str:
 def _marked(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     where = f"line {mark.line + 1}: " if mark else ""
-    said = ", ".join(one for one in (error.context, error.problem) if one)
+    said = ", ".join(part for part in (error.context, error.problem) if part)
     return f"{where}no YAML: {said}"
 
 
@@ -140,7 +140,7 @@ def _value(node: Node, path: Path, lines: dict[Path, int]) -> Any:
     if isinstance(node, MappingNode) and kind == "map":
         return _mapping(node, path, lines)
     if isinstance(node, SequenceNode) and kind == "seq":
-        return [_value(one, (*path, index), lines) for index, one in enumerate(node.value)]
+        return [_value(element, (*path, index), lines) for index, element in enumerate(node.value)]
     if isinstance(node, ScalarNode) and kind == "str":
         return _whole_characters(node)
     if isinstance(node, ScalarNode) and kind in _SCALARS:
@@ -179,5 +179,5 @@ def _whole_characters(node: ScalarNode) -> str:
 
 def dotted(path: Path) -> str:
     """Return a path as people write it: `overrides[2].classes.gpu`."""
-    text = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path)
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")

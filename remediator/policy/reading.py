@@ -54,8 +54,8 @@ def _policy(said: PolicyText) -> Policy:
         overrides=tuple(_overrides(said)),
         maintenance=tuple(map(_window, said.maintenance or ())),
         exempt=tuple(
-            _exemption(one, dotted(("exempt", index)))
-            for index, one in enumerate(said.exempt or ())
+            _exemption(text, dotted(("exempt", index)))
+            for index, text in enumerate(said.exempt or ())
         ),
         stopped=_stopped(said.emergency_stop),
     )
@@ -74,8 +74,8 @@ def _rows(said: PolicyText) -> tuple[Row, ...]:
 
 def _overrides(said: PolicyText) -> list[Override]:
     return [
-        changes.override(one, dotted(("overrides", index)))
-        for index, one in enumerate(said.overrides or ())
+        changes.override(override, dotted(("overrides", index)))
+        for index, override in enumerate(said.overrides or ())
     ]
 
 

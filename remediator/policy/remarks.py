@@ -105,9 +105,9 @@ def _overlap(one: object, other: object) -> bool:
 
 
 def _exemptions(policy: Policy, now: datetime) -> Iterator[str]:
-    for one in policy.exempt:
-        if one.until is not None and one.until <= now:
-            yield f"{one.name}: has run out at {moment(one.until)}; take it out"
+    for exemption in policy.exempt:
+        if exemption.until is not None and exemption.until <= now:
+            yield f"{exemption.name}: has run out at {moment(exemption.until)}; take it out"
 
 
 def _hidden(policy: Policy) -> Iterator[str]:
@@ -125,9 +125,9 @@ def _fleeting(policy: Policy) -> Iterator[str]:
     """Tell of overrides that do more by DeviceClass than the policy does without a claim."""
     for override in policy.overrides:
         raised = [
-            one.fault_class
-            for one in policy.rows
-            if override.match.device_classes and _strength(override.onto(one)) > _strength(one)
+            row.fault_class
+            for row in policy.rows
+            if override.match.device_classes and _strength(override.onto(row)) > _strength(row)
         ]
         if raised:
             yield (

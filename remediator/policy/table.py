@@ -245,9 +245,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         row = next(row for row in self.rows if row.fault_class == fault_class)
         if self.overrides:
             row = mildest({self._seen_from(row, point) for point in points(place)})
-        for one in self.exempt:
-            if one.area.holds(place):
-                row = capped(row, "incident-only", f"{one.name}: {one.why}")
+        for exemption in self.exempt:
+            if exemption.area.holds(place):
+                row = capped(row, "incident-only", f"{exemption.name}: {exemption.why}")
         return capped(row, self.highest_mode, row.name)
 
     def _seen_from(self, row: Row, point: Point) -> Row:
@@ -277,7 +277,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def at(self, now: datetime) -> "Policy":
         """Return the policy without the exemptions that have run out."""
-        lasting = tuple(one for one in self.exempt if one.until is None or now < one.until)
+        lasting = tuple(
+            exemption
+            for exemption in self.exempt
+            if exemption.until is None or now < exemption.until
+        )
         if len(lasting) == len(self.exempt):
             return self
         return msgspec.structs.replace(self, exempt=lasting)
@@ -316,10 +320,10 @@ def mildest(rows: Collection[Row]) -> Row:
 def mildest_eviction(said: Collection[Evict]) -> Evict:
     """Return, field by field, the mildest of at least one."""
     return Evict(
-        within=max(one.within for one in said),
-        then="wait" if any(one.then == "wait" for one in said) else "NoExecute",
+        within=max(setting.within for setting in said),
+        then="wait" if any(setting.then == "wait" for setting in said) else "NoExecute",
         extended_resources="wait"
-        if any(one.extended_resources == "wait" for one in said)
+        if any(setting.extended_resources == "wait" for setting in said)
         else "delete",
     )
 

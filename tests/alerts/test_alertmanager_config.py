@@ -18,7 +18,7 @@ RECEIVERS = {
     "warning": "draguard-ticket",
     "info": "draguard-context",
 }
-SEVERITIES: dict[str, str] = {one.name: one.severity for one in alerts()}
+SEVERITIES: dict[str, str] = {alert.name: alert.severity for alert in alerts()}
 RULES: list[dict[str, Any]] = CONFIG["inhibit_rules"]
 SIDES = ("source_matchers", "target_matchers")
 
@@ -95,9 +95,9 @@ def inhibits(source: dict[str, str], target: dict[str, str]) -> bool:
     """Whether a rule lets one inhibit the other; labels that both have are equal."""
     equal = {name for name in {*source, *target} if source.get(name) == target.get(name)}
     sides = (
-        (one["source_matchers"], one["target_matchers"])
-        for one in RULES
-        if set(one["equal"]) <= equal
+        (rule["source_matchers"], rule["target_matchers"])
+        for rule in RULES
+        if set(rule["equal"]) <= equal
     )
     return any(
         matches(one, source)
@@ -110,7 +110,7 @@ def inhibits(source: dict[str, str], target: dict[str, str]) -> bool:
 def test_no_two_alerts_inhibit_each_other_not_even_around_a_corner() -> None:
     """They would mute each other, and no notification would be sent."""
     ours: dict[str, dict[str, str]] = {
-        one.name: dict.fromkeys(one.of.labels, "same") for one in alerts()
+        alert.name: dict.fromkeys(alert.of.labels, "same") for alert in alerts()
     }
     theirs: dict[str, dict[str, str]] = {
         "KubeNodeNotReady": dict.fromkeys(("cluster", "node"), "same"),

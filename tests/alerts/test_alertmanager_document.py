@@ -56,7 +56,7 @@ def test_every_command_of_amtool_does_what_the_document_says(alertmanager_built:
 
 
 def test_rules_are_written_with_the_addresses_of_an_installation(tmp_path: Path) -> None:
-    (words,) = [one for one in COMMANDS if one[0] == "python"]
+    (words,) = [command for command in COMMANDS if command[0] == "python"]
 
     subprocess.run(
         [sys.executable, *words[1:]],
@@ -65,9 +65,11 @@ def test_rules_are_written_with_the_addresses_of_an_installation(tmp_path: Path)
         check=True,
     )
     rule = yaml.safe_load((tmp_path / "rules" / "prometheusrule.yaml").read_text(encoding="utf-8"))
-    pages = [one for group in rule["spec"]["groups"] for one in group["rules"] if "alert" in one]
+    pages = [
+        entry for group in rule["spec"]["groups"] for entry in group["rules"] if "alert" in entry
+    ]
     assert rule["metadata"]["labels"]["release"] == "monitoring"
-    assert {one["annotations"]["runbook_url"].rpartition("/")[0] for one in pages} == {
+    assert {page["annotations"]["runbook_url"].rpartition("/")[0] for page in pages} == {
         "https://wiki.example.com/gpu"
     }
 
@@ -81,4 +83,4 @@ def test_the_document_names_who_inhibits_whom() -> None:
         for name in re.findall(r"[A-Z][A-Za-z]{7,}(?!\.)", rule["source_matchers"][0])
     }
 
-    assert {one for one in sources if f"`{one}`" not in section} - {"Draguard"} == set()
+    assert {source for source in sources if f"`{source}`" not in section} - {"Draguard"} == set()

@@ -61,9 +61,9 @@ def posted(name: str, labels: dict[str, str], started: str) -> dict[str, Any]:
 def told(pager: Pager) -> Groups:
     """Return the labels of each group, and how many alerts its largest notification had."""
     groups: Groups = {}
-    for one in pager.taken("/draguard-ticket"):
-        labels = frozenset(one["groupLabels"].items())
-        groups[labels] = max(groups.get(labels, 0), len(one["alerts"]))
+    for notification in pager.taken("/draguard-ticket"):
+        labels = frozenset(notification["groupLabels"].items())
+        groups[labels] = max(groups.get(labels, 0), len(notification["alerts"]))
     return groups
 
 

@@ -230,7 +230,7 @@ def mute(folder: Path) -> Path:
     """Return the shipped configuration with receivers that send nothing."""
     copy = rehearsed(SHIPPED, folder, "")
     config = yaml.safe_load(copy.read_text(encoding="utf-8"))
-    config["receivers"] = [{"name": one["name"]} for one in config["receivers"]]
+    config["receivers"] = [{"name": receiver["name"]} for receiver in config["receivers"]]
     copy.write_text(yaml.safe_dump(config), encoding="utf-8")
     return copy
 
@@ -242,31 +242,31 @@ def started(programs: Path, folder: Path, config: Path) -> Alertmanager:
 def inhibited(server: Alertmanager, cluster: str) -> dict[str, set[str]]:
     """Return for each alert of a cluster, by name and device, what inhibits it."""
     found = server.alerts()
-    names = {one["fingerprint"]: one["labels"]["alertname"] for one in found}
+    names = {alert["fingerprint"]: alert["labels"]["alertname"] for alert in found}
     return {
-        key(one["labels"]): {names.get(by, by) for by in one["status"]["inhibitedBy"]}
-        for one in found
-        if one["labels"].get("cluster", "") == cluster
+        key(alert["labels"]): {names.get(by, by) for by in alert["status"]["inhibitedBy"]}
+        for alert in found
+        if alert["labels"].get("cluster", "") == cluster
     }
 
 
 def key(labels: Labels) -> str:
     where = (labels.get("node"), labels.get("Hostname"), labels.get("UUID"))
-    return " ".join([labels["alertname"], *(one for one in where if one)])
+    return " ".join([labels["alertname"], *(place for place in where if place)])
 
 
 def keys(alerts: tuple[Alert, ...]) -> set[str]:
-    return {key({"alertname": one.name, **one.labels}) for one in alerts}
+    return {key({"alertname": alert.name, **alert.labels}) for alert in alerts}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_inhibition(server: Alertmanager, name: str) -> None:
     case = CASES[name]
     everything = (case.source, *case.muted, *case.heard)
-    server.post([posted(one, name) for one in everything])
+    server.post([posted(alert, name) for alert in everything])
     wanted = {
-        **{one: {case.source.name} for one in keys(case.muted)},
-        **{one: set[str]() for one in keys((case.source, *case.heard))},
+        **{alert: {case.source.name} for alert in keys(case.muted)},
+        **{alert: set[str]() for alert in keys((case.source, *case.heard))},
     }
     with suppress(AssertionError):
         await_true("the expected inhibition", lambda: inhibited(server, name) == wanted)
@@ -276,9 +276,13 @@ def test_inhibition(server: Alertmanager, name: str) -> None:
 def test_every_inhibition_rule_has_a_case_that_it_decides() -> None:
     sources = {case.source.name for case in CASES.values()}
     rules = yaml.safe_load(SHIPPED.read_text(encoding="utf-8"))["inhibit_rules"]
-    named = [re.findall(r'alertname =~? "([^"]+)"', one["source_matchers"][0])[0] for one in rules]
+    named = [
+        re.findall(r'alertname =~? "([^"]+)"', rule["source_matchers"][0])[0] for rule in rules
+    ]
 
-    assert [name for name in named if not any(re.fullmatch(name, one) for one in sources)] == []
+    assert [
+        name for name in named if not any(re.fullmatch(name, source) for source in sources)
+    ] == []
 
 
 NOWHERE = (Alert(NODE_DOWN, {}), Alert("DraguardNoLeader", {}), Alert("DraguardWatchdog", {}))
@@ -291,11 +295,11 @@ def test_alerts_that_both_lack_a_label_do_not_inhibit_each_other(
     """Not in any cluster either, so that every label of `equal` is missing on both sides."""
     with started(alertmanager_built, tmp_path, mute(tmp_path)) as server:
         source = (Alert(NODE_DOWN, NODE), Alert(DOWN, NODE))
-        server.post([posted(one, "") for one in (*NOWHERE, *source)])
+        server.post([posted(alert, "") for alert in (*NOWHERE, *source)])
 
         await_true("the source is inhibited", lambda: inhibited(server, "").get(f"{DOWN} node-a"))
         found = inhibited(server, "")
-        assert [found[one.name] for one in NOWHERE] == [set(), set(), set()]
+        assert [found[alert.name] for alert in NOWHERE] == [set(), set(), set()]
 
 
 def test_without_the_guard_they_would(alertmanager_built: Path, tmp_path: Path) -> None:
@@ -304,7 +308,7 @@ def test_without_the_guard_they_would(alertmanager_built: Path, tmp_path: Path) 
     unguarded = config.read_text(encoding="utf-8").replace('- node =~ ".+"\n', '- node =~ ".*"\n')
     config.write_text(unguarded, encoding="utf-8")
     with started(alertmanager_built, tmp_path, config) as server:
-        server.post([posted(one, "") for one in NOWHERE])
+        server.post([posted(alert, "") for alert in NOWHERE])
 
         await_true(
             "DraguardNoLeader is inhibited", lambda: inhibited(server, "")["DraguardNoLeader"]

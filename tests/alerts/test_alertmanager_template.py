@@ -250,7 +250,7 @@ def sent(
     with Pager() as pager:
         config = rehearsed(CONFIG, folder, pager.url, minute=0.1)
         with Alertmanager(programs, folder, config, port=free_port()) as server:
-            server.post([{**one, "startsAt": started} for one in alerts])
+            server.post([{**alert, "startsAt": started} for alert in alerts])
             for place in places:
                 await_true(place, lambda at=place: len(once(pager.taken(at))) >= len(alerts))
             return {place: once(pager.taken(place)) for place in places}
@@ -258,7 +258,7 @@ def sent(
 
 def once(taken: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return each notification once: without an answer in time it is sent again."""
-    return [one for number, one in enumerate(taken) if one not in taken[:number]]
+    return [message for number, message in enumerate(taken) if message not in taken[:number]]
 
 
 def test_pagerduty_gets_the_page_by_its_own_words(alertmanager_built: Path, tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_pagerduty_gets_the_page_by_its_own_words(alertmanager_built: Path, tmp_
         "num_firing": "1",
         "num_resolved": "0",
     }
-    assert {one["text"]: one["href"] for one in event["links"]} == {
+    assert {link["text"]: link["href"] for link in event["links"]} == {
         "Runbook": said["runbook_url"],
         "Dashboard": said["dashboard_url"],
     }
@@ -323,4 +323,6 @@ def test_a_real_alertmanager_sends_hostile_values_everywhere_and_runs_none(
         rendered_with(alertmanager_built, tmp_path, "draguard.slack.text", page)
         for page in told.values()
     }
-    assert {one["attachments"][0]["text"] for one in came["/slack/draguard-page"]} == expected
+    assert {
+        message["attachments"][0]["text"] for message in came["/slack/draguard-page"]
+    } == expected

@@ -139,26 +139,33 @@ def play(scene: Scene, node: SimulatedNode, servers: Paging) -> Told:
 def all_of(kept_quiet: set[tuple[str, str]], servers: Paging) -> dict[tuple[str, str], set[str]]:
     """Return what inhibits each alert, {} before each of these is inhibited."""
     found = inhibited(servers)
-    return found if all(found.get(one) for one in kept_quiet) else {}
+    return found if all(found.get(key) for key in kept_quiet) else {}
 
 
 def first(servers: Paging, path: str, **labels: str) -> Json:
     """Return the first notification of a group, {} before there is one."""
     taken = servers.pager.taken(path)
-    return next((one for one in taken if labels.items() <= one["groupLabels"].items()), Json())
+    return next(
+        (
+            notification
+            for notification in taken
+            if labels.items() <= notification["groupLabels"].items()
+        ),
+        Json(),
+    )
 
 
 def inhibited(servers: Paging) -> dict[tuple[str, str], set[str]]:
     alerts = servers.alertmanager.alerts()
-    names = {one["fingerprint"]: one["labels"]["alertname"] for one in alerts}
+    names = {alert["fingerprint"]: alert["labels"]["alertname"] for alert in alerts}
     return {
-        (one["labels"]["alertname"], one["labels"].get("UUID", "")): {
+        (alert["labels"]["alertname"], alert["labels"].get("UUID", "")): {
             # An alert that arrived meanwhile can inhibit and not be in the list: next time.
             names[by]
-            for by in one["status"]["inhibitedBy"]
+            for by in alert["status"]["inhibitedBy"]
             if by in names
         }
-        for one in alerts
+        for alert in alerts
     }
 
 
@@ -185,7 +192,7 @@ def test_a_gpu_off_the_bus_is_one_page_with_its_identity_and_nothing_else(told: 
     identity = {"cluster": "lab", "node": NODE, "UUID": told.gone}
 
     assert told.page["groupLabels"] == identity
-    assert [one["labels"] for one in told.page["alerts"]] == [
+    assert [alert["labels"] for alert in told.page["alerts"]] == [
         {**identity, "alertname": "DraguardGpuGone", "severity": "critical"}
     ]
     assert len(told.servers.pager.taken("/draguard-page")) == 1
@@ -212,7 +219,7 @@ def test_the_taint_of_that_gpu_makes_no_ticket_beside_the_page(told: Told) -> No
 
 def test_a_slice_fault_is_one_ticket_that_says_it_is_tainted(told: Told) -> None:
     assert told.inhibited["DraguardSliceFault", told.sliced] == {"DraguardDeviceTainted"}
-    assert [one["labels"]["alertname"] for one in told.ticket["alerts"]] == [
+    assert [alert["labels"]["alertname"] for alert in told.ticket["alerts"]] == [
         "DraguardDeviceTainted"
     ]
     said = told.ticket["alerts"][0]["annotations"]
@@ -251,5 +258,5 @@ def test_the_recorded_page_is_what_is_sent(told: Told) -> None:
 def shape(value: Any) -> Any:
     """Return which keys there are; texts of alerts may change without a new recording."""
     if isinstance(value, dict):
-        return {key: shape(one) for key, one in cast("Json", value).items()}
+        return {key: shape(member) for key, member in cast("Json", value).items()}
     return type(value).__name__

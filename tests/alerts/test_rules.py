@@ -99,7 +99,7 @@ def test_an_alert_fires_holds_clears_and_is_silent(
     assert promtool.run_tests(programs, mine) == ""
 
 
-@pytest.mark.parametrize("name", [one.name for one in alerts()])
+@pytest.mark.parametrize("name", [alert.name for alert in alerts()])
 def test_every_alert_is_seen_to_fire_to_hold_and_to_clear(name: str) -> None:
     first = _expected(name)[0]
     fired = [number for number, firing in enumerate(first) if firing]
@@ -110,7 +110,7 @@ def test_every_alert_is_seen_to_fire_to_hold_and_to_clear(name: str) -> None:
         assert fired[-1] < len(first) - 1, "it does not clear"
 
 
-@pytest.mark.parametrize("name", [one.name for one in alerts() if one.name != ALWAYS])
+@pytest.mark.parametrize("name", [alert.name for alert in alerts() if alert.name != ALWAYS])
 def test_every_alert_is_seen_to_be_silent_where_it_does_not_apply(name: str) -> None:
     assert _silent(name), "no test in which it never fires"
 
@@ -127,7 +127,7 @@ def _expected(name: str) -> list[list[bool]]:
         yaml.safe_load(file.read_text(encoding="utf-8")) for file in files
     ]
     return [
-        [bool(one["exp_alerts"]) for one in test["alert_rule_test"] if one["alertname"] == name]
+        [bool(case["exp_alerts"]) for case in test["alert_rule_test"] if case["alertname"] == name]
         for document in documents
         for test in document["tests"]
     ]

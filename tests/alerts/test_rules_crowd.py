@@ -53,7 +53,7 @@ class Evaluated(NamedTuple):
         return [
             (_alerts(metrics), _recorded(metrics))
             for metrics in (
-                [one for one in found if one["metric"]["cluster"] == cluster]
+                [series for series in found if series["metric"]["cluster"] == cluster]
                 for cluster in clusters
             )
         ]
@@ -64,11 +64,11 @@ def _alerts(found: list[Json]) -> Alerts:
     aside = {"cluster", "alertname", "alertstate", "__name__"}
     return {
         (
-            one["metric"]["alertname"],
-            frozenset(item for item in one["metric"].items() if item[0] not in aside),
+            series["metric"]["alertname"],
+            frozenset(item for item in series["metric"].items() if item[0] not in aside),
         )
-        for one in found
-        if one["metric"]["__name__"] == "ALERTS"
+        for series in found
+        if series["metric"]["__name__"] == "ALERTS"
     }
 
 
@@ -76,11 +76,11 @@ def _recorded(found: list[Json]) -> Recorded:
     """Return the recorded series, except times and counts of targets."""
     return {
         (
-            one["metric"]["__name__"],
-            frozenset(item for item in one["metric"].items() if item[0] != "cluster"),
-        ): float(one["value"][1])
-        for one in found
-        if not one["metric"]["__name__"].startswith(("ALERTS", "job:"))
+            series["metric"]["__name__"],
+            frozenset(item for item in series["metric"].items() if item[0] != "cluster"),
+        ): float(series["value"][1])
+        for series in found
+        if not series["metric"]["__name__"].startswith(("ALERTS", "job:"))
     }
 
 
@@ -105,7 +105,7 @@ def evaluated(
 def test_no_rule_fails(evaluated: Evaluated) -> None:
     rules = evaluated.prometheus.rules()
 
-    assert [(one["name"], one.get("lastError")) for one in rules if one["health"] != "ok"] == []
+    assert [(rule["name"], rule.get("lastError")) for rule in rules if rule["health"] != "ok"] == []
 
 
 def names(evaluated: Evaluated) -> set[str]:

@@ -104,7 +104,7 @@ def silent(programs: Path, folder: Path, series: Series, names: list[str]) -> st
 def test_nothing_fires_but_the_watchdog(
     series: Series, prometheus_built: Path, tmp_path: Path
 ) -> None:
-    names = [one.name for one in alerts() if one.name != "DraguardWatchdog"]
+    names = [alert.name for alert in alerts() if alert.name != "DraguardWatchdog"]
 
     assert silent(prometheus_built, tmp_path, series, names) == ""
 
@@ -112,7 +112,7 @@ def test_nothing_fires_but_the_watchdog(
 def test_exporters_alone_call_for_a_lost_gpu_and_not_for_a_remediator(
     prometheus_built: Path, tmp_path: Path
 ) -> None:
-    others = [one.name for one in alerts() if one.name not in FOR_A_LOST_GPU]
+    others = [alert.name for alert in alerts() if alert.name not in FOR_A_LOST_GPU]
 
     assert silent(prometheus_built, tmp_path, GONE, others) == ""
     for name in FOR_A_LOST_GPU - {"DraguardWatchdog"}:

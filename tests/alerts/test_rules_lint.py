@@ -32,7 +32,10 @@ OPERATIONS = frozenset({"sum", "max", "min", "count", "ratio", "bool"})
 
 def _recorded() -> Mapping[str, Known]:
     """Return the recorded series, with the labels that their aggregation keeps."""
-    return {one.name: Known(frozenset(named_labels(promql.parse(one.expr)))) for one in recorded()}
+    return {
+        recording.name: Known(frozenset(named_labels(promql.parse(recording.expr))))
+        for recording in recorded()
+    }
 
 
 OF_OTHERS = {
@@ -78,12 +81,12 @@ class TestNames:
     def test_a_group_uses_no_series_of_another_nor_one_below(self, group: Group) -> None:
         """Groups are evaluated in parallel: series of another group are old or missing."""
         above: set[str] = set()
-        foreign = {one.name for one in recorded()}
+        foreign = {recording.name for recording in recorded()}
         for rule in group.rules:
             if isinstance(rule, Recording):
                 foreign.discard(rule.name)
                 above.add(rule.name)
-            used = {one.name for query in expressions(rule) for one in _selected(query)}
+            used = {selector.name for query in expressions(rule) for selector in _selected(query)}
             assert not used & foreign, f"{rule.name} uses {used & foreign}"
 
 
@@ -130,7 +133,7 @@ class TestTexts:
     def test_the_dashboard_is_one_of_ours_with_variables_that_it_has(self, alert: Alert) -> None:
         url = annotations(alert, Settings())["dashboard_url"]
         uid = re.match(r"[\w-]+", url.removeprefix(f"{Settings().grafana}/d/"))
-        board = next(one for one in BOARDS if uid and one.uid == uid[0])
+        board = next(candidate for candidate in BOARDS if uid and candidate.uid == uid[0])
 
         assert set(re.findall(r"var-(\w+)=", url)) <= set(board.variables)
         assert (ROOT / "dashboards" / "json" / board.file).is_file()
@@ -145,10 +148,10 @@ class TestExpressions:
     @each_rule
     def test_every_metric_and_label_is_one_that_a_page_shows(self, rule: Alert | Recording) -> None:
         for query in expressions(rule):
-            for one in _selected(query):
-                assert one.name in KNOWN, f"{one.name} of {query}"
-                unknown = one.labels - KNOWN[one.name].labels - SCRAPED
-                assert not unknown, f"{one.name} has no label {sorted(unknown)}"
+            for selector in _selected(query):
+                assert selector.name in KNOWN, f"{selector.name} of {query}"
+                unknown = selector.labels - KNOWN[selector.name].labels - SCRAPED
+                assert not unknown, f"{selector.name} has no label {sorted(unknown)}"
             unknown = set(named_labels(promql.parse(query))) - LABELS - SEEN_THROUGH - _made()
             assert not unknown, f"no series has {sorted(unknown)}: {query}"
 
@@ -165,7 +168,7 @@ class TestExpressions:
     @each_alert
     def test_a_text_asks_of_its_own_cluster_alone(self, alert: Alert) -> None:
         for query in asked_in_texts(alert):
-            assert all("cluster" in one.labels for one in _selected(query)), query
+            assert all("cluster" in selector.labels for selector in _selected(query)), query
 
     @each_alert
     def test_an_alert_compares_or_is_the_watchdog(self, alert: Alert) -> None:
@@ -185,9 +188,9 @@ class TestExpressions:
         self, rule: Alert | Recording
     ) -> None:
         for query in expressions(rule):
-            for one in _selected(query):
-                grows = bool({"rate", "irate", "increase"} & set(one.within))
-                assert grows == KNOWN[one.name].counter, f"{one.name} of {query}"
+            for selector in _selected(query):
+                grows = bool({"rate", "irate", "increase"} & set(selector.within))
+                assert grows == KNOWN[selector.name].counter, f"{selector.name} of {query}"
 
     @each_alert
     def test_absence_is_waited_for(self, alert: Alert) -> None:
@@ -206,4 +209,4 @@ def _selected(query: str) -> list[Any]:
 
 def _made() -> frozenset[str]:
     """Return the labels that only recorded series have."""
-    return frozenset[str]().union(*(one.labels for one in _recorded().values()))
+    return frozenset[str]().union(*(family.labels for family in _recorded().values()))

@@ -19,10 +19,10 @@ from tests.dashboards.known import FAMILIES_KNOWN, LABELS
 from tests.dashboards.promql_reading import named_labels, selectors
 
 FOLDER = Path(__file__).parents[2] / "alerts" / "runbooks"
-ALERTS = {one.name: one for one in alerts()}
+ALERTS = {alert.name: alert for alert in alerts()}
 PAGES = sorted(FOLDER.glob("*.md"))
 SECTIONS = ["Meaning", "Impact", "What Draguard already did", "What you do", "Diagnosis"]
-RECORDED = {one.name for one in recorded()}
+RECORDED = {recording.name for recording in recorded()}
 PROMETHEUS_OWN = {
     "ALERTS": "Prometheus itself records it",
     "prometheus_notifications_alertmanagers_discovered": "of the Prometheus that sends",
@@ -49,7 +49,7 @@ def commands(page: Path) -> list[list[str]]:
     """Return what the page says to type, in blocks and in sentences."""
     lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
     said = INLINE.findall(re.sub(r"```.*?```", "", text(page), flags=re.DOTALL))
-    lines += [one for one in said if one.split()[0] in {"draguard", "kubectl"} and " " in one]
+    lines += [line for line in said if line.split()[0] in {"draguard", "kubectl"} and " " in line]
     return [shlex.split(line.partition(" > ")[0]) for line in lines]
 
 
@@ -86,19 +86,28 @@ def test_every_query_can_be_asked(page: Path) -> None:
     assert queries
     for query in queries:
         parsed = promql.parse(query)
-        for one in selectors(parsed):
+        for selector in selectors(parsed):
             known = {*FAMILIES_KNOWN, *RECORDED, *PROMETHEUS_OWN}
-            assert one.name in known, f"{page.stem} asks for {one.name}"
-            assert one.labels <= {*LABELS, *ALERT_LABELS, "UUID"}, f"{page.stem}: {query}"
-            if one.name in FAMILIES_KNOWN:
-                there = FAMILIES_KNOWN[one.name].labels | {"cluster", "node", "instance", "job"}
-                assert one.labels <= there, f"{page.stem}: {one.name} has no {one.labels - there}"
+            assert selector.name in known, f"{page.stem} asks for {selector.name}"
+            assert selector.labels <= {*LABELS, *ALERT_LABELS, "UUID"}, f"{page.stem}: {query}"
+            if selector.name in FAMILIES_KNOWN:
+                there = FAMILIES_KNOWN[selector.name].labels | {
+                    "cluster",
+                    "node",
+                    "instance",
+                    "job",
+                }
+                assert selector.labels <= there, (
+                    f"{page.stem}: {selector.name} has no {selector.labels - there}"
+                )
         assert set(named_labels(parsed)) <= LABELS
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_series_that_a_sentence_names_exists(page: Path) -> None:
-    said = {one for one in INLINE.findall(text(page)) if re.fullmatch(r"(draguard|DCGM)_\w+", one)}
+    said = {
+        word for word in INLINE.findall(text(page)) if re.fullmatch(r"(draguard|DCGM)_\w+", word)
+    }
 
     assert said - set(FAMILIES_KNOWN) == set()
 
@@ -112,10 +121,10 @@ def test_every_draguard_command_has_the_flags_that_it_is_given(
         if program == "draguard" and words[0] != "--help":
             name = words[:2] if words[0] in {"policy"} else words[:1]
             told = help_of(name)
-            flags = {one.partition("=")[0] for one in words if one.startswith("--")}
+            flags = {word.partition("=")[0] for word in words if word.startswith("--")}
             assert told.startswith(f"usage: draguard {' '.join(name)}"), f"{page.stem}: {words}"
             assert {
-                one for one in flags if f"{one} " not in told and f"{one}]" not in told
+                flag for flag in flags if f"{flag} " not in told and f"{flag}]" not in told
             } == set()
 
 

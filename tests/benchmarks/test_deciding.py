@@ -11,7 +11,7 @@ def test_what_it_measures_asks_for_an_eviction() -> None:
 def test_each_number_of_closed_incidents_has_a_figure_and_all_but_the_first_a_ratio() -> None:
     section = measure(2, (0, 5, 10))
 
-    assert [(one.unit, len(one.values)) for one in section.figures] == [
+    assert [(figure.unit, len(figure.values)) for figure in section.figures] == [
         ("ms", 2),
         ("ms", 2),
         ("x", 2),

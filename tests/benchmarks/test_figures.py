@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from benchmarks.figures import Figure, Section, milliseconds, percentile, ratios
 from benchmarks.table import row, table
 
-HUNDRED = [float(one) for one in range(100, 0, -1)]
+HUNDRED = [float(number) for number in range(100, 0, -1)]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_percentile_was_measured_and_has_its_share_at_or_below_it(
     found = percentile(values, share)
 
     assert found in values
-    assert sum(one <= found for one in values) >= share * len(values) - 1e-9 * len(values)
+    assert sum(value <= found for value in values) >= share * len(values) - 1e-9 * len(values)
 
 
 def test_nothing_has_no_percentile() -> None:

@@ -37,11 +37,11 @@ def test_every_gpu_of_a_healthy_node_is_judged_healthy() -> None:
     judged = cases(view())
 
     assert len(judged) == 8
-    assert all(isinstance(one.verdict, Healthy) for one in judged)
+    assert all(isinstance(case.verdict, Healthy) for case in judged)
 
 
 def test_the_failed_gpu_is_judged_sick_and_its_siblings_healthy() -> None:
-    sick = [one.uuid for one in cases(view(failed=3)) if isinstance(one.verdict, Sick)]
+    sick = [case.uuid for case in cases(view(failed=3)) if isinstance(case.verdict, Sick)]
 
     assert sick == [fleet_objects.gpu_uuid(7, 3)]
 
@@ -74,7 +74,7 @@ def test_a_small_fleet_can_be_measured_on_the_real_apiserver() -> None:
     with FleetBench(size, said.append) as bench:
         (section,) = bench.measure()
 
-    found: dict[str, Figure] = {one.what: one for one in section.figures}
+    found: dict[str, Figure] = {figure.what: figure for figure in section.figures}
     assert found["objects loaded"].values == (160.0,)
     assert found["cold start to a correct plan"].values > (0.0,)
     assert found["until the last NoSchedule is stored"].values > (0.0,)

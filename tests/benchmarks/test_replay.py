@@ -61,7 +61,7 @@ def taint(gpu: int, begin: float, end: float, part: int = WHOLE, evicts: float =
 
 
 def kept(taints: Taints) -> list[tuple[Device, float, float]]:
-    return [(one.device, one.begin, one.end) for one in taints.all()]
+    return [(taint.device, taint.begin, taint.end) for taint in taints.all()]
 
 
 class TestHistories:
@@ -76,14 +76,14 @@ class TestHistories:
     def test_have_the_published_rates(self, profile: object) -> None:
         name = "A100" if profile is A100 else "H100"
         parameters = Parameters(nodes=200, churn=False)
-        episodes = [one for node in fleet(parameters, name) for one in node.episodes]
-        found = Counter(one.label for one in episodes)
+        episodes = [episode for node in fleet(parameters, name) for episode in node.episodes]
+        found = Counter(episode.label for episode in episodes)
         hours = parameters.gpu_days * 24 / 1e6
 
         assert found["XID 31"] / hours == pytest.approx(PROFILES[name].rates["mmu"], rel=0.05)
         application = sum(found[f"XID {code}"] for code in (13, 43, 45))
         assert application / hours == pytest.approx(1000.0, rel=0.05)
-        gone = found["XID 79"] + sum(one.truth == "no-XID loss" for one in episodes)
+        gone = found["XID 79"] + sum(episode.truth == "no-XID loss" for episode in episodes)
         assert gone / hours == pytest.approx(7.0, rel=0.3)
         if name == "A100":
             links = found["XID 74"] + found["XID 74 that passes"]
@@ -93,10 +93,10 @@ class TestHistories:
 
     def test_give_most_memory_events_to_a_few_gpus(self) -> None:
         hit = Counter(
-            (one.node, one.gpu)
+            (episode.node, episode.gpu)
             for node in fleet(Parameters(nodes=400), "H100")
-            for one in node.episodes
-            if one.label in {"XID 48", "XID 95", "XID 64", "XID 63"}
+            for episode in node.episodes
+            if episode.label in {"XID 48", "XID 95", "XID 64", "XID 63"}
         )
         most = sum(count for _, count in hit.most_common(int(400 * 8 * 0.02)))
 
@@ -104,29 +104,31 @@ class TestHistories:
 
     def test_label_what_a_taint_must_hold_and_what_it_must_not(self) -> None:
         for node in fleet(Parameters(nodes=60, mig_share=0.3), "A100"):
-            for one in node.episodes:
-                whole = node.devices(one.gpu)
-                if one.truth in {"gpu-reset", "gpu-reboot", "no-XID loss", "silent corruption"}:
-                    assert one.must == whole
-                elif one.truth == "mig-contained":
-                    assert len(one.must) == 1
+            for episode in node.episodes:
+                whole = node.devices(episode.gpu)
+                if episode.truth in {"gpu-reset", "gpu-reboot", "no-XID loss", "silent corruption"}:
+                    assert episode.must == whole
+                elif episode.truth == "mig-contained":
+                    assert len(episode.must) == 1
                     assert node.mig
                 else:
-                    assert not one.must
-                assert one.signalled == (one.truth != "silent corruption")
+                    assert not episode.must
+                assert episode.signalled == (episode.truth != "silent corruption")
 
     def test_show_a_sign_where_an_episode_begins(self) -> None:
         for node in fleet(SMALL, "A100"):
-            seen = {(one.gpu, one.at) for one in node.happenings}
-            begun = [one for one in node.episodes if one.must and one.signalled]
-            for one in begun:
-                near = [at for gpu, at in seen if gpu == one.gpu and 0 <= at - one.begin < 1.0]
-                assert near or one.begin > SMALL.days * DAY - 1, one
+            seen = {(happening.gpu, happening.at) for happening in node.happenings}
+            begun = [episode for episode in node.episodes if episode.must and episode.signalled]
+            for episode in begun:
+                near = [
+                    at for gpu, at in seen if gpu == episode.gpu and 0 <= at - episode.begin < 1.0
+                ]
+                assert near or episode.begin > SMALL.days * DAY - 1, episode
 
     def test_repair_everything_that_breaks_but_at_the_end(self) -> None:
         for node in fleet(Parameters(nodes=40), "A100"):
             late = 180 * DAY - 2 * DAY
-            assert all(one.until < FOREVER for one in node.episodes if one.begin < late)
+            assert all(episode.until < FOREVER for episode in node.episodes if episode.begin < late)
 
 
 class TestScorer:
@@ -233,8 +235,8 @@ class TestPeers:
     def test_a_killed_job_cordons_a_node_of_nvsentinel_and_a_person_uncordons_it(self) -> None:
         taints = NvSentinel(history(xid(10.0, 45))).play().all()
 
-        assert {one.device[0] for one in taints} == set(range(8))
-        assert {(one.begin, one.end) for one in taints} == {(10.0, 10.0 + PERSON)}
+        assert {taint.device[0] for taint in taints} == set(range(8))
+        assert {(taint.begin, taint.end) for taint in taints} == {(10.0, 10.0 + PERSON)}
 
     def test_lines_that_name_an_instance_are_not_parsed_by_nvsentinel_and_gpud(self) -> None:
         line = msgspec.structs.replace(xid(10.0, 95, gi=3), gi_printed=True)
@@ -310,7 +312,7 @@ def test_the_agent_names_the_slice_that_only_the_nvml_event_names() -> None:
     agent = Agent(history(mig=True))
     agent.take(xid(10.0, 94, gpu=1, gi=5))
 
-    (record,) = next(one for one in agent.report.gpus if one.uuid == agent.uuid(1)).xids
+    (record,) = next(gpu for gpu in agent.report.gpus if gpu.uuid == agent.uuid(1)).xids
     assert (record.code, record.gi, record.count) == (94, 5, 1)
     assert record.sources == ("kmsg", "nvml")
 

@@ -66,4 +66,4 @@ def test_a_switch_s_fatal_error_restricts_its_gpus_where_a_program_cannot_have_m
 
 
 def test_each_mode_has_a_row() -> None:
-    assert [one.mode for one in shares(Parameters(nodes=1, days=1), "H100")] == list(MODES)
+    assert [share.mode for share in shares(Parameters(nodes=1, days=1), "H100")] == list(MODES)

@@ -87,41 +87,43 @@ class AuditLog:
         """Return each accepted write of a rule, in order."""
         stored: dict[str, RuleWrite] = {}
         found: list[RuleWrite] = []
-        for one in self._entries("devicetaintrules"):
-            name = one.object_ref.name
-            if one.verb != "delete":
-                spec = one.response_object["spec"]
+        for entry in self._entries("devicetaintrules"):
+            name = entry.object_ref.name
+            if entry.verb != "delete":
+                spec = entry.response_object["spec"]
                 selector, effect = spec["deviceSelector"], spec["taint"]["effect"]
-                meta = one.response_object["metadata"]
+                meta = entry.response_object["metadata"]
                 device = f"{selector['pool']}/{selector['device']}"
                 uuid = meta.get("labels", {}).get(UUID, "")
-                stored[meta["name"]] = RuleWrite(one.stage_timestamp, device, effect, uuid)
+                stored[meta["name"]] = RuleWrite(entry.stage_timestamp, device, effect, uuid)
                 found.append(stored[meta["name"]])
             else:
-                gone = stored.get(name, RuleWrite(one.stage_timestamp, name, ""))
-                found.append(gone._replace(at=one.stage_timestamp, effect=""))
+                gone = stored.get(name, RuleWrite(entry.stage_timestamp, name, ""))
+                found.append(gone._replace(at=entry.stage_timestamp, effect=""))
         return found
 
     def tenancies(self) -> dict[str, Tenancy]:
         """Return where each pod ran, by its UID."""
         found: dict[str, Tenancy] = {}
-        for one in self._entries("resourceclaims"):
-            status = one.response_object.get("status", {})
+        for entry in self._entries("resourceclaims"):
+            status = entry.response_object.get("status", {})
             results = status.get("allocation", {}).get("devices", {}).get("results", [])
             pods: list[Json] = status.get("reservedFor", []) if results else []
             for pod in pods:
                 device = f"{results[0]['pool']}/{results[0]['device']}"
-                found.setdefault(pod["uid"], Tenancy(one.stage_timestamp, device))
+                found.setdefault(pod["uid"], Tenancy(entry.stage_timestamp, device))
         return found
 
     def evictions(self) -> list[Eviction]:
         """Return each accepted deletion of a pod by anybody but its node and owner, in order."""
         return [
-            Eviction(one.stage_timestamp, one.response_object["metadata"]["uid"], one.user_agent)
-            for one in self._entries("pods")
-            if one.verb == "delete"
-            and one.request_object.get("gracePeriodSeconds") != 0
-            and not one.user_agent.endswith(_OWNER)
+            Eviction(
+                entry.stage_timestamp, entry.response_object["metadata"]["uid"], entry.user_agent
+            )
+            for entry in self._entries("pods")
+            if entry.verb == "delete"
+            and entry.request_object.get("gracePeriodSeconds") != 0
+            and not entry.user_agent.endswith(_OWNER)
         ]
 
     def _entries(self, resource: str) -> Iterator[_Entry]:

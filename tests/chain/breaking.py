@@ -64,11 +64,11 @@ class History:
 
     def was_named(self, uuid: str, device: str, at: datetime, lag: timedelta) -> bool:
         """Whether a GPU had a name at a moment, or so shortly before that one may act on it."""
-        mine = [one for one in self.names if one.device == device]
-        ends = [one.since for one in mine[1:]]
+        mine = [name for name in self.names if name.device == device]
+        ends = [name.since for name in mine[1:]]
         return any(
-            one.uuid == uuid and one.since <= at and (end is None or at < end + lag)
-            for one, end in zip_longest(mine, ends)
+            name.uuid == uuid and name.since <= at and (end is None or at < end + lag)
+            for name, end in zip_longest(mine, ends)
         )
 
 
@@ -85,7 +85,7 @@ class Fleet(History):
 
     @property
     def broken(self) -> set[str]:
-        return {one.device for one in self._open.values()}
+        return {episode.device for episode in self._open.values()}
 
     def start(self) -> None:
         self._scene.agents_live = False  # theirs have clocks of their own
@@ -126,7 +126,7 @@ class Fleet(History):
         self._open.pop((node, index)).ended = clock.now()
 
     def _any_lost(self, node: str) -> bool:
-        return any(one.presence == "Lost" for one in self._gpus[node])
+        return any(health.presence == "Lost" for health in self._gpus[node])
 
     def _swap(self, node: str, _index: int, _dice: random.Random) -> None:
         """Let two GPUs of a node exchange their names, broken or not."""
@@ -150,7 +150,7 @@ class Fleet(History):
     def _publish(self, node: str) -> None:
         gpus = self._gpus[node]
         now = clock.now()
-        self.names += [Named(now, f"{node}/gpu-{one.minor}", one.uuid) for one in gpus]
+        self.names += [Named(now, f"{node}/gpu-{health.minor}", health.uuid) for health in gpus]
         insistently(lambda: self._scene.publish(node, *gpus, new_generation=True))
 
     def _lost(self, node: str) -> dict[str, object]:
@@ -189,7 +189,7 @@ class Fleet(History):
 
     def _write(self, node: str) -> None:
         now = self._now(node)
-        self._gpus[node] = [_read_at(now, one) for one in self._gpus[node]]
+        self._gpus[node] = [_read_at(now, health) for health in self._gpus[node]]
         status = builders.report(*self._gpus[node])
         status = msgspec.structs.replace(status, observed_at=now)
         insistently(lambda: self._scene.write(node, status))
@@ -202,13 +202,13 @@ class Fleet(History):
         return clock.now() + CLOCKS[node]
 
 
-def _read_at(now: datetime, one: GpuHealth) -> GpuHealth:
+def _read_at(now: datetime, health: GpuHealth) -> GpuHealth:
     """Date the recovery action of a GPU that answers."""
-    if one.presence != "Present":
-        return one
-    since = min(one.recovery_action.since or now, now)
-    read = msgspec.structs.replace(one.recovery_action, since=since, observed_at=now)
-    return msgspec.structs.replace(one, recovery_action=read)
+    if health.presence != "Present":
+        return health
+    since = min(health.recovery_action.since or now, now)
+    read = msgspec.structs.replace(health.recovery_action, since=since, observed_at=now)
+    return msgspec.structs.replace(health, recovery_action=read)
 
 
 def insistently(act: Callable[[], object], timeout: float = 60.0) -> None:

@@ -81,9 +81,9 @@ class Trouble:
 
     def end(self) -> None:
         """Let everything work again."""
-        for one in self._remediators:
-            if not one.running:
-                one.start()
+        for replica in self._remediators:
+            if not replica.running:
+                replica.start()
 
     def remediator_is_killed(self, act: Callable[[], None]) -> None:
         """Where there are two, who is killed stays away until the next one is."""
@@ -193,44 +193,46 @@ def wrongs(
     standing: dict[str, RuleWrite] = {}
     left: dict[str, datetime] = {}
     for rule in rules:
-        mine = [one for one in episodes if one.device == rule.device]
+        mine = [episode for episode in episodes if episode.device == rule.device]
         old = standing.get(rule.device)
         if old is not None and old.effect and (old.uuid != rule.uuid or not rule.effect):
             left[old.uuid] = rule.at
-        tainted = any(one.effect and one.uuid == rule.uuid for one in standing.values())
+        tainted = any(write.effect and write.uuid == rule.uuid for write in standing.values())
         tainted = tainted or (rule.uuid in left and rule.at - left[rule.uuid] < MOVING)
-        sick = any(one.covers(rule.at, lag) for one in mine)
+        sick = any(episode.covers(rule.at, lag) for episode in mine)
         # Before the move is known, work may be kept away from the old name; nobody is evicted.
-        its_own = any(one.uuid == rule.uuid and one.covers(rule.at, lag) for one in episodes)
+        its_own = any(
+            episode.uuid == rule.uuid and episode.covers(rule.at, lag) for episode in episodes
+        )
         follows = (tainted or its_own) and rule.effect == "NoSchedule"
         if rule.effect and not sick and not follows:
             found.append(f"{rule.device} was healthy and got {rule.effect} at {rule.at}")
         if rule.effect and not fleet.was_named(rule.uuid, rule.device, rule.at, lag):
             found.append(f"{rule.device} was tainted for {rule.uuid}, which has another name")
-        if not rule.effect and any(_sick_at(one, rule.at, lag) for one in mine):
+        if not rule.effect and any(_sick_at(episode, rule.at, lag) for episode in mine):
             found.append(f"{rule.device} was sick and was released at {rule.at}")
         begun[rule.uuid] += bool(rule.effect and not tainted)
         standing[rule.device] = rule
-    faults = Counter(one.uuid for one in episodes)
+    faults = Counter(episode.uuid for episode in episodes)
     again = {uuid: count for uuid, count in begun.items() if count > faults[uuid]}
     found += [f"{uuid} was tainted {count} times" for uuid, count in again.items()]
     moved: Counter[tuple[str, datetime]] = Counter()
     stood = _taints(rules)
-    for one in evictions:
-        home = tenancies.get(one.pod)
+    for eviction in evictions:
+        home = tenancies.get(eviction.pod)
         if home and any(
-            _placed_late(home, one, taint, lag) for taint in stood.get(home.device, ())
+            _placed_late(home, eviction, taint, lag) for taint in stood.get(home.device, ())
         ):
             continue
-        guilty = [its for its in episodes if home and _pays(one, home, its, lag)]
+        guilty = [its for its in episodes if home and _pays(eviction, home, its, lag)]
         if not guilty:
-            found.append(f"pod {one.pod} on {home} was evicted at {one.at} for nothing")
+            found.append(f"pod {eviction.pod} on {home} was evicted at {eviction.at} for nothing")
         else:
             moved[guilty[-1].device, guilty[-1].began] += 1
     found += [
         f"{count} evictions for one fault of {key}" for key, count in moved.items() if count > 1
     ]
-    twice = Counter(one.pod for one in evictions)
+    twice = Counter(eviction.pod for eviction in evictions)
     return found + [f"pod {uid} was evicted {n} times" for uid, n in twice.items() if n > 1]
 
 
@@ -264,9 +266,9 @@ def _placed_late(home: Tenancy, evicted: Eviction, taint: _Taint, lag: timedelta
     return by_kubernetes and taint.began <= home.since and late
 
 
-def _sick_at(one: Episode, at: datetime, lag: timedelta) -> bool:
+def _sick_at(episode: Episode, at: datetime, lag: timedelta) -> bool:
     """Whether it had been broken for so long that the remediator must have known."""
-    return one.began + lag <= at and (one.ended is None or at < one.ended)
+    return episode.began + lag <= at and (episode.ended is None or at < episode.ended)
 
 
 def _pays(evicted: Eviction, home: Tenancy, episode: Episode, lag: timedelta) -> bool:

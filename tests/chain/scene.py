@@ -60,7 +60,7 @@ class Remediator:
         """MiB that it has in use now (VmRSS)."""
         assert self._process is not None
         status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
-        (line,) = [one for one in status.splitlines() if one.startswith("VmRSS:")]
+        (line,) = [row for row in status.splitlines() if row.startswith("VmRSS:")]
         return int(line.split()[1]) >> 10
 
     def kill(self) -> None:
@@ -157,9 +157,9 @@ class Scene:
         if self._beating.ident is not None:
             self._beating.join(60)
         with ExitStack() as ends:
-            for one in self._remediators:
-                one.send(signal.SIGCONT)
-                ends.callback(one.stop)
+            for replica in self._remediators:
+                replica.send(signal.SIGCONT)
+                ends.callback(replica.stop)
         with suppress(NotFound):
             self.cluster.client.delete(f"{leases(LEASES)}/{LEASE_NAME}")
 
@@ -170,7 +170,7 @@ class Scene:
         self.report(name, *gpus)
 
     def publish(self, name: str, *gpus: GpuHealth, new_generation: bool = False) -> None:
-        devices = [device for one in gpus for device in builders.published(one, name)]
+        devices = [device for gpu in gpus for device in builders.published(gpu, name)]
         body = [resource_slice(name, devices)]
         self.cluster.player.publish(name, body, new_generation=new_generation)
 
@@ -265,7 +265,9 @@ class Scene:
         return self.incident()
 
     def events(self, reason: str) -> list[Json]:
-        return [one for one in self.cluster.items("/api/v1/events") if one["reason"] == reason]
+        return [
+            event for event in self.cluster.items("/api/v1/events") if event["reason"] == reason
+        ]
 
     def holds_for(self, seconds: float, what: str, condition: Callable[[], bool]) -> None:
         """Watch that something stays true for a while."""
@@ -293,21 +295,21 @@ def resource_slice(node: str, devices: list[SliceDevice]) -> Json:
             "driver": builders.DRIVER,
             "nodeName": node,
             "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [_device(one) for one in devices],
+            "devices": [_device(device) for device in devices],
         },
     }
 
 
-def _device(one: SliceDevice) -> Json:
+def _device(device: SliceDevice) -> Json:
     texts = {
-        "type": one.kind,
-        "uuid": one.uuid,
-        "parentUUID": one.parent_uuid,
-        "profile": one.profile,
-        "resource.kubernetes.io/pciBusID": one.pci_bus_id,
+        "type": device.kind,
+        "uuid": device.uuid,
+        "parentUUID": device.parent_uuid,
+        "profile": device.profile,
+        "resource.kubernetes.io/pciBusID": device.pci_bus_id,
     }
     attributes: dict[str, Any] = {name: {"string": value} for name, value in texts.items() if value}
-    return {"name": one.device.device, "attributes": attributes}
+    return {"name": device.device.device, "attributes": attributes}
 
 
 def fresh(value: int = 0) -> RecoveryAction:
@@ -316,13 +318,13 @@ def fresh(value: int = 0) -> RecoveryAction:
     return RecoveryAction(support="Supported", value=value, since=now, observed_at=now)
 
 
-def _read_lately(one: GpuHealth) -> GpuHealth:
+def _read_lately(gpu: GpuHealth) -> GpuHealth:
     """Date a recovery action that the test says nothing of shortly before now."""
-    if one.recovery_action.observed_at != builders.T0:
-        return one
+    if gpu.recovery_action.observed_at != builders.T0:
+        return gpu
     lately = clock.now() - timedelta(seconds=30)
-    action = msgspec.structs.replace(one.recovery_action, observed_at=lately)
-    return msgspec.structs.replace(one, recovery_action=action)
+    action = msgspec.structs.replace(gpu.recovery_action, observed_at=lately)
+    return msgspec.structs.replace(gpu, recovery_action=action)
 
 
 def gone(cluster: Cluster, path: str) -> bool:

@@ -13,23 +13,23 @@ from tests.lab.cluster import Json, await_true
 from tests.remediator.builders import gpu, uuid, xid
 
 
-def sick(one: GpuHealth) -> GpuHealth:
+def sick(health: GpuHealth) -> GpuHealth:
     stamp = clock.now()
     record = msgspec.structs.replace(xid(95), first_seen=stamp, last_seen=stamp)
-    return msgspec.structs.replace(one, xids=(record,), recovery_action=fresh(1))
+    return msgspec.structs.replace(health, xids=(record,), recovery_action=fresh(1))
 
 
-def well(one: GpuHealth) -> GpuHealth:
-    return msgspec.structs.replace(one, recovery_action=fresh(0))
+def well(health: GpuHealth) -> GpuHealth:
+    return msgspec.structs.replace(health, recovery_action=fresh(0))
 
 
 def held(scene: Scene) -> dict[str, Json]:
     """Return the condition Held of every incident of which something is held, by GPU."""
     found: dict[str, Json] = {}
     for incident in scene.incidents():
-        for one in incident.get("status", {}).get("conditions", []):
-            if one["type"] == "Deferred" and one["status"] == "True":
-                found[incident["spec"]["uuid"]] = one
+        for condition in incident.get("status", {}).get("conditions", []):
+            if condition["type"] == "Deferred" and condition["status"] == "True":
+                found[incident["spec"]["uuid"]] = condition
     return found
 
 
@@ -39,7 +39,7 @@ def test_a_third_gpu_of_a_node_waits_visibly_and_goes_on_by_itself(scene: Scene)
     scene.node("node-a", *gpus)
     scene.remediator()
 
-    gpus[:3] = [sick(one) for one in gpus[:3]]
+    gpus[:3] = [sick(health) for health in gpus[:3]]
     scene.report("node-a", *gpus)
 
     told = "NoExecute deferred: budget evict.node=2 is used up (2/2 GPUs of node node-a"
@@ -49,13 +49,15 @@ def test_a_third_gpu_of_a_node_waits_visibly_and_goes_on_by_itself(scene: Scene)
     )
     await_true(
         "it is said that one waits",
-        lambda: [one["message"].startswith(told) for one in held(scene).values()] == [True],
+        lambda: [entry["message"].startswith(told) for entry in held(scene).values()] == [True],
     )
     ((waiting, condition),) = held(scene).items()
     index = next(index for index in range(3) if uuid(index) == waiting)
     assert scene.rules()[f"node-a/gpu-{index}"] == "NoSchedule"
     assert condition["reason"] == "Budget"
-    (status,) = (one["status"] for one in scene.incidents() if one["spec"]["uuid"] == waiting)
+    (status,) = (
+        incident["status"] for incident in scene.incidents() if incident["spec"]["uuid"] == waiting
+    )
     assert status["message"].startswith(told)
 
     # The two are empty within seconds and nobody has repaired them; the time of the rate passes.
@@ -79,7 +81,7 @@ def test_one_cause_on_many_nodes_moves_nobody_and_taints_all(scene: Scene) -> No
     scene.policy(correlated(settle="1s", within="1h"))
     await_true("all three wait", lambda: len(held(scene)) == len(nodes))
     assert set(scene.rules().values()) == {"NoSchedule"}
-    assert {one["message"] for one in held(scene).values()} == {
+    assert {entry["message"] for entry in held(scene).values()} == {
         "NoExecute deferred: xid-95 is new on 3 nodes or more within 1h, "
         "as if it were no fault of the GPUs"
     }
@@ -90,7 +92,7 @@ def test_one_cause_on_many_nodes_moves_nobody_and_taints_all(scene: Scene) -> No
 
 
 def settling(scene: Scene) -> int:
-    messages = [one.get("status", {}).get("message", "") for one in scene.incidents()]
+    messages = [incident.get("status", {}).get("message", "") for incident in scene.incidents()]
     return sum(message.startswith("settling") for message in messages)
 
 

@@ -86,9 +86,9 @@ def test_under_chaos_no_fault_is_lost_and_no_healthy_device_is_touched(
         calm_at = time.monotonic()
         await_right(scene, fleet, trouble)
         converged = time.monotonic() - calm_at
-        for one in remediators:
-            one.kill()  # a polite end waits for each watch behind this HTTP/1.0 proxy
-    lists = sum(one.said().count("listing again") for one in remediators)
+        for replica in remediators:
+            replica.kill()  # a polite end waits for each watch behind this HTTP/1.0 proxy
+    lists = sum(replica.said().count("listing again") for replica in remediators)
     evictions = log.evictions()
     made = f"{dict(trouble.made)}; {dict(fleet.made)}"
     counts = (len(fleet.episodes), len(log.rules()), len(evictions), lists)
@@ -97,8 +97,8 @@ def test_under_chaos_no_fault_is_lost_and_no_healthy_device_is_touched(
     assert not found, "\n".join(
         [*found, "", *what_happened(fleet.episodes, log.rules(), evictions)]
     )
-    told = Counter(one["spec"]["uuid"] for one in scene.incidents())
-    assert told <= Counter(one.uuid for one in fleet.episodes)
+    told = Counter(incident["spec"]["uuid"] for incident in scene.incidents())
+    assert told <= Counter(episode.uuid for episode in fleet.episodes)
     if trouble.outlived:
         assert lists, "no watch was ever too old"
 
@@ -107,9 +107,14 @@ def what_happened(
     episodes: Iterable[Episode], rules: Iterable[RuleWrite], evictions: Iterable[Eviction]
 ) -> list[str]:
     """Return all faults and all that was done, a line each, in the order of time."""
-    lines = [(one.began, f"{one.device} ({one.uuid}) broken until {one.ended}") for one in episodes]
-    lines += [(one.at, f"{one.device} gets {one.effect or 'no taint'}") for one in rules]
-    lines += [(one.at, f"pod {one.pod} evicted by {one.by}") for one in evictions]
+    lines = [
+        (episode.began, f"{episode.device} ({episode.uuid}) broken until {episode.ended}")
+        for episode in episodes
+    ]
+    lines += [(write.at, f"{write.device} gets {write.effect or 'no taint'}") for write in rules]
+    lines += [
+        (eviction.at, f"pod {eviction.pod} evicted by {eviction.by}") for eviction in evictions
+    ]
     return [f"{at:%H:%M:%S.%f} {said}" for at, said in sorted(lines)]
 
 
@@ -119,7 +124,11 @@ def await_right(scene: Scene, fleet: Fleet, trouble: Trouble) -> None:
 
     def right() -> bool:
         fleet.report()
-        open_ones = [one for one in scene.incidents() if "closedTime" not in one.get("status", {})]
+        open_ones = [
+            incident
+            for incident in scene.incidents()
+            if "closedTime" not in incident.get("status", {})
+        ]
         holders = scene.holders()
         return (
             scene.rules() == expected
@@ -225,7 +234,7 @@ def test_the_judge_of_the_chaos_sees_each_wrong(
 
 def test_a_replica_too_many_was_evicted_by_nobody(tmp_path: Path) -> None:
     by = [f"{K8S}/device-taint-eviction-controller", f"{K8S}/replicaset-controller"]
-    lines = [msgspec.json.encode({**DELETED, "userAgent": one}) for one in by]
+    lines = [msgspec.json.encode({**DELETED, "userAgent": agent}) for agent in by]
     (tmp_path / "audit.log").write_bytes(b"\n".join(lines))
 
-    assert [one.by for one in AuditLog(tmp_path).evictions()] == by[:1]
+    assert [eviction.by for eviction in AuditLog(tmp_path).evictions()] == by[:1]

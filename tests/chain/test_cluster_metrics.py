@@ -59,9 +59,9 @@ def remediator(scene: Scene, *flags: str) -> Page:
     return Page(port)
 
 
-def fails(one: GpuHealth) -> GpuHealth:
+def fails(health: GpuHealth) -> GpuHealth:
     """An error that only a reset ends: the recovery action says so until it is done."""
-    return with_xids(one, now(95), recovery_action=fresh(1))
+    return with_xids(health, now(95), recovery_action=fresh(1))
 
 
 ITS_LIFE = {
@@ -128,7 +128,7 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     page.await_by("draguard_claims", "state", {"in-use": 2})
 
     def left() -> list[str]:
-        return [one for one in page.text().splitlines() if one.startswith("draguard_incident_")]
+        return [line for line in page.text().splitlines() if line.startswith("draguard_incident_")]
 
     await_true("nothing of the incident is left", lambda: not left())
     assert len(scene.cluster.items(INCIDENTS)) == 1
@@ -151,9 +151,9 @@ def test_only_a_claim_that_a_pod_asked_for_is_waited_for(scene: Scene) -> None:
     page.await_by("draguard_claims", "state", {"in-use": 1, "pending": 1, "unowned": 1})
     ((waiting, since),) = page.samples("draguard_claim_pending_since_timestamp_seconds")
     (owned,) = [
-        one["metadata"]
-        for one in cluster.items(CLAIMS)
-        if one["metadata"].get("ownerReferences", [{}])[0].get("name") == "second"
+        entry["metadata"]
+        for entry in cluster.items(CLAIMS)
+        if entry["metadata"].get("ownerReferences", [{}])[0].get("name") == "second"
     ]
     assert waiting == {
         "dra_claim_namespace": "default",
@@ -172,7 +172,7 @@ def test_an_agent_that_falls_silent_is_stale_and_one_that_speaks_is_not(scene: S
     def told(*speaking: str) -> dict[str, float]:
         for name in speaking:
             scene.alive(name)
-        return {one["node"]: stale for one, stale in page.samples("draguard_agent_stale")}
+        return {labels["node"]: stale for labels, stale in page.samples("draguard_agent_stale")}
 
     await_true("both speak", lambda: told("node-a", "node-b") == {"node-a": 0, "node-b": 0})
     await_true("one is silent", lambda: told("node-b") == {"node-a": 1, "node-b": 0})
@@ -233,10 +233,10 @@ def test_a_real_prometheus_reads_hostile_words_of_an_incident(
         scraped = await_true("it is scraped", lambda: prometheus.query("draguard_incident_info"))
 
         def content() -> bool:
-            return [one["lastError"] for one in prometheus.targets()] == [""]
+            return [target["lastError"] for target in prometheus.targets()] == [""]
 
         await_true("nothing is wrong with a scrape", content)
-    found = {one["metric"]["cause"]: one["metric"]["scope"] for one in scraped}
+    found = {series["metric"]["cause"]: series["metric"]["scope"] for series in scraped}
     assert set(found) == set(WORDS)
     assert all(scope[:240] == (word * 300)[:240] for word, scope in found.items())
     assert {len(scope) for scope in found.values()} == {256}

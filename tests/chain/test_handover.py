@@ -50,10 +50,10 @@ class Handing:
             pods=NodePods(cluster.client).of(NODE, live=True),
             facts=facts,
         )
-        for one in conditions(seen, [_pair(verdict, closing=closing)], now, OPTIONS):
-            self._hand.write(one.node, one.conditions)
+        for write in conditions(seen, [_pair(verdict, closing=closing)], now, OPTIONS):
+            self._hand.write(write.node, write.conditions)
         found = cluster.get(f"{NODES}/{NODE}")["status"]["conditions"]
-        return {one["type"]: one for one in found}
+        return {condition["type"]: condition for condition in found}
 
 
 def _pair(verdict: Verdict, *, closing: bool) -> tuple[Case, Desired]:
@@ -132,9 +132,9 @@ def test_the_node_is_handed_over_when_its_last_gpu_pod_left_and_taken_back_when_
         "True",
         "NoRepairNeeded",
     )
-    assert [one for kind, one in done.items() if kind not in (REPAIR_NEEDED, HARDWARE_READY)] == (
-        untouched
-    )
+    assert [
+        condition for kind, condition in done.items() if kind not in (REPAIR_NEEDED, HARDWARE_READY)
+    ] == untouched
 
 
 def test_after_the_deadline_the_node_is_handed_over_with_its_pods(scene: Scene) -> None:

@@ -15,7 +15,9 @@ SLOW = "defaults: {mode: enforce, settle: 1s, soak: 1h}"
 
 def condition(scene: Scene, kind: str = OURS) -> tuple[str, str] | None:
     found = scene.cluster.get("/api/v1/nodes/node-a")["status"]["conditions"]
-    return next(((one["status"], one["reason"]) for one in found if one["type"] == kind), None)
+    return next(
+        ((entry["status"], entry["reason"]) for entry in found if entry["type"] == kind), None
+    )
 
 
 def await_condition(scene: Scene, status: str, reason: str, kind: str = OURS) -> None:
@@ -52,7 +54,7 @@ def test_a_reboot_is_asked_for_when_the_pods_are_gone_and_no_longer_once_it_happ
 
 def message(scene: Scene) -> str:
     found = scene.cluster.get("/api/v1/nodes/node-a")["status"]["conditions"]
-    return next((one["message"] for one in found if one["type"] == OURS), "")
+    return next((condition["message"] for condition in found if condition["type"] == OURS), "")
 
 
 def test_while_slices_are_wiped_and_pods_of_a_device_plugin_run_nobody_is_called(

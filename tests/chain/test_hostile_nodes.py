@@ -51,7 +51,7 @@ def endless_boards(number: int) -> NodeHealth:
 
 
 def flapping(number: int) -> NodeHealth:
-    return told(*(off_the_bus(one) if number % 2 else one for one in own()))
+    return told(*(off_the_bus(health) if number % 2 else health for health in own()))
 
 
 def huge(number: int) -> NodeHealth:
@@ -59,7 +59,7 @@ def huge(number: int) -> NodeHealth:
     words = f"{number} " + "x" * 200
     codes = range(1000, 1125)
     noise = [msgspec.structs.replace(now(code), message=words) for code in codes]
-    return told(*(with_xids(one, *noise) for one in own()))
+    return told(*(with_xids(health, *noise) for health in own()))
 
 
 def a_year_off(ahead: timedelta) -> NodeHealth:
@@ -68,7 +68,7 @@ def a_year_off(ahead: timedelta) -> NodeHealth:
     action = msgspec.structs.replace(fresh(1), since=at, observed_at=at)
     record: XidRecord = msgspec.structs.replace(now(95), first_seen=at, last_seen=at)
     since = {"presence_since": at - timedelta(hours=5), "epoch_started": at - timedelta(hours=5)}
-    sick = (with_xids(one, record, recovery_action=action, **since) for one in own())
+    sick = (with_xids(health, record, recovery_action=action, **since) for health in own())
     return told(*sick, ahead=ahead)
 
 
@@ -103,7 +103,11 @@ def telling(scene: Scene, lie: Lie) -> Generator[Callable[[], int]]:
 
 
 def of_others(scene: Scene) -> list[str]:
-    return [one["spec"]["uuid"] for one in scene.incidents() if one["spec"]["node"] != LIAR]
+    return [
+        incident["spec"]["uuid"]
+        for incident in scene.incidents()
+        if incident["spec"]["node"] != LIAR
+    ]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +132,7 @@ def test_a_liar_harms_its_own_devices_at_most_and_others_are_tainted(
         took = time.monotonic() - broke_at
         size = len(scene.cluster.client.get(f"{REPORTS}/{LIAR}"))
         memory = remediator.memory
-        of_liar = [one for one in scene.incidents() if one["spec"]["node"] == LIAR]
+        of_liar = [incident for incident in scene.incidents() if incident["spec"]["node"] == LIAR]
         print(  # noqa: T201 - figures of a test that bounds them
             f"\n{lie.__name__}: {lies()} reports of {size >> 10} KiB, the other node's GPU tainted "
             f"in {took:.2f} s, {len(of_liar)} incidents, {began} -> {memory} MiB"

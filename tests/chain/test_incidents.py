@@ -48,7 +48,7 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
     await_true("the incident is told", scene.phase)
     counts = "in force: hold until"
     intend(scene, "hold", for_seconds(600))
-    await_true("it counts", lambda: any(counts in one for one in told(scene.incident())))
+    await_true("it counts", lambda: any(counts in text for text in told(scene.incident())))
 
     scene.policy(EVICTING)
 
@@ -57,7 +57,7 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
     intend(scene, "hold", for_seconds(15))  # less could be over before kubectl has written it
     scene.await_rules(EMPTIED)
     over = "expired: hold until"  # the status follows the rules
-    await_true("its end is told", lambda: any(over in one for one in told(scene.incident())))
+    await_true("its end is told", lambda: any(over in text for text in told(scene.incident())))
     texts = told(scene.incident())
     assert sum(counts in text for text in texts) == 2
     assert sum(over in text for text in texts) == 1
@@ -65,7 +65,10 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
 
 
 def held(scene: Scene) -> tuple[str, str]:
-    conditions = {one["type"]: one for one in scene.incident()["status"].get("conditions", [])}
+    conditions = {
+        condition["type"]: condition
+        for condition in scene.incident()["status"].get("conditions", [])
+    }
     one = conditions.get("Deferred", {})
     return one.get("status", ""), one.get("reason", "")
 
@@ -158,5 +161,9 @@ def await_phase_of(scene: Scene, number: int, phase: str) -> None:
 
 def phase_of(scene: Scene, number: int) -> str:
     """Return the phase of the n-th episode, "" before there is one."""
-    found = [one for one in scene.incidents() if one["metadata"]["name"].endswith(f"-{number}")]
+    found = [
+        incident
+        for incident in scene.incidents()
+        if incident["metadata"]["name"].endswith(f"-{number}")
+    ]
     return found[0].get("status", {}).get("phase", "") if found else ""

@@ -40,11 +40,11 @@ def handed_over(scene: Scene, leader: Remediator, successor: str) -> float:
     return time.monotonic() - began
 
 
-def start_again(one: Remediator) -> None:
+def start_again(replica: Remediator) -> None:
     ready = "caches are complete"
-    before = one.said().count(ready)
-    one.start()
-    await_true("it is ready again", lambda: one.said().count(ready) > before)
+    before = replica.said().count(ready)
+    replica.start()
+    await_true("it is ready again", lambda: replica.said().count(ready) > before)
 
 
 def test_the_other_replica_finishes_the_incident_of_one_that_was_killed(scene: Scene) -> None:

@@ -210,7 +210,7 @@ def test_an_eviction_needs_no_other_right(scene: Scene, account: Endpoint) -> No
 
     def evicted() -> bool:
         return pod["metadata"]["uid"] not in {
-            one["metadata"]["uid"] for one in scene.cluster.pods()
+            other["metadata"]["uid"] for other in scene.cluster.pods()
         }
 
     await_true("the pod, which NoExecute does not reach, is evicted", evicted)
@@ -225,7 +225,7 @@ ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/" + ACCOUNT
 def without_slices(cluster: Cluster) -> Generator[None]:
     """Take list and watch of ResourceSlices away, as somebody who trims a role might."""
     role = msgspec.json.decode(cluster.client.get(ROLE))
-    rules = [one for one in role["rules"] if "resourceslices" not in one["resources"]]
+    rules = [rule for rule in role["rules"] if "resourceslices" not in rule["resources"]]
     assert len(rules) == len(role["rules"]) - 1
     cluster.client.merge_patch(ROLE, {"rules": rules})
     try:
@@ -283,5 +283,5 @@ def started(scene: Scene, account: Endpoint, server: str = "") -> Remediator:
 def refused(cluster: Cluster) -> float:
     """Return how many requests the API server has answered with 403 so far."""
     page = cluster.client.get("/metrics").decode()
-    lines = (one for one in page.splitlines() if one.startswith("apiserver_request_total{"))
-    return sum(float(one.rpartition(" ")[2]) for one in lines if 'code="403"' in one)
+    lines = (line for line in page.splitlines() if line.startswith("apiserver_request_total{"))
+    return sum(float(line.rpartition(" ")[2]) for line in lines if 'code="403"' in line)

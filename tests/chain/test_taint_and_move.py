@@ -18,12 +18,12 @@ def now(record_code: int, *, reset: bool | None = None, **fields: object) -> Xid
     return msgspec.structs.replace(record, first_seen=stamp, last_seen=stamp, **fields)
 
 
-def with_xids(one: GpuHealth, *records: XidRecord, **fields: object) -> GpuHealth:
-    return msgspec.structs.replace(one, xids=tuple(records), **fields)
+def with_xids(health: GpuHealth, *records: XidRecord, **fields: object) -> GpuHealth:
+    return msgspec.structs.replace(health, xids=tuple(records), **fields)
 
 
-def off_the_bus(one: GpuHealth) -> GpuHealth:
-    return with_xids(one, now(79), presence="Lost", presence_since=clock.now())
+def off_the_bus(health: GpuHealth) -> GpuHealth:
+    return with_xids(health, now(79), presence="Lost", presence_since=clock.now())
 
 
 def eight(node: str) -> list[GpuHealth]:
@@ -51,7 +51,7 @@ def test_one_dead_gpu_of_eight_costs_one_gpu_and_moves_one_pod(scene: Scene) -> 
     (rule,) = scene.cluster.items(RULES)
     assert "ownerReferences" not in rule["metadata"]
     assert rule["metadata"]["labels"]["draguard.dev/uuid"] == uuid(3)
-    assert [one["uid"] for one in incident["status"]["rules"]] == [rule["metadata"]["uid"]]
+    assert [entry["uid"] for entry in incident["status"]["rules"]] == [rule["metadata"]["uid"]]
     assert len(incident["status"]["evictedPods"]) == 1
 
 
@@ -237,7 +237,9 @@ def test_a_node_that_names_another_nodes_gpu_is_bound_to_nothing_and_told_of(
     scene.report("node-b", theirs, stolen)
 
     await_true("an event says so", lambda: scene.events("ForeignDevice"))
-    assert {one["involvedObject"]["name"] for one in scene.events("ForeignDevice")} == {"node-b"}
+    assert {event["involvedObject"]["name"] for event in scene.events("ForeignDevice")} == {
+        "node-b"
+    }
     scene.holds_for(3, "nothing is tainted", lambda: not scene.rules())
 
     scene.report("node-a", off_the_bus(mine))

@@ -69,7 +69,7 @@ def told(scene: Scene, field: str) -> list[Json]:
 
 
 def told_pods(scene: Scene, field: str) -> set[str]:
-    return {one["pod"] for one in told(scene, field)}
+    return {entry["pod"] for entry in told(scene, field)}
 
 
 def await_hit(scene: Scene, count: int) -> list[Json]:
@@ -77,8 +77,8 @@ def await_hit(scene: Scene, count: int) -> list[Json]:
     return told(scene, "affectedPods")
 
 
-def sick(scene: Scene, one: GpuHealth) -> None:
-    scene.report("node-a", off_the_bus(one))
+def sick(scene: Scene, health: GpuHealth) -> None:
+    scene.report("node-a", off_the_bus(health))
 
 
 def test_a_pod_that_asked_by_resource_name_is_moved_by_us_and_only_once(scene: Scene) -> None:

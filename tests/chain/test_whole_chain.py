@@ -38,10 +38,10 @@ class Chain:
         report = msgspec.json.decode(body, type=NodeDeviceHealth).status
         wanted = self.node.gpu(index).uuid
         return {
-            (one.code, one.gi): one.count
+            (record.code, record.gi): record.count
             for gpu in report.gpus
             if gpu.uuid == wanted
-            for one in gpu.xids
+            for record in gpu.xids
         }
 
 

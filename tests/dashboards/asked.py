@@ -30,7 +30,7 @@ def assert_answers(
     asked = {
         "expr": substituted(expr, dashboard),
         "eval_time": at,
-        "exp_samples": [{"labels": one, "value": value} for one, value in expected.items()],
+        "exp_samples": [{"labels": labels, "value": value} for labels, value in expected.items()],
     }
     given = [{"series": name, "values": values} for name, values in series.items()]
     test = {"interval": f"{STEP}s", "input_series": given, "promql_expr_test": [asked]}

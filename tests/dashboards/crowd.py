@@ -180,20 +180,20 @@ DEAD = Target(
 """It answered half an hour ago."""
 
 
-def again(one: Target, was: str, now: str) -> Target:
-    return one._replace(labels=one.labels.replace(was, now))
+def again(target: Target, was: str, now: str) -> Target:
+    return target._replace(labels=target.labels.replace(was, now))
 
 
-def more(one: Target, label: str) -> Target:
-    return one._replace(labels=f"{one.labels},{label}")
+def more(target: Target, label: str) -> Target:
+    return target._replace(labels=f"{target.labels},{label}")
 
 
 NEW_POD = Target(EXPORTS.labels.replace("10.0.0.1", "10.0.0.2").replace("e-1", "e-2"), EXPORTER)
 KUBELET = Target('job="kubelet",instance="10.0.0.1:9400",node="node-a"', "", down=True)
 """Another program at the address of the exporter, as where addresses are names of nodes."""
 PROGRAMS = (EXPORTS, LEADS, FOLLOWS, DEAD)
-PAIR = tuple(more(one, f'prometheus_replica="{n}"') for one in PROGRAMS for n in "ab")
-TWO_JOBS = (*PROGRAMS, *(again(one, 'job="', 'job="annotated-') for one in PROGRAMS))
+PAIR = tuple(more(target, f'prometheus_replica="{n}"') for target in PROGRAMS for n in "ab")
+TWO_JOBS = (*PROGRAMS, *(again(target, 'job="', 'job="annotated-') for target in PROGRAMS))
 RENUMBERED = EXPORTER.replace('gpu="2"', 'gpu="1"').replace("580.95.05", "590.1")
 ONCE = "once"
 SAME: Mapping[str, tuple[Target, ...]] = {
@@ -204,7 +204,7 @@ SAME: Mapping[str, tuple[Target, ...]] = {
     "another program at the same address": (*PROGRAMS, KUBELET),
 }
 """The same story, told by more and more pages."""
-NAMELESS = tuple(again(one, ',node="node-a"', "") for one in PROGRAMS)
+NAMELESS = tuple(again(target, ',node="node-a"', "") for target in PROGRAMS)
 MOVED = Target(
     EXPORTS.labels.replace("10.0.0.1", "10.0.0.3")
     .replace("node-a", "node-b")
@@ -227,8 +227,8 @@ DIFFERENT: Mapping[str, tuple[Target, ...]] = {
         again(again(MOVED, "10.0.0.3", "10.0.0.1"), ',node="node-b"', ""),
     ),
     "addresses that the scrape drops": tuple(
-        one._replace(labels=re.sub(r'instance="[^"]*",', "", one.labels))
-        for one in (*PROGRAMS, MOVED)
+        target._replace(labels=re.sub(r'instance="[^"]*",', "", target.labels))
+        for target in (*PROGRAMS, MOVED)
     ),
     "two leaders": (*PROGRAMS, Target(FOLLOWS.labels.replace("r-2", "r-3"), remediator(1))),
 }

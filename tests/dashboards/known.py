@@ -25,7 +25,8 @@ class Known(msgspec.Struct, frozen=True):
 
 def _of_exporter() -> dict[str, Known]:
     return {
-        one.name: Known(frozenset(one.labels), one.type == "counter") for one in families.METRICS
+        metric.name: Known(frozenset(metric.labels), metric.type == "counter")
+        for metric in families.METRICS
     }
 
 
@@ -41,11 +42,14 @@ def _of_exporter_itself() -> dict[str, Known]:
 
 
 def _of_remediator() -> dict[str, Known]:
-    plain = {one.full_name: Known(frozenset(one.labels), one.kind == "counter") for one in FAMILIES}
-    histograms = (one for one in FAMILIES if one.kind == "histogram")
+    plain = {
+        family.full_name: Known(frozenset(family.labels), family.kind == "counter")
+        for family in FAMILIES
+    }
+    histograms = (family for family in FAMILIES if family.kind == "histogram")
     buckets = {
-        f"{one.full_name}_bucket": Known(frozenset({*one.labels, "le"}), counter=True)
-        for one in histograms
+        f"{family.full_name}_bucket": Known(frozenset({*family.labels, "le"}), counter=True)
+        for family in histograms
     }
     return plain | buckets
 
@@ -58,4 +62,4 @@ FAMILIES_KNOWN: Mapping[str, Known] = {
     **_of_remediator(),
 }
 """Of a default install: a panel on a field that the counters file leaves out would be blank."""
-LABELS = SCRAPED.union({NUMBER}, *(one.labels for one in FAMILIES_KNOWN.values()))
+LABELS = SCRAPED.union({NUMBER}, *(family.labels for family in FAMILIES_KNOWN.values()))

@@ -95,8 +95,8 @@ class Observatory:
 
     def slices(self) -> list[str]:
         """Return every published MIG slice as `pool/device`."""
-        devices = [one for made in self.node.slices() for one in made["spec"]["devices"]]
-        return [f"{NODE}/{one['name']}" for one in devices if "-mig-" in one["name"]]
+        devices = [device for made in self.node.slices() for device in made["spec"]["devices"]]
+        return [f"{NODE}/{device['name']}" for device in devices if "-mig-" in device["name"]]
 
     def taint(self, device: str) -> None:
         """Taint a device as a person would, by a rule that is none of ours."""
@@ -172,7 +172,10 @@ def answers(
     prometheus: Prometheus, questions: Iterable[Asked], variables: Variables, at: float = 0.0
 ) -> Mapping[Asked, Answer]:
     """Put every question to Prometheus, of Unix time `at`; 0: of now."""
-    return {one: _answer(prometheus, asked_as(one.expr, variables()), at) for one in questions}
+    return {
+        question: _answer(prometheus, asked_as(question.expr, variables()), at)
+        for question in questions
+    }
 
 
 GAPS = f"""
@@ -189,7 +192,9 @@ def asked_around_gaps(
     """Put every question; again where a machine too busy for a scrape may have cost the answer."""
     found = answers(prometheus, questions, variables)
     for number in range(1, ROUNDS):
-        silent = [one for one, answer in found.items() if not answer.series and not answer.error]
+        silent = [
+            question for question, answer in found.items() if not answer.series and not answer.error
+        ]
         if not silent or not prometheus.query(GAPS):
             break
         time.sleep(1)
@@ -220,8 +225,8 @@ Scenario = Callable[[Observatory, Prometheus], None]
 """Lets something happen, and returns when Prometheus has heard of it."""
 
 
-def healthy(one: Observatory, prometheus: Prometheus) -> None:
-    del one
+def healthy(observatory: Observatory, prometheus: Prometheus) -> None:
+    del observatory
     for name in (EXPORTER_JOB, REMEDIATOR_JOB):
         await_answer(prometheus, f"{name} is up", f'up{{job="{name}"}} == 1')
     await_answer(prometheus, "claims hold devices", "draguard_device_allocation_info")
@@ -229,28 +234,28 @@ def healthy(one: Observatory, prometheus: Prometheus) -> None:
     await_answer(prometheus, "time goes on", "count_over_time(draguard_gpu_info[1m]) > 5")
 
 
-def a_gpu_is_lost_and_we_only_watch(one: Observatory, prometheus: Prometheus) -> None:
-    victim = one.victim()
-    one.node.lose(victim)
-    one.node.inject_xid(victim, 79, nvml=False)
+def a_gpu_is_lost_and_we_only_watch(observatory: Observatory, prometheus: Prometheus) -> None:
+    victim = observatory.victim()
+    observatory.node.lose(victim)
+    observatory.node.inject_xid(victim, 79, nvml=False)
     await_answer(prometheus, "affected pods", "draguard_incident_consumer_info")
     await_answer(prometheus, "the XID is counted", 'draguard_xid_errors_total{code="79"}')
 
 
-def the_budget_is_used_up(one: Observatory, prometheus: Prometheus) -> None:
-    one.scene.policy(NOBODY_IS_MOVED)
+def the_budget_is_used_up(observatory: Observatory, prometheus: Prometheus) -> None:
+    observatory.scene.policy(NOBODY_IS_MOVED)
     await_answer(prometheus, "its pod is not moved", 'draguard_incident_deferred{reason="Budget"}')
 
 
-def its_pods_budget_refuses(one: Observatory, prometheus: Prometheus) -> None:
-    one.protect("train")
-    one.scene.policy(ALL_ARE_ASKED)
+def its_pods_budget_refuses(observatory: Observatory, prometheus: Prometheus) -> None:
+    observatory.protect("train")
+    observatory.scene.policy(ALL_ARE_ASKED)
     await_answer(prometheus, "its pod stays", "draguard_incident_eviction_blocked == 1")
 
 
-def its_pod_is_moved(one: Observatory, prometheus: Prometheus) -> None:
-    one.scene.policy(ALL_MAY_BE_MOVED)
-    one.scene.cluster.client.delete(f"{BUDGETS}/train")
+def its_pod_is_moved(observatory: Observatory, prometheus: Prometheus) -> None:
+    observatory.scene.policy(ALL_MAY_BE_MOVED)
+    observatory.scene.cluster.client.delete(f"{BUDGETS}/train")
     moved = 'draguard_incident_rules{effect="NoExecute"} > 0'
     await_answer(prometheus, "it is moved", moved)
     await_answer(
@@ -258,57 +263,57 @@ def its_pod_is_moved(one: Observatory, prometheus: Prometheus) -> None:
         "its successor finds no device",
         'draguard_claim_pending_since_timestamp_seconds{reason="Tainted"}',
     )
-    one.told_to_the_kubelet()
+    observatory.told_to_the_kubelet()
     drained = "draguard_remediator_time_to_drain_seconds_count > 0"
     await_answer(prometheus, "nobody is left on it", drained)
 
 
 def a_slice_fails_beside_one_that_a_person_tainted(
-    one: Observatory, prometheus: Prometheus
+    observatory: Observatory, prometheus: Prometheus
 ) -> None:
-    taken = set(one.scene.holders("infer").values())
-    free = next(name for name in one.slices() if name not in taken)
-    one.taint(free)
+    taken = set(observatory.scene.holders("infer").values())
+    free = next(name for name in observatory.slices() if name not in taken)
+    observatory.taint(free)
     device = min(taken)
     start = int(device.rpartition("-")[2])
-    (gi,) = [slot.gi for slot in one.node.gpu(3).instances if slot.start == start]
-    one.node.inject_xid(3, 94, gi=gi, reset=False, drain_reset=False, kernel_instance=True)
+    (gi,) = [slot.gi for slot in observatory.node.gpu(3).instances if slot.start == start]
+    observatory.node.inject_xid(3, 94, gi=gi, reset=False, drain_reset=False, kernel_instance=True)
     await_answer(prometheus, "its incident is open", 'draguard_incident_info{cause="xid-94"}')
     await_answer(prometheus, "it is counted", 'draguard_xid_errors_total{code="94"}')
     await_answer(prometheus, "one is tainted", 'draguard_devices{state="tainted_by_others"} > 0')
 
 
-def the_lost_gpu_is_back(one: Observatory, prometheus: Prometheus) -> None:
+def the_lost_gpu_is_back(observatory: Observatory, prometheus: Prometheus) -> None:
     for index in range(3):
-        one.node.heal(index)
+        observatory.node.heal(index)
     tainted = 'sum(draguard_incident_rules{effect!="None"}) > 0'
     # Who leads says so: where a scrape failed, nothing is said at all.
     free = f"draguard_remediator_leader == 1 unless on () {tainted}"
     await_answer(prometheus, "nothing is tainted any more", free)
-    await_true("all pods have devices again", lambda: len(one.scene.holders("train")) == 3)
-    one.told_to_the_kubelet()
+    await_true("all pods have devices again", lambda: len(observatory.scene.holders("train")) == 3)
+    observatory.told_to_the_kubelet()
     held = 'count(count by (UUID) (draguard_device_allocation_info{dra_claim_name!=""})) == 4'
     await_answer(prometheus, "all GPUs are held", held)
 
 
-def the_kubelet_does_not_answer(one: Observatory, prometheus: Prometheus) -> None:
-    one.node.kubelet.fail()
+def the_kubelet_does_not_answer(observatory: Observatory, prometheus: Prometheus) -> None:
+    observatory.node.kubelet.fail()
     down = 'draguard_source_up{source="podresources"} == 0'
     await_answer(prometheus, "the source is down", down)
 
 
-def a_gpu_hangs(one: Observatory, prometheus: Prometheus) -> None:
-    one.node.hang(0)
+def a_gpu_hangs(observatory: Observatory, prometheus: Prometheus) -> None:
+    observatory.node.hang(0)
     await_answer(prometheus, "a call did not come back", "draguard_source_hang_info")
 
 
-def the_exporter_is_dead(one: Observatory, prometheus: Prometheus) -> None:
-    one.exporter.kill()
+def the_exporter_is_dead(observatory: Observatory, prometheus: Prometheus) -> None:
+    observatory.exporter.kill()
     await_answer(prometheus, "it is down", f'up{{job="{EXPORTER_JOB}"}} == 0')
 
 
-def the_agent_is_stale(one: Observatory, prometheus: Prometheus) -> None:
-    del one
+def the_agent_is_stale(observatory: Observatory, prometheus: Prometheus) -> None:
+    del observatory
     await_answer(prometheus, "its agent is silent", "draguard_agent_stale == 1")
 
 
@@ -333,18 +338,21 @@ RICHEST = "slice fault"
 
 
 def play(
-    one: Observatory, prometheus: Prometheus, questions: Iterable[Asked], oldest: Prometheus
+    observatory: Observatory, prometheus: Prometheus, questions: Iterable[Asked], oldest: Prometheus
 ) -> Iterator[tuple[str, Mapping[Asked, Answer]]]:
     """Play all scenarios; yield each with what every question brought in it.
 
     Last comes what the oldest release that is supported made of the richest of them.
     """
     asked = tuple(questions)
-    lost, sliced = one.node.gpu(one.victim()).uuid, one.node.gpu(max(MIG)).uuid
+    lost, sliced = (
+        observatory.node.gpu(observatory.victim()).uuid,
+        observatory.node.gpu(max(MIG)).uuid,
+    )
     of_oldest: Mapping[Asked, Answer] = {}
     for name, happens in SCENARIOS.items():
         began = time.monotonic()
-        happens(one, prometheus)
+        happens(observatory, prometheus)
         variables = partial(since, began, sliced if name == RICHEST else lost)
         moment = time.time()
         told = asked_around_gaps(prometheus, asked, variables)
@@ -372,9 +380,9 @@ def caught_up(
     found: Mapping[Asked, Answer] = {}
     for shift in NEARBY:
         less = [
-            one
-            for one, answer in told.items()
-            if one not in found or (answer.series and not found[one].series)
+            question
+            for question, answer in told.items()
+            if question not in found or (answer.series and not found[question].series)
         ]
         if not less:
             break

@@ -33,8 +33,8 @@ def substituted(expr: str, dashboard: Dashboard) -> str:
     """Put values where Grafana would; fails on a variable that the dashboard does not have."""
     for name, value in _GRAFANA.items():
         expr = expr.replace(name, value)
-    for one in sorted(dashboard.variables, key=lambda one: -len(one.name)):
-        expr = expr.replace(f"${one.name}", ".+" if one.found else one.every or "x")
+    for variable in sorted(dashboard.variables, key=lambda entry: -len(entry.name)):
+        expr = expr.replace(f"${variable.name}", ".+" if variable.found else variable.every or "x")
     assert not _LEFT.findall(expr), f"{dashboard.board.uid} has no such variable: {expr}"
     return expr
 
@@ -46,8 +46,8 @@ def selectors(expr: Any, within: tuple[str, ...] = ()) -> Iterator[Selected]:
         case promql.MatrixSelector():
             yield _selected(expr.vector_selector, int(expr.range.total_seconds()), within)
         case promql.Call():
-            for one in expr.args:
-                yield from selectors(one, (*within, expr.func.name))
+            for argument in expr.args:
+                yield from selectors(argument, (*within, expr.func.name))
         case promql.AggregateExpr():
             yield from selectors(expr.expr, (*within, str(expr.op)))
         case promql.BinaryExpr():
@@ -59,9 +59,11 @@ def selectors(expr: Any, within: tuple[str, ...] = ()) -> Iterator[Selected]:
             assert isinstance(expr, promql.NumberLiteral | promql.StringLiteral), type(expr)
 
 
-def _selected(one: promql.VectorSelector, window: int | None, within: tuple[str, ...]) -> Selected:
-    labels = frozenset(matcher.name for matcher in one.matchers.matchers)
-    return Selected(one.name or "", labels, window, within)
+def _selected(
+    selector: promql.VectorSelector, window: int | None, within: tuple[str, ...]
+) -> Selected:
+    labels = frozenset(matcher.name for matcher in selector.matchers.matchers)
+    return Selected(selector.name or "", labels, window, within)
 
 
 def named_labels(expr: Any) -> Iterator[str]:
@@ -79,7 +81,7 @@ def named_labels(expr: Any) -> Iterator[str]:
         case promql.ParenExpr() | promql.UnaryExpr() | promql.SubqueryExpr():
             yield from named_labels(expr.expr)
         case promql.Call():
-            for one in expr.args:
-                yield from named_labels(one)
+            for argument in expr.args:
+                yield from named_labels(argument)
         case _:
             return

@@ -31,9 +31,9 @@ Rows = Counter[tuple[frozenset[tuple[str, str]], float]]
 class Crowd(NamedTuple):
     prometheus: Prometheus
 
-    def rows(self, one: Asked, cluster: str, uuid: str = crowd.SICK) -> Rows:
+    def rows(self, question: Asked, cluster: str, uuid: str = crowd.SICK) -> Rows:
         """Return how often each row comes, by its labels but those of the scrape, and its value."""
-        expression = one.expr
+        expression = question.expr
         variables = {**VARIABLES, "cluster": cluster, "uuid": uuid, "__rate_interval": "2m"}
         for name in sorted(variables, key=len, reverse=True):
             for written in (f"${{{name}}}", f"${name}"):
@@ -60,10 +60,10 @@ def test_the_story_has_an_answer_to_every_question(told: Crowd) -> None:
     """Two empty answers would be alike, too."""
     devices = (crowd.WHOLE, crowd.SLICED, crowd.SICK)
     empty = [
-        f"{one.dashboard} / {one.panel}: {one.expr}"
-        for one in ASKED
-        if one.panel != NOTHING_ENDED
-        and not any(told.rows(one, crowd.ONCE, uuid) for uuid in devices)
+        f"{question.dashboard} / {question.panel}: {question.expr}"
+        for question in ASKED
+        if question.panel != NOTHING_ENDED
+        and not any(told.rows(question, crowd.ONCE, uuid) for uuid in devices)
     ]
 
     assert not empty, "\n".join(empty)
@@ -72,11 +72,12 @@ def test_the_story_has_an_answer_to_every_question(told: Crowd) -> None:
 @pytest.mark.parametrize("shape", [name for name in crowd.SAME if name != crowd.ONCE])
 def test_what_is_told_twice_is_shown_once(shape: str, told: Crowd) -> None:
     wrong = [
-        f"{one.dashboard} / {one.panel}: {once} became {twice}"
-        for one in ASKED
+        f"{question.dashboard} / {question.panel}: {once} became {twice}"
+        for question in ASKED
         for uuid in (crowd.SICK, crowd.SLICED)
-        if (shape, one.panel) not in OF_EACH_PAGE
-        and (once := told.rows(one, crowd.ONCE, uuid)) != (twice := told.rows(one, shape, uuid))
+        if (shape, question.panel) not in OF_EACH_PAGE
+        and (once := told.rows(question, crowd.ONCE, uuid))
+        != (twice := told.rows(question, shape, uuid))
     ]
 
     assert not wrong, "\n".join(wrong)
@@ -84,13 +85,15 @@ def test_what_is_told_twice_is_shown_once(shape: str, told: Crowd) -> None:
 
 @pytest.mark.parametrize("shape", crowd.DIFFERENT)
 def test_pages_that_contradict_each_other_are_no_error(shape: str, told: Crowd) -> None:
-    for one in ASKED:
+    for question in ASKED:
         for uuid in (crowd.SICK, crowd.SLICED):
-            told.rows(one, shape, uuid)
+            told.rows(question, shape, uuid)
 
 
 def found(dashboard: str, panel: str) -> Asked:
-    return next(one for one in ASKED if (one.dashboard, one.panel) == (dashboard, panel))
+    return next(
+        question for question in ASKED if (question.dashboard, question.panel) == (dashboard, panel)
+    )
 
 
 def test_a_replica_that_is_late_makes_no_second_line_of_an_incident(told: Crowd) -> None:

@@ -60,9 +60,11 @@ def test_a_column_that_is_there_for_links_alone_is_hidden_in_old_and_new_tables(
     uuid = Column(source="UUID", title="UUID", hidden=True)
     number = Column(source="GPU", title="GPU", links=(links.TO_DEVICE,))
     board = drawn(structs.replace(table("one"), columns=(number, uuid)))
-    settings = {one["matcher"]["options"]: one for one in board["fieldConfig"]["overrides"]}
-    of_uuid = {one["id"]: one["value"] for one in settings["UUID"]["properties"]}
-    of_number = {one["id"]: one["value"] for one in settings["GPU"]["properties"]}
+    settings = {
+        override["matcher"]["options"]: override for override in board["fieldConfig"]["overrides"]
+    }
+    of_uuid = {entry["id"]: entry["value"] for entry in settings["UUID"]["properties"]}
+    of_number = {entry["id"]: entry["value"] for entry in settings["GPU"]["properties"]}
 
     assert of_uuid["custom.hidden"] is True
     assert of_uuid["custom.hideFrom"]["viz"] is True
@@ -97,9 +99,12 @@ def test_values_that_are_sorted_by_a_label_are_named_after_it() -> None:
     )
     assert defaults["displayName"] == "GPU ${__data.fields.GPU}"
     assert "var-uuid=${__data.fields.UUID:percentencode}" in defaults["links"][0]["url"]
-    assert [one["type"] for one in defaults["mappings"]] == ["special"]
+    assert [mapping["type"] for mapping in defaults["mappings"]] == ["special"]
     assert of_values["matcher"]["options"] == "Value"
-    assert [one["type"] for one in of_values["properties"][0]["value"]] == ["value", "special"]
+    assert [mapping["type"] for mapping in of_values["properties"][0]["value"]] == [
+        "value",
+        "special",
+    ]
 
 
 def test_of_what_seldom_happens_only_what_did_is_shown_and_that_somebody_would_tell() -> None:
@@ -110,7 +115,7 @@ def test_of_what_seldom_happens_only_what_did_is_shown_and_that_somebody_would_t
     assert zeros["properties"][0]["value"]["viz"] is True
     assert kept["matcher"] == {"id": "byName", "options": QUIET}
     assert kept["properties"][0]["value"]["viz"] is False
-    assert [one["expr"] for one in made["targets"]] == ["errors", "0 * count(up)"]
+    assert [target["expr"] for target in made["targets"]] == ["errors", "0 * count(up)"]
 
 
 def test_below_the_first_step_nothing_is_known() -> None:

@@ -81,7 +81,7 @@ def memory(kind: str, name: str, share: str = "") -> str:
 
 
 def queries_of(dashboard: Dashboard, title: str) -> dict[str, str]:
-    (panel,) = (one for one in panels(dashboard) if one.title == title)
+    (panel,) = (candidate for candidate in panels(dashboard) if candidate.title == title)
     return {query.value: query.expr for query in panel.queries}
 
 
@@ -122,12 +122,12 @@ def test_two_replicas_that_differ_for_a_moment_make_no_error_and_one_row(
 ) -> None:
     story = 'incident="one", node="node-a", UUID="GPU-1"'
     series = {
-        f'draguard_incident_opened_timestamp_seconds{{instance="{one}", {story}}}': "60x400"
-        for one in "rs"
+        f'draguard_incident_opened_timestamp_seconds{{instance="{replica}", {story}}}': "60x400"
+        for replica in "rs"
     } | {
-        f'draguard_incident_info{{instance="{one}", {story}, class="lost", cause="xid-79", '
+        f'draguard_incident_info{{instance="{replica}", {story}, class="lost", cause="xid-79", '
         'scope="GPU"}': ALWAYS
-        for one in "rs"
+        for replica in "rs"
     }
     table = incidents.table(FLEET)
 
@@ -138,8 +138,8 @@ def test_two_replicas_that_differ_for_a_moment_make_no_error_and_one_row(
 
 def test_two_phases_of_one_incident_are_shown_as_one(prometheus_built: Path) -> None:
     series = {
-        f'draguard_incident_phase{{instance="{one}", incident="one", phase="{phase}"}}': ALWAYS
-        for one, phase in (("r", "Tainted"), ("s", "Evicting"))
+        f'draguard_incident_phase{{instance="{replica}", incident="one", phase="{phase}"}}': ALWAYS
+        for replica, phase in (("r", "Tainted"), ("s", "Evicting"))
     }
     table = incidents.table(FLEET)
     phase = {query.value: query.expr for query in table.queries}["in phase"]
@@ -152,10 +152,9 @@ def test_two_phases_of_one_incident_are_shown_as_one(prometheus_built: Path) -> 
 def test_an_incident_that_two_things_hold_for_a_moment_is_held_once(
     prometheus_built: Path,
 ) -> None:
-    series = {LEADS: ALWAYS} | {
-        f'draguard_incident_deferred{{instance="{one}", incident="one", reason="{reason}"}}': ALWAYS
-        for one, reason in (("r", "Budget"), ("s", "Human"))
-    }
+    name = 'draguard_incident_deferred{instance="%s", incident="one", reason="%s"}'
+    reasons = (("r", "Budget"), ("s", "Human"))
+    series = {LEADS: ALWAYS} | {name % both: ALWAYS for both in reasons}
     over_time = queries_of(remediation.DASHBOARD, "Deferred incidents over time")[""]
 
     asked = f"sum({over_time})"
@@ -171,7 +170,9 @@ def test_errors_are_told_by_number_and_their_absence_by_a_line_of_its_own(
     """Where nobody tells, there is no line of quiet either."""
     counter = f'draguard_nvlink_errors_total{{{GPU}, link="1", kind="replay"}}'
     series = {f'draguard_gpu_info{{{GPU}, gpu="3"}}': ALWAYS, counter: "0+30x400"}
-    (panel,) = (one for one in panels(device.DASHBOARD) if one.title == "NVLink errors")
+    (panel,) = (
+        candidate for candidate in panels(device.DASHBOARD) if candidate.title == "NVLink errors"
+    )
     errors, quiet = (
         query.expr.replace("$uuid", "GPU-1").replace("$__rate_interval", "2m")
         for query in panel.queries
@@ -193,7 +194,9 @@ def test_the_first_step_of_its_kind_is_seen_and_a_new_pages_history_is_not(
     """`increase` knows nothing of a counter that begins at 1; a page that is new is no news."""
     step = 'draguard_remediator_steps_total{instance="r", step="CreateRule"}'
     page = 'draguard_remediator_build_info{instance="r"}'
-    (panel,) = (one for one in panels(remediation.DASHBOARD) if one.title == "Steps taken")
+    (panel,) = (
+        candidate for candidate in panels(remediation.DASHBOARD) if candidate.title == "Steps taken"
+    )
     asked = panel.queries[0].expr.replace("$__rate_interval", "2m")
     rule = '{step="CreateRule"}'
 
@@ -218,7 +221,11 @@ def test_what_replicas_and_classes_closed_is_added_up(
         closed % ("b", "gpu", "Recovered"): "0x18 4x300",
         closed % ("b", "gpu", "Closed"): "0x400",
     }
-    (panel,) = (one for one in panels(remediation.DASHBOARD) if one.title == "Incidents closed")
+    (panel,) = (
+        candidate
+        for candidate in panels(remediation.DASHBOARD)
+        if candidate.title == "Incidents closed"
+    )
     asked = panel.queries[0].expr.replace("$__rate_interval", "2m")
 
     expected = {'{result="Recovered"}': 7, '{result="Closed"}': 0}
@@ -231,7 +238,11 @@ def test_a_decision_that_was_not_made_took_no_time_and_not_some_unknown_one(
     buckets = 'draguard_remediator_reconcile_duration_seconds_bucket{instance="r", le="%s"}'
     none = {buckets % "0.1": "7x400", buckets % "+Inf": "7x400"}
     some = {buckets % "0.1": "0+30x400", buckets % "+Inf": "0+30x400"}
-    (panel,) = (one for one in panels(remediation.DASHBOARD) if one.title == "Reconcile duration")
+    (panel,) = (
+        candidate
+        for candidate in panels(remediation.DASHBOARD)
+        if candidate.title == "Reconcile duration"
+    )
     median = panel.queries[0].expr.replace("$__rate_interval", "2m")
 
     assert_answers(prometheus_built, remediation.DASHBOARD, median, none, {})

@@ -29,17 +29,17 @@ OLD_KEYS = {"fieldOptions", "nullPointMode", "yaxes", "styles", "sharedCrosshair
 
 
 def panels(board: Json) -> list[Json]:
-    return [one for one in board["panels"] if one["type"] != "row"]
+    return [panel for panel in board["panels"] if panel["type"] != "row"]
 
 
 def everything(value: object, path: str = "") -> Iterator[tuple[str, object]]:
     yield path, value
     if isinstance(value, dict):
-        for key, one in cast("Json", value).items():
-            yield from everything(one, f"{path}.{key}")
+        for key, member in cast("Json", value).items():
+            yield from everything(member, f"{path}.{key}")
     if isinstance(value, list):
-        for number, one in enumerate(cast("list[object]", value)):
-            yield from everything(one, f"{path}[{number}]")
+        for number, element in enumerate(cast("list[object]", value)):
+            yield from everything(element, f"{path}[{number}]")
 
 
 def test_the_files_are_what_the_declarations_make() -> None:
@@ -50,8 +50,8 @@ def test_the_files_are_what_the_declarations_make() -> None:
 
 
 def test_there_is_a_file_for_each_dashboard_of_the_catalogue() -> None:
-    assert list(BOARDS) == [one.file for one in catalogue.BOARDS]
-    assert [one["uid"] for one in BOARDS.values()] == [one.uid for one in catalogue.BOARDS]
+    assert list(BOARDS) == [board.file for board in catalogue.BOARDS]
+    assert [board["uid"] for board in BOARDS.values()] == [board.uid for board in catalogue.BOARDS]
 
 
 @boards
@@ -84,8 +84,8 @@ def lost(ours: object, theirs: object, path: str = "") -> Iterator[str]:
 @boards
 def test_it_says_what_form_it_is_in_and_has_no_dead_part(board: Json) -> None:
     assert board["schemaVersion"] == 42
-    assert {one["pluginVersion"] for one in panels(board)} == {"10.4.0"}
-    assert DEAD & {one["type"] for one in board["panels"]} == set()
+    assert {panel["pluginVersion"] for panel in panels(board)} == {"10.4.0"}
+    assert DEAD & {panel["type"] for panel in board["panels"]} == set()
     paths = [path for path, _ in everything(board)]
     assert [path for path in paths if path.rpartition(".")[2] in OLD_KEYS] == []
     assert [path for path in paths if path.endswith("custom.displayMode")] == []
@@ -106,21 +106,21 @@ def test_a_null_is_only_the_beginning_of_the_thresholds(board: Json) -> None:
 
 @boards
 def test_every_query_goes_to_the_chosen_data_source(board: Json) -> None:
-    asking = [*panels(board), *(target for one in panels(board) for target in one["targets"])]
+    asking = [*panels(board), *(target for panel in panels(board) for target in panel["targets"])]
     asking += board["annotations"]["list"][1:]
-    asking += [one for one in board["templating"]["list"] if one["type"] == "query"]
+    asking += [variable for variable in board["templating"]["list"] if variable["type"] == "query"]
 
-    assert [one for one in asking if one["datasource"] != DATASOURCE] == []
+    assert [asker for asker in asking if asker["datasource"] != DATASOURCE] == []
 
 
 @boards
 def test_ids_are_unique_and_panels_do_not_overlap(board: Json) -> None:
-    ids = [one["id"] for one in board["panels"]]
-    places = [one["gridPos"] for one in board["panels"]]
+    ids = [panel["id"] for panel in board["panels"]]
+    places = [panel["gridPos"] for panel in board["panels"]]
 
     assert len(ids) == len(set(ids))
     assert [(a, b) for a, b in combinations(places, 2) if overlap(a, b)] == []
-    assert all(one["x"] + one["w"] <= 24 for one in places)
+    assert all(place["x"] + place["w"] <= 24 for place in places)
 
 
 def overlap(a: dict[str, int], b: dict[str, int]) -> bool:

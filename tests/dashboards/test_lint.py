@@ -21,7 +21,7 @@ from tests.dashboards.known import LABELS
 Json = dict[str, Any]
 BOARDS = rendered()
 boards = pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
-EVERY = [(one.board.uid, panel) for one in DASHBOARDS for panel in panels(one)]
+EVERY = [(dashboard.board.uid, panel) for dashboard in DASHBOARDS for panel in panels(dashboard)]
 every_panel = pytest.mark.parametrize(
     "panel", [panel for _, panel in EVERY], ids=[f"{uid}/{panel.title}" for uid, panel in EVERY]
 )
@@ -35,7 +35,7 @@ _FIELD = re.compile(r"\$\{__(?:data\.fields|field\.labels)\.(\w+):percentencode\
 
 
 def drawn(board: Json) -> list[Json]:
-    return [one for one in board["panels"] if one["type"] != "row"]
+    return [panel for panel in board["panels"] if panel["type"] != "row"]
 
 
 @every_panel
@@ -101,13 +101,13 @@ def test_the_colour_of_no_value_is_never_green(board: Json) -> None:
 @boards
 def test_every_value_that_can_be_null_has_a_word_and_a_colour_for_it(board: Json) -> None:
     for panel in drawn(board):
-        kinds = [one["type"] for one in panel["fieldConfig"]["defaults"]["mappings"]]
+        kinds = [mapping["type"] for mapping in panel["fieldConfig"]["defaults"]["mappings"]]
         assert "special" in kinds, panel["title"]
 
 
 def overridden(panel: Json) -> Iterator[Json]:
-    for one in panel["fieldConfig"]["overrides"]:
-        yield {each["id"]: each["value"] for each in one["properties"]}
+    for override in panel["fieldConfig"]["overrides"]:
+        yield {each["id"]: each["value"] for each in override["properties"]}
 
 
 @boards
@@ -115,17 +115,17 @@ def test_a_large_value_is_of_this_moment_and_not_the_last_one_known(board: Json)
     """A range would show the last value of an exporter that is dead."""
     for panel in drawn(board):
         if panel["type"] in {"stat", "bargauge", "table"}:
-            assert all(one["instant"] and not one["range"] for one in panel["targets"])
+            assert all(target["instant"] and not target["range"] for target in panel["targets"])
 
 
 def test_only_health_that_is_known_and_good_is_green() -> None:
-    assert [one.word for one in health.STATES if _GREENS.search(one.colour)] == ["Healthy"]
-    assert [one.number for one in health.STATES] == list(range(len(health.STATES)))
+    assert [state.word for state in health.STATES if _GREENS.search(state.colour)] == ["Healthy"]
+    assert [state.number for state in health.STATES] == list(range(len(health.STATES)))
 
 
 @boards
 def test_every_link_leads_to_a_dashboard_with_the_variables_that_it_needs(board: Json) -> None:
-    by_uid = {one.uid: one for one in catalogue.BOARDS}
+    by_uid = {entry.uid: entry for entry in catalogue.BOARDS}
     for link in links(board):
         url = urlsplit(_CHOSEN.sub(r"var-\1=chosen", link).replace("${__url_time_range}", "from=1"))
         target = by_uid[url.path.removeprefix("/d/")]
@@ -138,7 +138,7 @@ def test_every_link_leads_to_a_dashboard_with_the_variables_that_it_needs(board:
 def links(board: Json) -> Iterator[str]:
     for panel in drawn(board):
         for setting in (panel["fieldConfig"]["defaults"], *overridden(panel)):
-            yield from (one["url"] for one in setting.get("links", []))
+            yield from (link["url"] for link in setting.get("links", []))
 
 
 @every_panel
@@ -155,7 +155,9 @@ def test_a_links_labels_are_there_where_it_stands(panel: Panel) -> None:
 def test_one_comes_from_the_fleet_to_the_claim_and_to_the_remediation_by_links() -> None:
     leads = {
         uid: {urlsplit(link).path.removeprefix("/d/") for link in links(board)}
-        for uid, board in zip((one.uid for one in catalogue.BOARDS), BOARDS.values(), strict=True)
+        for uid, board in zip(
+            (board.uid for board in catalogue.BOARDS), BOARDS.values(), strict=True
+        )
     }
     assert catalogue.NODE.uid in leads[catalogue.FLEET.uid]
     assert catalogue.DEVICE.uid in leads[catalogue.NODE.uid]
@@ -181,30 +183,30 @@ def test_variables_begin_with_the_data_source_and_follow_the_time(board: Json) -
     assert (first["type"], first["query"], first["name"]) == (
         "datasource", "prometheus", "datasource",
     )  # fmt: skip
-    assert all(one["label"] and one["description"] for one in (first, *others))
-    assert [one["name"] for one in others if one["refresh"] != 2] == []
+    assert all(variable["label"] and variable["description"] for variable in (first, *others))
+    assert [variable["name"] for variable in others if variable["refresh"] != 2] == []
 
 
 @boards
 def test_what_is_found_and_not_chosen_is_unseen_always_all_and_handed_to_no_one(
     board: Json,
 ) -> None:
-    found = [one for one in board["templating"]["list"] if one["hide"]]
+    found = [variable for variable in board["templating"]["list"] if variable["hide"]]
 
     assert len(found) == (board["uid"] == catalogue.CLAIM.uid)
-    for one in found:
-        assert (one["hide"], one["skipUrlSync"]) == (2, True)
-        assert (one["includeAll"], one["multi"], one["current"]["value"]) == (
+    for variable in found:
+        assert (variable["hide"], variable["skipUrlSync"]) == (2, True)
+        assert (variable["includeAll"], variable["multi"], variable["current"]["value"]) == (
             True, True, ["$__all"],
         )  # fmt: skip
-        assert "allValue" not in one, "a pattern would ask about every GPU"
+        assert "allValue" not in variable, "a pattern would ask about every GPU"
 
 
 @pytest.mark.parametrize("board", catalogue.BOARDS, ids=lambda board: board.uid)
 def test_each_variable_narrows_those_after_it(board: catalogue.Board) -> None:
     chosen = variables.of(board)
-    for number, one in enumerate(chosen):
-        asked = set(re.findall(r"\$(\w+)", one.query))
+    for number, variable in enumerate(chosen):
+        asked = set(re.findall(r"\$(\w+)", variable.query))
         before = {each.name for each in chosen[:number]}
         assert asked <= before
         if number > 1:
@@ -213,7 +215,7 @@ def test_each_variable_narrows_those_after_it(board: catalogue.Board) -> None:
 
 @boards
 def test_xids_taints_and_untaints_are_marked(board: Json) -> None:
-    names = [one["name"] for one in board["annotations"]["list"][1:]]
+    names = [annotation["name"] for annotation in board["annotations"]["list"][1:]]
 
     assert names == ["XIDs", "Taints", "Untaints"]
 

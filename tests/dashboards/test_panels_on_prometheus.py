@@ -134,7 +134,7 @@ def test_a_cluster_without_gpus_gives_no_errors_and_pages_nobody(
     errors = [answer.error for answer in told.values() if answer.error]
     assert not errors, "\n".join(errors)
     firing = without_gpus.query('ALERTS{alertname!="DraguardWatchdog"}')
-    assert [one["metric"] for one in firing] == []
+    assert [series["metric"] for series in firing] == []
     assert [rule for rule in without_gpus.rules() if rule["health"] != "ok"] == []
 
 
@@ -164,7 +164,11 @@ def test_the_oldest_release_has_nothing_against_any_question(observed: Observed)
 
 def test_the_oldest_release_answers_what_the_newest_does(observed: Observed) -> None:
     newest, oldest = observed.told[RICHEST], observed.told[OLDEST]
-    less = [named(one) for one in newest if newest[one].series and not oldest[one].series]
+    less = [
+        named(question)
+        for question in newest
+        if newest[question].series and not oldest[question].series
+    ]
     assert not less, "\n".join(less)
 
 

@@ -25,23 +25,23 @@ from tests.dashboards.promql_reading import (
     substituted,
 )
 
-BOARD = {one.board.uid: one for one in DASHBOARDS}
+BOARD = {dashboard.board.uid: dashboard for dashboard in DASHBOARDS}
 ASKED = [*queries(), *annotation_queries()]
 _LEGEND = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
 _COUNTER_CALLS = {"rate", "increase", "irate", "changes", "resets"}
 
 
-def read(one: Asked) -> list[Selected]:
-    return list(selectors(parsed(one.expr, BOARD[one.dashboard])))
+def read(question: Asked) -> list[Selected]:
+    return list(selectors(parsed(question.expr, BOARD[question.dashboard])))
 
 
 def parsed(expr: str, dashboard: Dashboard) -> promql_parser.Expr:
     return promql_parser.parse(substituted(expr, dashboard))
 
 
-def name(one: Asked) -> str:
-    return f"{one.dashboard}/{one.panel}"
+def name(question: Asked) -> str:
+    return f"{question.dashboard}/{question.panel}"
 
 
 @pytest.mark.parametrize("one", ASKED, ids=name)
@@ -117,7 +117,7 @@ def _families(selector: str) -> Iterator[str]:
 
 
 def test_questions_of_one_dashboard_have_titles_of_their_own() -> None:
-    titles = [(uid, one.title) for uid, board in BOARD.items() for one in panels(board)]
+    titles = [(uid, panel.title) for uid, board in BOARD.items() for panel in panels(board)]
 
     assert len(titles) == len(set(titles))
 

@@ -31,7 +31,7 @@ STATES_OF_THE_STORY = {
 }
 HIDDEN = 2
 UIDS = [board.uid for board in BOARDS]
-NOT_WELL = {one.word for one in STATES if one is not HEALTHY}
+NOT_WELL = {state.word for state in STATES if state is not HEALTHY}
 Json = dict[str, Any]
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -84,7 +84,7 @@ def uuids(shown: Gallery, matchers: str, state: str) -> list[str]:
     """Return the UUIDs of the GPUs whose exporters told of them in a state of the story."""
     moment = shown.at(STATES_OF_THE_STORY[state])
     found = shown.prometheus.query(f"draguard_gpu_info{{{matchers}}} @ {moment}")
-    return sorted({one["metric"]["UUID"] for one in found})
+    return sorted({series["metric"]["UUID"] for series in found})
 
 
 @pytest.fixture(scope="module")
@@ -94,13 +94,15 @@ def visits(shown: Gallery) -> Visits:
 
 def panels_of(board: Json) -> dict[str, Json]:
     """Return a dashboard's panels by title, those in closed rows too."""
-    nested = (inside for one in board["panels"] for inside in (one, *one.get("panels", ())))
-    return {one["title"]: one for one in nested if one["type"] != "row"}
+    nested = (inside for panel in board["panels"] for inside in (panel, *panel.get("panels", ())))
+    return {panel["title"]: panel for panel in nested if panel["type"] != "row"}
 
 
 def variables_of(board: Json) -> set[str]:
     """Return what can be chosen on a dashboard; what merely follows from it is hidden."""
-    return {one["name"] for one in board["templating"]["list"] if one["hide"] != HIDDEN}
+    return {
+        variable["name"] for variable in board["templating"]["list"] if variable["hide"] != HIDDEN
+    }
 
 
 @pytest.mark.parametrize("state", STATES_OF_THE_STORY)
@@ -108,7 +110,7 @@ def variables_of(board: Json) -> set[str]:
 def test_a_dashboard_is_drawn_without_an_error(visits: Visits, uid: str, state: str) -> None:
     seen = visits.see(uid, state)
     assert seen.complaints == ()
-    assert {title: one.errors for title, one in seen.panels.items() if one.errors} == {}
+    assert {title: panel.errors for title, panel in seen.panels.items() if panel.errors} == {}
     assert set(seen.panels) == set(panels_of(dashboards()[uid]))
 
 
@@ -146,8 +148,8 @@ def test_the_gpus_of_a_node_stand_in_the_order_of_their_numbers(visits: Visits, 
 @pytest.mark.parametrize("state", STATES_OF_THE_STORY)
 @pytest.mark.parametrize("uid", UIDS)
 def test_no_chart_names_a_gpu_by_its_uuid(visits: Visits, uid: str, state: str) -> None:
-    charts = [one for one in visits.see(uid, state).panels.values() if one.type != "table"]
-    assert [one.title for one in charts if _UUID.search(one.text)] == []
+    charts = [panel for panel in visits.see(uid, state).panels.values() if panel.type != "table"]
+    assert [panel.title for panel in charts if _UUID.search(panel.text)] == []
 
 
 def test_a_table_names_a_gpu_by_its_number_and_its_link_by_its_uuid(visits: Visits) -> None:
@@ -158,8 +160,8 @@ def test_a_table_names_a_gpu_by_its_number_and_its_link_by_its_uuid(visits: Visi
 
     assert "GPU" in hit
     assert "UUID" not in hit
-    assert [one for one in hit if one.isdigit()], "the number"
-    assert [one for one in leads if _UUID.fullmatch(one)], "no link names a GPU"
+    assert [line for line in hit if line.isdigit()], "the number"
+    assert [link for link in leads if _UUID.fullmatch(link)], "no link names a GPU"
 
 
 def test_a_claim_is_asked_about_with_its_own_gpus_alone(shown: Gallery) -> None:
@@ -175,9 +177,11 @@ def test_a_claim_is_asked_about_with_its_own_gpus_alone(shown: Gallery) -> None:
 @pytest.mark.parametrize("uid", UIDS)
 def test_what_is_unknown_or_worse_is_never_green(visits: Visits, uid: str, state: str) -> None:
     seen = visits.see(uid, state)
-    empty = {title for title, one in seen.panels.items() if one.drawn == 0}
+    empty = {title for title, panel in seen.panels.items() if panel.drawn == 0}
     bad = [
-        one for one in seen.words if (one.text in NOT_WELL or one.panel in empty) and one.is_green
+        word
+        for word in seen.words
+        if (word.text in NOT_WELL or word.panel in empty) and word.is_green
     ]
     assert bad == []
 
@@ -185,11 +189,11 @@ def test_what_is_unknown_or_worse_is_never_green(visits: Visits, uid: str, state
 def test_what_is_healthy_is_green(visits: Visits) -> None:
     """Without it the test before would pass on a page that it cannot read."""
     words = visits.see(NODE.uid, "healthy").words
-    assert [one.is_green for one in words if one.text == HEALTHY.word].count(True) >= 8
+    assert [word.is_green for word in words if word.text == HEALTHY.word].count(True) >= 8
 
 
 def test_the_words_of_a_silent_node_are_those_of_not_knowing(visits: Visits) -> None:
-    words = {one.text for one in visits.see(NODE.uid, "silent").words}
+    words = {word.text for word in visits.see(NODE.uid, "silent").words}
     assert "No data" in words
 
 
@@ -242,7 +246,7 @@ def test_following_links_arrives_at_what_they_name(visits: Visits, shown: Galler
             for name, value in read(link)[1].items():
                 assert value in chosen[name]["value"], f"{link}: {name} is {chosen[name]['value']}"
             panels = arrived.panels().values()
-            assert any(one.drawn > 0 for one in panels), f"nothing is there after {link}"
+            assert any(panel.drawn > 0 for panel in panels), f"nothing is there after {link}"
 
 
 def test_a_node_narrows_the_gpus_to_choose_from(shown: Gallery) -> None:
@@ -257,11 +261,11 @@ def test_a_namespace_narrows_the_claims_to_choose_from(shown: Gallery) -> None:
     with shown.browser.dashboard(CLAIM.uid, moment, namespace="serving") as drawn:
         options = drawn.variables()["claim"]["options"]
     assert len(options) == 5
-    assert all(one.startswith("chat-serving") for one in options)
+    assert all(option.startswith("chat-serving") for option in options)
 
 
 def test_a_fault_is_marked_on_the_charts_of_its_gpu(visits: Visits) -> None:
     before, after = (visits.see(DEVICE.uid, state) for state in ("healthy", "xid-79"))
-    charts = [one.title for one in before.panels.values() if one.type == "timeseries"]
+    charts = [panel.title for panel in before.panels.values() if panel.type == "timeseries"]
     assert {before.panels[title].events for title in charts} == {0}
     assert all(after.panels[title].events >= 2 for title in charts), "the XID and the taint"

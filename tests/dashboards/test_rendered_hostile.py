@@ -76,7 +76,9 @@ def test_a_hostile_label_value_is_text_and_nothing_else(shown: Gallery, uid: str
     moment = shown.at(ONE_HOUR.lost - 1)
     with shown.browser.dashboard(uid, moment, **CHOSEN.get(uid, {})) as drawn:
         assert drawn.complaints == []
-        assert {one.title: one.errors for one in drawn.panels().values() if one.errors} == {}
+        assert {
+            panel.title: panel.errors for panel in drawn.panels().values() if panel.errors
+        } == {}
         assert drawn.page.evaluate("() => window.hurt") is None
         made = "img[src='x'], svg[onload], iframe, main script, a[href^='javascript'], main b"
         assert drawn.page.locator(made).count() == 0
@@ -88,7 +90,7 @@ def test_a_hostile_label_value_is_text_and_nothing_else(shown: Gallery, uid: str
 def test_it_is_shown_whole(shown: Gallery) -> None:
     moment = shown.at(ONE_HOUR.lost - 1)
     with shown.browser.dashboard(CLAIM.uid, moment, **CHOSEN[CLAIM.uid]) as drawn:
-        texts = {one.text for one in drawn.words()}
+        texts = {word.text for word in drawn.words()}
     assert {HOSTILE.node, HOSTILE.namespace, HOSTILE.claim} <= texts
 
 
@@ -100,8 +102,8 @@ def test_a_link_hands_it_on_as_it_is(shown: Gallery) -> None:
     with shown.browser.at(to_node[0], moment) as arrived:
         assert arrived.complaints == []
         assert arrived.variables()["node"]["value"] == HOSTILE.node
-        assert {one.title for one in arrived.panels().values() if one.errors} == set()
-        assert any(one.text == "Lost" for one in arrived.words())
+        assert {panel.title for panel in arrived.panels().values() if panel.errors} == set()
+        assert any(word.text == "Lost" for word in arrived.words())
 
 
 def _given(link: str, uid: str) -> str:

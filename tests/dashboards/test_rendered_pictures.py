@@ -23,4 +23,4 @@ def test_a_dashboard_has_a_small_picture_that_is_explained(uid: str) -> None:
 
 
 def test_there_are_no_pictures_of_dashboards_that_are_gone() -> None:
-    assert {one.name for one in PICTURES.glob("*.png")} == {picture(uid).name for uid in NAMES}
+    assert {path.name for path in PICTURES.glob("*.png")} == {picture(uid).name for uid in NAMES}

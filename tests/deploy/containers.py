@@ -45,12 +45,15 @@ class Pod:
         self._around = around
         self._folder = folder
         self._folder.mkdir(parents=True)
-        self._volumes = {one["name"]: self._volume(one) for one in pod["spec"]["volumes"]}
+        self._volumes = {volume["name"]: self._volume(volume) for volume in pod["spec"]["volumes"]}
 
     def container(self, name: str) -> "Container":
-        (spec,) = [one for one in self.body["spec"]["containers"] if one["name"] == name]
+        (spec,) = [
+            candidate for candidate in self.body["spec"]["containers"] if candidate["name"] == name
+        ]
         mounts = {
-            one["mountPath"]: self._volumes[one["name"]] for one in spec.get("volumeMounts", [])
+            mount["mountPath"]: self._volumes[mount["name"]]
+            for mount in spec.get("volumeMounts", [])
         }
         return Container(self, spec, mounts, self._around)
 
@@ -78,8 +81,8 @@ class Pod:
             return
         data = self._config_map(source["configMap"]["name"])
         items = source["configMap"].get("items") or [{"key": key, "path": key} for key in data]
-        for one in items:
-            (here / one["path"]).write_text(data[one["key"]], encoding="utf-8")
+        for item in items:
+            (here / item["path"]).write_text(data[item["key"]], encoding="utf-8")
 
     def _describe(self, here: Path, token: Path) -> None:
         """Write a kubeconfig beside the token, for a command that looks in a fixed place."""
@@ -120,9 +123,9 @@ class Container:
     @property
     def arguments(self) -> list[str]:
         """The rendered ones with paths and ports of this machine, then the surroundings' flags."""
-        rendered = [self._here(one) for one in self._spec["args"]]
+        rendered = [self._here(argument) for argument in self._spec["args"]]
         around = self._around.flags.get(self._spec["name"], ())
-        return [*rendered, *(self._filled(one) for one in around)]
+        return [*rendered, *(self._filled(argument) for argument in around)]
 
     def start(self) -> "Container":
         with self._pod.log(self._spec["name"]).open("ab") as log:
@@ -177,9 +180,11 @@ class Container:
 
     def _environment(self) -> dict[str, str]:
         environment = {"PATH": os.environ["PATH"], **self._around.variables}
-        for one in self._spec.get("env", []):
-            field = one.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
-            environment[one["name"]] = _field(self._pod.body, field) if field else one["value"]
+        for variable in self._spec.get("env", []):
+            field = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+            environment[variable["name"]] = (
+                _field(self._pod.body, field) if field else variable["value"]
+            )
         return environment
 
 

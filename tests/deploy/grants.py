@@ -38,14 +38,14 @@ class Grant(NamedTuple):
 
 def of_account(objects: Sequence[Json], account: str) -> frozenset[Grant]:
     """Return what the bindings among some objects give to a service account."""
-    roles = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    roles = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in objects}
     found: set[Grant] = set()
-    for one in objects:
-        if one["kind"] not in {"ClusterRoleBinding", "RoleBinding"}:
+    for manifest in objects:
+        if manifest["kind"] not in {"ClusterRoleBinding", "RoleBinding"}:
             continue
-        if account in {subject["name"] for subject in one["subjects"]}:
-            role = roles[one["roleRef"]["kind"], one["roleRef"]["name"]]
-            found |= set(_of_role(role, one["metadata"].get("namespace", "")))
+        if account in {subject["name"] for subject in manifest["subjects"]}:
+            role = roles[manifest["roleRef"]["kind"], manifest["roleRef"]["name"]]
+            found |= set(_of_role(role, manifest["metadata"].get("namespace", "")))
     return frozenset(found)
 
 
@@ -87,7 +87,7 @@ class _Entry(msgspec.Struct, frozen=True, rename="camel"):
 
 def audit_flags(folder: Path, namespace: str, accounts: Iterable[str]) -> list[str]:
     """Return flags for a kube-apiserver that notes each request of these accounts in `folder`."""
-    users = (USER.format(namespace=namespace, account=one) for one in accounts)
+    users = (USER.format(namespace=namespace, account=account) for account in accounts)
     policy = folder / "audit-policy.yaml"
     policy.write_text(_POLICY.replace("USERS", ", ".join(map(repr, users))), encoding="utf-8")
     return [f"--audit-policy-file={policy}", f"--audit-log-path={_log(folder)}"]
@@ -117,15 +117,15 @@ def _need(entry: _Entry) -> Grant:
 def missing(requests: Iterable[Asked], granted: Collection[Grant]) -> set[Grant]:
     """Return what was asked for and is not granted, or was refused."""
     return {
-        one.need
-        for one in requests
-        if one.forbidden or not any(covers(grant, one.need) for grant in granted)
+        right.need
+        for right in requests
+        if right.forbidden or not any(covers(grant, right.need) for grant in granted)
     }
 
 
 def unused(requests: Iterable[Asked], granted: Collection[Grant]) -> set[Grant]:
     """Return what is granted and no request needs: nobody asked, or another grant allows it too."""
-    needs = {one.need for one in requests}
+    needs = {right.need for right in requests}
     allowed_by = [[grant for grant in granted if covers(grant, need)] for need in needs]
     return set(granted) - {only for only, *others in filter(None, allowed_by) if not others}
 

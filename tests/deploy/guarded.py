@@ -83,8 +83,8 @@ class Guarded:
         await_true("the policies are in force", self._in_force)
 
     def close(self) -> None:
-        for one in self._clients.values():
-            one.close()
+        for client in self._clients.values():
+            client.close()
 
     def refusal(self, write: Write) -> str:
         """Return the words with which a policy refuses; "" when it does not."""

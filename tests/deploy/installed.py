@@ -69,11 +69,11 @@ class Installed:
 
         def bound() -> list[Json]:
             found = self._pods(component)
-            ready = [one for one in found if one["spec"].get("nodeName")]
+            ready = [pod for pod in found if pod["spec"].get("nodeName")]
             return ready if len(ready) == len(found) == count else []
 
         found = await_true(f"{count} pods of {component} have nodes", bound)
-        return [self._pod(one) for one in found]
+        return [self._pod(pod) for pod in found]
 
     def run(self, pod: Pod, container: str) -> Container:
         """Start a container; it is stopped at the end."""
@@ -83,18 +83,18 @@ class Installed:
 
     def stop_deleted(self) -> None:
         """Stop the containers of pods that are gone, as their kubelet does."""
-        there = {one["metadata"]["uid"] for one in self.cluster.pods()}
+        there = {pod["metadata"]["uid"] for pod in self.cluster.pods()}
         self._stop(self._running.keys() - there)
 
     def _stop(self, pods: Iterable[str]) -> None:
         for uid in list(pods):
-            for one in self._running.pop(uid):
-                one.stop()
+            for container in self._running.pop(uid):
+                container.stop()
 
     def pods_now(self, component: str) -> list[Pod]:
         """Return the pods of a component that have a node by now."""
         found = self._pods(component)
-        return [self._pod(one) for one in found if one["spec"].get("nodeName")]
+        return [self._pod(pod) for pod in found if pod["spec"].get("nodeName")]
 
     def finish(self, pod: Pod, code: int) -> None:
         """Say how a pod's container ended, as its kubelet would."""
@@ -167,6 +167,9 @@ def add_controllers(plane: ControlPlane) -> None:
     manager = plane.controller_manager
     manager.stop()
     more = f",{','.join(_CONTROLLERS)}"
-    argv = [one + more if one.startswith("--controllers=") else one for one in manager.argv]
+    argv = [
+        argument + more if argument.startswith("--controllers=") else argument
+        for argument in manager.argv
+    ]
     manager.argv = (*argv, f"--root-ca-file={plane.layout.ca_file}")
     manager.start()

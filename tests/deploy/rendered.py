@@ -38,16 +38,20 @@ def objects(values: Sequence[str] = (), *flags: str) -> list[Json]:
 
 
 def _documents(said: str) -> Iterator[Json]:
-    return (one for one in yaml.load_all(said, Loader=yaml.CSafeLoader) if one)
+    return (manifest for manifest in yaml.load_all(said, Loader=yaml.CSafeLoader) if manifest)
 
 
-def is_hook(one: Json) -> bool:
+def is_hook(manifest: Json) -> bool:
     """Whether helm makes it at some moment of a release's life, and not with the release."""
-    return "helm.sh/hook" in one["metadata"].get("annotations", {})
+    return "helm.sh/hook" in manifest["metadata"].get("annotations", {})
 
 
 def of_kind(objects: list[Json], kind: str, name: str = "") -> list[Json]:
-    return [one for one in objects if one["kind"] == kind and name in one["metadata"]["name"]]
+    return [
+        manifest
+        for manifest in objects
+        if manifest["kind"] == kind and name in manifest["metadata"]["name"]
+    ]
 
 
 def only(objects: list[Json], kind: str, name: str = "") -> Json:
@@ -65,10 +69,10 @@ def pod(objects: list[Json], kind: str) -> Json:
 
 def container(objects: list[Json], name: str) -> Json:
     (found,) = [
-        one
+        candidate
         for kind in ("DaemonSet", "Deployment", "Job")
         for made in of_kind(objects, kind)[:1]
-        for one in made["spec"]["template"]["spec"]["containers"]
-        if one["name"] == name
+        for candidate in made["spec"]["template"]["spec"]["containers"]
+        if candidate["name"] == name
     ]
     return found

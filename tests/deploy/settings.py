@@ -101,7 +101,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 EVERYTHING = tuple(
-    one
+    flag
     for name in (
         "pods' labels",
         "a handed over node",
@@ -110,6 +110,6 @@ EVERYTHING = tuple(
         "rules",
         "closed",
     )
-    for one in SETTINGS[name]
+    for flag in SETTINGS[name]
 )
 """All that goes together, for what must still fit."""

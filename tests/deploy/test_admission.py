@@ -255,9 +255,9 @@ def test_who_may_edit_our_namespace_may_do_what_our_accounts_may(guarded: Guarde
     role = guarded.plane.kubectl("get", "clusterrole", "system:aggregate-to-edit", "-o=json")
     rules: list[Json] = msgspec.json.decode(role)["rules"]
     given = {
-        one
+        request
         for rule in rules
-        for one in product(rule["apiGroups"], rule["resources"], rule["verbs"])
+        for request in product(rule["apiGroups"], rule["resources"], rule["verbs"])
     }
 
     assert given >= OF_AN_EDITOR
@@ -274,6 +274,6 @@ def test_an_installation_elsewhere_is_guarded_by_its_own_accounts() -> None:
 @pytest.mark.usefixtures("helm_built")
 @pytest.mark.parametrize("off", ["admission.enabled=false", "metricsOnly=true"])
 def test_without_reports_or_by_choice_there_is_no_policy(off: str) -> None:
-    kinds = {one["kind"] for one in rendered.objects((off,))}
+    kinds = {manifest["kind"] for manifest in rendered.objects((off,))}
 
     assert not any(kind.startswith("ValidatingAdmission") for kind in kinds)

@@ -68,7 +68,7 @@ def test_a_person_may_relax_a_policy_as_the_document_says(guarded: Guarded) -> N
     guarded.plane.kubectl(*relax)
 
     await_true("it is let through", lambda: not guarded.refusal(refused))
-    guarded.plane.kubectl(*(one.replace("Audit", "Deny") for one in relax))
+    guarded.plane.kubectl(*(argument.replace("Audit", "Deny") for argument in relax))
     await_true("it is refused again", lambda: guarded.refusal(refused))
 
 

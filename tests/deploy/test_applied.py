@@ -72,7 +72,7 @@ def _told(scenario: Scenario, folder: Path) -> Told:
     for act in scenario.acts:
         act()
     absent, remarks = scenario.absent(), scenario.remarks()
-    asked = {one: grants.asked(folder, NAMESPACE, one) for one in (AGENT, REMEDIATOR)}
+    asked = {account: grants.asked(folder, NAMESPACE, account) for account in (AGENT, REMEDIATOR)}
     scenario.the_chart_is_uninstalled()
     asked[RELEASE] = grants.asked(folder, NAMESPACE, RELEASE)
     return Told(
@@ -83,12 +83,14 @@ def _told(scenario: Scenario, folder: Path) -> Told:
         released=scenario.released,
         rules_after=scenario.scene.rules(),
         conditions_after=scenario.conditions(),
-        kept={one["metadata"]["name"] for one in rendered.objects() if _is_kept(one)},
+        kept={
+            manifest["metadata"]["name"] for manifest in rendered.objects() if _is_kept(manifest)
+        },
     )
 
 
-def _is_kept(one: Json) -> bool:
-    annotations = one["metadata"].get("annotations", {})
+def _is_kept(manifest: Json) -> bool:
+    annotations = manifest["metadata"].get("annotations", {})
     return annotations.get("helm.sh/resource-policy") == "keep"
 
 
@@ -99,7 +101,7 @@ def granted(helm_built: Path) -> dict[str, frozenset[Grant]]:
 
 def _granted(values: tuple[str, ...]) -> dict[str, frozenset[Grant]]:
     objects = rendered.objects(values)
-    return {one: grants.of_account(objects, one) for one in ACCOUNTS}
+    return {account: grants.of_account(objects, account) for account in ACCOUNTS}
 
 
 def test_every_rendered_object_is_created(told: Told) -> None:
@@ -129,9 +131,9 @@ def test_each_right_would_be_missed(
     told: Told, granted: dict[str, frozenset[Grant]], account: str
 ) -> None:
     unmissed = [
-        str(one)
-        for one in granted[account]
-        if not grants.missing(told.asked[account], granted[account] - {one})
+        str(grant)
+        for grant in granted[account]
+        if not grants.missing(told.asked[account], granted[account] - {grant})
     ]
 
     assert unmissed == []
@@ -142,11 +144,13 @@ def test_each_right_too_many_would_be_noticed(
     told: Told, granted: dict[str, frozenset[Grant]], account: str
 ) -> None:
     mine = granted[account]
-    others = {one._replace(verb=verb) for one, verb in product(mine, VERBS)}
-    others |= {one._replace(resource="secrets", group="", name="") for one in mine}
-    more = [one for one in others if not any(grants.covers(had, one) for had in mine)]
+    others = {grant._replace(verb=verb) for grant, verb in product(mine, VERBS)}
+    others |= {grant._replace(resource="secrets", group="", name="") for grant in mine}
+    more = [grant for grant in others if not any(grants.covers(had, grant) for had in mine)]
 
-    unnoticed = [str(one) for one in more if not grants.unused(told.asked[account], [*mine, one])]
+    unnoticed = [
+        str(grant) for grant in more if not grants.unused(told.asked[account], [*mine, grant])
+    ]
 
     assert unnoticed == []
 
@@ -166,8 +170,8 @@ def test_the_hook_looks_before_the_release_goes_and_takes_every_taint_back_after
 def test_nothing_of_ours_is_left_after_helm_uninstall(told: Told) -> None:
     assert told.rules_after == {}
     assert REPAIR_NEEDED not in told.conditions_after
-    names = {one["metadata"]["name"] for one in rendered.objects((), "--no-hooks")}
-    assert {one.partition("/")[2] for one in told.absent_after} >= names - told.kept
+    names = {manifest["metadata"]["name"] for manifest in rendered.objects((), "--no-hooks")}
+    assert {name.partition("/")[2] for name in told.absent_after} >= names - told.kept
 
 
 @pytest.mark.parametrize(
@@ -204,7 +208,7 @@ def test_no_setting_grants_more_than_the_scenario_needs(
     granted: dict[str, frozenset[Grant]],
 ) -> None:
     # The right to delete pods is beside the scenario: its own test is where that is used.
-    settings = [one for one in SETTINGS.values() if one != ("remediator.deletePods=true",)]
+    settings = [flags for flags in SETTINGS.values() if flags != ("remediator.deletePods=true",)]
     for values in settings:
         more = _granted(values)
-        assert all(more[one] <= granted[one] for one in ACCOUNTS), values
+        assert all(more[account] <= granted[account] for account in ACCOUNTS), values

@@ -39,10 +39,10 @@ def of_roles() -> Iterator[Row]:
 
 def _rows(account: str, granted: frozenset[Grant], setting: str) -> Iterator[Row]:
     verbs: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for one in granted:
-        what = f"{one.resource}.{one.group}" if one.group else one.resource
-        where = "its namespace" if one.namespace else "cluster"
-        verbs[f"{what} {one.name}".strip(), where].append(one.verb)
+    for grant in granted:
+        what = f"{grant.resource}.{grant.group}" if grant.group else grant.resource
+        where = "its namespace" if grant.namespace else "cluster"
+        verbs[f"{what} {grant.name}".strip(), where].append(grant.verb)
     for (what, where), may in verbs.items():
         yield account, what, ", ".join(sorted(may)), where, setting
 

@@ -33,9 +33,9 @@ def test_every_object_of_a_setting_is_accepted(
     plane: ControlPlane, values: tuple[str, ...]
 ) -> None:
     objects = [
-        one
-        for one in rendered.objects(values)
-        if one["apiVersion"].partition("/")[0] not in OPERATORS
+        manifest
+        for manifest in rendered.objects(values)
+        if manifest["apiVersion"].partition("/")[0] not in OPERATORS
     ]
     assert objects
 

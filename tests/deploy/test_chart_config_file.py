@@ -41,7 +41,7 @@ def read(objects: list[Json], role: str, tmp_path: Path) -> parser.Settings:
     mounted = tmp_path / "config.yaml"
     mounted.write_text(text_of(objects), encoding="utf-8")
     container = containers(objects)[role]
-    arguments = [str(one).replace(FILE, str(mounted)) for one in container["args"]]
+    arguments = [str(argument).replace(FILE, str(mounted)) for argument in container["args"]]
     return parser.parse(arguments[1:], {"NODE_NAME": "node-a"})[0]
 
 
@@ -55,7 +55,7 @@ def checksum(objects: list[Json]) -> str | None:
 def test_both_containers_read_the_file(role: str, tmp_path: Path) -> None:
     objects = given(ROWS)
     container = containers(objects)[role]
-    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     found = read(objects, role, tmp_path)
 
     assert text_of(objects) == ROWS

@@ -53,7 +53,11 @@ def of_operators() -> dict[str, Json]:
     """Return one rendered object of each kind that an operator brings along."""
     settings = (*EVERYTHING, *SETTINGS["PodMonitors"], "monitoring.serviceMonitor.enabled=false")
     found = [*rendered.objects(EVERYTHING), *rendered.objects(settings)]
-    return {one["kind"]: one for one in found if one["apiVersion"].startswith(OF_OPERATORS)}
+    return {
+        manifest["kind"]: manifest
+        for manifest in found
+        if manifest["apiVersion"].startswith(OF_OPERATORS)
+    }
 
 
 def test_every_kind_of_an_operator_is_looked_at() -> None:
@@ -62,40 +66,40 @@ def test_every_kind_of_an_operator_is_looked_at() -> None:
     assert kinds == operators.CRDS.keys()
 
 
-def unknown(one: Json) -> None:
-    one["spec"]["selektor"] = {}
+def unknown(manifest: Json) -> None:
+    manifest["spec"]["selektor"] = {}
 
 
-def port(one: Json) -> None:
-    one["spec"]["endpoints"][0]["port"] = 9400
+def port(manifest: Json) -> None:
+    manifest["spec"]["endpoints"][0]["port"] = 9400
 
 
-def pod_port(one: Json) -> None:
-    one["spec"]["podMetricsEndpoints"][0]["honourLabels"] = True
+def pod_port(manifest: Json) -> None:
+    manifest["spec"]["podMetricsEndpoints"][0]["honourLabels"] = True
 
 
-def interval(one: Json) -> None:
-    one["spec"]["endpoints"][0]["interval"] = "often"
+def interval(manifest: Json) -> None:
+    manifest["spec"]["endpoints"][0]["interval"] = "often"
 
 
-def step(one: Json) -> None:
-    one["spec"]["podMetricsEndpoints"][0]["relabelings"][0]["action"] = "rename"
+def step(manifest: Json) -> None:
+    manifest["spec"]["podMetricsEndpoints"][0]["relabelings"][0]["action"] = "rename"
 
 
-def selector(one: Json) -> None:
-    del one["spec"]["selector"]
+def selector(manifest: Json) -> None:
+    del manifest["spec"]["selector"]
 
 
-def expression(one: Json) -> None:
-    del one["spec"]["groups"][0]["rules"][0]["expr"]
+def expression(manifest: Json) -> None:
+    del manifest["spec"]["groups"][0]["rules"][0]["expr"]
 
 
-def patience(one: Json) -> None:
-    one["spec"]["groups"][0]["rules"][0]["for"] = "a while"
+def patience(manifest: Json) -> None:
+    manifest["spec"]["groups"][0]["rules"][0]["for"] = "a while"
 
 
-def instances(one: Json) -> None:
-    one["spec"]["instanceSelector"]["matchLabels"]["dashboards"] = True
+def instances(manifest: Json) -> None:
+    manifest["spec"]["instanceSelector"]["matchLabels"]["dashboards"] = True
 
 
 MISTAKES: list[tuple[str, Callable[[Json], None], str]] = [
@@ -175,13 +179,13 @@ def test_the_server_changes_nothing_in_a_list(
     """A tool that compares a list with what it applied would never be content."""
     monitors = ("monitoring.serviceMonitor.enabled=false", *more)
     given = [
-        one
-        for one in rendered.objects((*EVERYTHING, *monitors))
-        if one["apiVersion"].startswith(LISTED)
+        manifest
+        for manifest in rendered.objects((*EVERYTHING, *monitors))
+        if manifest["apiVersion"].startswith(LISTED)
     ]
     asked = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-o=json")
     said = operators_known.kubectl(*asked, "-f", "-", stdin=yaml.safe_dump_all(given))
 
-    for one, stored in zip(given, json.loads(said)["items"], strict=True):
-        assert one["metadata"]["name"] == stored["metadata"]["name"]
-        assert list(changed(one, stored)) == [], one["metadata"]["name"]
+    for manifest, stored in zip(given, json.loads(said)["items"], strict=True):
+        assert manifest["metadata"]["name"] == stored["metadata"]["name"]
+        assert list(changed(manifest, stored)) == [], manifest["metadata"]["name"]

@@ -20,17 +20,23 @@ pytestmark = pytest.mark.usefixtures("helm_built")
 
 def pods(objects: list[Json]) -> Iterator[Json]:
     """Give the pod template of everything that makes pods."""
-    return (one["spec"]["template"]["spec"] for one in objects if "template" in one.get("spec", {}))
+    return (
+        manifest["spec"]["template"]["spec"]
+        for manifest in objects
+        if "template" in manifest.get("spec", {})
+    )
 
 
 def containers(objects: list[Json]) -> dict[str, Json]:
-    return {one["name"]: one for pod in pods(objects) for one in pod["containers"]}
+    return {
+        container["name"]: container for pod in pods(objects) for container in pod["containers"]
+    }
 
 
 def releases(objects: list[Json]) -> list[list[str]]:
     """Give the arguments of each uninstalling Job, in the order in which they are rendered."""
-    everywhere = (one for pod in pods(objects) for one in pod["containers"])
-    return [one["args"] for one in everywhere if one["name"] == "cleanup"]
+    everywhere = (container for pod in pods(objects) for container in pod["containers"])
+    return [container["args"] for container in everywhere if container["name"] == "cleanup"]
 
 
 def exporter_settings(container: Json) -> parser.Settings:
@@ -180,9 +186,9 @@ def has_ipv6() -> bool:
 def test_a_page_is_reached_where_pods_have_ipv6_addresses_alone() -> None:
     """What listens on 0.0.0.0 is never ready there."""
     (listen,) = [
-        one.removeprefix("--listen=")
-        for one in containers(rendered.objects())["agent"]["args"]
-        if one.startswith("--listen=")
+        argument.removeprefix("--listen=")
+        for argument in containers(rendered.objects())["agent"]["args"]
+        if argument.startswith("--listen=")
     ]
     families = ("127.0.0.1", "::1") if has_ipv6() else ("127.0.0.1",)
     front = Front(listen.replace("9400", "0"), {})

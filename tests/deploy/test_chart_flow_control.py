@@ -54,7 +54,7 @@ def level_of(plane: ControlPlane, admin: Client, account: str) -> str:
     answer.close()
     transport.close()
     listed = msgspec.json.decode(admin.get(LEVELS), type=dict[str, Any])["items"]
-    (name,) = [one["metadata"]["name"] for one in listed if one["metadata"]["uid"] == uid]
+    (name,) = [level["metadata"]["name"] for level in listed if level["metadata"]["uid"] == uid]
     return name
 
 
@@ -77,6 +77,6 @@ def test_what_it_does_not_use_is_lent_to_others() -> None:
 def test_without_a_remediator_or_switched_off_there_is_no_such_place(
     values: tuple[str, ...],
 ) -> None:
-    kinds = {one["kind"] for one in rendered.objects(values)}
+    kinds = {manifest["kind"] for manifest in rendered.objects(values)}
 
     assert not kinds & {"FlowSchema", "PriorityLevelConfiguration"}

@@ -57,7 +57,7 @@ def incidents(client: Client) -> list[str]:
             return None
 
     found = await_true("incidents are served", listed) or []
-    return [one["metadata"]["name"] for one in found]
+    return [item["metadata"]["name"] for item in found]
 
 
 def released_before(folder: Path) -> Path:
@@ -75,7 +75,7 @@ def released_before(folder: Path) -> Path:
 
 def older(crd: str) -> str:
     lines = crd.replace("what Draguard may do}", f"{ANSWER}}}").splitlines(keepends=True)
-    kept = [one for one in lines if not one.lstrip().startswith(f"{NEW}:")]
+    kept = [line for line in lines if not line.lstrip().startswith(f"{NEW}:")]
     assert len(kept) == len(lines) - 1
     return "".join(kept)
 
@@ -140,7 +140,7 @@ def test_a_release_is_installed_upgraded_and_leaves_no_taint(
 ) -> None:
     def description() -> str:
         columns = read(admin, CRD)["spec"]["versions"][0]["additionalPrinterColumns"]
-        return next(one["description"] for one in columns if one["name"] == "Mode")
+        return next(column["description"] for column in columns if column["name"] == "Mode")
 
     before = released_before(tmp_path / "before")
     helm("install", RELEASE, str(before), "--set", "admission.enabled=false")
@@ -152,21 +152,21 @@ def test_a_release_is_installed_upgraded_and_leaves_no_taint(
         store_rule(admin, taint(name, ours=True))
     store_rule(admin, taint("gpu-2", ours=False))
 
-    settings = [word for one in EVERYTHING for word in ("--set", one)]
+    settings = [word for setting in EVERYTHING for word in ("--set", setting)]
     helm("upgrade", RELEASE, str(CHART), "--reset-values", *settings)
     assert description() != ANSWER, "the CRD is that of the release before"
     assert incidents(admin) == ["gpu-0-1"]
     await_true("the new field is kept", lambda: NEW in tell(admin, **at))
     assert tell(admin, **at) == {"phase": "Tainted", **at}, "told before and after"
     assert scraped(admin) == {name: [(name, "metrics")] for name in SCRAPED}
-    sizes = {one["metadata"]["name"]: len(str(one)) for one in items(admin, SECRETS)}
+    sizes = {secret["metadata"]["name"]: len(str(secret)) for secret in items(admin, SECRETS)}
     assert len(sizes) == 2
     assert max(sizes.values()) < RECORD // 2
 
     with ReleaseJobs(operators_known, admin, tmp_path) as jobs:
         helm("uninstall", RELEASE)
 
-    assert [one["metadata"]["name"] for one in items(admin, RULES)] == ["somebody-elses"]
+    assert [rule["metadata"]["name"] for rule in items(admin, RULES)] == ["somebody-elses"]
     look, after_it = jobs.said
     assert look.count("would be removed") == 2
     assert after_it.count(": removed") == 2
@@ -177,13 +177,13 @@ def test_a_release_is_installed_upgraded_and_leaves_no_taint(
 def scraped(client: Client) -> dict[str, list[tuple[str, str]]]:
     """Return by ServiceMonitor what an operator would find: Services, and their ports."""
     return {
-        one["metadata"]["name"]: [
+        monitor["metadata"]["name"]: [
             (service["metadata"]["name"], port["name"])
-            for service in selected(client, one)
+            for service in selected(client, monitor)
             for port in service["spec"]["ports"]
-            if port["name"] in {end["port"] for end in one["spec"]["endpoints"]}
+            if port["name"] in {end["port"] for end in monitor["spec"]["endpoints"]}
         ]
-        for one in items(client, MONITORS)
+        for monitor in items(client, MONITORS)
     }
 
 
@@ -207,7 +207,7 @@ def left(client: Client) -> list[str]:
         f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
         f"/api/v1/namespaces/{NAMESPACE}/services",
     )
-    names = (one["metadata"]["name"] for path in paths for one in items(client, path))
+    names = (item["metadata"]["name"] for path in paths for item in items(client, path))
     return [name for name in names if "draguard" in name]
 
 
@@ -225,7 +225,9 @@ def test_where_a_rollback_cannot_go_an_upgrade_does(
     helm("upgrade", RELEASE, str(CHART), *off)
 
     assert "STATUS: deployed" in helm("status", RELEASE)
-    assert [one["metadata"]["name"] for one in items(admin, DEPLOYMENTS)] == ["draguard-remediator"]
+    assert [deployment["metadata"]["name"] for deployment in items(admin, DEPLOYMENTS)] == [
+        "draguard-remediator"
+    ]
     with ReleaseJobs(plane, admin, tmp_path):
         helm("uninstall", RELEASE)
     assert left(admin) == []

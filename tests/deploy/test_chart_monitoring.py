@@ -20,20 +20,22 @@ OURS = {"pod", "namespace", "container"}
 
 
 def of_kind(setting: str, kind: str) -> list[Json]:
-    return [one for one in rendered.objects(SETTINGS[setting]) if one["kind"] == kind]
+    return [
+        manifest for manifest in rendered.objects(SETTINGS[setting]) if manifest["kind"] == kind
+    ]
 
 
 def test_by_default_nothing_needs_an_operator() -> None:
-    assert not {one["kind"] for one in rendered.objects()} & OPERATORS
+    assert not {manifest["kind"] for manifest in rendered.objects()} & OPERATORS
 
 
 def endpoints(setting: str) -> dict[str, Json]:
     found = [*of_kind(setting, "ServiceMonitor"), *of_kind(setting, "PodMonitor")]
     return {
-        one["metadata"]["name"]: (
-            one["spec"].get("endpoints") or one["spec"]["podMetricsEndpoints"]
+        monitor["metadata"]["name"]: (
+            monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
         )[0]
-        for one in found
+        for monitor in found
     }
 
 
@@ -44,14 +46,16 @@ def test_a_monitor_keeps_our_labels_and_adds_none_that_would_stand_for_a_holder(
     found = endpoints(setting)
 
     assert found.keys() == {"draguard-exporter", "draguard-remediator"}
-    for name, one in found.items():
-        assert one["honorLabels"] is True
-        assert one["port"] == "metrics"
+    for name, endpoint in found.items():
+        assert endpoint["honorLabels"] is True
+        assert endpoint["port"] == "metrics"
         jobs = [
-            step["replacement"] for step in one["relabelings"] if step.get("targetLabel") == "job"
+            step["replacement"]
+            for step in endpoint["relabelings"]
+            if step.get("targetLabel") == "job"
         ]
         assert jobs == [name]
-        (drop,) = [step for step in one["relabelings"] if step.get("action") == "labeldrop"]
+        (drop,) = [step for step in endpoint["relabelings"] if step.get("action") == "labeldrop"]
         assert set(drop["regex"].split("|")) >= OURS
 
 
@@ -68,31 +72,39 @@ def test_a_target_that_is_down_says_of_which_node(setting: str) -> None:
 
 def test_a_service_monitor_selects_the_service_that_has_its_port() -> None:
     objects = rendered.objects(SETTINGS["ServiceMonitors"])
-    services = {one["metadata"]["name"]: one for one in objects if one["kind"] == "Service"}
+    services = {
+        manifest["metadata"]["name"]: manifest
+        for manifest in objects
+        if manifest["kind"] == "Service"
+    }
 
-    for one in of_kind("ServiceMonitors", "ServiceMonitor"):
-        wanted = one["spec"]["selector"]["matchLabels"].items()
+    for monitor in of_kind("ServiceMonitors", "ServiceMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
         (service,) = [
             found for found in services.values() if wanted <= found["metadata"]["labels"].items()
         ]
-        assert service["metadata"]["name"] == one["metadata"]["name"]
+        assert service["metadata"]["name"] == monitor["metadata"]["name"]
         assert [port["name"] for port in service["spec"]["ports"]] == ["metrics"]
 
 
 def ports_of(pod: Json) -> list[str]:
-    return [port["name"] for one in pod["containers"] for port in one.get("ports", ())]
+    return [port["name"] for container in pod["containers"] for port in container.get("ports", ())]
 
 
 @pytest.mark.parametrize("setting", ["ServiceMonitors", "PodMonitors"])
 def test_what_a_monitor_finds_is_in_its_own_namespace_and_has_the_port(setting: str) -> None:
     """Without a namespaceSelector an operator looks beside the monitor alone."""
     objects = rendered.objects(SETTINGS[setting])
-    pods = [one["spec"]["template"] for one in objects if "template" in one.get("spec", {})]
-    services = [one for one in objects if one["kind"] == "Service"]
+    pods = [
+        manifest["spec"]["template"]
+        for manifest in objects
+        if "template" in manifest.get("spec", {})
+    ]
+    services = [manifest for manifest in objects if manifest["kind"] == "Service"]
 
-    for one in [*of_kind(setting, "ServiceMonitor"), *of_kind(setting, "PodMonitor")]:
-        assert "namespaceSelector" not in one["spec"]
-        wanted = one["spec"]["selector"]["matchLabels"].items()
+    for monitor in [*of_kind(setting, "ServiceMonitor"), *of_kind(setting, "PodMonitor")]:
+        assert "namespaceSelector" not in monitor["spec"]
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
         (pod,) = [found for found in pods if wanted <= found["metadata"]["labels"].items()]
         assert ports_of(pod["spec"]) == ["metrics"]
         (service,) = [
@@ -101,12 +113,12 @@ def test_what_a_monitor_finds_is_in_its_own_namespace_and_has_the_port(setting: 
             if found["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
         ]
         assert {port["targetPort"] for port in service["spec"]["ports"]} == {"metrics"}
-        assert service["metadata"]["namespace"] == one["metadata"]["namespace"]
+        assert service["metadata"]["namespace"] == monitor["metadata"]["namespace"]
 
 
 def test_monitors_carry_the_labels_that_a_prometheus_selects_by() -> None:
-    for one in of_kind("ServiceMonitors", "ServiceMonitor"):
-        assert one["metadata"]["labels"]["release"] == "kube-prometheus-stack"
+    for monitor in of_kind("ServiceMonitors", "ServiceMonitor"):
+        assert monitor["metadata"]["labels"]["release"] == "kube-prometheus-stack"
 
 
 def test_a_page_under_tls_is_scraped_under_tls() -> None:
@@ -124,29 +136,37 @@ def test_a_page_under_tls_is_scraped_under_tls() -> None:
 def test_every_dashboard_is_a_config_map_that_the_sidecar_finds() -> None:
     found = of_kind("dashboards", "ConfigMap")
     boards = {
-        name: text for one in found for name, text in one["data"].items() if name.endswith(".json")
+        name: text
+        for config_map in found
+        for name, text in config_map["data"].items()
+        if name.endswith(".json")
     }
 
     assert boards.keys() == {path.name for path in DASHBOARDS}
     for path in DASHBOARDS:
         assert json.loads(boards[path.name]) == json.loads(path.read_text(encoding="utf-8"))
-    for one in found:
-        if "dashboard" in one["metadata"]["name"]:
-            assert one["metadata"]["namespace"] == "monitoring"
-            assert one["metadata"]["labels"]["grafana_dashboard"] == "1"
-            assert one["metadata"]["annotations"] == {"grafana_folder": "Draguard"}
+    for config_map in found:
+        if "dashboard" in config_map["metadata"]["name"]:
+            assert config_map["metadata"]["namespace"] == "monitoring"
+            assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
+            assert config_map["metadata"]["annotations"] == {"grafana_folder": "Draguard"}
 
 
 def test_the_grafana_operator_reads_the_same_config_maps() -> None:
-    maps = {one["metadata"]["name"]: one for one in of_kind("dashboards", "ConfigMap")}
+    maps = {
+        config_map["metadata"]["name"]: config_map
+        for config_map in of_kind("dashboards", "ConfigMap")
+    }
 
     found = of_kind("dashboards", "GrafanaDashboard")
     assert len(found) == len(DASHBOARDS)
-    for one in found:
-        reference = one["spec"]["configMapRef"]
+    for dashboard in found:
+        reference = dashboard["spec"]["configMapRef"]
         assert reference["key"] in maps[reference["name"]]["data"]
-        assert one["metadata"]["namespace"] == maps[reference["name"]]["metadata"]["namespace"]
-        assert one["spec"]["instanceSelector"] == {"matchLabels": {"dashboards": "grafana"}}
+        assert (
+            dashboard["metadata"]["namespace"] == maps[reference["name"]]["metadata"]["namespace"]
+        )
+        assert dashboard["spec"]["instanceSelector"] == {"matchLabels": {"dashboards": "grafana"}}
 
 
 def rules_of(groups: list[Json]) -> list[Json]:
@@ -184,7 +204,7 @@ def test_its_pages_lead_to_where_runbooks_and_dashboards_are_served() -> None:
         assert runbook == f"https://wiki.example.org/runbooks/{rule['alert']}.md"
     boards = [rule["annotations"].get("dashboard_url", "") for rule in alerts]
     assert any(boards)
-    assert all(one.startswith("https://grafana.example.org/g/d/") for one in boards if one)
+    assert all(link.startswith("https://grafana.example.org/g/d/") for link in boards if link)
 
 
 def test_a_page_has_no_url_that_leads_nowhere() -> None:

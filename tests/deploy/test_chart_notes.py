@@ -22,7 +22,7 @@ def runtime_class(admin: Client) -> Iterator[None]:
 
 
 def notes(helm: Helm, *settings: str) -> str:
-    sets = [word for one in settings for word in ("--set", one)]
+    sets = [word for setting in settings for word in ("--set", setting)]
     said = helm("install", RELEASE, str(CHART), "--dry-run=server", *sets)
     return said.partition("\nNOTES:\n")[2]
 

@@ -16,38 +16,40 @@ NOT_THE_NODES = ("agent", "remediator", "cleanup")
 
 
 def mounts(of: Json) -> dict[str, Json]:
-    return {one["mountPath"]: one for one in of["volumeMounts"]}
+    return {mount["mountPath"]: mount for mount in of["volumeMounts"]}
 
 
 def variables(of: Json) -> Json:
-    return {one["name"]: one.get("value") for one in of.get("env", ())}
+    return {variable["name"]: variable.get("value") for variable in of.get("env", ())}
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_token_is_in_the_containers_that_ask_the_api_and_in_no_other(setting: str) -> None:
-    for one in rendered.objects(SETTINGS[setting]):
-        if "template" in one.get("spec", {}):
-            of = one["spec"]["template"]["spec"]
+    for manifest in rendered.objects(SETTINGS[setting]):
+        if "template" in manifest.get("spec", {}):
+            of = manifest["spec"]["template"]["spec"]
             assert of["automountServiceAccountToken"] is False
             holders = {found["name"] for found in of["containers"] if TOKEN in mounts(found)}
             assert holders == {found["name"] for found in of["containers"]} - {"sensor"}
-        if one["kind"] == "ServiceAccount":
-            assert one["automountServiceAccountToken"] is False
+        if manifest["kind"] == "ServiceAccount":
+            assert manifest["automountServiceAccountToken"] is False
 
 
 def test_the_token_is_one_that_names_its_pod_and_node() -> None:
     """The kubelet's, which expires; no Secret."""
-    volumes = {one["name"]: one for one in pod(rendered.objects(), "DaemonSet")["volumes"]}
+    volumes = {volume["name"]: volume for volume in pod(rendered.objects(), "DaemonSet")["volumes"]}
     sources = volumes["token"]["projected"]["sources"]
 
-    assert {tuple(one) for one in sources} == {("serviceAccountToken",), ("configMap",)}
+    assert {tuple(source) for source in sources} == {("serviceAccountToken",), ("configMap",)}
     assert sources[0]["serviceAccountToken"]["expirationSeconds"] == 3600
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_what_needs_nothing_of_the_node_gets_nothing_of_it(setting: str) -> None:
-    for one in rendered.objects(SETTINGS[setting]):
-        for found in one.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
+    for manifest in rendered.objects(SETTINGS[setting]):
+        for found in (
+            manifest.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ())
+        ):
             security = found["securityContext"]
             assert security["readOnlyRootFilesystem"] is True
             assert found["resources"]["requests"]
@@ -72,7 +74,7 @@ def test_the_sensor_is_root_with_one_capability_and_no_port() -> None:
     }
     assert "ports" not in sensor
     assert all(
-        one.get("readOnly") for path, one in mounts(sensor).items() if path != "/run/draguard"
+        mount.get("readOnly") for path, mount in mounts(sensor).items() if path != "/run/draguard"
     )
 
 
@@ -95,15 +97,17 @@ def test_sensor_and_agent_meet_in_one_folder_by_a_group() -> None:
     shared = mounts(container(objects, "sensor")).keys() & mounts(agent).keys()
     assert shared == {"/run/draguard"}
     assert of["securityContext"]["fsGroup"] == agent["securityContext"]["runAsGroup"]
-    assert [one for one in of["volumes"] if "hostPath" in one and one["name"] == "socket"] == []
+    assert [
+        volume for volume in of["volumes"] if "hostPath" in volume and volume["name"] == "socket"
+    ] == []
 
 
 def test_the_agent_sees_no_folder_of_the_node_but_the_names_in_that_of_logs() -> None:
     for name, setting in SETTINGS.items():
         seen = {"pod-logs"} if name == "shares of pods" else set[str]()
         objects = rendered.objects(setting)
-        for one in of_kind(objects, "DaemonSet"):
-            of = one["spec"]["template"]["spec"]
+        for manifest in of_kind(objects, "DaemonSet"):
+            of = manifest["spec"]["template"]["spec"]
             hosts = {volume["name"] for volume in of["volumes"] if "hostPath" in volume}
             (agent,) = [found for found in of["containers"] if found["name"] == "agent"]
             assert hosts & {mount["name"] for mount in agent["volumeMounts"]} == seen
@@ -224,13 +228,13 @@ def test_a_switch_changes_what_it_says(
 
 def test_metrics_only_says_nothing_to_the_api_and_taints_nothing() -> None:
     objects = rendered.objects(SETTINGS["metrics only"])
-    kinds = {one["kind"] for one in objects}
+    kinds = {manifest["kind"] for manifest in objects}
 
     assert not kinds & {"CustomResourceDefinition", "Deployment", "Job", "PodDisruptionBudget"}
     verbs = {
         verb
-        for one in of_kind(objects, "ClusterRole", "draguard-agent")
-        for rule in one["rules"]
+        for role in of_kind(objects, "ClusterRole", "draguard-agent")
+        for rule in role["rules"]
         for verb in rule["verbs"]
     }
     assert verbs == {"get", "list", "watch"}
@@ -258,11 +262,11 @@ def test_a_new_policy_rolls_no_pod_and_is_mounted_as_a_folder() -> None:
 def test_services_and_budgets_find_their_pods_and_no_others() -> None:
     objects = rendered.objects(EVERYTHING)
     labels = {
-        one["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]: one["spec"][
+        item["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]: item["spec"][
             "template"
         ]["metadata"]["labels"]
         for kind in ("DaemonSet", "Deployment", "Job")
-        for one in of_kind(objects, kind)
+        for item in of_kind(objects, kind)
     }
 
     for who, selector in selectors(objects):
@@ -272,9 +276,9 @@ def test_services_and_budgets_find_their_pods_and_no_others() -> None:
 
 
 def selectors(objects: list[Json]) -> Iterator[tuple[str, Json]]:
-    for one in objects:
-        spec, name = one.get("spec", {}), one["metadata"]["name"]
-        match one["kind"]:
+    for manifest in objects:
+        spec, name = manifest.get("spec", {}), manifest["metadata"]["name"]
+        match manifest["kind"]:
             case "Service":
                 yield name, spec["selector"]
             case "PodDisruptionBudget":
@@ -288,10 +292,10 @@ def selectors(objects: list[Json]) -> Iterator[tuple[str, Json]]:
 def test_network_policies_let_metrics_in_and_the_api_server_be_asked() -> None:
     objects = rendered.objects(SETTINGS["closed"])
     ports = {
-        one["metadata"]["name"]: [
-            port["port"] for rule in one["spec"].get("ingress", ()) for port in rule["ports"]
+        policy["metadata"]["name"]: [
+            port["port"] for rule in policy["spec"].get("ingress", ()) for port in rule["ports"]
         ]
-        for one in of_kind(objects, "NetworkPolicy")
+        for policy in of_kind(objects, "NetworkPolicy")
     }
 
     assert ports == {
@@ -299,17 +303,17 @@ def test_network_policies_let_metrics_in_and_the_api_server_be_asked() -> None:
         "draguard-remediator": [9401],
         "draguard-cleanup": [],
     }
-    for one in of_kind(objects, "NetworkPolicy"):
-        assert [port["port"] for port in one["spec"]["egress"][0]["ports"]] == [443, 6443]
+    for policy in of_kind(objects, "NetworkPolicy"):
+        assert [port["port"] for port in policy["spec"]["egress"][0]["ports"]] == [443, 6443]
 
 
 def test_the_jobs_before_and_after_the_release_differ_in_what_they_do_alone() -> None:
     release, check = sorted(
-        of_kind(rendered.objects(), "Job"), key=lambda one: one["metadata"]["name"]
+        of_kind(rendered.objects(), "Job"), key=lambda job: job["metadata"]["name"]
     )
     assert check["metadata"]["name"] == "draguard-cleanup-check"
     args = [
-        one["spec"]["template"]["spec"]["containers"][0].pop("args") for one in (check, release)
+        job["spec"]["template"]["spec"]["containers"][0].pop("args") for job in (check, release)
     ]
 
     assert args == [["cleanup", "--all", "--dry-run"], ["cleanup", "--all", "--yes"]]
@@ -323,11 +327,11 @@ def test_what_closes_the_network_lets_the_last_job_out_before_and_after_the_rele
     notes = policy["metadata"]["annotations"]
     job = jobs[0]
 
-    assert {one["metadata"]["annotations"]["helm.sh/hook"] for one in jobs} == set(
+    assert {manifest["metadata"]["annotations"]["helm.sh/hook"] for manifest in jobs} == set(
         notes["helm.sh/hook"].split(",")
     )
-    for one in jobs:
-        weight = one["metadata"]["annotations"]["helm.sh/hook-weight"]
+    for manifest in jobs:
+        weight = manifest["metadata"]["annotations"]["helm.sh/hook-weight"]
         assert int(notes["helm.sh/hook-weight"]) < int(weight)
     labels = job["spec"]["template"]["metadata"]["labels"]
     assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()

@@ -35,9 +35,9 @@ def pod(kind: str, setting: str) -> Json:
     return {"metadata": {"name": "one"}, "spec": {**kept, "serviceAccountName": ACCOUNT}}
 
 
-def refusal(admin: Client, level: str, one: Json) -> str:
+def refusal(admin: Client, level: str, manifest: Json) -> str:
     try:
-        admin.create(f"{NAMESPACES}/pods-{level}/pods", one, {"dryRun": "All"})
+        admin.create(f"{NAMESPACES}/pods-{level}/pods", manifest, {"dryRun": "All"})
     except ApiError as error:
         return str(error)
     return ""

@@ -32,17 +32,17 @@ def grants(roles: list[Json]) -> set[Grant]:
 def roles(name: str, *settings: str) -> list[Json]:
     kinds = ("ClusterRole", "Role")
     return [
-        one
-        for one in rendered.objects(settings)
-        if one["kind"] in kinds and one["metadata"]["name"] == name
+        manifest
+        for manifest in rendered.objects(settings)
+        if manifest["kind"] in kinds and manifest["metadata"]["name"] == name
     ]
 
 
 def wanted(rights: tuple[Right, ...]) -> set[Grant]:
     return {
-        (one.group, one.resource, one.name.replace("*own*", NAMESPACE), verb)
-        for one in rights
-        for verb in one.verbs
+        (right.group, right.resource, right.name.replace("*own*", NAMESPACE), verb)
+        for right in rights
+        for verb in right.verbs
     }
 
 
@@ -93,12 +93,12 @@ def test_a_viewer_may_look_and_nothing_else() -> None:
 
 
 def test_viewing_joins_the_role_view_and_operating_joins_none() -> None:
-    (view,) = [one for one in roles("draguard-view") if one["kind"] == "ClusterRole"]
+    (view,) = [role for role in roles("draguard-view") if role["kind"] == "ClusterRole"]
     (operator,) = roles("draguard-operator")
     key = "rbac.authorization.k8s.io/aggregate-to-view"
 
     assert view["metadata"]["labels"][key] == "true"
-    assert not [one for one in operator["metadata"]["labels"] if "aggregate" in one]
+    assert not [label for label in operator["metadata"]["labels"] if "aggregate" in label]
     (alone, _) = roles("draguard-view", "people.aggregateToView=false")
     assert key not in alone["metadata"]["labels"]
 
@@ -106,10 +106,12 @@ def test_viewing_joins_the_role_view_and_operating_joins_none() -> None:
 def test_people_are_bound_to_what_they_were_given_and_nobody_by_default() -> None:
     def subjects(*settings: str) -> dict[tuple[str, str], list[str]]:
         return {
-            (one["kind"], one["roleRef"]["name"]): [who["name"] for who in one["subjects"]]
-            for one in rendered.objects(settings)
-            if one["kind"].endswith("RoleBinding")
-            and one["roleRef"]["name"] in {"draguard-view", "draguard-operator"}
+            (binding["kind"], binding["roleRef"]["name"]): [
+                who["name"] for who in binding["subjects"]
+            ]
+            for binding in rendered.objects(settings)
+            if binding["kind"].endswith("RoleBinding")
+            and binding["roleRef"]["name"] in {"draguard-view", "draguard-operator"}
         }
 
     assert subjects() == {}
@@ -130,15 +132,20 @@ def test_uninstalling_may_list_and_remove_and_its_rights_go_with_it() -> None:
         ("", "nodes", "", "get"),
         ("", "nodes/status", "", "patch"),
     }
-    made = [one for one in rendered.objects() if one["metadata"]["name"] == "draguard-cleanup"]
+    made = [
+        manifest
+        for manifest in rendered.objects()
+        if manifest["metadata"]["name"] == "draguard-cleanup"
+    ]
     assert len(made) == 4
-    for one in made:
-        notes = one["metadata"]["annotations"]
-        ends = "post-delete" if one["kind"] == "Job" else "pre-delete,post-delete"
+    for manifest in made:
+        notes = manifest["metadata"]["annotations"]
+        ends = "post-delete" if manifest["kind"] == "Job" else "pre-delete,post-delete"
         assert notes["helm.sh/hook"] == ends
         assert notes["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
     weights = {
-        one["kind"]: int(one["metadata"]["annotations"]["helm.sh/hook-weight"]) for one in made
+        manifest["kind"]: int(manifest["metadata"]["annotations"]["helm.sh/hook-weight"])
+        for manifest in made
     }
     assert weights["ServiceAccount"] < weights["Job"]
     assert weights["ClusterRole"] < weights["ClusterRoleBinding"] < weights["Job"]
@@ -147,7 +154,9 @@ def test_uninstalling_may_list_and_remove_and_its_rights_go_with_it() -> None:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_nobody_may_read_secrets_or_everything(setting: str) -> None:
     found = [
-        one for one in rendered.objects(SETTINGS[setting]) if one["kind"] in {"ClusterRole", "Role"}
+        manifest
+        for manifest in rendered.objects(SETTINGS[setting])
+        if manifest["kind"] in {"ClusterRole", "Role"}
     ]
 
     for group, resource, _, verb in grants(found):

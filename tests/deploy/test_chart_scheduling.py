@@ -42,8 +42,8 @@ def test_a_sick_node_keeps_its_exporter() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_no_pod_of_ours_holds_a_device_that_a_taint_could_take(setting: str) -> None:
-    for one in rendered.objects(SETTINGS[setting]):
-        of = one.get("spec", {}).get("template", {}).get("spec", {})
+    for manifest in rendered.objects(SETTINGS[setting]):
+        of = manifest.get("spec", {}).get("template", {}).get("spec", {})
         assert "resourceClaims" not in of
         for found in of.get("containers", ()):
             asked = found["resources"]["requests"].keys() | found["resources"]["limits"].keys()

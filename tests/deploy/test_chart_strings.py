@@ -34,34 +34,34 @@ FREE = [
 """What may stand where any text may."""
 
 
-def names(one: str, namespace: str) -> Json:
+def names(name: str, namespace: str) -> Json:
     """Return values that give a name wherever there is one to give."""
-    labels = {one: one}
-    seen_by = [{"kind": "ServiceAccount", "name": one, "namespace": namespace}]
+    labels = {name: name}
+    seen_by = [{"kind": "ServiceAccount", "name": name, "namespace": namespace}]
     return {
         "extraLabels": labels,
         "image": {
-            "tag": one,
-            "pullSecrets": [one],
-            "exporter": {"repository": one},
-            "controller": {"repository": f"{one}/{one}"},
+            "tag": name,
+            "pullSecrets": [name],
+            "exporter": {"repository": name},
+            "controller": {"repository": f"{name}/{name}"},
         },
         "exporter": {
-            "gpu": {"runtimeClassName": one},
-            "priorityClassName": one,
+            "gpu": {"runtimeClassName": name},
+            "priorityClassName": name,
             "nodeSelector": labels,
-            "tolerations": [{"key": one, "operator": "Equal", "value": one}],
-            "web": {"configSecret": one, "key": one},
-            "nvidiaResourceNames": [one, f"example.com/{one}"],
+            "tolerations": [{"key": name, "operator": "Equal", "value": name}],
+            "web": {"configSecret": name, "key": name},
+            "nvidiaResourceNames": [name, f"example.com/{name}"],
             "extraPodLabels": labels,
             "podAnnotations": labels,
             "nodeSelectorTerms": [
-                {"matchExpressions": [{"key": one, "operator": "In", "values": [one]}]}
+                {"matchExpressions": [{"key": name, "operator": "In", "values": [name]}]}
             ],
         },
         "remediator": {
-            "policy": {"existingConfigMap": one},
-            "priorityClassName": one,
+            "policy": {"existingConfigMap": name},
+            "priorityClassName": name,
             "nodeSelector": labels,
             "podAnnotations": labels,
         },
@@ -74,36 +74,36 @@ def names(one: str, namespace: str) -> Json:
         "dashboards": {
             "enabled": True,
             "namespace": namespace,
-            "label": one,
-            "labelValue": one,
-            "folderAnnotation": one,
-            "folder": one,
+            "label": name,
+            "labelValue": name,
+            "folderAnnotation": name,
+            "folder": name,
             "grafanaOperator": {"enabled": True, "instanceLabels": labels},
         },
     }
 
 
-def texts(one: str) -> Json:
+def texts(text: str) -> Json:
     """Return values that give a text wherever any may be given."""
-    step = {"targetLabel": "cluster", "replacement": one}
+    step = {"targetLabel": "cluster", "replacement": text}
     return {
         "exporter": {
-            "podAnnotations": {"note": one},
-            "seLinuxOptions": {"level": one},
-            "counters": one,
-            "extraArgs": [f"--such={one}"],
-            "gpu": {"access": "driver-root", "libraryDir": f"usr/{one}", "driverRoot": f"/{one}"},
-            "kubeletPath": f"/{one}",
-            "dcgm": {"mode": "embedded", "libraryHostPath": f"/{one}"},
+            "podAnnotations": {"note": text},
+            "seLinuxOptions": {"level": text},
+            "counters": text,
+            "extraArgs": [f"--such={text}"],
+            "gpu": {"access": "driver-root", "libraryDir": f"usr/{text}", "driverRoot": f"/{text}"},
+            "kubeletPath": f"/{text}",
+            "dcgm": {"mode": "embedded", "libraryHostPath": f"/{text}"},
         },
         "remediator": {
-            "policy": {"text": one},
-            "podAnnotations": {"note": one},
-            "extraArgs": [f"--such={one}"],
+            "policy": {"text": text},
+            "podAnnotations": {"note": text},
+            "extraArgs": [f"--such={text}"],
         },
-        "people": {"viewers": [{"kind": "User", "name": f"a{one}"}]},
+        "people": {"viewers": [{"kind": "User", "name": f"a{text}"}]},
         "monitoring": {"podMonitor": {"enabled": True}, "relabelings": [step]},
-        "dashboards": {"enabled": True, "folder": f"a{one}"},
+        "dashboards": {"enabled": True, "folder": f"a{text}"},
     }
 
 
@@ -124,7 +124,7 @@ class Server:
         asked = ("apply", "--server-side", "--force-conflicts", "--dry-run=server")
         said = self._plane.kubectl(*asked, "--validate=strict", "-o=json", "-f=-", stdin=text)
         found: list[Json] = msgspec.json.decode(said)["items"]
-        return [without_its_own(one) for one in found]
+        return [without_its_own(manifest) for manifest in found]
 
     def _harmless(self, make: Callable[..., Json], *more: str) -> list[Json]:
         return self.takes(make(HARMLESS, *more), *more)
@@ -165,27 +165,27 @@ def test_what_is_no_string_any_more_is_refused_by_name(
 
 @pytest.fixture(scope="module")
 def server(operators_known: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Server:
-    for one in (HARMLESS, *NAMES):
-        operators_known.kubectl("create", "namespace", one)
+    for namespace in (HARMLESS, *NAMES):
+        operators_known.kubectl("create", "namespace", namespace)
     return Server(operators_known, tmp_path_factory.mktemp("values"))
 
 
-def without_its_own(one: Json) -> Json:
+def without_its_own(manifest: Json) -> Json:
     """Return an object without what the server gives to each anew."""
     own = ("uid", "creationTimestamp", "resourceVersion", "managedFields", "generation")
-    kept = {name: told for name, told in one["metadata"].items() if name not in own}
-    return {**one, "metadata": kept}
+    kept = {name: told for name, told in manifest["metadata"].items() if name not in own}
+    return {**manifest, "metadata": kept}
 
 
-def put(tree: Any, one: str) -> Any:
+def put(tree: Any, text: str) -> Any:
     """Return the tree with a text in the place of the harmless one, in keys too."""
     match tree:
         case dict():
-            return {put(key, one): put(below, one) for key, below in tree.items()}  # pyright: ignore[reportUnknownVariableType] - JSON
+            return {put(key, text): put(below, text) for key, below in tree.items()}  # pyright: ignore[reportUnknownVariableType] - JSON
         case list():
-            return [put(below, one) for below in tree]  # pyright: ignore[reportUnknownVariableType] - JSON
+            return [put(below, text) for below in tree]  # pyright: ignore[reportUnknownVariableType] - JSON
         case str():
-            return tree.replace(HARMLESS, one)
+            return tree.replace(HARMLESS, text)
         case other:
             return other
 

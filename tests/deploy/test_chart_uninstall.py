@@ -23,7 +23,9 @@ PATH = f"{RULES}/{TAINT['metadata']['name']}"
 
 
 def stands(admin: Client) -> bool:
-    return any(one["metadata"]["name"] == TAINT["metadata"]["name"] for one in items(admin, RULES))
+    return any(
+        rule["metadata"]["name"] == TAINT["metadata"]["name"] for rule in items(admin, RULES)
+    )
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ def test_helm_has_nothing_against_the_chart() -> None:
 
 def complaints(values: Json) -> list[str]:
     errors: Iterator[Any] = Draft7Validator(SCHEMA).iter_errors(values)  # pyright: ignore[reportUnknownMemberType] - of no type in its stubs
-    return [one.message for one in errors]
+    return [error.message for error in errors]
 
 
 def test_the_schema_is_one_and_takes_the_defaults() -> None:
@@ -211,8 +211,8 @@ def test_every_value_has_a_default_a_type_and_a_meaning() -> None:
     described = {name for name, _, _ in values()}
     written = {".".join(leaf) for leaf in leaves(DEFAULTS)}
 
-    assert [one for one in written if not any(one.startswith(name) for name in described)] == []
-    assert [name for name in described if not any(one.startswith(name) for one in written)] == []
+    assert [path for path in written if not any(path.startswith(name) for name in described)] == []
+    assert [name for name in described if not any(path.startswith(name) for path in written)] == []
 
 
 def test_a_chart_that_has_this_one_inside_may_have_global_values() -> None:

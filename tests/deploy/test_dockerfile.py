@@ -32,7 +32,7 @@ def test_every_file_that_is_copied_is_there_and_not_ignored() -> None:
         if line.startswith("!")
     }
 
-    assert [one for one in copied() if not (ROOT / one).exists()] == []
+    assert [path for path in copied() if not (ROOT / path).exists()] == []
     assert set(copied()) == let_in
 
 
@@ -49,9 +49,9 @@ def test_an_image_runs_draguard_as_the_user_that_the_chart_names(target: str) ->
     users = [step.rest for step in steps if step.word == "USER"]
     (entry,) = [json.loads(step.rest) for step in steps if step.word == "ENTRYPOINT"]
     pods = [
-        one["spec"]["template"]["spec"]
-        for one in rendered.objects()
-        if "template" in one.get("spec", {})
+        manifest["spec"]["template"]["spec"]
+        for manifest in rendered.objects()
+        if "template" in manifest.get("spec", {})
     ]
     uids = {
         (found["securityContext"]["runAsUser"], found["securityContext"]["runAsGroup"])
@@ -60,7 +60,7 @@ def test_an_image_runs_draguard_as_the_user_that_the_chart_names(target: str) ->
         if found["name"] != "sensor"
     }
 
-    assert [tuple(map(int, one.split(":"))) for one in users] == list(uids)
+    assert [tuple(map(int, user.split(":"))) for user in users] == list(uids)
     assert entry == ["draguard"]
 
 
@@ -86,9 +86,9 @@ def test_an_image_carries_what_was_installed_and_nothing_of_the_building(target:
 def test_the_chart_asks_for_the_images_that_the_file_makes() -> None:
     images = {
         found["image"].partition(":")[0]
-        for one in rendered.objects()
-        if "template" in one.get("spec", {})
-        for found in one["spec"]["template"]["spec"]["containers"]
+        for manifest in rendered.objects()
+        if "template" in manifest.get("spec", {})
+        for found in manifest["spec"]["template"]["spec"]["containers"]
     }
 
     assert images == {f"draguard-{target}" for target in TARGETS}
@@ -96,20 +96,20 @@ def test_the_chart_asks_for_the_images_that_the_file_makes() -> None:
 
 def test_nothing_is_fetched_without_a_version() -> None:
     base = re.search(r"^ARG PYTHON=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
-    tools = [one for one in STAGES["build"].all("RUN") if "pip install" in one]
+    tools = [command for command in STAGES["build"].all("RUN") if "pip install" in command]
     wheels = [
-        one
+        command
         for stage in STAGES.values()
-        for one in stage.all("RUN")
-        if one.startswith("uv pip install")
+        for command in stage.all("RUN")
+        if command.startswith("uv pip install")
     ]
 
     assert base
     assert re.fullmatch(r"python:3\.\d+(\.\d+)?-slim-[a-z]+(@sha256:[0-9a-f]{64})?", base[1])
-    assert [re.findall(r"'(\w+)==[\d.]+'", one) for one in tools] == [["uv"]]
+    assert [re.findall(r"'(\w+)==[\d.]+'", tool) for tool in tools] == [["uv"]]
     assert len(wheels) == len(TARGETS)
-    for one in wheels:
-        assert "-c constraints.txt -b constraints.txt" in one
+    for wheel in wheels:
+        assert "-c constraints.txt -b constraints.txt" in wheel
 
 
 def test_building_and_running_share_one_interpreter() -> None:
@@ -180,4 +180,4 @@ def test_it_is_installed_as_pinned(installed: tuple[str, Path]) -> None:
     }
 
     assert status == 0, text
-    assert {one for one in text.split() if not one.startswith("draguard==")} <= pinned
+    assert {word for word in text.split() if not word.startswith("draguard==")} <= pinned

@@ -110,15 +110,15 @@ def test_the_example_for_eks_speaks_of_reasons_that_are_written() -> None:
     text = (EXAMPLE.parent / "eks-node-repair.json").read_text(encoding="utf-8")
     overrides = msgspec.json.decode(text, type=Json)["nodeRepairConfigOverrides"]
 
-    for one in overrides:
-        assert one.keys() == {
+    for override in overrides:
+        assert override.keys() == {
             "nodeMonitoringCondition",
             "nodeUnhealthyReason",
             "minRepairWaitTimeMins",
             "repairAction",
         }
-        assert one["nodeMonitoringCondition"] == HARDWARE_READY
+        assert override["nodeMonitoringCondition"] == HARDWARE_READY
         assert re.fullmatch(
-            r"NvidiaXID\d+Error|NvidiaDeviceRepairNeeded", one["nodeUnhealthyReason"]
+            r"NvidiaXID\d+Error|NvidiaDeviceRepairNeeded", override["nodeUnhealthyReason"]
         )
-        assert one["repairAction"] in ("Replace", "Reboot", "NoAction")
+        assert override["repairAction"] in ("Replace", "Reboot", "NoAction")

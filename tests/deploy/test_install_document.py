@@ -70,11 +70,11 @@ def test_every_file_that_it_names_is_there() -> None:
     }
     named |= set(re.findall(r"`((?:deploy|alerts|docs)/[\w./-]+)`", TEXT))
     named |= {
-        f"deploy/manifests/{one}" for one in re.findall(r"^\| `([\w-]+\.yaml)` \|", TEXT, re.M)
+        f"deploy/manifests/{file}" for file in re.findall(r"^\| `([\w-]+\.yaml)` \|", TEXT, re.M)
     }
 
     assert named
-    assert [one for one in sorted(named) if not (ROOT / one).exists()] == []
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
 def test_every_page_and_heading_that_it_links_to_is_there() -> None:
@@ -83,7 +83,7 @@ def test_every_page_and_heading_that_it_links_to_is_there() -> None:
     ):
         text = (PAGES / page).read_text(encoding="utf-8") if page else TEXT
         titles = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
-        anchors = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in titles}
+        anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
         assert not heading or heading in anchors, f"{page}#{heading}"
 
 
@@ -109,7 +109,9 @@ def test_the_policy_in_it_is_sound(tmp_path: Path) -> None:
 
 
 def test_prometheus_takes_its_scrape_configuration(prometheus_built: Path, tmp_path: Path) -> None:
-    (block,) = [one for one in tainted("yaml") if one.startswith("# prometheus.yml\n")]
+    (block,) = [
+        candidate for candidate in tainted("yaml") if candidate.startswith("# prometheus.yml\n")
+    ]
     file = tmp_path / "prometheus.yml"
     file.write_text(block, encoding="utf-8")
     check = [prometheus_built / "promtool", "check", "config", str(file)]

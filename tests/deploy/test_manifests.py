@@ -18,7 +18,7 @@ LAST_APPLIED = 256 << 10
 
 def stored(name: str) -> list[Json]:
     text = (manifests.FOLDER / name).read_text(encoding="utf-8")
-    return [one for one in yaml.safe_load_all(text) if one]
+    return [document for document in yaml.safe_load_all(text) if document]
 
 
 def test_what_is_generated_is_not_stale() -> None:
@@ -48,7 +48,7 @@ def test_together_they_are_the_chart() -> None:
     """With a namespace of its own and without hooks, which nobody but Helm would run."""
 
     def names(objects: list[Json]) -> list[tuple[str, str]]:
-        return sorted((one["kind"], one["metadata"]["name"]) for one in objects)
+        return sorted((manifest["kind"], manifest["metadata"]["name"]) for manifest in objects)
 
     chart = rendered.objects(("namespace.create=true",), "--no-hooks")
 
@@ -58,24 +58,24 @@ def test_together_they_are_the_chart() -> None:
 
 @pytest.mark.parametrize("name", manifests.MANIFESTS)
 def test_a_manifest_speaks_of_helm_nowhere_but_in_the_crds(name: str) -> None:
-    for one in stored(name):
-        labels = one["metadata"].get("labels", {})
+    for manifest in stored(name):
+        labels = manifest["metadata"].get("labels", {})
         assert "helm.sh/chart" not in labels
         assert labels.get("app.kubernetes.io/managed-by") != "Helm"
 
 
 @pytest.mark.parametrize("name", manifests.MANIFESTS)
 def test_every_object_is_small_enough(name: str) -> None:
-    for one in stored(name):
-        size = len(yaml.safe_dump(one, allow_unicode=True).encode())
-        assert size < MIB, one["metadata"]["name"]
+    for manifest in stored(name):
+        size = len(yaml.safe_dump(manifest, allow_unicode=True).encode())
+        assert size < MIB, manifest["metadata"]["name"]
         if name != "dashboards.yaml":
-            assert size < LAST_APPLIED, one["metadata"]["name"]
+            assert size < LAST_APPLIED, manifest["metadata"]["name"]
 
 
 def test_a_dashboard_stays_well_below_what_a_config_map_may_hold() -> None:
-    for one in stored("dashboards.yaml"):
-        assert sum(len(text.encode()) for text in one["data"].values()) < MIB // 2
+    for manifest in stored("dashboards.yaml"):
+        assert sum(len(text.encode()) for text in manifest["data"].values()) < MIB // 2
 
 
 def test_a_crd_outlives_its_release_and_is_else_the_one_in_the_checkout() -> None:

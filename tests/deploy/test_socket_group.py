@@ -38,7 +38,7 @@ except PermissionError:
 
 @pytest.fixture(scope="module")
 def pod(helm_built: Path) -> Json:
-    (found,) = [one for one in rendered.objects() if one["kind"] == "DaemonSet"]
+    (found,) = [manifest for manifest in rendered.objects() if manifest["kind"] == "DaemonSet"]
     spec: Json = found["spec"]["template"]["spec"]
     return spec
 
@@ -69,7 +69,7 @@ def run_by(user: int, group: int, *groups: int, rights: tuple[str, ...] = ()) ->
     tool = shutil.which("setpriv")
     assert tool, "setpriv of util-linux is needed"
     kept = rights if user == 0 else to_reach_the_interpreter()
-    wanted = ",".join(("-all", *(f"+{one}" for one in kept)))
+    wanted = ",".join(("-all", *(f"+{capability}" for capability in kept)))
     return [
         *(tool, f"--reuid={user}", f"--regid={group}", "--no-new-privs"),
         f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups",
@@ -81,14 +81,16 @@ def run_by(user: int, group: int, *groups: int, rights: tuple[str, ...] = ()) ->
 def to_reach_the_interpreter() -> tuple[str, ...]:
     """Where Python lies in a folder of root's own: to read, which connects to no socket."""
     above = Path(sys.executable).resolve().parents
-    return () if all(one.stat().st_mode & 1 for one in above) else ("dac_read_search",)
+    return () if all(path.stat().st_mode & 1 for path in above) else ("dac_read_search",)
 
 
 def of_container(pod: Json, name: str) -> list[str]:
     """Return a command that runs another as the runtime would run one of the containers."""
-    (spec,) = [one["securityContext"] for one in pod["containers"] if one["name"] == name]
+    (spec,) = [
+        container["securityContext"] for container in pod["containers"] if container["name"] == name
+    ]
     assert spec["allowPrivilegeEscalation"] is False
-    rights = [one.lower() for one in spec["capabilities"].get("add", ())]
+    rights = [capability.lower() for capability in spec["capabilities"].get("add", ())]
     assert spec["capabilities"]["drop"] == ["ALL"]
     group = pod["securityContext"]["fsGroup"]
     return run_by(spec["runAsUser"], spec["runAsGroup"], group, rights=tuple(rights))
@@ -125,7 +127,7 @@ def test_the_agent_as_rendered_hears_the_sensor_as_rendered(
 
         assert rights_of(sensor.pid) == 1 << SYSLOG
         assert rights_of(agent.pid) & ~(1 << DAC_READ_SEARCH) == 0
-        assert [Path(f"/proc/{one.pid}").stat().st_uid for one in (sensor, agent)] == [0, OURS]
+        assert [Path(f"/proc/{part.pid}").stat().st_uid for part in (sensor, agent)] == [0, OURS]
 
 
 WHO = {

@@ -84,11 +84,19 @@ class Scenario:
     def absent(self) -> list[str]:
         """Return the rendered objects that the API server does not have."""
         found: list[str] = []
-        for one in rendered.objects((), self.flags, "--no-hooks"):
-            name = f"{one['kind']}.{one['apiVersion'].partition('/')[0]}/{one['metadata']['name']}"
-            kind = one["kind"] if "/" not in one["apiVersion"] else name.partition("/")[0]
-            where = f"--namespace={one['metadata'].get('namespace', NAMESPACE)}"
-            asked = ("get", kind, one["metadata"]["name"], where, "--ignore-not-found", "-o=name")
+        for manifest in rendered.objects((), self.flags, "--no-hooks"):
+            group = manifest["apiVersion"].partition("/")[0]
+            name = f"{manifest['kind']}.{group}/{manifest['metadata']['name']}"
+            kind = manifest["kind"] if "/" not in manifest["apiVersion"] else name.partition("/")[0]
+            where = f"--namespace={manifest['metadata'].get('namespace', NAMESPACE)}"
+            asked = (
+                "get",
+                kind,
+                manifest["metadata"]["name"],
+                where,
+                "--ignore-not-found",
+                "-o=name",
+            )
             if not self.at.plane.kubectl(*asked).strip():
                 found.append(name)
         return found
@@ -98,10 +106,12 @@ class Scenario:
 
         def checked() -> list[Json]:
             found = self.scene.cluster.items(_POLICIES)
-            return found if all("typeChecking" in one.get("status", {}) for one in found) else []
+            return (
+                found if all("typeChecking" in policy.get("status", {}) for policy in found) else []
+            )
 
         policies = await_true("the policies are checked", checked)
-        return [str(one) for one in policies if one["status"]["typeChecking"]]
+        return [str(policy) for policy in policies if policy["status"]["typeChecking"]]
 
     def something_was_here_before(self) -> None:
         """A case file that is due to go, and a rule in the place of one of ours."""
@@ -120,8 +130,8 @@ class Scenario:
         (pod,) = self.at.pods("exporter", 1)
         for name in ("sensor", "agent"):
             self.at.run(pod, name)
-        for one in self.at.pods("remediator", 2):
-            self._remediators[one.name] = self.at.run(one, "remediator")
+        for replica in self.at.pods("remediator", 2):
+            self._remediators[replica.name] = self.at.run(replica, "remediator")
         await_true("somebody leads", self._leader)
         await_true("the node reports", lambda: self.scene.cluster.items(REPORTS))
 
@@ -146,9 +156,9 @@ class Scenario:
 
     def the_leader_dies(self) -> None:
         before = self._leader()
-        for one in self._remediators.values():
-            if f"now leader ({before})" in one.said():
-                one.kill()
+        for container in self._remediators.values():
+            if f"now leader ({before})" in container.said():
+                container.kill()
         await_true("the other one leads", lambda: self._leader() not in {"", before})
 
     def an_extended_resource_is_evicted(self) -> None:
@@ -159,7 +169,7 @@ class Scenario:
         self._await_rule(number, "NoExecute")
 
         def moved() -> bool:
-            uids = {one["metadata"]["uid"] for one in self._pods(EXTENDED)}
+            uids = {other["metadata"]["uid"] for other in self._pods(EXTENDED)}
             return bool(uids) and uid not in uids
 
         await_true("its pod, which NoExecute does not reach, is moved", moved)
@@ -172,14 +182,16 @@ class Scenario:
         """The taint waits until a person has taken the other rule away."""
         self._break(SQUATTED, action=1)
         name = _rule_name(SQUATTED)
-        await_true("it is said", lambda: any(name in one.said() for one in self._alive()))
+        await_true(
+            "it is said", lambda: any(name in container.said() for container in self._alive())
+        )
         self.at.client.delete(f"{RULES}/{name}")
         device = f"{GPU_NODE}/gpu-{SQUATTED}"
         await_true(f"{device} is tainted", lambda: device in self.scene.rules())
 
     def an_old_case_file_is_pruned(self) -> None:
         def names() -> set[str]:
-            return {one["metadata"]["name"] for one in self.scene.incidents()}
+            return {incident["metadata"]["name"] for incident in self.scene.incidents()}
 
         await_true("it is gone", lambda: OF_LAST_YEAR not in names())
 
@@ -228,23 +240,25 @@ class Scenario:
         await_true(f"{uuid} is {phase}", lambda: self._phase(uuid) == phase)
 
     def _phase(self, uuid: str) -> str:
-        found = [one for one in self.scene.incidents() if one["spec"]["uuid"] == uuid]
+        found = [
+            incident for incident in self.scene.incidents() if incident["spec"]["uuid"] == uuid
+        ]
         return str(found[-1].get("status", {}).get("phase", "")) if found else ""
 
     def _pods(self, name: str) -> list[Json]:
         running = self.scene.cluster.running()
-        return [one for one in running if one["metadata"]["name"].startswith(name)]
+        return [pod for pod in running if pod["metadata"]["name"].startswith(name)]
 
     def conditions(self) -> set[str]:
         node = self.scene.cluster.get(f"{NODES}/{GPU_NODE}")
-        return {one["type"] for one in node["status"]["conditions"]}
+        return {condition["type"] for condition in node["status"]["conditions"]}
 
     def _leader(self) -> str:
         found = read(self.at.client, NAMESPACE, LEASE_NAME)
         return (found.spec.holder_identity or "") if found else ""
 
     def _alive(self) -> list[Container]:
-        return [one for one in self._remediators.values() if one.running]
+        return [container for container in self._remediators.values() if container.running]
 
     def _template(self, name: str) -> str:
         return rendered.text((), self.flags, f"--show-only=templates/{name}")

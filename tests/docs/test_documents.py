@@ -45,12 +45,12 @@ def names(path: Path) -> set[str]:
             found.add(node.name)
         if isinstance(node, ast.ClassDef):
             found.add(node.name)
-            inner = (one for one in node.body if isinstance(one, ast.FunctionDef))
-            found |= {f"{node.name}::{one.name}" for one in inner}
+            inner = (statement for statement in node.body if isinstance(statement, ast.FunctionDef))
+            found |= {f"{node.name}::{function.name}" for function in inner}
     return found
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_test_that_a_document_names_exists(document: Path) -> None:
     for file, name in TEST.findall(text(document)):
         assert (ROOT / file).is_file(), f"{document.name} names {file}, which is not there"
@@ -65,7 +65,7 @@ def test_every_promise_of_the_remediator_names_its_test() -> None:
     assert [row for row in rows if not TEST.search(row)] == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_link_leads_to_a_file(document: Path) -> None:
     missing = [
         link for link in LINK.findall(text(document)) if not (document.parent / link).exists()
@@ -77,10 +77,10 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
 def test_the_readme_leads_to_every_document() -> None:
     linked = {(ROOT / link).resolve() for link in LINK.findall(text(ROOT / "README.md"))}
 
-    assert [one.name for one in DOCS.rglob("*.md") if one not in linked] == []
+    assert [path.name for path in DOCS.rglob("*.md") if path not in linked] == []
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, *RUNBOOKS], ids=lambda one: one.name)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *RUNBOOKS], ids=lambda path: path.name)
 def test_every_link_to_a_heading_finds_it(document: Path) -> None:
     for page, heading in HEADING.findall(text(document)):
         target = document.parent / page if page else document
@@ -91,10 +91,10 @@ def anchors(document: Path) -> set[str]:
     """Return the anchors of a document's headings, as GitHub makes them."""
     bare = re.sub(r"^```.*?^```$", "", text(document), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ (.*)$", bare, re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in titles}
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_path_in_a_document_is_there(document: Path) -> None:
     missing = [
         path for path in PATH.findall(text(document)) if not list(ROOT.glob(path.rstrip("/")))
@@ -132,7 +132,7 @@ def test_every_command_of_make_that_a_document_names_is_a_target() -> None:
         for target in re.findall(r"`(?:[A-Z]+=\S+ )*make ([a-z0-9.-]+)", text(document))
     }
 
-    assert {one for one in named if one[1] not in targets} == set()
+    assert {mention for mention in named if mention[1] not in targets} == set()
 
 
 def test_every_command_that_a_sentence_names_exists() -> None:
@@ -142,7 +142,9 @@ def test_every_command_that_a_sentence_names_exists() -> None:
         for command in re.findall(r"`(?:kubectl )?draguard ([a-z][a-z-]*)", text(document))
     }
 
-    assert {one for one in named if not re.search(rf"^  {one[1]}\b", USAGE, re.MULTILINE)} == set()
+    assert {
+        mention for mention in named if not re.search(rf"^  {mention[1]}\b", USAGE, re.MULTILINE)
+    } == set()
 
 
 def test_every_chart_value_that_a_sentence_names_exists() -> None:
@@ -156,7 +158,7 @@ def test_every_chart_value_that_a_sentence_names_exists() -> None:
     }
 
     assert len(named) > 30
-    assert {one for one in named if not has(values, one[1].split("."))} == set()
+    assert {mention for mention in named if not has(values, mention[1].split("."))} == set()
 
 
 def has(values: object, path: list[str]) -> bool:
@@ -168,15 +170,15 @@ def has(values: object, path: list[str]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_policy_in_a_document_is_sound(document: Path) -> None:
     for policy in POLICY.findall(text(document)):
         assert read(policy)
 
 
 def test_every_intent_in_a_document_is_read() -> None:
-    found = [one for document in DOCUMENTS for one in PATCHED.findall(text(document))]
-    specs = [cast("dict[str, object]", msgspec.json.decode(one)["spec"]) for one in found]
+    found = [patch for document in DOCUMENTS for patch in PATCHED.findall(text(document))]
+    specs = [cast("dict[str, object]", msgspec.json.decode(patch)["spec"]) for patch in found]
     named = {field: said for spec in specs for field, said in spec.items() if said is not None}
 
     assert set(named) == set(FIELDS.values())

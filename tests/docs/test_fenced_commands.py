@@ -27,17 +27,19 @@ from tests.docs.ways import (
 pytestmark = pytest.mark.verify
 
 COMMANDS = list(
-    dict.fromkeys(one for document in fenced.DOCUMENTS for one in fenced.commands(document))
+    dict.fromkeys(command for document in fenced.DOCUMENTS for command in fenced.commands(document))
 )
-RUN_HERE = [one for one in COMMANDS if isinstance(way_of(one), Run | Plus | Like)]
-FLAGGED = [one for one in COMMANDS if isinstance(way_of(one), Flags)]
+RUN_HERE = [command for command in COMMANDS if isinstance(way_of(command), Run | Plus | Like)]
+FLAGGED = [command for command in COMMANDS if isinstance(way_of(command), Flags)]
 ELSEWHERE = sorted({way.test for _, way in WAYS if isinstance(way, Elsewhere)})
 
 
 def test_every_fenced_command_is_in_one_table() -> None:
     assert len(COMMANDS) > 80
-    twice = [str(one) for one in COMMANDS if way_of(one) and reason_of(one)]
-    nowhere = [str(one) for one in COMMANDS if not way_of(one) and not reason_of(one)]
+    twice = [str(command) for command in COMMANDS if way_of(command) and reason_of(command)]
+    nowhere = [
+        str(command) for command in COMMANDS if not way_of(command) and not reason_of(command)
+    ]
 
     assert nowhere == [], "say in tests/docs/ways.py what runs these, or why nothing can"
     assert twice == []
@@ -124,4 +126,4 @@ class TestReading:
         document = tmp_path / "a.md"
         document.write_text(text, encoding="utf-8")
 
-        assert [one.text for one in fenced.commands(document)] == found
+        assert [command.text for command in fenced.commands(document)] == found

@@ -23,16 +23,16 @@ LOOKED_AT = {
 """Commands that documents show, and their goldens."""
 SHORT = re.compile(r"\bgpu-(\w{8})(?:-0{4}){3}-0{12}-")
 EXCERPTS = [
-    (document, one["command"], one["output"])
+    (document, match["command"], match["output"])
     for document in DOCUMENTS
-    for one in SHOWN.finditer(document.read_text(encoding="utf-8"))
+    for match in SHOWN.finditer(document.read_text(encoding="utf-8"))
 ]
 
 
 def pieces(output: str) -> list[str]:
     """Return what stands between the lines that say that something is left out."""
     found = re.split(rf"^{re.escape(LEFT_OUT)}\n", output, flags=re.MULTILINE)
-    return [stable(one).strip() for one in found if one.strip()]
+    return [stable(text).strip() for text in found if text.strip()]
 
 
 def missing(parts: list[str], whole: str) -> list[str]:
@@ -56,7 +56,11 @@ def test_the_readme_shows_the_fleet_and_one_case() -> None:
 
 @pytest.mark.parametrize(
     ("document", "command", "output"),
-    [pytest.param(*one, id=f"{one[0].name}: {one[1]}") for one in EXCERPTS if one[1] in LOOKED_AT],
+    [
+        pytest.param(*excerpt, id=f"{excerpt[0].name}: {excerpt[1]}")
+        for excerpt in EXCERPTS
+        if excerpt[1] in LOOKED_AT
+    ],
 )
 def test_what_a_document_shows_of_a_command_is_its_golden(
     document: Path, command: str, output: str
@@ -64,8 +68,8 @@ def test_what_a_document_shows_of_a_command_is_its_golden(
     golden = (GOLDEN / f"{LOOKED_AT[command]}.txt").read_text(encoding="utf-8")
     whole = SHORT.sub(r"gpu-\1-", stable(golden)).replace("https://<server>", "")
 
-    parts = [SHORT.sub(r"gpu-\1-", one) for one in pieces(output)]
-    said = [re.sub(r"https://[\w.]+:\d+", "", one) for one in parts]
+    parts = [SHORT.sub(r"gpu-\1-", piece) for piece in pieces(output)]
+    said = [re.sub(r"https://[\w.]+:\d+", "", part) for part in parts]
     assert missing(said, whole) == [], document.name
 
 

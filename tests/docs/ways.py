@@ -109,9 +109,9 @@ def reason_of(command: Command) -> str | None:
 
 def unused(rows: Iterable[tuple[str, object]], commands: Iterable[Command]) -> list[str]:
     """Return the patterns that no command begins with."""
-    said = [str(one) for one in commands]
-    return [pattern for pattern, _ in rows if not any(re.match(pattern, one) for one in said)]
+    said = [str(command) for command in commands]
+    return [pattern for pattern, _ in rows if not any(re.match(pattern, text) for text in said)]
 
 
 def _first(rows: Iterable[tuple[str, T]], command: Command) -> T | None:
-    return next((one for pattern, one in rows if re.match(pattern, str(command))), None)
+    return next((way for pattern, way in rows if re.match(pattern, str(command))), None)

@@ -88,7 +88,7 @@ class Fleet:
     def _nodes(self) -> None:
         for name, gpus in boards().items():
             self.cluster.player.add_node(name)
-            devices = [one for board in gpus for one in published(board, name)]
+            devices = [device for board in gpus for device in published(board, name)]
             self.cluster.player.publish(name, [resource_slice(name, devices)])
 
     def _workloads(self) -> None:
@@ -98,7 +98,7 @@ class Fleet:
         ):
             self.cluster.add("resource.k8s.io/v1", "resourceclaims", claim(name, request))
             self.cluster.add("v1", "pods", pod(name, pod_spec(shared_claim=name, node=node)))
-            await_true(f"{name} holds a device", lambda one=name: self.cluster.device_of(one))
+            await_true(f"{name} holds a device", lambda holder=name: self.cluster.device_of(holder))
 
     def _reports(self) -> None:
         now = clock.now()
@@ -244,7 +244,7 @@ def health(*gpus: GpuHealth, at: datetime) -> NodeHealth:
             reason="PermissionDenied",
             message="mount the kubelet's pod-resources folder",
         )
-        if any(one.mig for one in gpus)
+        if any(gpu.mig for gpu in gpus)
         else SourceHealth(name="podresources", state="Up", last_success=at),
     )
     return NodeHealth(

@@ -56,7 +56,7 @@ class Moody:
             status, wait = self.script.pop(0)
             return status, wait, {"kind": "Status", "message": "no"}
         names, more = PAGES[page]
-        items = [{"metadata": {"name": one}} for one in names]
+        items = [{"metadata": {"name": name}} for name in names]
         return 200, "", {"items": items, "metadata": {"continue": more}}
 
 
@@ -96,7 +96,7 @@ def client(moody: Moody) -> Iterator[RetryingClient]:
 
 def names(client: RetryingClient) -> list[str]:
     found, _ = listed(client, THINGS, _Thing)
-    return [one.metadata["name"] for one in found]
+    return [thing.metadata["name"] for thing in found]
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -49,19 +49,19 @@ def test_the_command_line_shows_real_output(fleet: Fleet) -> None:
     found = list(SHOWN.finditer(text))
     assert len(found) > 7
 
-    outputs = {one["command"]: shown(one["command"], fleet) for one in found}
+    outputs = {shot["command"]: shown(shot["command"], fleet) for shot in found}
     fleet.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_INCIDENT}", {"spec": {"hold": None}})
 
     if os.environ.get("UPDATE_GOLDEN"):
         text = SHOWN.sub(
-            lambda one: (
-                f"```console\n$ draguard {one['command']}\n{trimmed(outputs[one['command']])}```"
+            lambda shot: (
+                f"```console\n$ draguard {shot['command']}\n{trimmed(outputs[shot['command']])}```"
             ),
             text,
         )
         CLI.write_text(text, encoding="utf-8")
-    for one in SHOWN.finditer(text):
-        assert stable(one["output"]) == stable(trimmed(outputs[one["command"]])), one["command"]
+    for shot in SHOWN.finditer(text):
+        assert stable(shot["output"]) == stable(trimmed(outputs[shot["command"]])), shot["command"]
 
 
 def test_what_is_shown_of_the_doctor_is_what_it_says(
@@ -79,12 +79,12 @@ def trimmed(text: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_command_in_a_document_is_one_that_exists_with_its_flags(
     document: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = "\n".join(TAINTED.findall(document.read_text(encoding="utf-8")))
-    commands = [one for one in GIVEN.findall(text) if one.split()[0] not in NOT_OURS]
+    commands = [command for command in GIVEN.findall(text) if command.split()[0] not in NOT_OURS]
 
     class Parsed(Exception):  # noqa: N818 - ends a command where its work would begin
         pass
@@ -101,7 +101,7 @@ def test_every_command_in_a_document_is_one_that_exists_with_its_flags(
             main(shlex.split(NUMBER.sub("79", command)))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_command_that_a_sentence_names_exists(document: Path) -> None:
     named = set(INLINE.findall(document.read_text(encoding="utf-8")))
 

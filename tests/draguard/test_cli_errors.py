@@ -64,7 +64,7 @@ def through(proxy: Proxy, fleet: Fleet, tmp_path: Path) -> str:
     return str(written(tmp_path, "config", config(proxy.url, token)))
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one[0])
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 def test_a_cluster_that_does_not_answer(
     command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,7 +77,7 @@ def test_a_cluster_that_does_not_answer(
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one[0])
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 def test_a_context_that_is_not_there(
     command: tuple[str, ...], fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,7 +90,7 @@ def test_a_context_that_is_not_there(
 
 
 @pytest.mark.parametrize(
-    "command", [one for one in COMMANDS if one[0] != "doctor"], ids=lambda one: one[0]
+    "command", [words for words in COMMANDS if words[0] != "doctor"], ids=lambda words: words[0]
 )
 def test_what_is_forbidden_is_named_with_verb_and_resource(
     command: tuple[str, ...], fleet: Fleet, capsys: pytest.CaptureFixture[str]

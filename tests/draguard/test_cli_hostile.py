@@ -138,7 +138,7 @@ def test_what_another_reader_of_yaml_takes_for_a_number_or_a_truth_value_is_quot
 
 def test_what_a_marked_rule_says_reaches_no_terminal_raw(nasty: Fleet) -> None:
     """Which node a rule is for is an annotation, and a plan is told under that name."""
-    (rule,) = (one for one in nasty.cluster.items(RULES) if "node-b" in str(one["spec"]))
+    (rule,) = (found for found in nasty.cluster.items(RULES) if "node-b" in str(found["spec"]))
     path = f"{RULES}/{rule['metadata']['name']}"
     said = {"metadata": {"annotations": {"draguard.dev/node": f"node-b{NASTY}"}}}
     nasty.cluster.client.merge_patch(path, said)

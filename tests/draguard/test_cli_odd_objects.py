@@ -196,7 +196,11 @@ def test_a_rule_of_ours_that_lost_its_labels_is_released_all_the_same(
     fleet: Fleet, tell: Tell
 ) -> None:
     """The remediator knows it by its name, and so does `status`."""
-    mine = [one for one in fleet.cluster.items(RULES) if SICK_DEVICE.pool in str(one["spec"])]
+    mine = [
+        taint_rule
+        for taint_rule in fleet.cluster.items(RULES)
+        if SICK_DEVICE.pool in str(taint_rule["spec"])
+    ]
     with without_labels(fleet, mine[0]["metadata"]["name"]):
         status = tell("status")
         everything = tell("cleanup", "--all", "--dry-run")
@@ -210,9 +214,9 @@ def test_a_cordon_for_maintenance_that_lost_its_labels_can_be_taken_away(
 ) -> None:
     tell("cordon", "node-a/1", "--why", "x")
     (name,) = (
-        one["metadata"]["name"]
-        for one in fleet.cluster.items(RULES)
-        if one["spec"]["taint"]["key"] == KEY
+        taint_rule["metadata"]["name"]
+        for taint_rule in fleet.cluster.items(RULES)
+        if taint_rule["spec"]["taint"]["key"] == KEY
     )
     with without_labels(fleet, name):
         assert "1 for maintenance" in tell("status")

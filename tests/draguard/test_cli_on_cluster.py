@@ -53,8 +53,8 @@ def test_the_doctor_prints_its_golden_and_ends_with_one_for_what_is_bad(tell: Te
     """Roles and admission policies of the cluster are other tests' to install and to judge."""
     said = masked(tell("doctor", ends=1)).partition("\n\n")[0]
     checks = re.split(r"\n(?=ok|warn|bad|unknown)", said)
-    kept = [one for one in checks if not re.match(r"\w+ +(permissions|admission) of ", one)]
-    matches("doctor", "".join(f"{one}\n" for one in kept))
+    kept = [check for check in checks if not re.match(r"\w+ +(permissions|admission) of ", check)]
+    matches("doctor", "".join(f"{line}\n" for line in kept))
 
 
 @pytest.mark.parametrize("command", ["status", "incidents", "plan", "doctor"])

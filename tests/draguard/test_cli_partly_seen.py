@@ -36,9 +36,9 @@ def without(fleet: Fleet) -> Iterator[Without]:
 
     def give(collection: str) -> tuple[str, ...]:
         rules = [
-            {"apiGroups": [group], "resources": [one], "verbs": ["list"]}
-            for one, group in LISTS.items()
-            if one != collection
+            {"apiGroups": [group], "resources": [kind], "verbs": ["list"]}
+            for kind, group in LISTS.items()
+            if kind != collection
         ]
         client.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules})
         group = "rbac.authorization.k8s.io"
@@ -143,10 +143,10 @@ def test_the_doctor_tells_the_rest_and_calls_nothing_ok_that_it_did_not_see(
     capsys.readouterr()
     main(["doctor", "-o", "json", *where])
     found: list[Json] = msgspec.json.decode(capsys.readouterr().out)
-    states = {one["about"]: one["state"] for one in found}
+    states = {check["about"]: check["state"] for check in found}
 
     assert {name: states[name] for name in unknown} == dict.fromkeys(unknown, "unknown")
-    assert any(f"may not list {collection}" in one["says"] for one in found)
+    assert any(f"may not list {collection}" in check["says"] for check in found)
     assert {"agents", "remediator", "versions", "taint rules take effect", "emergency stop"} <= {
         *states
     }

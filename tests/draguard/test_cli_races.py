@@ -69,11 +69,11 @@ def run(
 
 def cordons(fleet: Fleet) -> dict[str, Json]:
     every = fleet.cluster.items(RULES)
-    return {one["metadata"]["name"]: one for one in every if one["spec"]["taint"]["key"] == KEY}
+    return {rule["metadata"]["name"]: rule for rule in every if rule["spec"]["taint"]["key"] == KEY}
 
 
 def effects(fleet: Fleet) -> list[str]:
-    return [one["spec"]["taint"]["effect"] for one in cordons(fleet).values()]
+    return [cordon["spec"]["taint"]["effect"] for cordon in cordons(fleet).values()]
 
 
 def after(proxy: Proxy, part: str, do: Callable[[], object], *, nth: int = 1) -> None:
@@ -305,7 +305,7 @@ def test_a_release_that_cannot_be_looked_at_tells_what_it_has_asked_for(
     try:
         ended = run("cleanup", "--all", "--yes")
     finally:
-        left = {one["metadata"]["name"] for one in fleet.cluster.items(RULES)}
+        left = {rule["metadata"]["name"] for rule in fleet.cluster.items(RULES)}
         for rule in rules:
             for name in GIVEN:
                 rule["metadata"].pop(name, None)

@@ -87,7 +87,7 @@ def test_a_pipe_gets_whole_lines_without_colours(fleet: Fleet) -> None:
     said = piped("incidents", "--kubeconfig", fleet.kubeconfig, COLUMNS="40")
 
     assert "\x1b" not in said
-    (line,) = [one for one in said.splitlines() if one.startswith(LOST_INCIDENT)]
+    (line,) = [row for row in said.splitlines() if row.startswith(LOST_INCIDENT)]
     assert line.endswith("NoExecute deferred: hold by ana: until the run ends")
 
 

@@ -33,4 +33,4 @@ def test_an_address_that_cannot_be_read_is_refused_quietly(
         answer = b"".join(iter(lambda: link.recv(4096), b""))
     assert answer.startswith(b"HTTP/1.1 400 ")
     # Threads of other tests may have something to say meanwhile.
-    assert not [one for one in caplog.records if one.name.startswith("serving")]
+    assert not [record for record in caplog.records if record.name.startswith("serving")]

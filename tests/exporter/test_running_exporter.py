@@ -43,7 +43,9 @@ def test_the_kubelets_pods_are_named(node: SimulatedNode, exporter: Exporter) ->
     container = {"name": "main", "devices": [device]}
     node.kubelet.set_pods([{"name": "train-0", "namespace": "team", "containers": [container]}])
     exporter.wait_shows('draguard_device_allocation_info{UUID="' + node.gpu(0).uuid)
-    (labels,) = [one for one in exporter.series("DCGM_FI_DEV_GPU_UTIL") if node.gpu(0).uuid in one]
+    (labels,) = [
+        series for series in exporter.series("DCGM_FI_DEV_GPU_UTIL") if node.gpu(0).uuid in series
+    ]
     assert labels.endswith('container="main",namespace="team",pod="train-0"')
     node.kubelet.set_pods([])
     wait_for(lambda: not exporter.series("draguard_device_allocation_info"))
@@ -65,8 +67,8 @@ def test_a_lost_gpu_loses_its_readings_and_stays_visible(
     node.lose(1)
     uuid = node.gpu(1).uuid
     page = exporter.wait_shows('presence="Lost",reason="GpuIsLost"')
-    assert not [one for one in page.series("DCGM_FI_DEV_GPU_TEMP") if uuid in one]
-    assert [v for one, v in page.series("draguard_gpu_up").items() if uuid in one] == [0.0]
+    assert not [series for series in page.series("DCGM_FI_DEV_GPU_TEMP") if uuid in series]
+    assert [v for series, v in page.series("draguard_gpu_up").items() if uuid in series] == [0.0]
     assert len(page.series("DCGM_FI_DEV_GPU_TEMP")) == 2
 
 

@@ -110,7 +110,7 @@ def test_a_variable_that_cannot_be_read_is_named() -> None:
         settings_of(DCGM_EXPORTER_KUBERNETES="maybe")
 
 
-@pytest.mark.parametrize("one", UNUSED, ids=lambda one: one.flag)
+@pytest.mark.parametrize("one", UNUSED, ids=lambda case: case.flag)
 def test_each_unused_flag_is_told_with_what_to_use_instead(one: tuple[str, ...]) -> None:
     flag, env, instead, _, refused, silent = one[:6]
     if refused:

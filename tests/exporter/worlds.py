@@ -127,7 +127,7 @@ class Sensed:
 def counts(report: NodeHealth) -> dict[str, dict[tuple[int, int | None], int]]:
     """Return {uuid: {(code, gi): count}} of a report."""
     return {
-        one.uuid: {(record.code, record.gi): record.count for record in one.xids}
-        for one in report.gpus
-        if one.xids
+        health.uuid: {(record.code, record.gi): record.count for record in health.xids}
+        for health in report.gpus
+        if health.xids
     }

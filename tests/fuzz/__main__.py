@@ -24,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--inputs", type=int, default=INPUTS, help=f"in all [{INPUTS:,}]")
     parser.add_argument("--seed", type=int, default=1, help="of every input [1]")
-    parser.add_argument("--only", choices=[one.name for one in TARGETS], help="one target, alone")
+    parser.add_argument(
+        "--only", choices=[target.name for target in TARGETS], help="one target, alone"
+    )
     parser.add_argument("--first", type=int, default=0, help="number of the first input [0]")
     given = parser.parse_args(arguments)
     if given.inputs < 1 or given.first < 0:
@@ -32,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, resource.RLIM_INFINITY))
     # What the code has to say of such inputs would fill the screen.
     logging.disable()
-    wanted = [one for one in TARGETS if given.only in (None, one.name)]
+    wanted = [target for target in TARGETS if given.only in (None, target.name)]
     _say(f"{'target':<20} {'inputs':>9} {'seconds':>8} {'slowest':>18} {'memory':>8} findings")
     outcomes: list[Outcome] = []
     for target in wanted:
@@ -76,9 +78,9 @@ def _told(finding: Finding, seed: int) -> str:
 
 
 def _summed_up(outcomes: Sequence[Outcome], seed: int) -> int:
-    inputs = sum(one.inputs for one in outcomes)
-    found = sum(len(one.findings) for one in outcomes)
-    seconds = sum(one.seconds for one in outcomes)
+    inputs = sum(outcome.inputs for outcome in outcomes)
+    found = sum(len(outcome.findings) for outcome in outcomes)
+    seconds = sum(outcome.seconds for outcome in outcomes)
     _say(f"{inputs:,} inputs in {seconds:.0f} s with seed {seed}: {found} findings")
     return 1 if found else 0
 

@@ -139,7 +139,11 @@ def make_objects(random: Random) -> Objects:
 
 def check_objects(made: Objects) -> None:
     raw_slices, raw_claim, raw_pod, name = made
-    slices = [one for raw in raw_slices if (one := decoded(raw, ResourceSlice)) is not None]
+    slices = [
+        resource_slice
+        for raw in raw_slices
+        if (resource_slice := decoded(raw, ResourceSlice)) is not None
+    ]
     before = inventory(slices[:1])
     devices = inventory(slices, before)
     _published(devices, slices, before)
@@ -147,7 +151,7 @@ def check_objects(made: Objects) -> None:
     held = ClaimDevice("train-gpu", "team", GPU_DRIVER, "node-a", name)
     container = ContainerDevices("team", "train-0", "main", (held,))
     known = Known(published=devices, hardware=LIVE, details=details, pods=pods)
-    _held(join([container], known=known), held, {one.device: one for one in devices})
+    _held(join([container], known=known), held, {device.device: device for device in devices})
 
 
 def decoded(raw: bytes, kind: type[T]) -> T | None:
@@ -162,7 +166,9 @@ def decoded(raw: bytes, kind: type[T]) -> T | None:
         return None
     demand(len(changes) + store.undecodable == 1, "neither taken nor counted", changes)
     demand(not store.put(given) or not meta_of(given).resource_version, "one version taken twice")
-    demand(all(one.key == key and one.old is None for one in changes), "another key", changes)
+    demand(
+        all(change.key == key and change.old is None for change in changes), "another key", changes
+    )
     demand(error_of("GET", 500, raw).status == 500, "an error that is none")
     return changes[0].new if changes else None
 
@@ -170,26 +176,40 @@ def decoded(raw: bytes, kind: type[T]) -> T | None:
 def _published(
     devices: tuple[SliceDevice, ...], slices: list[ResourceSlice], before: tuple[SliceDevice, ...]
 ) -> None:
-    names = [one.device for one in devices]
+    names = [device.device for device in devices]
     demand(names == sorted(set(names)), "devices out of order or twice", names)
     said = {
-        (Device(one.spec.driver, one.spec.pool.name, raw.name), _uuid(raw.content().attributes))
-        for one in slices
-        for raw in one.spec.devices or ()
+        (
+            Device(resource_slice.spec.driver, resource_slice.spec.pool.name, raw.name),
+            _uuid(raw.content().attributes),
+        )
+        for resource_slice in slices
+        for raw in resource_slice.spec.devices or ()
     }
-    for one in devices:
-        demand((one.device, one.uuid) in said or one in before, "a device from nowhere", one)
-        demand(one.memory is None or 0 <= one.memory < 2**63, "an amount", one.memory)
+    for device in devices:
+        demand(
+            (device.device, device.uuid) in said or device in before,
+            "a device from nowhere",
+            device,
+        )
+        demand(device.memory is None or 0 <= device.memory < 2**63, "an amount", device.memory)
     offered = published(devices)
     demand(offered.uuids >= set(offered.by_bus.values()), "a bus id of nothing", offered)
     demand(
-        incomplete(slices) <= {(one.spec.driver, one.spec.pool.name) for one in slices}, "a pool"
+        incomplete(slices)
+        <= {
+            (resource_slice.spec.driver, resource_slice.spec.pool.name) for resource_slice in slices
+        },
+        "a pool",
     )
 
 
 def _uuid(attributes: Mapping[str, Attribute] | None) -> str | None:
     named = [(attributes or {}).get(name) for name in ("uuid", f"{GPU_DRIVER}/uuid")]
-    return next((one.string for one in named if one is not None and one.string), None)
+    return next(
+        (attribute.string for attribute in named if attribute is not None and attribute.string),
+        None,
+    )
 
 
 def _details(raw: bytes) -> dict[ClaimKey, ClaimDetail]:
@@ -214,9 +234,13 @@ def _held(holders: Holders, held: ClaimDevice, devices: dict[Device, SliceDevice
         demand(there, "booked to hardware of another name", uuid)
         place = device and (device.gi_profile_id, device.placement_start)
         demand(device and (device.uuid or place == (19, 4)), "booked to another place", device)
-        demand(all(one.dra == held for one in found), "a hold from nowhere", found)
-    for one in (*holders.elsewhere, *(one for by in holders.by_uuid.values() for one in by)):
-        demand((one.pod, one.namespace, one.container) == ("train-0", "team", "main"), "who", one)
+        demand(all(holder.dra == held for holder in found), "a hold from nowhere", found)
+    for holder in (*holders.elsewhere, *(owner for by in holders.by_uuid.values() for owner in by)):
+        demand(
+            (holder.pod, holder.namespace, holder.container) == ("train-0", "team", "main"),
+            "who",
+            holder,
+        )
     if device is None:
         demand(not holders.by_uuid, "hardware of a device that nobody publishes", holders)
 
@@ -287,4 +311,4 @@ _MAKERS: dict[str, tuple[int, Callable[[Random], Any], Callable[[Any], None]]] =
     "mig-name": (45, make_mig_name, check_mig_name),
     "quantity": (50, make_quantity, check_quantity),
 }
-TARGETS = tuple(Target(name, *one) for name, one in _MAKERS.items())
+TARGETS = tuple(Target(name, *maker) for name, maker in _MAKERS.items())

@@ -169,11 +169,11 @@ def _check_yaml(raw: bytes) -> None:
         return
     settings = _settings(found)
     demand(0.001 <= settings.interval <= 86_400, "an interval", settings.interval)
-    asked = [one.seconds for one in found.intervals if not one.whole]
-    demand(all(settings.interval <= one for one in asked), "staler than asked for", asked)
-    names = [one.name for one in found.ignored]
+    asked = [interval.seconds for interval in found.intervals if not interval.whole]
+    demand(all(settings.interval <= seconds for seconds in asked), "staler than asked for", asked)
+    names = [setting.name for setting in found.ignored]
     demand(len(names) <= dcgm_exporter_file.MOST_REPORTED + 1, "too many words", len(names))
-    demand(all(len(one) <= 120 for one in names), "a name without end", names)
+    demand(all(len(name) <= 120 for name in names), "a name without end", names)
     _check_inline(found, settings, raw)
 
 
@@ -204,7 +204,7 @@ def _check_inline(found: FileSettings, settings: Settings, raw: bytes) -> None:
     if zlib.crc32(raw) % _PAGE_OF == 0:
         what = snapshot(seen(gpu(1, values={150: 1})), shown=shown(settings, known))
         series = rendered(what).get("draguard_setting_ignored", [])
-        told = {(one.source, one.name, one.reason) for one in settings.ignored}
+        told = {(setting.source, setting.name, setting.reason) for setting in settings.ignored}
         demand(len(series) == len(told), "a setting without effect is not shown", told)
 
 
@@ -229,9 +229,9 @@ def _of_node(node: Node) -> Any:
 
 def _of_yaml(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_key(name): _of_yaml(one) for name, one in value.items()}
+        return {_key(name): _of_yaml(element) for name, element in value.items()}
     if isinstance(value, list):
-        return [_of_yaml(one) for one in value]
+        return [_of_yaml(element) for element in value]
     return "" if value in _NULLS else value
 
 

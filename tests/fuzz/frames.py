@@ -40,7 +40,7 @@ _MESSAGES: tuple[msgspec.Struct, ...] = (
     protocol.Failed("Crashed", "see the log"),
     protocol.Happened(Sensed().nvml(1, 79)),
 )
-_FRAMES = tuple(protocol.encode(one) for one in _MESSAGES)
+_FRAMES = tuple(protocol.encode(message) for message in _MESSAGES)
 _DECODERS: tuple[msgspec.msgpack.Decoder[Any], ...] = (
     protocol.to_sensor,
     protocol.to_agent,

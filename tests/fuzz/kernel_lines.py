@@ -171,8 +171,8 @@ def check_syslog(made: tuple[bytes, bytes, int]) -> None:
     if gone == 0 and more.strip(b"\n"):
         demand(later.lost == "", "lost although all is there", later.lost)
         demand(later.size >= len(more), "less than what is new", later.size)
-        places = [one.place for one in heard]
-        following = [one.place for one in again]
+        places = [line.place for line in heard]
+        following = [line.place for line in again]
         demand(not places or not following or min(following) > max(places), "told twice")
 
 
@@ -185,13 +185,13 @@ def _records(news: News, text: bytes) -> list[Line]:
     if not news.timed:
         demand(not found, "a record without a time", found)
         return []
-    firsts = [next(same) for _, same in groupby((one for one in split if one), itemgetter(1))]
+    firsts = [next(same) for _, same in groupby((match for match in split if match), itemgetter(1))]
     demand(len(found) == len(firsts), "a line is a record, or none is", len(found), len(firsts))
-    places = [one.place for one in found]
+    places = [line.place for line in found]
     demand(places == sorted(set(places)), "places are not in order", places)
-    for one, line in zip(found, firsts, strict=True):
-        record = driver_lines.split(one.raw)
-        demand(record.sequence == one.place, "another place", record)
+    for heard, line in zip(found, firsts, strict=True):
+        record = driver_lines.split(heard.raw)
+        demand(record.sequence == heard.place, "another place", record)
         begins = line[2].decode("utf-8", "replace")
         demand(record.message.startswith(begins), "another beginning", record)
     return found
@@ -202,7 +202,9 @@ def make_link_words(random: Random) -> tuple[int, str, str]:
     sort = random.choice(nvlink5.sorts())
     mask, value = random.choice(list((sort.patterns | sort.stronger).values()))
     fitting = f"0x{(random.getrandbits(32) & ~mask & 0xFFFFFFFF) | value:08x}"
-    status = random.choice((*(f"0x{one:08x}" for one in sort.statuses), "0x00000000", random_word))
+    status = random.choice(
+        (*(f"0x{word:08x}" for word in sort.statuses), "0x00000000", random_word)
+    )
     message = f"{random.choice(sort.units)} Fatal XC0 i0 Link {random.choice((-1, 3, 17, 999))} "
     message += f"({random.choice((fitting, fitting, random_word))} {status} 0x00000000)"
     code = random.choice((sort.code, sort.code, random.randrange(140, 155)))
@@ -214,15 +216,17 @@ def make_link_words(random: Random) -> tuple[int, str, str]:
 def check_link_words(made: tuple[int, str, str]) -> None:
     code, message, driver = made
     found = nvlink5.decode(code, message, driver)
-    old, new = (nvlink5.decode(code, message, one) for one in ("500.1", "600.1"))
-    either = {one for one in (old, new) if one}
+    old, new = (nvlink5.decode(code, message, version) for version in ("500.1", "600.1"))
+    either = {decoded for decoded in (old, new) if decoded}
     guessed = nvlink5.decode(code, message, "")
     only = next(iter(either)) if len(either) == 1 else None
     demand(guessed == only, "an unknown driver", guessed)
     known = {"575.57.08": new, "595": new, "570.10": old}
     demand(found == known.get(driver, found), "another layout", found)
     if found is not None:
-        actions = {one for sort in nvlink5.sorts() for one in (sort.action, sort.stronger_action)}
+        actions = {
+            action for sort in nvlink5.sorts() for action in (sort.action, sort.stronger_action)
+        }
         demand(code in nvlink5.CODES and found in either, "another meaning", found)
         demand(found.action in actions and 0 <= found.reason < 64, "an action", found)
 
@@ -260,7 +264,7 @@ def check_cgroup(made: tuple[bytes, bytes]) -> None:
     demand(bool(found.pod_uid) or not found.container_id, "a container of no pod", found)
     if found.container_id:
         behind = [line.partition(found.pod_uid)[2] for line in plain.splitlines()]
-        demand(any(found.container_id in one for one in behind), "of another pod", found)
+        demand(any(found.container_id in path for path in behind), "of another pod", found)
     demand(len(found.container_id) in (0, 64), "a container", found)
     begun = cgroups.start_time(stat)
     demand(begun is None or begun >= 0, "a time that is none", begun)

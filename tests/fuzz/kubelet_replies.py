@@ -114,11 +114,13 @@ def check_reply(raw: bytes) -> None:
 def by_protobuf(raw: bytes) -> tuple[ContainerDevices, ...]:
     """Read the same with the library."""
     found = [
-        ContainerDevices(pod.namespace, pod.name, one.name, _claims(one), _plugin(one))
+        ContainerDevices(
+            pod.namespace, pod.name, container.name, _claims(container), _plugin(container)
+        )
         for pod in api.ListPodResourcesResponse.FromString(raw).pod_resources
-        for one in pod.containers
+        for container in pod.containers
     ]
-    return tuple(sorted(one for one in found if one.claims or one.plugin))
+    return tuple(sorted(devices for devices in found if devices.claims or devices.plugin))
 
 
 def _claims(container: Any) -> tuple[ClaimDevice, ...]:
@@ -148,7 +150,7 @@ def _plugin(container: Any) -> tuple[PluginDevice, ...]:
 
 
 def make_plugin(random: Random) -> PluginDevice:
-    known = [one.encode() for one in PLUGIN_IDS]
+    known = [plugin_id.encode() for plugin_id in PLUGIN_IDS]
     raw = hostile.mutated(random, random.choice(known), 3, known)
     return PluginDevice(hostile.name(random, *RESOURCES), raw.decode("utf-8", "replace"))
 

@@ -52,8 +52,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_world(random: Random) -> World:
     gpus = tuple(_gpu(random, index) for index in range(random.randrange(4)))
-    uuids = [one.uuid for one in gpus]
-    uuids += [part.uuid for one in gpus for part in one.instances or ()]
+    uuids = [gpu.uuid for gpu in gpus]
+    uuids += [part.uuid for gpu in gpus for part in gpu.instances or ()]
     sources = (SourceHealth(name="nvml", state="Up", message=hostile.text(random)),)
     reading = NvmlReading(at=START, driver_version=hostile.text(random), gpus=gpus, took=0.25)
     seen = Observation(
@@ -239,19 +239,19 @@ def _nothing_elsewhere(
 def _allowed(world: World) -> dict[str, set[str]]:
     """Return what may stand under each label, from what went in."""
     gpus = world.seen.nvml.gpus if world.seen.nvml else ()
-    parts = [part for one in gpus for part in one.instances or ()]
-    every = [*(one for by in world.holders.by_uuid.values() for one in by)]
+    parts = [part for gpu in gpus for part in gpu.instances or ()]
+    every = [*(holder for by in world.holders.by_uuid.values() for holder in by)]
     every += world.holders.elsewhere
-    claims = [one.dra for one in every if one.dra]
+    claims = [holder.dra for holder in every if holder.dra]
     hung = {world.seen.hang.uuid} if world.seen.hang else set[str]()
-    uuids = {one.uuid for one in gpus} | hung | set(world.holders.by_uuid)
+    uuids = {gpu.uuid for gpu in gpus} | hung | set(world.holders.by_uuid)
     # A report keeps 96 characters of what NVML says.
-    products = {name for one in gpus for name in (one.product, one.product[:96])}
+    products = {name for gpu in gpus for name in (gpu.product, gpu.product[:96])}
     products |= {name.replace(" ", "-") for name in products}
-    pods, namespaces = {one.pod for one in every}, {one.namespace for one in every}
-    containers = {one.container for one in every}
-    profiles = {name for one in parts for name in (one.profile, one.profile[:96])}
-    profiles |= {one.partition("c.")[2] for one in profiles}
+    pods, namespaces = {holder.pod for holder in every}, {holder.namespace for holder in every}
+    containers = {holder.container for holder in every}
+    profiles = {name for part in parts for name in (part.profile, part.profile[:96])}
+    profiles |= {profile.partition("c.")[2] for profile in profiles}
     return {
         "UUID": uuids,
         "uuid": uuids,
@@ -267,13 +267,13 @@ def _allowed(world: World) -> dict[str, set[str]]:
         "pod_namespace": namespaces,
         "container": containers,
         "container_name": containers,
-        "vgpu": {one.replica for one in every},
-        "pod_uid": {one.pod_uid for one in every},
-        "dra_claim_name": {one.claim for one in claims},
-        "dra_claim_namespace": {one.claim_namespace for one in claims},
-        "dra_driver_name": {one.driver for one in claims},
-        "dra_pool_name": {one.pool for one in claims},
-        "dra_device_name": {one.device for one in claims},
+        "vgpu": {holder.replica for holder in every},
+        "pod_uid": {holder.pod_uid for holder in every},
+        "dra_claim_name": {device.claim for device in claims},
+        "dra_claim_namespace": {device.claim_namespace for device in claims},
+        "dra_driver_name": {device.driver for device in claims},
+        "dra_pool_name": {device.pool for device in claims},
+        "dra_device_name": {device.device for device in claims},
         "Hostname": {"node-a"},
         "hostname": {"node-a"},
     }

@@ -130,7 +130,8 @@ def signals(mode: str, message: bytes, cut: int) -> list[Signal]:
 def _records(mode: str, message: bytes) -> Iterator[bytes]:
     if mode == "kmsg":
         marks = (
-            b"%c" % one if 32 <= one < 127 and one != 92 else b"\\x%02x" % one for one in message
+            b"%c" % byte if 32 <= byte < 127 and byte != 92 else b"\\x%02x" % byte
+            for byte in message
         )
         yield b"3,7,%d,-;%b\n" % (_MICROSECONDS, b"".join(marks))
     elif mode == "journal":

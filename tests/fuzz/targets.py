@@ -36,4 +36,4 @@ TARGETS: tuple[Target, ...] = (
 
 def inputs_of(target: Target, total: int) -> int:
     """Return how many of all inputs are this target's; the shares add up to a thousand."""
-    return max(1, total * target.share // sum(one.share for one in TARGETS))
+    return max(1, total * target.share // sum(entry.share for entry in TARGETS))

@@ -8,22 +8,22 @@ from tests.fuzz.quoted_texts import MODES, quoted, signals, texts
 def test_the_corpus_is_what_it_is_said_to_be() -> None:
     assert len(quoted()) >= 50
     assert len(texts()) >= 300
-    assert len({one.format for one in quoted()}) == len(quoted())
-    for one in quoted():
-        assert one.format.count("{text}") == 1
-        assert one.source.endswith(".c")
-        assert one.who
-        assert one.subsystem
+    assert len({quote.format for quote in quoted()}) == len(quoted())
+    for quote in quoted():
+        assert quote.format.count("{text}") == 1
+        assert quote.source.endswith(".c")
+        assert quote.who
+        assert quote.subsystem
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("cut", [973, 1021])
 def test_no_text_of_a_user_is_a_signal(mode: str, cut: int) -> None:
     heard = [
-        (one.format, text, found)
-        for one in quoted()
+        (quote.format, text, found)
+        for quote in quoted()
         for text in texts()
-        if (found := signals(mode, one.message(text), cut))
+        if (found := signals(mode, quote.message(text), cut))
     ]
     assert heard == []
 

@@ -26,7 +26,7 @@ PLANTED = Target("planted", 1, _digits, _planted)
 
 def test_a_planted_fault_is_found_once_with_its_input() -> None:
     outcome = fuzz(PLANTED, 10_000, seed=1)
-    inputs = sorted(one.input for one in outcome.findings)
+    inputs = sorted(finding.input for finding in outcome.findings)
     assert len(inputs) == 2
     assert inputs[0] == "'5'"
     assert inputs[1].startswith("'77")
@@ -42,7 +42,7 @@ def test_the_same_seed_finds_the_same() -> None:
 def test_one_input_can_be_tried_again() -> None:
     found = fuzz(PLANTED, 2_000, seed=1).findings[0]
     again = fuzz(PLANTED, 1, seed=1, first=found.number).findings
-    assert [one.input for one in again] == [found.input]
+    assert [finding.input for finding in again] == [found.input]
 
 
 def test_what_hangs_is_a_finding_and_the_limit_of_the_test_itself_stays(

@@ -40,6 +40,6 @@ def test_an_input_can_be_made_again(target: Target) -> None:
 
 
 def test_the_shares_make_a_million() -> None:
-    assert sum(one.share for one in TARGETS) == 1000
-    assert sum(inputs_of(one, 1_000_000) for one in TARGETS) == 1_000_000
-    assert len({one.name for one in TARGETS}) == len(TARGETS)
+    assert sum(target.share for target in TARGETS) == 1000
+    assert sum(inputs_of(target, 1_000_000) for target in TARGETS) == 1_000_000
+    assert len({target.name for target in TARGETS}) == len(TARGETS)

@@ -22,7 +22,7 @@ from exporter.sensor.nvml.table import TABLE
 from tests.fuzz import hostile
 from tests.fuzz.target import Target, demand
 
-_UNITS = [one for one in vars(units).values() if isinstance(one, units.Unit)]
+_UNITS = [unit for unit in vars(units).values() if isinstance(unit, units.Unit)]
 
 
 def make_number(random: Random) -> tuple[int, Any, bytes]:
@@ -143,14 +143,14 @@ class Library:
         return SimpleNamespace(profileId=self._word(), placement=place)
 
     def struct(self, name: str) -> SimpleNamespace:
-        members: dict[str, Any] = {one: self._long() for one in _MEMBERS[name]}
+        members: dict[str, Any] = {member: self._long() for member in _MEMBERS[name]}
         members["busId"] = hostile.name(self._random, "00000000:3B:00.0", "0000:3B:00.0")
         members["cluster_uuid"] = self._random.randbytes(16)
         return SimpleNamespace(**members)
 
     def _process(self) -> SimpleNamespace:
         names = ("pid", "gpuInstanceId", "computeInstanceId", "smUtil")
-        words = {one: self._word() for one in names}
+        words = {name: self._word() for name in names}
         memory = self._random.choice((None, self._long()))
         return SimpleNamespace(**words, usedGpuMemory=memory, timeStamp=self._long())
 
@@ -219,7 +219,7 @@ def check_reading(reading: NvmlReading) -> None:
     indices = [gpu.index for gpu in reading.gpus]
     demand(indices == sorted(set(indices)), "an index twice", indices)
     for gpu in reading.gpus:
-        parts = [gpu.values, *(one.values for one in (*(gpu.instances or ()), *gpu.links))]
+        parts = [gpu.values, *(part.values for part in (*(gpu.instances or ()), *gpu.links))]
         for number, value in ((n, v) for found in parts for n, v in found.items()):
             demand(number in _WANTED, "a field that nobody wanted", number)
             if isinstance(value, str):
@@ -272,11 +272,11 @@ def check_answers(answers: list[Answer]) -> None:
     for entity in dcgm_reading.entities_of(answers, dict(_PLACES), wanted):
         demand(entity.values.keys() <= wanted | {230}, "a field that nobody wanted", entity)
         place = Place(entity.uuid, "0000:01:00.0", "", entity.gi, entity.ci, entity.link)
-        of = [one for one in answers if _PLACES.get(one.entity) == place]
-        told = {(one.field, dcgm_values.value_of(one)) for one in of}
+        of = [answer for answer in answers if _PLACES.get(answer.entity) == place]
+        told = {(answer.field, dcgm_values.value_of(answer)) for answer in of}
         demand(set(entity.values.items()) <= told, "another entity's value", entity)
     signals = dcgm_reading.signals_of(answers, dict(_PLACES))
-    demand(all(0 < one.code <= 0xFFFFFFFF for one in signals), "a code that is none", signals)
+    demand(all(0 < signal.code <= 0xFFFFFFFF for signal in signals), "a code that is none", signals)
     for signal in signals:
         frame = protocol.encode(protocol.Happened(signal))
         heard: Any = protocol.decode(frame[5:], protocol.from_child)

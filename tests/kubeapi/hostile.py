@@ -237,15 +237,15 @@ class Gate:
             self._selector.register(one, selectors.EVENT_READ, other)
             self._pairs.append(one)
 
-    def _pass(self, one: socket.socket, other: socket.socket) -> None:
+    def _pass(self, connection: socket.socket, other: socket.socket) -> None:
         try:
-            piece = one.recv(65536)
+            piece = connection.recv(65536)
             if piece:
                 other.sendall(piece)
                 return
         except OSError:
             pass
-        self._drop((one, other))
+        self._drop((connection, other))
 
     def _cut(self) -> None:
         self._drop(list(self._pairs))

@@ -185,9 +185,9 @@ def test_a_request_that_is_connecting_ends_too_when_another_thread_aborts() -> N
     """The kernel completes the connection after the abort, and then nobody answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         crowd = [socket.socket() for _ in range(2)]
-        for one in crowd:
-            one.settimeout(0)
-            one.connect_ex(listener.getsockname())
+        for connection in crowd:
+            connection.settimeout(0)
+            connection.connect_ex(listener.getsockname())
         server = f"http://127.0.0.1:{listener.getsockname()[1]}"
         client = Client(Endpoint(server=server), timeout=300.0)
         began, failed = threading.Event(), threading.Event()
@@ -207,8 +207,8 @@ def test_a_request_that_is_connecting_ends_too_when_another_thread_aborts() -> N
         assert failed.wait(60.0)
         thread.join()
         client.close()
-        for one in (*crowd, *(connection for connection, _ in accepted)):
-            one.close()
+        for opened in (*crowd, *(connection for connection, _ in accepted)):
+            opened.close()
 
 
 def test_a_watch_gives_whole_lines_and_ends_in_an_error_when_it_breaks_off() -> None:

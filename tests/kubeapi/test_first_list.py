@@ -68,7 +68,7 @@ def reflecting(
 
 
 def watches(server: Hostile) -> list[str]:
-    return [one.split(" ", 2)[1] for one in server.requests if "watch=true" in one]
+    return [request.split(" ", 2)[1] for request in server.requests if "watch=true" in request]
 
 
 def test_all_is_known_at_the_bookmark_that_says_so_and_the_watch_goes_on_from_it() -> None:
@@ -114,7 +114,7 @@ def test_a_server_that_refused_it_once_is_not_asked_again() -> None:
         reflecting(server, []),
     ):
         await_true("it listed again", lambda: "resourceVersion=6&" in "".join(watches(server)))
-        assert sum("sendInitialEvents" in one for one in watches(server)) == 1
+        assert sum("sendInitialEvents" in watch for watch in watches(server)) == 1
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])

@@ -198,7 +198,7 @@ def test_what_a_watch_tells_is_news_and_what_a_list_tells_need_not_be() -> None:
         reflecting(server, seen.append),
     ):
         await_true("all told", lambda: len(seen) == 3)
-        assert [one.listed for one in seen] == [True, False, False]
+        assert [change.listed for change in seen] == [True, False, False]
 
 
 def test_a_quiet_watch_is_no_blind_one_because_a_list_decides() -> None:

@@ -73,12 +73,12 @@ class Alertmanager(ServedProgram):
     def inhibitions(self) -> dict[str, tuple[str, ...]]:
         """Return by name of alert the names of those that inhibit it."""
         found = self.alerts()
-        names = {one["fingerprint"]: one["labels"]["alertname"] for one in found}
+        names = {alert["fingerprint"]: alert["labels"]["alertname"] for alert in found}
         return {
-            one["labels"]["alertname"]: tuple(
-                names.get(by, by) for by in one["status"]["inhibitedBy"]
+            alert["labels"]["alertname"]: tuple(
+                names.get(by, by) for by in alert["status"]["inhibitedBy"]
             )
-            for one in found
+            for alert in found
         }
 
 
@@ -132,9 +132,9 @@ def rehearsed(shipped: Path, folder: Path, url: str, *, minute: float = 60.0) ->
     inhibition and templates are the shipped ones; so are times, with a minute of `minute` seconds.
     """
     config = yaml.safe_load(shipped.read_text(encoding="utf-8"))
-    config["templates"] = [str(shipped.parent / one) for one in config["templates"]]
+    config["templates"] = [str(shipped.parent / template) for template in config["templates"]]
     _hasten(config["route"], minute)
-    config["receivers"] = [_redirected(one, url) for one in config["receivers"]]
+    config["receivers"] = [_redirected(receiver, url) for receiver in config["receivers"]]
     copy = folder / "alertmanager.yml"
     copy.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     return copy
@@ -150,8 +150,8 @@ def shortened(duration: str, minute: float) -> str:
 def _hasten(route: Json, minute: float) -> None:
     for key in route.keys() & {"group_wait", "group_interval", "repeat_interval"}:
         route[key] = shortened(route[key], minute)
-    for one in route.get("routes", []):
-        _hasten(one, minute)
+    for below in route.get("routes", []):
+        _hasten(below, minute)
 
 
 def _redirected(receiver: Json, url: str) -> Json:
@@ -162,9 +162,9 @@ def _redirected(receiver: Json, url: str) -> Json:
     pagerduty = {"url": f"{url}/pagerduty/{name}", "routing_key": "of-nobody"}
     return {
         "name": name,
-        "slack_configs": [_there(one, slack) for one in receiver.get("slack_configs", [])],
+        "slack_configs": [_there(config, slack) for config in receiver.get("slack_configs", [])],
         "pagerduty_configs": [
-            _there(one, pagerduty) for one in receiver.get("pagerduty_configs", [])
+            _there(config, pagerduty) for config in receiver.get("pagerduty_configs", [])
         ],
         "webhook_configs": [{"url": f"{url}/{name}", "send_resolved": True}],
     }

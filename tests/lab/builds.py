@@ -59,13 +59,13 @@ def make(builds: Mapping[str, Make], say: Say = to_stderr) -> Mapping[str, objec
     """Return by name what was made, or the BuildError that says why it was not."""
     at_once = max(1, (os.cpu_count() or 1) // CORES_OF_ONE)
     with ThreadPoolExecutor(at_once) as pool:
-        made = {name: pool.submit(_attempt, one, say) for name, one in builds.items()}
+        made = {name: pool.submit(_attempt, task, say) for name, task in builds.items()}
         return {name: result.result() for name, result in made.items()}
 
 
-def _attempt(one: Make, say: Say) -> object:
+def _attempt(task: Make, say: Say) -> object:
     try:
-        return one(say)
+        return task(say)
     except BuildError as error:
         return error
 

@@ -52,7 +52,7 @@ def threads(before: set[threading.Thread], patience: float) -> list[str]:
             # The threads of a pool that nobody has any more end once it is collected.
             gc.collect()
         time.sleep(_SOON if late else 0.02)
-    return sorted(one.name for one in left)
+    return sorted(thread.name for thread in left)
 
 
 def _environment() -> dict[str, str]:
@@ -61,12 +61,16 @@ def _environment() -> dict[str, str]:
 
 def _handlers() -> dict[int, object]:
     # SIGALRM is pytest-timeout's, which sets it for each test.
-    return {one: signal.getsignal(one) for one in signal.valid_signals() if one != signal.SIGALRM}
+    return {
+        number: signal.getsignal(number)
+        for number in signal.valid_signals()
+        if number != signal.SIGALRM
+    }
 
 
 def _silenced() -> list[str]:
     loggers = list(logging.Logger.manager.loggerDict.items())  # a thread may add one meanwhile
-    return sorted(name for name, one in loggers if getattr(one, "disabled", False))
+    return sorted(name for name, logger in loggers if getattr(logger, "disabled", False))
 
 
 def _mask() -> int:

@@ -41,22 +41,22 @@ def main() -> int:
     return 0
 
 
-def draw(one: Gallery, installed: Installed, folder: Path) -> list[Path]:
+def draw(shown: Gallery, installed: Installed, folder: Path) -> list[Path]:
     """Write a picture of each dashboard as it is at the end of the story."""
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
-    for uid, variables in _shown(one).items():
+    for uid, variables in _shown(shown).items():
         files.append(folder / f"{NAMES[uid]}.png")
-        with one.browser.dashboard(uid, one.end, "now-6h", **variables) as drawn:
+        with shown.browser.dashboard(uid, shown.end, "now-6h", **variables) as drawn:
             drawn.picture(files[-1])
     shrink(installed, files)
     return files
 
 
-def _shown(one: Gallery) -> dict[str, dict[str, str]]:
+def _shown(shown: Gallery) -> dict[str, dict[str, str]]:
     """Return what each dashboard is opened for: where the GPU was lost, and who had it."""
-    node, _, number = one.story.victim.partition("/")
-    (info,) = one.prometheus.query(
+    node, _, number = shown.story.victim.partition("/")
+    (info,) = shown.prometheus.query(
         f'max by (UUID) (draguard_gpu_info{{Hostname="{node}", minor="{number}"}})'
     )
     return {

@@ -76,7 +76,9 @@ def _relabelled(labels: str, renamed: Mapping[str, str]) -> str:
     if not renamed or not any(value in labels for value in renamed):
         return labels
     return _LABEL.sub(
-        lambda one: f'{one[1]}="{_escaped(renamed[one[2]]) if one[2] in renamed else one[2]}"',
+        lambda match: (
+            f'{match[1]}="{_escaped(renamed[match[2]]) if match[2] in renamed else match[2]}"'
+        ),
         labels,
     )
 
@@ -89,7 +91,7 @@ class _Clock:
     """Tells when in the story something was that a page dates in real time."""
 
     def __init__(self, moments: tuple[Moment, ...], played: list[float]) -> None:
-        self._real = [one.real for one in moments]
+        self._real = [moment.real for moment in moments]
         self._played = played
 
     def told(self, name: str, value: float, moment: Moment, at: float) -> float:

@@ -35,7 +35,7 @@ class Gallery(NamedTuple):
 def dashboards() -> Mapping[str, Json]:
     """Return the generated dashboards by uid."""
     found = (json.loads(file.read_text(encoding="utf-8")) for file in sorted(DASHBOARDS.iterdir()))
-    return {one["uid"]: one for one in found}
+    return {dashboard["uid"]: dashboard for dashboard in found}
 
 
 @contextmanager

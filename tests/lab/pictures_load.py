@@ -97,14 +97,14 @@ def load(place: str, gpu: Gpu, holders: Mapping[str, Holder], at: float, seconds
     """Tell a GPU and its slices what they do; `place` is `pool/device` of the GPU."""
     gpu.processes = []
     if gpu.instances:
-        shares = [_load_slice(place, gpu, one, holders, at) for one in gpu.instances]
+        shares = [_load_slice(place, gpu, instance, holders, at) for instance in gpu.instances]
         _load_board(gpu, sum(shares) / len(shares), gpu.uuid, seconds)
         return
     holder = holders.get(place, _NOBODY)
     share = busy(holder.name, gpu.uuid, at)
     _load_board(gpu, share, gpu.uuid, seconds)
     _hold(gpu, 1000 + gpu.minor, holder, share)
-    gpu.values["memory_used_mib"] = sum(one.memory_mib for one in gpu.processes)
+    gpu.values["memory_used_mib"] = sum(process.memory_mib for process in gpu.processes)
 
 
 def _load_slice(
@@ -112,7 +112,7 @@ def _load_slice(
 ) -> float:
     """Tell a slice what it does, and return how busy it is."""
     ending = f"-{instance.profile.profile_id}-{instance.start}"
-    named = (one for device, one in holders.items()
+    named = (pod for device, pod in holders.items()
              if device.startswith(f"{place}-mig-") and device.endswith(ending))  # fmt: skip
     holder = next(named, _NOBODY)
     share = busy(holder.name, instance.uuid, at)

@@ -143,13 +143,13 @@ def mig_gpu(index: int = 0, *xids: XidRecord, slices: int = 7, **fields: object)
     return msgspec.structs.replace(one, mig_mode="Enabled", instances=instances, **fields)
 
 
-def published(one: GpuHealth, node: str = NODE) -> tuple[SliceDevice, ...]:
+def published(health: GpuHealth, node: str = NODE) -> tuple[SliceDevice, ...]:
     """What NVIDIA's driver publishes for a GPU: itself, or each static slice."""
-    if not one.instances:
-        name = Device(DRIVER, node, f"gpu-{one.minor}")
+    if not health.instances:
+        name = Device(DRIVER, node, f"gpu-{health.minor}")
         return (
             SliceDevice(
-                device=name, kind="gpu", uuid=one.uuid, pci_bus_id=one.pci_bus_id, node=node
+                device=name, kind="gpu", uuid=health.uuid, pci_bus_id=health.pci_bus_id, node=node
             ),
         )
     return tuple(
@@ -157,16 +157,16 @@ def published(one: GpuHealth, node: str = NODE) -> tuple[SliceDevice, ...]:
             device=Device(
                 DRIVER,
                 node,
-                f"gpu-{one.minor}-mig-1g10gb-{part.gi_profile_id}-{part.placement_start}",
+                f"gpu-{health.minor}-mig-1g10gb-{part.gi_profile_id}-{part.placement_start}",
             ),
             kind="mig",
             uuid=part.uuid,
-            parent_uuid=one.uuid,
+            parent_uuid=health.uuid,
             profile=part.profile,
-            pci_bus_id=one.pci_bus_id,
+            pci_bus_id=health.pci_bus_id,
             node=node,
         )
-        for part in one.instances
+        for part in health.instances
     )
 
 
@@ -181,7 +181,7 @@ def report(*gpus: GpuHealth) -> NodeHealth:
 
 
 def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:
-    devices = tuple(device for one in gpus for device in published(one, node))
+    devices = tuple(device for health in gpus for device in published(health, node))
     standard = NodeView(
         node=node, report=report(*gpus), inventory=devices, renewals=ALWAYS_CONFIRMED
     )
@@ -209,7 +209,11 @@ def policy(limits: Limits | None = None, **fields: object) -> Policy:
 
 def _waits(incident: Incident) -> bool:
     """Whether evictions of an incident are not requested, or for longer than the policy gives."""
-    said = [one.status for one in incident.status.conditions if one.type == EVICTION_BLOCKED]
+    said = [
+        condition.status
+        for condition in incident.status.conditions
+        if condition.type == EVICTION_BLOCKED
+    ]
     return incident.status.eviction_start_time is None or said == ["True"]
 
 
@@ -252,7 +256,7 @@ class Stored:
             case EvictPod(_, pod):
                 self.evicted.append(pod)
             case WriteNodeConditions(_, written):
-                self.conditions |= {one.type: one for one in written}
+                self.conditions |= {condition.type: condition for condition in written}
 
     def _stamped(self, rule: Rule, uid: str) -> Rule:
         return msgspec.structs.replace(rule, uid=uid, resource_version=str(self._versions))
@@ -295,13 +299,13 @@ class Stored:
         """Return the GPUs that are being evicted from: not those whose incident has seen it end."""
         over = {
             (record.uid, record.effect)
-            for one in self.incidents.values()
-            for record in one.status.rules
-            if one.open
+            for incident in self.incidents.values()
+            for record in incident.status.rules
+            if incident.open
             and (
-                one.status.node_gone_since
-                or (one.status.drained_at and one.status.empty_since)
-                or (record.effect == "Evict" and _waits(one))
+                incident.status.node_gone_since
+                or (incident.status.drained_at and incident.status.empty_since)
+                or (record.effect == "Evict" and _waits(incident))
             )
         }
         moving = [rule for rule in self.rules.values() if rule.effect in EVICTING]

@@ -63,8 +63,10 @@ def effect_of(step: Step) -> str:
 
 def only_names_moved(before: dict[Device, Rule], stored: Stored, seen: NodeView) -> None:
     """Check that rules have changed as far as hardware has other names now, and no further."""
-    tainted = {one.spec.uuid for one in stored.incidents.values() if one.status.hardware}
-    published = {one.device: one.parent_uuid or one.uuid for one in seen.inventory}
+    tainted = {
+        incident.spec.uuid for incident in stored.incidents.values() if incident.status.hardware
+    }
+    published = {device.device: device.parent_uuid or device.uuid for device in seen.inventory}
     for device, rule in stored.rules.items():
         if device not in before or before[device].gpu != rule.gpu:
             assert (rule.effect, published.get(device)) == ("NoSchedule", rule.gpu)

@@ -217,7 +217,7 @@ def test_a_none_rule_keeps_its_words_while_its_class_leads() -> None:
 
     settle(stored, view(gpu(0, xid(79), recovery_action=RESET), claims=held), 2, dry)
 
-    assert [type(one).__name__ for one in stored.taken[before:]].count("ChangeRule") == 0
+    assert [type(step).__name__ for step in stored.taken[before:]].count("ChangeRule") == 0
     assert next(iter(stored.rules.values())).cause == rule.cause
 
 
@@ -271,8 +271,8 @@ def test_an_action_that_was_read_before_an_xid_says_nothing_of_it() -> None:
     late = gpu(0, xid(95, seen=10), recovery_action=action(1, -100, 11))
 
     doubts = {
-        name: {one.cause: one.doubt for one in faults_of(verdict(one))}["xid-95"]
-        for name, one in (("early", early), ("late", late))
+        name: {fault.cause: fault.doubt for fault in faults_of(verdict(health))}["xid-95"]
+        for name, health in (("early", early), ("late", late))
     }
 
     assert "has not been read since XID 95" in doubts["early"]
@@ -287,7 +287,7 @@ def test_no_slice_is_emptied_while_its_siblings_are_about_to_be_tainted() -> Non
 
     decision = tick(stored, view(wide), 5)
 
-    assert {getattr(getattr(one, "rule", None), "effect", "") for one in decision.steps} <= {
+    assert {getattr(getattr(step, "rule", None), "effect", "") for step in decision.steps} <= {
         "NoSchedule",
         "",
     }
@@ -297,12 +297,12 @@ def test_no_slice_is_emptied_while_its_siblings_are_about_to_be_tainted() -> Non
 def test_of_two_changed_rules_the_taint_is_written_before_the_eviction() -> None:
     stored = Stored()
     settle(stored, view(dead(0), dead(1)), 1)
-    (lowered,) = [one for one in stored.rules if one.device == "gpu-1"]
+    (lowered,) = [device for device in stored.rules if device.device == "gpu-1"]
     stored.rules[lowered] = msgspec.structs.replace(stored.rules[lowered], effect="None")
 
     decision = tick(stored, view(dead(0), dead(1)), 5)
 
-    effects = [effect_of(one) for one in decision.steps if effect_of(one)]
+    effects = [effect_of(step) for step in decision.steps if effect_of(step)]
     assert effects == ["NoSchedule", "NoExecute"]
 
 

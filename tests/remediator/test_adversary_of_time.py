@@ -112,8 +112,8 @@ class TestAClockSetBackInAnIncident:
         """Else it would be one of whoever got the number of its slice."""
         stored = self._told()
         anew = tuple(
-            msgspec.structs.replace(one, uuid=f"{one.uuid[:-6]}made-2")
-            for one in self.AHEAD.instances
+            msgspec.structs.replace(instance, uuid=f"{instance.uuid[:-6]}made-2")
+            for instance in self.AHEAD.instances
         )
         again = msgspec.structs.replace(
             self.AHEAD, instances=anew, recovery_action=action(0, -9, 31)
@@ -181,7 +181,9 @@ class TestPatience:
         for second, read in ((0.1, -1), (0.5, 0.4), (3.5, 3.4)):
             one = gpu(0, xid(74), recovery_action=action(0, -3600, read))
             settle(stored, view(one), second)
-        waits = {one.type: one.status for one in stored.incident.status.conditions}
+        waits = {
+            condition.type: condition.status for condition in stored.incident.status.conditions
+        }
         assert waits["AwaitingEvidence"] == "True"
 
         for second, read in ((400.1, 399), (400.5, 400.4), (403.6, 403.5)):
@@ -207,7 +209,9 @@ class TestPatience:
             settle(stored, view(gpu(0, fabric=bad)), second)
         settle(stored, view(gpu(0, fabric=good)), 100)
 
-        waits = {one.type: one.status for one in stored.incident.status.conditions}
+        waits = {
+            condition.type: condition.status for condition in stored.incident.status.conditions
+        }
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         assert waits["AwaitingEvidence"] == "False"

@@ -40,8 +40,8 @@ from tests.remediator.policy.budgets import limits_of
 from tests.remediator.telling import ENFORCE, claim, settle, tick
 
 
-def at_number(one: GpuHealth, minor: int) -> GpuHealth:
-    return msgspec.structs.replace(one, minor=minor)
+def at_number(health: GpuHealth, minor: int) -> GpuHealth:
+    return msgspec.structs.replace(health, minor=minor)
 
 
 def stale(seen: NodeView) -> NodeView:
@@ -57,7 +57,7 @@ def tainted(sick: GpuHealth, *others: GpuHealth, rows: Policy = ENFORCE) -> Stor
     stored = Stored()
     for second in (1, 5, 20):
         settle(stored, view(sick, *others), second, rows)
-    assert {one.effect for one in stored.rules.values()} <= {"NoSchedule", "NoExecute"}
+    assert {rule.effect for rule in stored.rules.values()} <= {"NoSchedule", "NoExecute"}
     assert stored.rules
     return stored
 
@@ -158,8 +158,10 @@ def test_names_of_another_driver_release_are_tainted() -> None:
     stored = tainted(dead())
     seen = view(dead())
     renamed = tuple(
-        msgspec.structs.replace(one, device=msgspec.structs.replace(one.device, device="gpu-a"))
-        for one in seen.inventory
+        msgspec.structs.replace(
+            device, device=msgspec.structs.replace(device.device, device="gpu-a")
+        )
+        for device in seen.inventory
     )
 
     settle(stored, stale(msgspec.structs.replace(seen, inventory=renamed)), 300)
@@ -174,18 +176,18 @@ def test_a_slice_stays_tainted_by_its_uuid_and_its_siblings_do_not() -> None:
 
     settle(stored, stale(view(at_number(sick, 3))), 300)
 
-    fresh = [one for one in stored.rules.values() if one.device != before.device]
-    assert [(one.uuid, one.effect) for one in fresh] == [(before.uuid, "NoSchedule")]
+    fresh = [rule for rule in stored.rules.values() if rule.device != before.device]
+    assert [(rule.uuid, rule.effect) for rule in fresh] == [(before.uuid, "NoSchedule")]
 
 
-def partitions(one: GpuHealth, release: str = "") -> tuple[SliceDevice, ...]:
+def partitions(health: GpuHealth, release: str = "") -> tuple[SliceDevice, ...]:
     """What dynamic MIG publishes: partitions without UUIDs, and the full GPU beside them."""
-    (whole,) = published(msgspec.structs.replace(one, mig_mode="Disabled", instances=()))
+    (whole,) = published(msgspec.structs.replace(health, mig_mode="Disabled", instances=()))
     smallest = [
         msgspec.structs.replace(part, uuid=None, placement_start=start, placement_size=1)
-        for start, part in enumerate(published(one))
+        for start, part in enumerate(published(health))
     ]
-    name = Device(DRIVER, NODE, f"gpu-{one.minor}-mig-3g40gb-9-4")
+    name = Device(DRIVER, NODE, f"gpu-{health.minor}-mig-3g40gb-9-4")
     large = msgspec.structs.replace(smallest[4], device=name, placement_size=4)
     return tuple(
         msgspec.structs.replace(part, device=Device(DRIVER, NODE, f"{part.device.device}{release}"))
@@ -348,7 +350,7 @@ def test_tainted_gpus_that_change_places_are_tainted_after_each_write(
 ) -> None:
     count = len(order)
     moved = view(
-        *(at_number(one, number) for one, number in zip(sick_ones(count), order, strict=True))
+        *(at_number(health, number) for health, number in zip(sick_ones(count), order, strict=True))
     )
     moved = stale(moved) if blind else moved
     before = Stored()

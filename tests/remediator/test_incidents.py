@@ -202,7 +202,7 @@ def test_incident_only_names_devices_and_pods_and_writes_no_rule() -> None:
 
     assert stored.effects() == {}
     status = stored.incident.status
-    assert [(one.device, one.effect) for one in status.would_taint] == [
+    assert [(taint.device, taint.effect) for taint in status.would_taint] == [
         (f"{DRIVER}/{NODE}/gpu-0", "NoExecute")
     ]
     assert [hold.pod for hold in status.affected] == ["train-0"]
@@ -263,8 +263,8 @@ def test_the_budget_of_a_node_holds_the_third_eviction_and_says_so() -> None:
     assert sorted(stored.effects().values()) == ["NoExecute", "NoExecute", "NoSchedule"]
     held = [
         condition.message
-        for one in stored.incidents.values()
-        for condition in one.status.conditions
+        for incident in stored.incidents.values()
+        for condition in incident.status.conditions
         if condition.type == "Deferred" and condition.status == "True"
     ]
     assert held == ["NoExecute deferred: budget evict.node=2 is used up (2/2 GPUs of node node-a)"]

@@ -160,7 +160,7 @@ def test_events_are_posted_of_every_gpu_whose_status_is_written() -> None:
         with pytest.raises(StepsFailedError, match="422"):
             Reconciler(hands, policy).reconcile("node-a", at(second))
 
-    evicting = [one.incident for one in hands.events if one.reason == "DeviceEvicting"]
+    evicting = [event.incident for event in hands.events if event.reason == "DeviceEvicting"]
     assert evicting == [f"{uuid(1).lower()}-1"] * 2  # on the incident and on its node
 
 

@@ -69,9 +69,11 @@ class TestWords:
         status = stored.incident.status
         assert status.phase == "Tainted"
         assert status.message == "unknown, so nothing changes: silent"
-        assert [one.status for one in status.conditions if one.type == "DeviceStateUnknown"] == [
-            "True"
-        ]
+        assert [
+            condition.status
+            for condition in status.conditions
+            if condition.type == "DeviceStateUnknown"
+        ] == ["True"]
 
     def test_a_flapping_gpu_fills_the_timeline_but_keeps_its_opening(self) -> None:
         stored = Stored()
@@ -101,7 +103,7 @@ class TestWords:
         for second in range(1, 20):
             settle(stored, view(dead()), second, none)
 
-        texts = [one.text for one in stored.incident.status.timeline]
+        texts = [entry.text for entry in stored.incident.status.timeline]
         assert sum("NoSchedule deferred: budget taint.cluster=0" in text for text in texts) == 1
 
     def test_an_unknown_moment_in_dry_run_lowers_to_none(self) -> None:

@@ -43,9 +43,11 @@ WELL = view(
 
 def wiped(stored: Stored, name: str = "") -> Stored:
     """Take the status off an incident, as a restore of a backup without it does."""
-    for one in list(stored.incidents.values()):
-        if name in ("", one.name):
-            stored.incidents[one.name] = msgspec.structs.replace(one, status=IncidentStatus())
+    for incident in list(stored.incidents.values()):
+        if name in ("", incident.name):
+            stored.incidents[incident.name] = msgspec.structs.replace(
+                incident, status=IncidentStatus()
+            )
     return stored
 
 
@@ -85,9 +87,9 @@ def step(
 ) -> None:
     """Take some steps of one decision, and none after them."""
     decision = decide_node(stored.over(seen), stored.fleet(), rules, at(seconds))
-    for one in decision.steps:
-        if isinstance(one, only):
-            stored.take(one, at(seconds))
+    for decided in decision.steps:
+        if isinstance(decided, only):
+            stored.take(decided, at(seconds))
 
 
 PHASES: dict[str, Callable[[Stored], NodeView]] = {
@@ -194,7 +196,7 @@ def test_a_closed_incident_that_was_wiped_is_closed_again_and_goes_on_to_count()
         recovery_action=action(1, 4 * HOUR + 1, 4 * HOUR + 1),
     )
     settle(stored, view(again), 4 * HOUR + 2)
-    (_, second) = sorted(stored.incidents.values(), key=lambda one: one.name)
+    (_, second) = sorted(stored.incidents.values(), key=lambda incident: incident.name)
     assert second.status.recurrence == 2
 
 
@@ -232,7 +234,7 @@ def test_a_repair_confirmed_before_a_later_signal_frees_nothing_after_the_loss()
     wiped(stored)
     settle(stored, SICK, 2 * HOUR)
 
-    assert [one.state for one in stored.incident.status.intents] == ["Overtaken"]
+    assert [intent.state for intent in stored.incident.status.intents] == ["Overtaken"]
     assert set(stored.effects()) == {"gpu-0"}
 
 
@@ -274,9 +276,9 @@ def test_whichever_write_after_a_loss_is_the_last_nothing_is_untainted(phase: st
     wiped(stored)
     for seconds in range(2 * HOUR, 2 * HOUR + 50, 5):
         decision = decide_node(stored.over(WELL), stored.fleet(), ENFORCE, at(seconds))
-        assert not any(isinstance(one, DeleteRule) for one in decision.steps)
-        for one in decision.steps[:1]:
-            stored.take(one, at(seconds))
+        assert not any(isinstance(step, DeleteRule) for step in decision.steps)
+        for step in decision.steps[:1]:
+            stored.take(step, at(seconds))
         if seconds % 2 == 0:
             wiped(stored)
 

@@ -155,9 +155,9 @@ def test_another_release_of_the_driver_narrows_nothing_that_was_not_narrowed_bef
         sick = mig_gpu(0, later, recovery_action=read)
         named = tuple(
             msgspec.structs.replace(
-                one, device=Device(DRIVER, NODE, f"{one.device.device}{release}")
+                device, device=Device(DRIVER, NODE, f"{device.device.device}{release}")
             )
-            for one in published(sick)
+            for device in published(sick)
         )
         settle(stored, view(sick, inventory=named), second)
 

@@ -23,7 +23,7 @@ RECORDS = st.lists(
     ),
     min_size=2,
     max_size=4,
-    unique_by=lambda one: (one.code, one.gi),
+    unique_by=lambda record: (record.code, record.gi),
 )
 
 
@@ -56,7 +56,7 @@ def test_any_order_of_arrival_ends_in_the_same_taints(records: list[XidRecord], 
             told(stored, second, *order)
         ends.append(stored.effects())
 
-    assert all(one == other for one, other in pairwise(ends))
+    assert all(end == other for end, other in pairwise(ends))
 
 
 def test_a_signal_of_an_earlier_date_restarts_the_soak() -> None:
@@ -104,14 +104,14 @@ def test_a_record_that_the_report_no_longer_names_is_no_news_when_it_is_back() -
     told(stored, 10)
     told(stored, 20, first)
 
-    assert [one.gpu_instance for one in stored.incident.status.seen_signals or ()] == [5]
+    assert [signal.gpu_instance for signal in stored.incident.status.seen_signals or ()] == [5]
     assert stored.incident.status.healthy_since == before
 
 
 def test_more_signals_than_are_remembered_are_judged_by_their_dates_and_settle() -> None:
     stored = Stored()
     many = [xid(94, seen=0.4, gi=gi % 7 + 1) for gi in range(SEEN_LIMIT + 10)]
-    many = [msgspec.structs.replace(one, ci=index) for index, one in enumerate(many)]
+    many = [msgspec.structs.replace(record, ci=index) for index, record in enumerate(many)]
 
     for second in (1, 2, 3):
         told(stored, second, *many)

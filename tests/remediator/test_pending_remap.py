@@ -25,7 +25,7 @@ def test_the_slice_is_released_after_its_soak_and_the_remap_is_told_by_itself() 
         settle(stored, view(sick()), second)
 
     assert stored.effects() == {}
-    first, then = sorted(stored.incidents.values(), key=lambda one: one.name)
+    first, then = sorted(stored.incidents.values(), key=lambda incident: incident.name)
     assert (first.status.fault, first.open) == ("contained", False)
     assert (then.status.fault, then.status.cause, then.open) == (
         "pending",

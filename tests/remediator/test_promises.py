@@ -46,8 +46,8 @@ def _incidents(draw: st.DrawFn) -> list[tuple[float, NodeView]]:
     stale = draw(st.lists(st.sampled_from(["", "", "silent"]), min_size=4, max_size=4))
     times = sorted(draw(st.lists(st.integers(1, 900), min_size=4, max_size=4, unique=True)))
     return [
-        (float(second), msgspec.structs.replace(one, stale=why))
-        for second, one, why in zip(times, views, stale, strict=False)
+        (float(second), msgspec.structs.replace(seen, stale=why))
+        for second, seen, why in zip(times, views, stale, strict=False)
     ]
 
 
@@ -69,7 +69,10 @@ def test_a_crash_after_any_step_changes_nothing_in_the_end(
 
 
 def _told(stored: Stored) -> dict[str, tuple[str, str]]:
-    return {name: (one.status.fault, one.status.phase) for name, one in stored.incidents.items()}
+    return {
+        name: (incident.status.fault, incident.status.phase)
+        for name, incident in stored.incidents.items()
+    }
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -79,7 +82,7 @@ def test_no_eviction_without_a_settled_taint_on_the_whole_scope(
 ) -> None:
     stored = Stored()
     for second, seen in incident:
-        told = {one.spec.uuid: one.status for one in stored.incidents.values() if one.open}
+        told = {known.spec.uuid: known.status for known in stored.incidents.values() if known.open}
         decision = tick(stored, seen, second)
         for step in decision.steps:
             if effect_of(step) != "NoExecute":
@@ -90,7 +93,7 @@ def test_no_eviction_without_a_settled_taint_on_the_whole_scope(
             status = told[step.rule.gpu]
             assert status.tainted_at is not None
             assert at(second) >= status.tainted_at + timedelta(seconds=3)
-            recorded = {one.device for one in status.rules if one.effect != "None"}
+            recorded = {record.device for record in status.rules if record.effect != "None"}
             (desired,) = [desired for _, desired in decision.pairs if desired.uuid == step.rule.gpu]
             assert {str(rule.device) for rule in desired.rules} <= recorded
         settle(stored, seen, second)

@@ -92,7 +92,8 @@ class TestRelease:
         sick = mig_gpu(0, recovery_action=RESET)
         settle(stored, view(sick), 1)
         nameless = tuple(
-            msgspec.structs.replace(one, uuid=None, parent_uuid=None) for one in published(sick)
+            msgspec.structs.replace(device, uuid=None, parent_uuid=None)
+            for device in published(sick)
         )
 
         settle(stored, view(sick, inventory=nameless), 5)

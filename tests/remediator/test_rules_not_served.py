@@ -21,12 +21,14 @@ MENDED = gpu(0, xid(95), recovery_action=action(0, 100, 100))
 LISTS_NOTHING = {"rules": "devicetaintrules have not been listed yet"}
 
 
-def unserved(stored: Stored, one: GpuHealth, seconds: float, *, knows: bool = True) -> NodeDecision:
+def unserved(
+    stored: Stored, health: GpuHealth, seconds: float, *, knows: bool = True
+) -> NodeDecision:
     """Decide until nothing is left to do, while the API server has no DeviceTaintRules.
 
     `knows`: this process has seen the rules before.
     """
-    seen = view(one, rules_served=False, unseen=tuple(stored.rules.values()) if knows else ())
+    seen = view(health, rules_served=False, unseen=tuple(stored.rules.values()) if knows else ())
     for _ in range(8):
         incident = tuple(stored.incidents.values())
         now = msgspec.structs.replace(seen, incidents=incident)
@@ -47,8 +49,8 @@ def evicting() -> Stored:
     return stored
 
 
-def told_of_rules(one: Incident) -> dict[str, str]:
-    return {record.device.rpartition("/")[2]: record.effect for record in one.status.rules}
+def told_of_rules(incident: Incident) -> dict[str, str]:
+    return {record.device.rpartition("/")[2]: record.effect for record in incident.status.rules}
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["same process", "restarted"])
@@ -62,14 +64,18 @@ def test_a_soak_that_ends_while_rules_are_not_served_closes_nothing(knows: bool)
     assert stored.incident.status.phase == "Verifying"
     assert told_of_rules(stored.incident) == {"gpu-0": "NoExecute"}
     assert "not closed: DeviceTaintRules are not served" in stored.incident.status.message
-    conditions = {one.type: one.status for one in stored.incident.status.conditions}
+    conditions = {
+        condition.type: condition.status for condition in stored.incident.status.conditions
+    }
     assert conditions[RULES_NOT_SERVED] == "True"
 
     for seconds in (900, 910):
         settle(stored, view(MENDED), seconds)
     assert stored.effects() == {}
     assert (stored.incident.status.phase, stored.incident.status.recurrence) == ("Recovered", 1)
-    conditions = {one.type: one.status for one in stored.incident.status.conditions}
+    conditions = {
+        condition.type: condition.status for condition in stored.incident.status.conditions
+    }
     assert conditions[RULES_NOT_SERVED] == "False"
 
 
@@ -80,7 +86,9 @@ def test_without_rules_that_were_ever_seen_an_incident_recovers_by_itself() -> N
         unserved(stored, MENDED, seconds)
 
     assert stored.incident.status.phase == "Recovered"
-    assert RULES_NOT_SERVED not in {one.type for one in stored.incident.status.conditions}
+    assert RULES_NOT_SERVED not in {
+        condition.type for condition in stored.incident.status.conditions
+    }
 
 
 def test_an_end_without_recovery_waits_for_the_rules_as_well() -> None:
@@ -170,7 +178,7 @@ def test_nothing_is_written_again_and_again_while_rules_are_not_served() -> None
     written = len(stored.taken)
     for seconds in range(11, 16):
         unserved(stored, SICK, seconds)
-    assert not [one for one in stored.taken[written:] if isinstance(one, WriteStatus)]
+    assert not [step for step in stored.taken[written:] if isinstance(step, WriteStatus)]
 
 
 def test_the_rules_of_another_gpu_hold_no_incident_open() -> None:
@@ -179,9 +187,9 @@ def test_the_rules_of_another_gpu_hold_no_incident_open() -> None:
     (rule,) = stored.rules.values()
     assert isinstance(rule, Rule)
     told = Stored()
-    for seconds, one in ((2, SICK), (101, MENDED), (702, MENDED), (712, MENDED)):
+    for seconds, health in ((2, SICK), (101, MENDED), (702, MENDED), (712, MENDED)):
         for _ in range(4):
-            seen = view(one, rules_served=False, unseen=(rule,), incidents=())
+            seen = view(health, rules_served=False, unseen=(rule,), incidents=())
             seen = msgspec.structs.replace(seen, incidents=tuple(told.incidents.values()))
             decision = decide_node(seen, told.fleet(), without_rules(policy()), at(seconds))
             for step in decision.steps:

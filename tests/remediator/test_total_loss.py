@@ -81,8 +81,8 @@ def lost(stored: Stored, what: str) -> Stored:
     left = Stored()
     if what != WAYS[0]:
         left.incidents = {
-            name: msgspec.structs.replace(one, status=IncidentStatus())
-            for name, one in stored.incidents.items()
+            name: msgspec.structs.replace(incident, status=IncidentStatus())
+            for name, incident in stored.incidents.items()
         }
     return left
 
@@ -104,7 +104,7 @@ def test_an_old_error_restricts_its_slice_for_one_soak_and_disrupts_nobody(
 
     assert effects == {"NoSchedule"}
     assert left.rules == {}, "it ends after the soak time"
-    assert not [one for one in left.taken if isinstance(one, EvictPod | WriteNodeConditions)]
+    assert not [step for step in left.taken if isinstance(step, EvictPod | WriteNodeConditions)]
     assert (left.incident.status.phase, left.incident.status.recurrence) == ("Recovered", 1)
     assert {rule.effect for rule in left.rules.values()} <= {"NoSchedule"}
     assert left.incident.spec.uuid == uuid(0)
@@ -116,7 +116,7 @@ def test_after_its_soak_time_an_old_error_restricts_nothing(what: str) -> None:
     for seconds in (SOAK + 1, SOAK + 100):
         play(left, seen(seconds, pod("new", started=at(400))), seconds)
     assert left.rules == {}
-    assert not any(one.open for one in left.incidents.values())
+    assert not any(incident.open for incident in left.incidents.values())
 
 
 @pytest.mark.parametrize("evict_first", [False, True], ids=["NoExecute", "Evict"])
@@ -154,7 +154,7 @@ def test_admin_access_that_was_there_evicts_nobody_who_came_later() -> None:
         status = msgspec.structs.replace(monitor.status, allocation=given)
         monitor = msgspec.structs.replace(monitor, status=status)
         play(stored, msgspec.structs.replace(shown, claims=(new, monitor)), seconds)
-    assert ADMIN in {one.via for one in stored.incident.status.affected}
+    assert ADMIN in {hold.via for hold in stored.incident.status.affected}
     assert stored.effects() == {SLICE_5: "NoSchedule"}
 
 

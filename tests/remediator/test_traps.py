@@ -76,8 +76,10 @@ class TestOthers:
         stored = Stored()
         sick = dead()
         foreign = tuple(
-            msgspec.structs.replace(one, device=msgspec.structs.replace(one.device, pool="node-b"))
-            for one in published(sick)
+            msgspec.structs.replace(
+                device, device=msgspec.structs.replace(device.device, pool="node-b")
+            )
+            for device in published(sick)
         )
 
         settle(stored, view(sick, inventory=foreign), 1)
@@ -100,7 +102,7 @@ class TestOthers:
         """A rule names driver, pool and device, and no node."""
         stored = Stored()
         sick = dead()
-        called = tuple(msgspec.structs.replace(one, device=name) for one in published(sick))
+        called = tuple(msgspec.structs.replace(device, device=name) for device in published(sick))
         pools = frozenset({(name.driver, name.pool)} if contested else ())
 
         settle(stored, view(sick, inventory=called, contested=pools), 1)
@@ -120,8 +122,8 @@ class TestOthers:
         settle(stored, view(sick), 1)
         settle(stored, view(sick), 5)
         moved = tuple(
-            msgspec.structs.replace(one, uuid=one.uuid.replace("MIG-0", "MIG-9"))
-            for one in sick.instances
+            msgspec.structs.replace(instance, uuid=instance.uuid.replace("MIG-0", "MIG-9"))
+            for instance in sick.instances
         )
         again = msgspec.structs.replace(sick, instances=moved)
 
@@ -178,7 +180,7 @@ class TestOthers:
         stored = Stored()
         sick = mig_gpu(0, xid(94, gi=5), recovery_action=action(observed=0.1))
         abstract: tuple[SliceDevice, ...] = tuple(
-            msgspec.structs.replace(one, uuid=None) for one in published(sick)
+            msgspec.structs.replace(device, uuid=None) for device in published(sick)
         )
 
         settle(stored, view(sick, inventory=abstract), 1)
@@ -230,7 +232,8 @@ class TestSettling:
         stored, broken = Stored(), mig_gpu(0, xid(94, gi=5), recovery_action=action())
         settle(stored, view(broken), 1)
         anew = tuple(
-            msgspec.structs.replace(one, uuid=f"{one.uuid[:-6]}made-2") for one in broken.instances
+            msgspec.structs.replace(instance, uuid=f"{instance.uuid[:-6]}made-2")
+            for instance in broken.instances
         )
         made_again = msgspec.structs.replace(broken, instances=anew)
         settle(stored, view(made_again), 2)
@@ -312,7 +315,7 @@ class TestEndlessGpus:
         settle(stored, view(*lies, dead(), inventory=published(dead())), 1)
 
         assert len(stored.incidents) == MOST_OPEN
-        assert uuid(0) in {one.spec.uuid for one in stored.incidents.values()}
+        assert uuid(0) in {incident.spec.uuid for incident in stored.incidents.values()}
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
     def test_new_ones_open_no_more_while_the_old_ones_are_open(self) -> None:

@@ -197,12 +197,14 @@ FULL = Limits(
 )
 
 
-def ran(stored: Stored, one: Incident, limits: Limits) -> list[NodeDecision]:
+def ran(stored: Stored, incident: Incident, limits: Limits) -> list[NodeDecision]:
     sick = view(gpu(0, xid(95), recovery_action=RESET))
     found: list[NodeDecision] = []
     options = HandoverOptions(enabled=True)
     for second in (10, 11, 20, 21, 30):
-        fleet = msgspec.structs.replace(stored.fleet(), incidents=(one, *stored.incidents.values()))
+        fleet = msgspec.structs.replace(
+            stored.fleet(), incidents=(incident, *stored.incidents.values())
+        )
         now = at(second)
         found.append(decide_node(stored.over(sick), fleet, policy(limits), now, options))
         for step in found[-1].steps:
@@ -217,7 +219,7 @@ def test_an_odd_date_in_an_incident_of_another_node_breaks_no_count(
 ) -> None:
     stored = Stored()
 
-    assert [one.bugs for one in ran(stored, elsewhere(**status), limits)] == [()] * 5
+    assert [decision.bugs for decision in ran(stored, elsewhere(**status), limits)] == [()] * 5
 
     if limits is WATCHFUL:
         assert stored.effects() == {"gpu-0": "NoExecute"}
@@ -273,7 +275,9 @@ def test_a_call_since_the_time_to_come_can_be_reckoned_with() -> None:
     decision = decide_node(stored.over(seen), stored.fleet(), ENFORCE, at(9), options)
 
     assert decision.bugs == ()
-    (step,) = [one for one in decision.steps if isinstance(one, WriteNodeConditions)]
+    (step,) = [
+        candidate for candidate in decision.steps if isinstance(candidate, WriteNodeConditions)
+    ]
     assert "waiting until 2026-01-05T13:00:09Z" in step.conditions[0].message
 
 
@@ -307,8 +311,8 @@ def test_a_call_for_repair_is_not_taken_back_while_nothing_can_be_decided() -> N
     seen = view(gpu(0), facts=facts, nodes_known=True, pods=())
     blind = msgspec.structs.replace(seen, claims=(strange_claim(),))
 
-    def conditions(one: NodeView) -> list[Step]:
-        decision = decide_node(stored.over(one), stored.fleet(), ENFORCE, at(50), options)
+    def conditions(node_view: NodeView) -> list[Step]:
+        decision = decide_node(stored.over(node_view), stored.fleet(), ENFORCE, at(50), options)
         return [step for step in decision.steps if isinstance(step, WriteNodeConditions)]
 
     assert conditions(blind) == []

@@ -100,7 +100,7 @@ def test_an_exemption_by_pool_holds_for_a_gpu_that_was_never_published(
 ) -> None:
     """Its node is called for no repair either."""
     stored = Stored()
-    offered = tuple(device for one in neighbours for device in published(one))
+    offered = tuple(device for health in neighbours for device in published(health))
     seen = view(dead(), *neighbours, inventory=offered, pods=())
     for second in (1, 5, 10):
         facts = NodeFacts(name=NODE, uid="u", conditions=tuple(stored.conditions.values()))
@@ -110,7 +110,7 @@ def test_an_exemption_by_pool_holds_for_a_gpu_that_was_never_published(
             stored.take(step, at(second))
 
     assert stored.incident.status.mode == "IncidentOnly"
-    assert not any(one.status == "True" for one in stored.conditions.values())
+    assert not any(condition.status == "True" for condition in stored.conditions.values())
 
 
 @pytest.mark.parametrize("mode", ["enforce", "incident-only"])

@@ -67,7 +67,7 @@ class Calls:
     def members(self, handle: Any, group: Any) -> list[list[int]]:
         info = new("dcgmGroupInfo_v3")
         self.raw("dcgmGroupGetInfo", handle, group, ctypes.byref(info))
-        return [[one.entityGroupId, one.entityId] for one in info.entityList[: info.count]]
+        return [[entity.entityGroupId, entity.entityId] for entity in info.entityList[: info.count]]
 
     def fields(self, handle: Any, *ids: int) -> Any:
         self.names += 1
@@ -112,7 +112,9 @@ class Calls:
             "dcgmEntitiesGetLatestValues", handle, entities, len(pairs), array, len(ids), flags,
             values,
         )  # fmt: skip
-        return [{**plain(one), "entity": [one.entityGroupId, one.entityId]} for one in values]
+        return [
+            {**plain(value), "entity": [value.entityGroupId, value.entityId]} for value in values
+        ]
 
     def history(self, handle: Any, gpu: int, field: int, order: int = 1) -> list[Any]:
         count = ctypes.c_int(100)
@@ -122,7 +124,7 @@ class Calls:
             "dcgmGetMultipleValuesForField", handle, gpu, ctypes.c_ushort(field),
             ctypes.byref(count), zero, zero, order, values,
         )  # fmt: skip
-        return [plain(one)["value"] for one in values[: count.value]]
+        return [plain(value)["value"] for value in values[: count.value]]
 
     def since(self, handle: Any, group: Any, fields: Any, time: int = 0) -> list[Any]:
         """The time to ask from next, and [kind, entity, field, value] of what came."""
@@ -130,7 +132,9 @@ class Calls:
         value = STRUCTS["dcgmFieldValue_v1"]
 
         def told(kind: int, entity: int, values: Any, count: int, _data: Any) -> int:
-            found.extend([kind, entity, one.fieldId, plain(one)["value"]] for one in values[:count])
+            found.extend(
+                [kind, entity, item.fieldId, plain(item)["value"]] for item in values[:count]
+            )
             return 0
 
         callback = ctypes.CFUNCTYPE(
@@ -147,20 +151,21 @@ class Calls:
     def hierarchy(self, handle: Any) -> list[dict[str, Any]]:
         found = new("dcgmMigHierarchy_v2")
         self.raw("dcgmGetGpuInstanceHierarchy", handle, ctypes.byref(found))
-        return [plain(one) for one in found.entityList[: found.count]]
+        return [plain(entry) for entry in found.entityList[: found.count]]
 
     def link_states(self, handle: Any) -> list[list[int]]:
         """The states of all links, by GPU."""
         found = new("dcgmNvLinkStatus_v4")
         self.raw("dcgmGetNvLinkLinkStatus", handle, ctypes.byref(found))
-        return [list(one.linkState) for one in found.gpus[: found.numGpus]]
+        return [list(gpu.linkState) for gpu in found.gpus[: found.numGpus]]
 
     def switch_states(self, handle: Any) -> dict[int, list[int]]:
         """The states of all links, by NVSwitch."""
         found = new("dcgmNvLinkStatus_v4")
         self.raw("dcgmGetNvLinkLinkStatus", handle, ctypes.byref(found))
         return {
-            one.entityId: list(one.linkState) for one in found.nvSwitches[: found.numNvSwitches]
+            switch.entityId: list(switch.linkState)
+            for switch in found.nvSwitches[: found.numNvSwitches]
         }
 
     def cpus(self, handle: Any, version: int = 2) -> list[Any]:
@@ -170,15 +175,15 @@ class Calls:
         self.raw(name, handle, ctypes.byref(found))
         return [
             [
-                one.cpuId,
+                cpu.cpuId,
                 [
                     core
                     for core in range(1024)
-                    if one.ownedCores.bitmask[core // 64] >> core % 64 & 1
+                    if cpu.ownedCores.bitmask[core // 64] >> core % 64 & 1
                 ],
-                one.serial.decode() if version == 2 else "",
+                cpu.serial.decode() if version == 2 else "",
             ]
-            for one in found.cpus[: found.numCpus]
+            for cpu in found.cpus[: found.numCpus]
         ]
 
     def health(self, handle: Any, group: int, systems: int | None = None) -> list[Any]:
@@ -188,7 +193,7 @@ class Calls:
             self.raw("dcgmHealthSet_v2", handle, ctypes.byref(wanted))
         answer = new("dcgmHealthResponse_v5")
         self.raw("dcgmHealthCheck", handle, ctypes.c_void_p(group), ctypes.byref(answer))
-        incidents = [plain(one) for one in answer.incidents[: answer.incidentCount]]
+        incidents = [plain(incident) for incident in answer.incidents[: answer.incidentCount]]
         return [answer.overallHealth, incidents]
 
 
@@ -201,7 +206,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, ctypes.Structure):
         return {name: plain(getattr(value, name)) for name, *_ in type(value)._fields_}
     if isinstance(value, ctypes.Array):
-        return [plain(one) for one in value]
+        return [plain(element) for element in value]
     if isinstance(value, ctypes.c_void_p):
         return value.value
     return value.decode() if isinstance(value, bytes) else value

@@ -36,7 +36,7 @@ def test_builds_at_the_same_time_end_with_one_whole_library(tmp_path: Path) -> N
         )
         for _ in range(3)
     ]
-    assert [one.communicate(timeout=240)[0] for one in running] == ["1\n"] * 3
+    assert [process.communicate(timeout=240)[0] for process in running] == ["1\n"] * 3
     assert len(list(tmp_path.rglob("*"))) == 3  # draguard, nvml-<key>, the library
 
 

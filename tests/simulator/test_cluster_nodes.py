@@ -25,9 +25,9 @@ def slice_of(node: str, *devices: Json, name: str = "", generation: int = 1) -> 
 def device_names(cluster: Cluster, node: str) -> list[str]:
     (told,) = cluster.player.pods_of(node)
     return [
-        one["device_name"]
+        resource["device_name"]
         for dynamic in told["containers"][0]["dynamic_resources"]
-        for one in dynamic["claim_resources"]
+        for resource in dynamic["claim_resources"]
     ]
 
 
@@ -129,7 +129,7 @@ def test_published_slices_become_exactly_what_is_wanted(cluster: Cluster) -> Non
     changed = copy.deepcopy(first)
     changed["spec"]["devices"].append(device("gpu-1"))
     (found,) = player.publish("node-a", [changed])
-    assert [one["name"] for one in found["spec"]["devices"]] == ["gpu-0", "gpu-1"]
+    assert [entry["name"] for entry in found["spec"]["devices"]] == ["gpu-0", "gpu-1"]
     assert found["metadata"]["resourceVersion"] != versions["s-0"]
     assert found["metadata"]["ownerReferences"][0]["name"] == "node-a"
     (again,) = player.publish("node-a", [changed])

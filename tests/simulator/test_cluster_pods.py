@@ -49,12 +49,12 @@ def container(name: str, *claims: Json, **more: str) -> Json:
 def devices_of(pod: Pod, *claims: Claim) -> dict[str, list[str]]:
     told = pod_resources(pod, {f"ns/{claim.metadata.name}": claim for claim in claims})
     return {
-        one["name"]: [
+        container["name"]: [
             device["device_name"]
-            for dynamic in one["dynamic_resources"]
+            for dynamic in container["dynamic_resources"]
             for device in dynamic["claim_resources"]
         ]
-        for one in told["containers"]
+        for container in told["containers"]
     }
 
 

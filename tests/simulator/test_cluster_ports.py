@@ -45,13 +45,15 @@ def test_processes_that_ask_at_once_are_given_different_ones() -> None:
         for _ in range(3)
     ]
     try:
-        given = [one.stdout.readline().split() for one in running if one.stdout is not None]
+        given = [
+            process.stdout.readline().split() for process in running if process.stdout is not None
+        ]
     finally:
-        for one in running:
-            one.communicate("")
+        for process in running:
+            process.communicate("")
 
-    assert [len(one) for one in given] == [200, 200, 200]
-    assert len({port for one in given for port in one}) == 600
+    assert [len(ports) for ports in given] == [200, 200, 200]
+    assert len({port for ports in given for port in ports}) == 600
 
 
 def test_when_every_port_is_in_use_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def test_dcgm_numbers_instances_otherwise_than_nvml(client: DcgmClient) -> None:
 def test_the_numbers_can_be_those_that_were_observed(
     dcgm: SimulatedDcgm, client: DcgmClient
 ) -> None:
-    gis = [one.gi for one in dcgm.node.gpu(0).instances]
+    gis = [instance.gi for instance in dcgm.node.gpu(0).instances]
     dcgm.number(0, gis[4], 0)
     dcgm.number(0, gis[4], 9, compute=True)
     ids = nvml_to_dcgm(client)
@@ -161,7 +161,10 @@ def test_the_first_sample_may_be_late(dcgm: SimulatedDcgm, client: DcgmClient) -
 def test_nvlink_fields_of_a_mig_gpu_are_0_or_not_supported(client: DcgmClient) -> None:
     client.ask("watched(h, [(1, 0)], 409, 449)")
     read = client.ask("latest(h, 1, 0, 409, 449)")
-    assert [(one["status"], one["value"]) for one in read] == [(0, 0), (0, NOT_SUPPORTED)]
+    assert [(reading["status"], reading["value"]) for reading in read] == [
+        (0, 0),
+        (0, NOT_SUPPORTED),
+    ]
 
 
 def test_the_history_shows_equal_xids_in_a_row_and_the_latest_value_does_not(
@@ -245,7 +248,7 @@ def test_an_xid_of_an_instance_is_on_that_entity_and_not_on_the_gpu(
 ) -> None:
     ids = nvml_to_dcgm(client)
     client.ask("watched(h, [(1, 0)] + [(k, i) for k in (4, 5) for i in range(7)], 230)")
-    first, second = (one.gi for one in node.gpu(0).instances[1:3])
+    first, second = (instance.gi for instance in node.gpu(0).instances[1:3])
     node.inject_xid(0, 94, gi=first)
     node.inject_xid(0, 31, gi=second, ci=0)
     assert client.ask(f"value(h, 4, {ids[first]}, 230)") == 94
@@ -272,7 +275,7 @@ def test_one_profiling_field_that_a_gpu_lacks_fails_the_whole_watch(
     client.ask("g = group(h, (1, 3)); f = fields(h, 150, 1001, 1004)")
     assert client.error_of("watch(h, g, f)") == MODULE_NOT_LOADED
     read = client.ask("latest(h, 1, 3, 150, 1001)")
-    assert [one["status"] for one in read] == [NOT_WATCHED, NOT_WATCHED]
+    assert [reading["status"] for reading in read] == [NOT_WATCHED, NOT_WATCHED]
     client.ask("watch(h, g, fields(h, 1001, 1002))")
     assert client.ask("value(h, 1, 3, 1001)") == 0.0
 
@@ -326,7 +329,9 @@ def test_only_watched_systems_of_entities_in_the_group_are_reported(
     dcgm.health.add_incident(0, "memory", gi=gi)
     client.ask("a, b, i = group(h, (1, 3)), group(h, (1, 0)), group(h, (4, 0))")
     assert client.ask("health(h, a.value)") == [0, []]
-    assert [one["system"] for one in client.ask("health(h, a.value, systems=0x2)")[1]] == [0x2]
+    assert [finding["system"] for finding in client.ask("health(h, a.value, systems=0x2)")[1]] == [
+        0x2
+    ]
     (incident,) = client.ask("health(h, b.value, systems=0x10)")[1]
     assert incident["entityInfo"] == {"entityGroupId": 4, "entityId": nvml_to_dcgm(client)[gi]}
     assert client.ask("health(h, i.value, systems=0x10)") == [0, []]

@@ -133,7 +133,7 @@ def test_the_fields_are_those_of_the_exporters_table() -> None:
     types = {"int": "i", "float": "d", "text": "s", "binary": "b"}
     levels = ("global", "gpu", "vgpu", "switch", "gi", "ci", "link", "cpu", "core", "connectx")
     theirs = {int(row["id"]): (types[row["type"]], levels.index(row["level"])) for row in rows}
-    assert {one.id: (one.type, one.level) for one in dcgm_fields.fields()} == theirs
+    assert {field.id: (field.type, field.level) for field in dcgm_fields.fields()} == theirs
 
 
 def test_what_is_written_is_read_back() -> None:

@@ -161,7 +161,10 @@ def test_xid_119_of_one_gpu_blanks_every_field_of_all_until_the_engine_is_restar
         node.inject_xid(number, 119)
     for gpu in range(8):
         read = client.ask(f"latest(h, 1, {gpu}, 150, 155)")
-        assert [(one["status"], one["value"]) for one in read] == [(0, BLANK), (0, 2.0**47)]
+        assert [(reading["status"], reading["value"]) for reading in read] == [
+            (0, BLANK),
+            (0, 2.0**47),
+        ]
     node.heal(numbers[0])
     assert client.ask("value(h, 1, 3, 150)") == BLANK
     client.ask("raw('dcgmStopEmbedded', h)")
@@ -199,7 +202,7 @@ def test_another_dcgm_goes_on_after_xid_119(
     dcgm.release.ignore_xid_119()
     client.ask("watched(h, [(1, 3)], 150, 230)")
     node.inject_xid(3, 119)
-    assert [one["value"] for one in client.ask("latest(h, 1, 3, 150, 230)")] == [31, 119]
+    assert [reading["value"] for reading in client.ask("latest(h, 1, 3, 150, 230)")] == [31, 119]
 
 
 def test_a_lost_gpu_is_blank_and_the_others_go_on(node: SimulatedNode, client: DcgmClient) -> None:

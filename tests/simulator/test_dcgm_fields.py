@@ -28,7 +28,7 @@ def client(dcgm: SimulatedDcgm) -> Iterator[DcgmClient]:
 def read(client: DcgmClient, kind: int, entity: int, *fields: int) -> list[object]:
     ids = ", ".join(map(str, fields))
     client.ask(f"watched(h, [({kind}, {entity})], {ids})")
-    return [one["value"] for one in client.ask(f"latest(h, {kind}, {entity}, {ids})")]
+    return [reading["value"] for reading in client.ask(f"latest(h, {kind}, {entity}, {ids})")]
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,9 @@ def test_the_hierarchy_says_which_nvml_instance_an_entity_is(
 def test_a_gpu_tells_who_it_is(node: SimulatedNode, client: DcgmClient) -> None:
     gpu = node.gpu(3)
     client.ask("watched(h, [(1, 3)], 1, 50, 53, 54, 55, 57, 63)")
-    read = [one["value"] for one in client.ask("latest(h, 1, 3, 1, 50, 53, 54, 55, 57, 63)")]
+    read = [
+        reading["value"] for reading in client.ask("latest(h, 1, 3, 1, 50, 53, 54, 55, 57, 63)")
+    ]
     assert read == [
         *("580.95.05", gpu.product.name, gpu.serial, gpu.uuid, 3),
         *("00000000:5D:00.0", 9 << 16),
@@ -155,8 +157,8 @@ def test_readings_come_in_dcgms_units(node: SimulatedNode, client: DcgmClient) -
     node.set_value(3, "memory_used_mib", 1024)
     client.ask("watched(h, [(1, 3)], 150, 155, 156, 250, 251, 252, 253, 254)")
     read = client.ask("latest(h, 1, 3, 150, 155, 156, 250, 251, 252, 253, 254)")
-    assert [one["status"] for one in read] == [0] * 8
-    assert [one["value"] for one in read] == [
+    assert [reading["status"] for reading in read] == [0] * 8
+    assert [reading["value"] for reading in read] == [
         *(31, 412.345, 5_000_000_000, 81559, 81559 - 551 - 1024, 1024, 551),
         1024 / (81559 - 551),
     ]
@@ -170,7 +172,7 @@ def test_an_instance_has_its_own_memory_and_its_gpus_temperature(
         gpu.values["temperature_c"] = 66
         gpu.processes = [Process(pid=7, memory_mib=512, gi=gpu.instances[2].gi, ci=0)]
     client.ask("watched(h, [(4, 2), (4, 3)], 150, 250, 252)")
-    assert [one["value"] for one in client.ask("latest(h, 4, 2, 150, 250, 252)")] == [
+    assert [reading["value"] for reading in client.ask("latest(h, 4, 2, 150, 250, 252)")] == [
         *(66, 9984, 512)
     ]
     assert client.ask("value(h, 4, 3, 252)") == 0
@@ -185,7 +187,7 @@ def test_a_new_value_is_seen_after_the_interval_and_not_before(
     client.ask("update(h)")
     node.set_value(3, "temperature_c", 80)
     node.set_value(3, "memory_temperature_c", 81)
-    assert [one["value"] for one in client.ask("latest(h, 1, 3, 150, 140)")] == [31, 81]
+    assert [reading["value"] for reading in client.ask("latest(h, 1, 3, 150, 140)")] == [31, 81]
 
 
 def test_a_manual_engine_samples_only_when_it_is_told(
@@ -206,8 +208,15 @@ def test_a_manual_engine_samples_only_when_it_is_told(
 def test_many_entities_are_read_in_one_call(client: DcgmClient) -> None:
     client.ask("watched(h, [(1, 3), (4, 1)], 150, 54)")
     read = client.ask("many(h, [(1, 3), (4, 1), (1, 9)], [150, 54])")
-    assert [one["entity"] for one in read] == [[1, 3], [1, 3], [4, 1], [4, 1], [1, 9], [1, 9]]
-    assert [one["status"] for one in read] == [0, 0, 0, 0, -16, -16]
+    assert [reading["entity"] for reading in read] == [
+        [1, 3],
+        [1, 3],
+        [4, 1],
+        [4, 1],
+        [1, 9],
+        [1, 9],
+    ]
+    assert [reading["status"] for reading in read] == [0, 0, 0, 0, -16, -16]
     assert read[0]["value"] == 31
     assert read[1]["value"].startswith("GPU-")
 
@@ -250,7 +259,10 @@ def test_an_unwatched_field_is_not_watched_any_more(client: DcgmClient) -> None:
 
 def test_a_field_that_is_none_says_so_in_its_own_status(client: DcgmClient) -> None:
     client.ask("watched(h, [(1, 3)], 150)")
-    assert [one["status"] for one in client.ask("latest(h, 1, 3, 49, 150)")] == [UNKNOWN_FIELD, 0]
+    assert [reading["status"] for reading in client.ask("latest(h, 1, 3, 49, 150)")] == [
+        UNKNOWN_FIELD,
+        0,
+    ]
 
 
 def test_a_field_has_a_type_and_a_level(client: DcgmClient) -> None:
@@ -272,7 +284,7 @@ def test_what_a_file_overrides_wins_over_the_scenario(
     dcgm.set_field(0, 1001, 0.42, gi=gi)
     dcgm.set_field(0, 1001, 0.5, gi=gi, compute=True)
     dcgm.set_field(0, 54, "GPU-other")
-    assert [one["value"] for one in client.ask("latest(h, 1, 0, 150, 1001, 54)")] == [
+    assert [reading["value"] for reading in client.ask("latest(h, 1, 0, 150, 1001, 54)")] == [
         *(99, 0.0, "GPU-other")
     ]
     assert client.ask("value(h, 4, 0, 1001)") == 0.42
@@ -292,8 +304,8 @@ def test_a_blank_has_status_0_and_its_reason_in_the_last_digit(
         dcgm.set_field(3, field, word)
     client.ask("watched(h, [(1, 3)], 150, 155)")
     read = client.ask("latest(h, 1, 3, 150, 155)")
-    assert [one["status"] for one in read] == [0, 0]
-    assert [one["value"] for one in read] == [NOT_FOUND - 1 + digit, 2.0**47 + digit]
+    assert [reading["status"] for reading in read] == [0, 0]
+    assert [reading["value"] for reading in read] == [NOT_FOUND - 1 + digit, 2.0**47 + digit]
 
 
 def test_a_value_can_be_a_status(dcgm: SimulatedDcgm, client: DcgmClient) -> None:
@@ -322,5 +334,7 @@ def test_policies_are_not_supported(client: DcgmClient, call: str) -> None:
 
 def test_a_mig_gpu_does_not_tell_its_utilisation_nor_its_rows(client: DcgmClient) -> None:
     client.ask("watched(h, [(1, 0), (1, 3)], 203, 393)")
-    assert [one["value"] for one in client.ask("latest(h, 1, 0, 203, 393)")] == [NOT_SUPPORTED] * 2
-    assert [one["value"] for one in client.ask("latest(h, 1, 3, 203, 393)")] == [0, 0]
+    assert [reading["value"] for reading in client.ask("latest(h, 1, 0, 203, 393)")] == [
+        NOT_SUPPORTED
+    ] * 2
+    assert [reading["value"] for reading in client.ask("latest(h, 1, 3, 203, 393)")] == [0, 0]

@@ -29,7 +29,8 @@ def live(gpus: list[Gpu]) -> hardware.Hardware:
                 uuid=gpu.uuid,
                 number=gpu.minor,
                 slices=tuple(
-                    hardware.LiveSlice(uuid=one.uuid, gi=one.gi, ci=one.ci) for one in gpu.instances
+                    hardware.LiveSlice(uuid=instance.uuid, gi=instance.gi, ci=instance.ci)
+                    for instance in gpu.instances
                 ),
             )
             for gpu in gpus
@@ -49,19 +50,21 @@ def test_a_container_holds_several_claims_shares_and_other_drivers_devices(
     kubelet.set_pods([holdings.pod("p", holdings.container(claims=[shared, mixed]))])
     (found,) = list_containers(kubelet.socket)
     assert (found.pod, found.namespace, found.container) == ("p", "ml", "main")
-    assert {(one.claim, one.device, one.driver, one.share_id) for one in found.claims} == {
+    assert {
+        (device.claim, device.device, device.driver, device.share_id) for device in found.claims
+    } == {
         ("a", "gpu-1", "gpu.nvidia.com", "s-1"),
         ("b", "gpu-2", "gpu.nvidia.com", ""),
         ("b", "channel-0", "compute-domain.nvidia.com", ""),
     }
-    names = {one.cdi_ids for one in found.claims if one.claim == "a"}
+    names = {device.cdi_ids for device in found.claims if device.claim == "a"}
     assert names == {("k8s.gpu.nvidia.com/claim=uid-1-gpu-1",)}
 
 
 def test_every_grammar_of_a_plugins_ids_leads_to_the_hardware() -> None:
     gpus = gpus_of("n", "2xH100", {1: ["3g.40gb", "1g.10gb"]})
     there = live(gpus)
-    cases = [(gpus[0], None)] + [(gpus[1], one) for one in gpus[1].instances]
+    cases = [(gpus[0], None)] + [(gpus[1], instance) for instance in gpus[1].instances]
     for gpu, instance in cases:
         for grammar, text in holdings.plugin_ids(gpu, instance, 3).items():
             wanted = plugin_ids.parse(text)

@@ -34,7 +34,9 @@ def test_the_same_name_gives_the_same_gpus() -> None:
 
 def test_instance_ids_are_neither_placements_nor_indices() -> None:
     (gpu,) = gpus_of("a", "1xH100", {0: ["1g.10gb"] * 7})
-    assert [(one.gi, one.start) for one in gpu.instances] == [(7 - n, n) for n in range(7)]
+    assert [(instance.gi, instance.start) for instance in gpu.instances] == [
+        (7 - n, n) for n in range(7)
+    ]
 
 
 @pytest.mark.parametrize(

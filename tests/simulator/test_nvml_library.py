@@ -108,7 +108,10 @@ def test_the_recovery_action_is_field_230_with_an_answer_of_its_own(
 ) -> None:
     node.set_recovery_action(3, 4)
     read = nvml.ask("list(nvmlDeviceGetFieldValues(g[3], [230, 9999]))")
-    assert [(one["fieldId"], one["nvmlReturn"]) for one in read] == [(230, 0), (9999, 3)]
+    assert [(reading["fieldId"], reading["nvmlReturn"]) for reading in read] == [
+        (230, 0),
+        (9999, 3),
+    ]
     assert nvml.ask("nvmlDeviceGetFieldValues(g[3], [230])[0].value.uiVal") == 4
 
 
@@ -137,10 +140,13 @@ def test_processes_are_listed_where_they_run(node: SimulatedNode, nvml: NvmlClie
             Process(pid=5, mps=True),
         ]
     listed = nvml.ask("nvmlDeviceGetComputeRunningProcesses(g[0])")
-    assert [(one["pid"], one["gpuInstanceId"]) for one in listed] == [(100, 5), (200, 6)]
+    assert [(process["pid"], process["gpuInstanceId"]) for process in listed] == [
+        (100, 5),
+        (200, 6),
+    ]
     nvml.ask("mig = nvmlDeviceGetMigDeviceHandleByIndex(g[0], 2)")
     listed = nvml.ask("nvmlDeviceGetComputeRunningProcesses(mig)")
-    assert [(one["pid"], one["usedGpuMemory"]) for one in listed] == [(100, 10 * 2**20)]
+    assert [(process["pid"], process["usedGpuMemory"]) for process in listed] == [(100, 10 * 2**20)]
     assert nvml.ask("nvmlDeviceGetMemoryInfo(mig).used") == 10 * 2**20
     (full,) = nvml.ask("nvmlDeviceGetComputeRunningProcesses(g[1])")
     assert (full["pid"], full["gpuInstanceId"]) == (300, 0xFFFFFFFF)

@@ -111,7 +111,7 @@ def test_row_remaps_of_a_mig_gpu_are_hidden_but_its_recovery_action_is_not(
 ) -> None:
     node.set_recovery_action(0, 1)
     read = nvml.ask("list(nvmlDeviceGetFieldValues(g[0], [142, 145, 230]))")
-    assert [one["nvmlReturn"] for one in read] == [3, 3, 0]
+    assert [reading["nvmlReturn"] for reading in read] == [3, 3, 0]
 
 
 def test_the_gpu_instances_tell_profile_id_and_placement(

@@ -76,7 +76,7 @@ SEVEN = {
 
 def published(found: Sequence[dict[str, Any]]) -> tuple[SliceDevice, ...]:
     """As the exporter reads them."""
-    return inventory([msgspec.convert(one, ResourceSlice) for one in found])
+    return inventory([msgspec.convert(body, ResourceSlice) for body in found])
 
 
 def scenario(words: str, mig: dict[int, list[str]] | None = None) -> Scenario:
@@ -164,7 +164,7 @@ def test_every_bus_id_is_in_the_normal_form(number: int) -> None:
 
 def test_where_a_gpu_is_plugged_in_is_published_by_newer_drivers() -> None:
     found = devices(scenario("8xH100"), publishing=Publishing(numa=True))
-    nodes = [one["attributes"]["resource.kubernetes.io/numaNode"] for one in found]
+    nodes = [device["attributes"]["resource.kubernetes.io/numaNode"] for device in found]
     assert nodes == [{"int": 0}] * 4 + [{"int": 1}] * 4
 
 
@@ -244,7 +244,7 @@ def test_a_shareable_gpu_may_be_given_to_several_claims(flag: str, capacities: s
 def test_other_drivers_publish_beside_it() -> None:
     (domain,) = compute_domain_slices("node-1", node_uid="u")
     assert domain["spec"]["driver"] == "compute-domain.nvidia.com"
-    assert [one["name"] for one in domain["spec"]["devices"]] == ["channel-0", "daemon-0"]
+    assert [device["name"] for device in domain["spec"]["devices"]] == ["channel-0", "daemon-0"]
     (net,) = other_slices("net.example.com", "node-1", [{"name": "nic-0"}], pool="nics")
     assert (net["spec"]["pool"]["name"], net["spec"]["devices"]) == ("nics", [{"name": "nic-0"}])
 
@@ -252,7 +252,7 @@ def test_other_drivers_publish_beside_it() -> None:
 @pytest.mark.parametrize("version", ["v1beta2", "v1beta1", "v1"])
 def test_the_exporter_reads_the_same_from_every_version_of_the_api(version: str) -> None:
     found = resource_slices(scenario("2xH100", {1: ["1g.10gb"] * 7}), "node-1")
-    older = [as_version(one, version) for one in found]
+    older = [as_version(body, version) for body in found]
     assert older[0]["apiVersion"] == f"resource.k8s.io/{version}"
     assert ("basic" in older[0]["spec"]["devices"][0]) == (version == "v1beta1")
     assert published(older) == published(found)

@@ -169,7 +169,7 @@ def test_the_kernel_lists_a_gpu_until_it_is_removed_there(
     assert pci.gpus(node.pci_devices_dir) == everything
     node.remove_gpu(3)
     assert pci.gpus(node.pci_devices_dir) == tuple(
-        one for one in everything if one != node.gpu(3).pci
+        address for address in everything if address != node.gpu(3).pci
     )
     node.bind(3)
     assert pci.gpus(node.pci_devices_dir) == everything
@@ -241,7 +241,7 @@ def test_the_command_line_changes_a_node(
     scenario = node.scenario.load()
     assert (len(scenario.gpus), scenario.driver, scenario.count) == (9, "580.105.08", None)
     assert scenario.gpus[3].links == {7: {"state": 0, "tx_kib": None}}
-    assert [one.gi for one in scenario.gpus[0].instances] == [6, 5, 4, 3, 2, 1, 30]
+    assert [instance.gi for instance in scenario.gpus[0].instances] == [6, 5, 4, 3, 2, 1, 30]
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ def case(verdict: Verdict, **more: object) -> Case:
     return msgspec.structs.replace(one, **more)
 
 
-def refused(one: Case | None, **status: object) -> str:
+def refused(judged: Case | None, **status: object) -> str:
     stored = msgspec.structs.replace(IncidentStatus(phase="Tainted"), **status)
-    return confirmation_refusal(msgspec.structs.replace(an_incident("a0"), status=stored), one)
+    return confirmation_refusal(msgspec.structs.replace(an_incident("a0"), status=stored), judged)
 
 
 @pytest.mark.parametrize("phase", ["Tainted", "NeedsHuman"])

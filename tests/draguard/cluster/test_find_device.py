@@ -62,7 +62,7 @@ def reports(*gpus: GpuHealth) -> tuple[NodeDeviceHealth, ...]:
 
 
 def names(found: NamedDevices) -> set[str]:
-    return {one.device for one in found.targets}
+    return {target.device for target in found.targets}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_gpu_means_all_that_is_published_of_it_and_a_slice_itself(
     found = find_devices(word, INVENTORY, reports(WHOLE, SLICED, gpu(2)))
 
     assert names(found) == devices
-    assert {one.pool for one in found.targets} == {"node-a"}
+    assert {target.pool for target in found.targets} == {"node-a"}
 
 
 def test_a_number_is_the_minor_number_where_a_report_tells_it() -> None:

@@ -36,7 +36,7 @@ def lease(name: str, at: datetime, holder: str = "x") -> Lease:
 
 
 def slices(*gpus: GpuHealth, node: str = "node-a") -> tuple[ResourceSlice, ...]:
-    devices = [one for board in gpus for one in published(board, node)]
+    devices = [device for board in gpus for device in published(board, node)]
     return (msgspec.convert(resource_slice(node, devices), ResourceSlice),)
 
 
@@ -58,9 +58,9 @@ def looked_at(found: Objects) -> Status:
     return fleet_status(found, Installation(policy=PolicyInForce(policy=ENFORCE, source="p")))
 
 
-def known(one: T | None) -> T:
-    assert one is not None
-    return one
+def known(value: T | None) -> T:
+    assert value is not None
+    return value
 
 
 def said(found: Status, now: datetime = T0) -> str:
@@ -172,7 +172,7 @@ def test_what_is_left_out_is_counted_in_the_right_number(more: int, words: str) 
 
 
 def nodes(*names: str) -> tuple[RawNode, ...]:
-    return tuple(RawNode(ObjectMeta(name=one)) for one in names)
+    return tuple(RawNode(ObjectMeta(name=name)) for name in names)
 
 
 def test_a_report_that_outlived_its_node_is_told_and_its_gpus_are_nobodys() -> None:

@@ -27,8 +27,8 @@ def rule(index: int, incident: str) -> Rule:
 
 
 def tainted(cluster: Cluster, *rules: Rule) -> None:
-    for one in rules:
-        cluster.client.create(RULES, manifest(one, "v1"))
+    for taint_rule in rules:
+        cluster.client.create(RULES, manifest(taint_rule, "v1"))
 
 
 def foreign(cluster: Cluster) -> None:
@@ -54,7 +54,7 @@ def node(cluster: Cluster, name: str, types: dict[str, str]) -> None:
     """A Node with conditions of ours, marked as such, and one of the kubelet's."""
     meta: Json = {"name": name, "annotations": {MARK: ",".join(types)}}
     cluster.client.create(NODES, {"metadata": meta})
-    conditions: list[Json] = [{"type": one, "status": state} for one, state in types.items()]
+    conditions: list[Json] = [{"type": kind, "status": state} for kind, state in types.items()]
     conditions.append({"type": "Ready", "status": "True"})
     cluster.client.merge_patch(f"{NODES}/{name}/status", {"status": {"conditions": conditions}})
 
@@ -96,8 +96,8 @@ def test_all_leaves_nothing_of_ours_and_everything_of_others(
     assert "condition DraguardDeviceRepairNeeded" in said
     assert names(cluster) == {"borrowed-label", "borrowed-key", "somebody"}
     left = cluster.get(f"{NODES}/node-a")
-    assert "Ready" in {one["type"] for one in left["status"]["conditions"]}
-    assert REPAIR_NEEDED not in {one["type"] for one in left["status"]["conditions"]}
+    assert "Ready" in {condition["type"] for condition in left["status"]["conditions"]}
+    assert REPAIR_NEEDED not in {condition["type"] for condition in left["status"]["conditions"]}
     assert MARK not in left["metadata"].get("annotations", {})
     assert release(cluster, "--all", "--yes") == 0
     assert "no taint rules or Node conditions of Draguard" in capsys.readouterr().out

@@ -27,7 +27,7 @@ def tell(crds: None, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Te
     """Two whole GPUs on node-a, one GPU in three slices on node-b; gives what a command printed."""
     for node, boards in (("node-a", (gpu(0), gpu(1))), ("node-b", (NODE_B,))):
         cluster.player.add_node(node)
-        devices = [one for board in boards for one in published(board, node)]
+        devices = [device for board in boards for device in published(board, node)]
         cluster.player.publish(node, [resource_slice(node, devices)])
 
     def run(*arguments: str, ends: int = 0) -> str:
@@ -46,8 +46,8 @@ def train(cluster: Cluster, name: str) -> str:
 def cordons(cluster: Cluster) -> dict[str, str]:
     """Return the effect of each cordon for maintenance, by `pool/device`."""
     found: dict[str, str] = {}
-    for one in cluster.items(RULES):
-        selector, taint = one["spec"]["deviceSelector"], one["spec"]["taint"]
+    for rule in cluster.items(RULES):
+        selector, taint = rule["spec"]["deviceSelector"], rule["spec"]["taint"]
         if taint["key"] == KEY:
             found[f"{selector['pool']}/{selector['device']}"] = taint["effect"]
     return found
@@ -75,13 +75,15 @@ def test_a_gpu_means_every_slice_of_it_and_uncordon_takes_exactly_those_away(
     tell("cordon", uuid(0, "node-b"), "--why", "swap")
     tell("cordon", "node-a/gpu-0", "--why", "swap")
 
-    slices = {f"node-b/{one.device.device}": "NoSchedule" for one in published(NODE_B, "node-b")}
+    slices = {
+        f"node-b/{device.device.device}": "NoSchedule" for device in published(NODE_B, "node-b")
+    }
     assert cordons(cluster) == {**slices, "node-a/gpu-0": "NoSchedule"}
 
     tell("uncordon", uuid(0, "node-b"))
 
     assert cordons(cluster) == {"node-a/gpu-0": "NoSchedule"}
-    assert other in {one["metadata"]["name"] for one in cluster.items(RULES)}
+    assert other in {rule["metadata"]["name"] for rule in cluster.items(RULES)}
 
 
 def test_a_slice_means_that_slice(tell: Tell, cluster: Cluster) -> None:

@@ -63,7 +63,7 @@ def asked(
     monkeypatch.setattr(sys, "stdin", Person(types))
     options = argparse.Namespace(evict=True, dry_run=False, yes=yes)
     found = agreed_pods(Later(*later), first, NAMED, (CORDON,), options)
-    return None if found is None else [one.pod for one in found]
+    return None if found is None else [holder.pod for holder in found]
 
 
 def test_who_comes_while_a_person_reads_is_asked_about_too(

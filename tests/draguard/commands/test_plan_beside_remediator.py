@@ -41,17 +41,17 @@ def gist(page: Json) -> dict[str, tuple[object, ...]]:
     """Return what is decided about each GPU, without the moments."""
     read = msgspec.convert(page, Page)
     return {
-        one.uuid: (
-            one.verdict,
-            one.incident,
-            one.phase,
-            one.desired,
-            one.stored,
-            one.deferred,
-            one.needs,
+        gpu.uuid: (
+            gpu.verdict,
+            gpu.incident,
+            gpu.phase,
+            gpu.desired,
+            gpu.stored,
+            gpu.deferred,
+            gpu.needs,
         )
         for node in read.nodes
-        for one in node.gpus
+        for gpu in node.gpus
     }
 
 
@@ -67,7 +67,7 @@ def test_it_decides_as_the_remediator_does(scene: Scene, tell: Tell) -> None:
     policy = ("--policy", str(scene.policy_file))
 
     def settled() -> bool:
-        return all(one["status"].get("phase") == "Drained" for one in scene.incidents())
+        return all(incident["status"].get("phase") == "Drained" for incident in scene.incidents())
 
     await_true("both are drained", settled)
     # It hears of what it has written itself a moment after everybody else.

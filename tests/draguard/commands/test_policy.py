@@ -31,8 +31,8 @@ def tried(signal: Signal, policy: Policy = ENFORCE, spot: Spot | None = None) ->
 
 
 def rules(course: Course) -> list[str]:
-    texts = (one.text for one in course.lines if one.text.startswith("taint rule "))
-    return [one.partition(":")[0] for one in texts]
+    texts = (line.text for line in course.lines if line.text.startswith("taint rule "))
+    return [text.partition(":")[0] for text in texts]
 
 
 def json_of(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def test_a_signal_does_what_its_row_allows_and_its_evidence_carries(
 ) -> None:
     told = tried(signal)
 
-    assert {one.fault_class for one in told.faults} == {fault_class}
+    assert {fault.fault_class for fault in told.faults} == {fault_class}
     assert rules(told.course) == effects
     assert told.enforced is None
 
@@ -150,7 +150,7 @@ def test_a_signal_does_what_its_row_allows_and_its_evidence_carries(
 def test_no_execute_comes_a_settle_time_after_no_schedule() -> None:
     told = tried(Signal(xid=79, lost=True), read("defaults: {mode: enforce, settle: 7s}"))
 
-    at = {one.text: one.after for one in told.course.lines}
+    at = {line.text: line.after for line in told.course.lines}
     gap = at["taint rule NoExecute on gpu-0"] - at["taint rule NoSchedule on gpu-0"]
     assert 7 <= gap < 8
 

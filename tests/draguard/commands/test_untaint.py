@@ -49,7 +49,7 @@ def without_a_leader(fleet: Fleet) -> Generator[None]:
 
 
 def names(fleet: Fleet) -> set[str]:
-    return {one["metadata"]["name"] for one in fleet.cluster.items(RULES)}
+    return {rule["metadata"]["name"] for rule in fleet.cluster.items(RULES)}
 
 
 def ignored(fleet: Fleet, incident: str = LOST_INCIDENT) -> dict[str, str]:
@@ -78,8 +78,8 @@ def test_without_a_remediator_it_removes_the_rules_of_this_gpu_and_no_other(
         said = tell(LOST_INCIDENT, "--reason", "a false alarm", "--yes")
 
     left = fleet.cluster.items(RULES)
-    assert [one for one in left if LOST_INCIDENT in str(one["metadata"])] == []
-    assert [one for one in left if SLICE_INCIDENT in str(one["metadata"])] != []
+    assert [rule for rule in left if LOST_INCIDENT in str(rule["metadata"])] == []
+    assert [rule for rule in left if SLICE_INCIDENT in str(rule["metadata"])] != []
     assert ignored(fleet)["reason"] == "a false alarm", "a later remediator creates none again"
     assert "removed" in said
 

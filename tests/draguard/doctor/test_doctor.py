@@ -28,7 +28,7 @@ RBAC = Path(__file__).parents[3] / "deploy" / "manifests" / "remediator-rights.y
 
 
 def by_name(found: Iterator[Check]) -> dict[str, Check]:
-    return {one.about: one for one in found}
+    return {check.about: check for check in found}
 
 
 def test_an_account_with_the_shipped_role_may_do_its_work_and_one_without_is_told(
@@ -114,7 +114,7 @@ def test_a_gate_that_is_off_is_a_warning_where_it_is_needed() -> None:
 def test_a_crd_that_is_missing_is_bad_and_one_of_an_older_version_is_a_warning(
     crds: None, control_plane: ControlPlane, client: Client
 ) -> None:
-    assert {one.state for one in api.objects(client)} == {"ok"}
+    assert {check.state for check in api.objects(client)} == {"ok"}
 
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
     stored: dict[str, Any] = msgspec.json.decode(client.get(path))
@@ -138,7 +138,7 @@ def test_a_crd_that_is_not_there(control_plane: ControlPlane) -> None:
         found = by_name(api.objects(client))
         client.close()
 
-    assert {one.state for one in found.values()} == {"bad"}
+    assert {check.state for check in found.values()} == {"bad"}
 
 
 GUARD = msgspec.convert(
@@ -187,7 +187,7 @@ def test_it_says_what_is_off_and_nothing_crashes(
     assert "warn     gate DRADeviceTaintRules: off" in doctor
     assert "--runtime-config=resource.k8s.io/v1beta2=true" in doctor
     lines = msgspec.json.decode(told(capsys, "doctor", "-o", "json", *where, ends=1))
-    assert [one for one in lines if one["state"] != "ok" and not one["remedy"]] == []
+    assert [line for line in lines if line["state"] != "ok" and not line["remedy"]] == []
     assert "not served by this cluster: nothing is tainted" in told(capsys, "status", *where)
     assert "incidents only, whatever the policy says" in told(capsys, "plan", *where)
     assert "no taint rules or Node conditions of Draguard" in told(
@@ -208,7 +208,7 @@ def test_on_a_node_it_looks_at_nvml_the_sockets_and_what_is_needed(
         flags = [*node.exporter_flags(), f"--sensor-socket={root}/none.sock"]
         said = told(capsys, "doctor", "--node-local", "-o", "json", "--", *flags, ends=1)
 
-    found = {one["about"]: one for one in msgspec.json.decode(said)}
+    found = {check["about"]: check for check in msgspec.json.decode(said)}
     assert found["NVML"]["state"] == "ok"
     assert found["NVML"]["says"].startswith("3 GPUs, driver")
     assert found["sensor socket"]["state"] == "bad"

@@ -27,9 +27,9 @@ def examine(capsys: pytest.CaptureFixture[str]) -> Examine:
         capsys.readouterr()
         assert main(["doctor", "-o", "json", *where]) == ends
         found = msgspec.json.decode(capsys.readouterr().out, type=list[Check])
-        assert [one for one in found if one.state != "ok" and not one.remedy] == []
-        assert [one for one in found if one.state == "ok" and one.remedy] == []
-        return {one.about: one for one in found}
+        assert [check for check in found if check.state != "ok" and not check.remedy] == []
+        assert [check for check in found if check.state == "ok" and check.remedy] == []
+        return {check.about: check for check in found}
 
     return run
 

@@ -89,7 +89,7 @@ def test_the_page_says_first_what_to_do_and_last_how_to_pause(
     said = words(needs=NEEDS[needs])
     first, _, last = said.partition("To pause Draguard on this GPU")
 
-    assert [one for one in steps if one not in first.partition("What to do")[2]] == []
+    assert [step for step in steps if step not in first.partition("What to do")[2]] == []
     assert "runbook: alerts/runbooks/" in first
     assert "draguard hold gpu-a-1 --until" in last
     assert "draguard untaint gpu-a-1 --until" in last

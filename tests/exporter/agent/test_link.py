@@ -100,7 +100,7 @@ def test_a_link_that_is_just_connecting_stops_as_well(silent: tuple[Path, socket
     with server.accept()[0]:
         stopping.join(60)
         # Other tests' threads may come and go meanwhile.
-        left = {one for one in threading.enumerate() if one.name == "sensor link"} - before
-        for one in left:
-            one.join(60)
-        assert not any(one.is_alive() for one in left)
+        left = {thread for thread in threading.enumerate() if thread.name == "sensor link"} - before
+        for thread in left:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in left)

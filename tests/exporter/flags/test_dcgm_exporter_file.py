@@ -27,7 +27,7 @@ def recorded() -> list[Theirs]:
     return [Theirs(**row) for row in rows("dcgm_exporter_keys.csv")]
 
 
-CASES = [(one, int(version)) for one in recorded() for version in one.versions.split()]
+CASES = [(setting, int(version)) for setting in recorded() for version in setting.versions.split()]
 
 
 def nested(key: str, value: str) -> Any:
@@ -38,18 +38,20 @@ def nested(key: str, value: str) -> Any:
     return found
 
 
-def document(one: Theirs, version: int) -> bytes:
-    logged_text = nested(one.key, one.value)
+def document(setting: Theirs, version: int) -> bytes:
+    logged_text = nested(setting.key, setting.value)
     return yaml.safe_dump({**logged_text, "version": version}, sort_keys=False).encode()
 
 
-@pytest.mark.parametrize(("one", "version"), CASES, ids=lambda one: getattr(one, "key", str(one)))
+@pytest.mark.parametrize(
+    ("one", "version"), CASES, ids=lambda case: getattr(case, "key", str(case))
+)
 def test_each_of_their_keys_is_known_in_its_schema(one: Theirs, version: int) -> None:
     found = dcgm_exporter_file.parse(document(one, version), NAME)
     assert "Unknown" not in {reported.reason for reported in found.ignored}
 
 
-@pytest.mark.parametrize("one", recorded(), ids=lambda one: one.key)
+@pytest.mark.parametrize("one", recorded(), ids=lambda case: case.key)
 def test_each_of_their_keys_is_unknown_in_the_other_schema(one: Theirs) -> None:
     for version in {1, 2} - set(map(int, one.versions.split())):
         found = dcgm_exporter_file.parse(document(one, version), NAME)
@@ -57,9 +59,13 @@ def test_each_of_their_keys_is_unknown_in_the_other_schema(one: Theirs) -> None:
 
 
 def test_no_key_is_known_that_they_have_not_but_the_address() -> None:
-    assert {key.path for key in KEYS} - {one.key for one in recorded()} == {"server.address"}
+    assert {key.path for key in KEYS} - {setting.key for setting in recorded()} == {
+        "server.address"
+    }
     for key in KEYS:
-        (theirs,) = [one.versions for one in recorded() if one.key == key.path] or ["1 2"]
+        (theirs,) = [setting.versions for setting in recorded() if setting.key == key.path] or [
+            "1 2"
+        ]
         assert tuple(map(int, theirs.split())) == key.versions
 
 
@@ -95,11 +101,13 @@ class Files:
     def settings(self, text: str, *flags: str, **env: str) -> Settings:
         self.path.write_text(text, encoding="utf-8")
         found, logged_text = parse([f"--config-file={self.path}", *flags], env)
-        assert set(logged_text) >= {one.message for one in found.ignored}
+        assert set(logged_text) >= {setting.message for setting in found.ignored}
         return found
 
     def ignored(self, text: str, *flags: str, **env: str) -> dict[str, str]:
-        return {one.name: one.reason for one in self.settings(text, *flags, **env).ignored}
+        return {
+            setting.name: setting.reason for setting in self.settings(text, *flags, **env).ignored
+        }
 
     def refused(self, text: str) -> str:
         with pytest.raises(SettingsError) as caught:

@@ -37,7 +37,7 @@ def is_known(*arguments: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("one", recorded(), ids=lambda one: one.flag)
+@pytest.mark.parametrize("one", recorded(), ids=lambda case: case.flag)
 def test_each_of_their_flags_is_known_in_every_form(one: Theirs) -> None:
     value = OF_ONE.get(one.flag, VALUES[one.kind])
     assert is_known(f"--{one.flag}={value}")
@@ -54,7 +54,7 @@ def test_a_flag_that_they_have_not_is_unknown() -> None:
     assert not is_known("--no-such-flag=1")
 
 
-@pytest.mark.parametrize("one", recorded(), ids=lambda one: one.environment)
+@pytest.mark.parametrize("one", recorded(), ids=lambda case: case.environment)
 def test_each_of_their_variables_is_known(one: Theirs) -> None:
     known = {entry.name for entry in ENVIRONMENT} | {entry.env for entry in UNUSED}
     assert one.environment in known

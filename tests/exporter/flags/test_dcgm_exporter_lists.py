@@ -176,16 +176,16 @@ def shown_labels() -> frozenset[str]:
     )
 
 
-@pytest.mark.parametrize("one", LABELS, ids=lambda one: one.label)
+@pytest.mark.parametrize("one", LABELS, ids=lambda case: case.label)
 def test_each_of_their_labels_is_shown_or_said_to_be_missing(one: Label) -> None:
     assert (one.label in shown_labels()) == (one.of != "not here")
 
 
 def test_no_label_is_shown_that_they_have_not() -> None:
-    assert shown_labels() <= {one.label for one in LABELS}
+    assert shown_labels() <= {label.label for label in LABELS}
 
 
-@pytest.mark.parametrize("one", [one for one in LABELS if one.of not in BESIDE], ids=str)
+@pytest.mark.parametrize("one", [label for label in LABELS if label.of not in BESIDE], ids=str)
 def test_no_pod_can_hide_a_label_of_theirs(one: Label) -> None:
     (named,) = labels.pod_pairs(Options(), (holder(pod_labels=((one.label, "mine"),)),))
     assert named == (f"label_{one.label}", "mine")

@@ -41,7 +41,7 @@ def test_without_dcgm_a_choice_is_said_to_change_nothing() -> None:
         f"--switch-devices chooses what DCGM alone tells, and --dcgm is off: {HINT}",
         "$DCGM_EXPORTER_CPU_DEVICES_STR chooses what DCGM alone tells, and --dcgm is off: " + HINT,
     )
-    assert [(one.source, one.name, one.reason) for one in settings.ignored] == [
+    assert [(setting.source, setting.name, setting.reason) for setting in settings.ignored] == [
         ("flag", "switch-devices", "NeedsDcgm"),
         ("environment", "DCGM_EXPORTER_CPU_DEVICES_STR", "NeedsDcgm"),
     ]

@@ -14,8 +14,8 @@ from tests.exporter.worlds import gpu, seen
 
 def ignored(*flags: str, **env: str) -> list[tuple[str, str, str]]:
     settings, text = parse(flags, env)
-    assert text == tuple(one.message for one in settings.ignored)
-    return [(one.source, one.name, one.reason) for one in settings.ignored]
+    assert text == tuple(setting.message for setting in settings.ignored)
+    return [(setting.source, setting.name, setting.reason) for setting in settings.ignored]
 
 
 @pytest.mark.parametrize(

@@ -96,4 +96,8 @@ def labels_of(exporter: Exporter, family: str) -> list[dict[str, str]]:
 
 def samples(exporter: Exporter, family: str, **labels: str) -> list[dict[str, str]]:
     """Return those label sets of a family that have these labels."""
-    return [one for one in labels_of(exporter, family) if labels.items() <= one.items()]
+    return [
+        label_set
+        for label_set in labels_of(exporter, family)
+        if labels.items() <= label_set.items()
+    ]

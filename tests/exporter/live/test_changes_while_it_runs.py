@@ -37,7 +37,7 @@ def exporter(node: SimulatedNode) -> Iterator[Exporter]:
 
 
 def uuids(exporter: Exporter, family: str) -> list[str]:
-    return sorted(one["UUID"] for one in labels_of(exporter, family))
+    return sorted(labels["UUID"] for labels in labels_of(exporter, family))
 
 
 def assert_fresh(node: SimulatedNode, exporter: Exporter, *gpus: int) -> None:
@@ -48,7 +48,7 @@ def assert_fresh(node: SimulatedNode, exporter: Exporter, *gpus: int) -> None:
 
     def shown() -> bool:
         found = exporter.series(TEMPERATURE).items()
-        return all(any(u in one and v == reported[u] for one, v in found) for u in reported)
+        return all(any(u in series and v == reported[u] for series, v in found) for u in reported)
 
     wait_for(shown, what=f"new values of {gpus}")
 
@@ -85,10 +85,10 @@ def _live(exporter: Exporter, gi: int, uuid: str) -> bool:
     _, page = fetch(exporter, TEXT)
     found = read_strictly(page, TEXT)
     slices = found.get("draguard_mig_slice_info", ())
-    part = [one for one in slices if one["GPU_I_ID"] == str(gi)]
-    live = [one["dra_mig_device_uuid"] for one in part] == [uuid]
+    part = [labels for labels in slices if labels["GPU_I_ID"] == str(gi)]
+    live = [labels["dra_mig_device_uuid"] for labels in part] == [uuid]
     if live:
-        assert not [one for one in found.get(MEMORY, ()) if one.get("pod") == "before"]
+        assert not [labels for labels in found.get(MEMORY, ()) if labels.get("pod") == "before"]
     return live
 
 
@@ -107,11 +107,11 @@ def test_slices_that_go_and_come_in_the_middle_of_samples_cost_nothing_else(
         node.create_instance(MIG, part.profile.name, start=part.start, gi=part.gi)
         assert exporter.shows(NVML_UP, "draguard_nvml_restarts_total 0")
     node.heal(MIG)
-    live = {one.uuid for one in node.gpu(MIG).instances}
+    live = {instance.uuid for instance in node.gpu(MIG).instances}
 
     def reported() -> set[str]:
         rows = labels_of(exporter, "draguard_mig_slice_info")
-        return {one["dra_mig_device_uuid"] for one in rows}
+        return {labels["dra_mig_device_uuid"] for labels in rows}
 
     wait_for(lambda: reported() == live, what="the slices as they are")
     assert len(samples(exporter, MEMORY, UUID=node.gpu(MIG).uuid)) == 7
@@ -127,11 +127,13 @@ def test_mig_mode_is_switched_on_cut_and_switched_off(
     assert not samples(exporter, "draguard_mig_slice_info", UUID=uuid)
     part = node.create_instance(0, "3g.40gb")
     wait_for(lambda: samples(exporter, MEMORY, UUID=uuid, GPU_I_PROFILE="3g.40gb"), what="a slice")
-    assert [one.get("GPU_I_ID") for one in samples(exporter, MEMORY, UUID=uuid)] == [str(part.gi)]
+    assert [labels.get("GPU_I_ID") for labels in samples(exporter, MEMORY, UUID=uuid)] == [
+        str(part.gi)
+    ]
     node.set_mig(0, on=False)
     wait_for(lambda: samples(exporter, UTIL, UUID=uuid), what="the whole GPU again")
     assert not samples(exporter, "draguard_mig_slice_info", UUID=uuid)
-    assert [one.get("GPU_I_ID") for one in samples(exporter, MEMORY, UUID=uuid)] == [None]
+    assert [labels.get("GPU_I_ID") for labels in samples(exporter, MEMORY, UUID=uuid)] == [None]
     assert_fresh(node, exporter, 0, 1, MIG)
 
 

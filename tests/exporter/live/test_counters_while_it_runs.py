@@ -312,7 +312,7 @@ def test_the_yaml_file_of_dcgm_exporter_starts_and_means_what_can_be_done(
         assert not exporter.shows(f"{TEMPERATURE}{{")
         reported = labels_of(exporter, "draguard_setting_ignored")
         exporter.wait_said(f"line 5 of {file}: 'DCGM_EXP_OF_NEXT_YEAR' is no DCGM field")
-    assert {(one["source"], one["name"]): one["reason"] for one in reported} == {
+    assert {(labels["source"], labels["name"]): labels["reason"] for labels in reported} == {
         ("environment", "DCGM_EXPORTER_OF_NEXT_YEAR"): "Unknown",
         ("file", "collections[1].every"): "OneInterval",
         ("file", "sources.dcgm.watch.maxKeepAge"): "NotSupported",

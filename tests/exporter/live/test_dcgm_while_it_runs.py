@@ -64,7 +64,7 @@ def test_equal_xids_that_only_dcgm_tells_are_counted_one_by_one(node: SimulatedN
             node.inject_xid(0, 43, kernel=False)
             exporter.wait_count(43, times)
         sources = samples(exporter, "draguard_xid_source_info", code="43")
-        assert [one["source"] for one in sources] == ["dcgm"]
+        assert [labels["source"] for labels in sources] == ["dcgm"]
 
 
 def test_one_xid_that_all_three_tell_is_one(node: SimulatedNode) -> None:
@@ -74,7 +74,7 @@ def test_one_xid_that_all_three_tell_is_one(node: SimulatedNode) -> None:
 
         def sources() -> set[str]:
             rows = samples(exporter, "draguard_xid_source_info", code="48")
-            return {one["source"] for one in rows}
+            return {labels["source"] for labels in rows}
 
         wait_for(lambda: sources() == {"kmsg", "nvml", "dcgm"}, what="three sources")
         assert exporter.count(48) == 1
@@ -149,10 +149,12 @@ def test_a_host_engine_alone_makes_the_page_where_there_is_no_nvml(node: Simulat
         none = 'draguard_source_up{source="nvml",reason="LibraryNotFound"} 0'
         exporter.wait_shows(alone, none, f"{TEMPERATURE}{{")
         shown = samples(exporter, TEMPERATURE)
-        assert {one["UUID"] for one in shown} == {node.gpu(number).uuid for number in range(3)}
-        assert {one["device"] for one in shown} == {"nvidia0", "nvidia1", "nvidia2"}
+        assert {labels["UUID"] for labels in shown} == {
+            node.gpu(number).uuid for number in range(3)
+        }
+        assert {labels["device"] for labels in shown} == {"nvidia0", "nvidia1", "nvidia2"}
         used = samples(exporter, "DCGM_FI_DEV_FB_USED")
-        profiles = {one["GPU_I_PROFILE"] for one in used if "GPU_I_ID" in one}
+        profiles = {labels["GPU_I_PROFILE"] for labels in used if "GPU_I_ID" in labels}
         assert profiles == {part.profile.name for part in node.gpu(2).instances}
         for family in ("draguard_gpu_up", "draguard_gpu_info", "draguard_gpus_seen"):
             assert not exporter.series(family)

@@ -65,7 +65,7 @@ def samples(page: str) -> list[str]:
 def test_a_board_is_shown_as_it_was_agreed(name: str) -> None:
     board = BOARDS[name]
     with simulated(board.gpus, board.mig) as node, exporter_of(node) as exporter:
-        exporter.wait_shows(*(f'draguard_source_up{{source="{one}"}} 1' for one in _SOURCES))
+        exporter.wait_shows(*(f'draguard_source_up{{source="{source}"}} 1' for source in _SOURCES))
         exporter.wait_shows("\ndraguard_render_duration_seconds ", *board.late)
         text, strict = (fetch(exporter, form)[1] for form in (TEXT, OPENMETRICS))
     found = read_strictly(text, TEXT)

@@ -51,8 +51,8 @@ class Joined:
         found = self.cluster.player.pods_of(self.node.name)
         self.node.kubelet.set_pods(found)
         return any(
-            one["name"] == name and any(part["dynamic_resources"] for part in one["containers"])
-            for one in found
+            pod["name"] == name and any(part["dynamic_resources"] for part in pod["containers"])
+            for pod in found
         )
 
     def template(self, name: str, *requests: Json) -> None:
@@ -106,10 +106,14 @@ def test_a_slice_that_was_made_for_a_claim_bears_its_pod_claim_and_labels(joined
     # The other way round, so that neither order nor number leads from one to the other.
     made = {pod: prepared(joined, pod) for pod in reversed(pods)}
     claims = joined.cluster.items("/apis/resource.k8s.io/v1/resourceclaims")
-    uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in joined.cluster.pods()}
+    uids = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in joined.cluster.pods()}
     for pod, (number, part, held) in made.items():
         row = joined.of(MEMORY, pod=pod, team=f"of-{pod}", dra_device_class="mig.nvidia.com")
-        (claim,) = [one for one in claims if one["metadata"]["name"] == row["dra_claim_name"]]
+        (claim,) = [
+            candidate
+            for candidate in claims
+            if candidate["metadata"]["name"] == row["dra_claim_name"]
+        ]
         expected = {
             "UUID": joined.node.gpu(number).uuid,
             "GPU_I_ID": str(part.gi),
@@ -140,7 +144,7 @@ def test_pods_that_share_a_claim_have_a_row_each_and_the_device_one_series(joine
     for name in ("a", "b"):
         joined.run(name, workloads.pod_spec(shared_claim="shared"))
     wait_for(lambda: len(samples(joined.exporter, HELD, dra_claim_name="shared")) == 2)
-    pods = [one["pod"] for one in samples(joined.exporter, HELD, dra_claim_name="shared")]
+    pods = [labels["pod"] for labels in samples(joined.exporter, HELD, dra_claim_name="shared")]
     row = joined.of(MEMORY, dra_claim_name="shared")
     assert sorted(pods) == ["a", "b"]
     assert "pod" not in row
@@ -249,14 +253,14 @@ def test_a_pool_in_the_middle_of_an_update_keeps_its_labels(joined: Joined) -> N
     joined.show(holdings.pod("train", _container(resource(joined, 0))))
     joined.of(MEMORY, UUID=uuid, pod="train")
     stored = [
-        one
-        for one in publisher.published(joined.cluster.client, name)
-        if one["spec"]["driver"] == workloads.DRIVER
+        part
+        for part in publisher.published(joined.cluster.client, name)
+        if part["spec"]["driver"] == workloads.DRIVER
     ]
-    for number, one in enumerate(stored):
-        one["spec"]["pool"]["generation"] += 1
-        path = f"{SLICES}/{one['metadata']['name']}"
-        joined.cluster.client.replace(path, one)
+    for number, part in enumerate(stored):
+        part["spec"]["pool"]["generation"] += 1
+        path = f"{SLICES}/{part['metadata']['name']}"
+        joined.cluster.client.replace(path, part)
         if number == len(stored) // 2:
             joined.node.set_value(0, "temperature_c", 77)
             joined.of("DCGM_FI_DEV_GPU_TEMP", UUID=uuid, pod="train")
@@ -295,7 +299,7 @@ def test_metrics_alone_need_no_api_server_and_say_what_is_missing(node: Simulate
         plugin = holdings.plugin("nvidia.com/gpu", node.gpu(0).uuid)
         node.kubelet.set_pods([holdings.pod("train", holdings.container(plugins=[plugin]))])
         exporter.wait_shows(NVML_UP, 'pod="train"')
-        sources = {one["source"] for one in labels_of(exporter, "draguard_source_up")}
+        sources = {labels["source"] for labels in labels_of(exporter, "draguard_source_up")}
         assert sources == {"nvml", "kmsg", "podresources", "processes"}
         assert exporter.get("/readyz")[0] == 200
         exporter.wait_said("metrics only, without names from DRA and without reports")
@@ -314,7 +318,7 @@ def test_a_token_that_is_refused_costs_the_names_of_dra_alone(
 
         def refused() -> set[str]:
             rows = samples(exporter, "draguard_source_up", reason="Unauthorized")
-            return {one["source"] for one in rows}
+            return {labels["source"] for labels in rows}
 
         wait_for(lambda: refused() == {"resourceslices", "report"}, what="both refusals")
         assert exporter.get("/readyz")[0] == 200

@@ -34,7 +34,9 @@ def exporter(cluster: Cluster, published: SimulatedNode, tmp_path: Path) -> Iter
 def without(uuid: str, part: Json) -> Json:
     """Return a slice that does not offer this GPU."""
     devices = part["spec"].get("devices", [])
-    kept = [one for one in devices if one["attributes"].get("uuid", {}).get("string") != uuid]
+    kept = [
+        device for device in devices if device["attributes"].get("uuid", {}).get("string") != uuid
+    ]
     return part | {"spec": part["spec"] | {"devices": kept}}
 
 

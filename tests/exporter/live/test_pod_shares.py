@@ -39,7 +39,7 @@ def test_pods_of_a_device_plugin_have_shares_without_a_watch_of_pods(tmp_path: P
             )
             wait_for(lambda: len(exporter.series(MEMORY)) == len(UIDS), what="a share for each pod")
             assert sorted(exporter.series(MEMORY).values()) == [512 << 20, 1024 << 20]
-            reported = {(one["pod"], one["pod_uid"]) for one in samples(exporter, MEMORY)}
+            reported = {(labels["pod"], labels["pod_uid"]) for labels in samples(exporter, MEMORY)}
             assert reported == set(UIDS.items())
 
 

@@ -107,13 +107,17 @@ def test_a_real_prometheus_takes_every_world(
     ) as server:
 
         def all_scraped() -> bool:
-            scraped = [one for one in server.targets() if not one["lastScrape"].startswith("0001")]
+            scraped = [
+                target for target in server.targets() if not target["lastScrape"].startswith("0001")
+            ]
             return len(scraped) == len(targets)
 
         await_true("every page was scraped", all_scraped)
         await_true("every page was taken", lambda: len(server.query("up == 1")) == len(targets))
         # On a busy machine one scrape in a row may come too late.
-        await_true("no scrape fails", lambda: not any(one["lastError"] for one in server.targets()))
+        await_true(
+            "no scrape fails", lambda: not any(target["lastError"] for target in server.targets())
+        )
         for name, world in WORLDS.items():
             for family, count in world.counts.items():
                 query = f'(count({family}{{job="{name}"}}) or vector(0)) == {count}'

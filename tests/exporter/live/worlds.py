@@ -70,7 +70,7 @@ def _dead(dcgm: SimulatedDcgm) -> None:
 
 def _held(node: SimulatedNode) -> None:
     """Give every slice to a pod of its own, by a claim."""
-    devices = [one for part in node.slices() for one in part["spec"]["devices"]]
+    devices = [device for part in node.slices() for device in part["spec"]["devices"]]
     node.kubelet.set_pods(
         holdings.pod(
             f"infer-{number}",
@@ -78,12 +78,12 @@ def _held(node: SimulatedNode) -> None:
                 claims=[
                     holdings.claim(
                         f"part-{number}",
-                        holdings.resource(one["name"], node.name, claim_uid=f"uid-{number}"),
+                        holdings.resource(device["name"], node.name, claim_uid=f"uid-{number}"),
                     )
                 ]
             ),
         )
-        for number, one in enumerate(devices)
+        for number, device in enumerate(devices)
     )
 
 

@@ -271,7 +271,7 @@ def test_each_row_that_is_left_out_is_one_warning(
     file = CountersFile(path)
     file.ask()
     assert not file.look()
-    (record,) = [one for one in caplog.records if one.levelname == "WARNING"]
+    (record,) = [entry for entry in caplog.records if entry.levelname == "WARNING"]
     assert f"line 2 of {path} has 1 columns" in record.getMessage()
 
 

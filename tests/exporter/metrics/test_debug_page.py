@@ -15,7 +15,7 @@ from tests.exporter.worlds import START, Sensed, at, gpu, mig_gpu, seen
 
 def section(page: str, title: str) -> list[str]:
     """Return the rows below a title and its head line."""
-    (block,) = [one for one in page.split("\n\n") if one.startswith(title)]
+    (block,) = [part for part in page.split("\n\n") if part.startswith(title)]
     return block.splitlines()[2:]
 
 

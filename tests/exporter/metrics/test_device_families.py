@@ -99,8 +99,8 @@ def test_a_field_is_called_as_the_file_calls_it_and_typed_as_it_says() -> None:
     made = make_page(snapshot(seen(reading), shown=shown(*rows)))
     plain, strict = types(made, openmetrics=False), types(made, openmetrics=True)
     names = [name(row) for row in rows]
-    assert [plain[one] for one in names] == ["gauge", "counter", "untyped", "untyped"]
-    assert [strict[one] for one in names] == ["gauge", "unknown", "unknown", "unknown"]
+    assert [plain[family] for family in names] == ["gauge", "counter", "untyped", "untyped"]
+    assert [strict[family] for family in names] == ["gauge", "unknown", "unknown", "unknown"]
 
 
 def test_families_come_in_the_order_of_the_file() -> None:
@@ -190,9 +190,9 @@ def test_links_have_their_own_spelling_of_labels() -> None:
     reading = gpu(1, product="H100", links=(link,))
     what = snapshot(seen(reading), shown=shown(LINK_STATE))
     (line,) = [
-        one
-        for one in make_page(what).text.decode().splitlines()
-        if one.startswith(name(LINK_STATE) + "{")
+        row
+        for row in make_page(what).text.decode().splitlines()
+        if row.startswith(name(LINK_STATE) + "{")
     ]
     assert line == (
         'DCGM_FI_DEV_NVLINK_GET_STATE{nvlink="4",gpu="0",gpu_uuid="GPU-1",'
@@ -236,9 +236,9 @@ def test_labels_come_in_dcgm_exporters_order() -> None:
         holders=held(GPU_1=(owner,)),
     )
     (line,) = [
-        one
-        for one in make_page(what).text.decode().splitlines()
-        if one.startswith("DCGM_FI_DEV_XID_ERRORS{")
+        row
+        for row in make_page(what).text.decode().splitlines()
+        if row.startswith("DCGM_FI_DEV_XID_ERRORS{")
     ]
     assert line == (
         'DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-1",pci_bus_id="00000000:01:00.0",'
@@ -299,12 +299,14 @@ def test_clock_events_are_shown_by_reason() -> None:
         shown=shown(CLOCKS, clock_window=60.0),
     )
     series = rendered(what)[name(CLOCKS)]
-    assert values([one for one in series if one[0]["UUID"] == "GPU-1"], "clock_event") == {
+    assert values([sample for sample in series if sample[0]["UUID"] == "GPU-1"], "clock_event") == {
         "gpu_idle": 1,
         "hw_thermal": 2,
         "sw_thermal": 2,
     }
-    assert values([one for one in series if one[0]["UUID"] == "GPU-2"], "clock_event") == {"": 0}
+    assert values([sample for sample in series if sample[0]["UUID"] == "GPU-2"], "clock_event") == {
+        "": 0
+    }
     assert {labels["window_size_in_ms"] for labels, _ in series} == {"60000"}
 
 
@@ -321,7 +323,8 @@ def test_one_thermal_failure_leaves_the_other_ten_watches_at_zero() -> None:
     series = show(mig_gpu(1), rows=(HEALTH,), dcgm=dcgm)[name(HEALTH)]
     words = ("health_error_code", "health_error_severity", "health_error_category")
     found = {
-        labels["health_watch"]: (value, *(labels[one] for one in words)) for labels, value in series
+        labels["health_watch"]: (value, *(labels[word] for word in words))
+        for labels, value in series
     }
     assert len(found) == 11
     failed = (20, "DCGM_FR_THERMAL_VIOLATIONS", "TRIAGE", "HARDWARE_THERMAL")
@@ -347,7 +350,7 @@ def test_peers_are_told_with_their_state() -> None:
 
 def test_computed_families_are_shown_only_where_the_file_asks_for_them() -> None:
     found = rendered(with_counters(snapshot(seen(gpu(1))), TEMP))
-    assert not [one for one in found if one.startswith("DCGM_EXP_")]
+    assert not [family for family in found if family.startswith("DCGM_EXP_")]
 
 
 def test_the_xid_gauge_shows_the_last_one_of_each_place() -> None:
@@ -382,4 +385,4 @@ def test_two_gpus_with_one_uuid_stay_two_series() -> None:
 
 def test_nothing_is_shown_of_devices_while_nvml_is_down() -> None:
     what = snapshot(seen(gpu(1, values={150: 1})), nvml=None, shown=Shown(options=Options()))
-    assert not [one for one in rendered(what) if one.startswith("DCGM_")]
+    assert not [family for family in rendered(what) if family.startswith("DCGM_")]

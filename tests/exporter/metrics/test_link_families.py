@@ -33,5 +33,7 @@ def test_what_the_gpu_does_not_tell_is_not_told_link_by_link_under_the_same_name
 def test_errors_since_nvlink_5_are_told_by_link_under_our_name() -> None:
     found = show(gpu(1, links=LINKS, values={1204: 3}), MALFORMED)
     assert values(found[name(MALFORMED)]) == {"GPU-1": 3}
-    reported = {(one["link"], one["kind"]): n for one, n in found["draguard_nvlink_errors_total"]}
+    reported = {
+        (labels["link"], labels["kind"]): n for labels, n in found["draguard_nvlink_errors_total"]
+    }
     assert reported == {("1", "malformed"): 1, ("2", "malformed"): 2}

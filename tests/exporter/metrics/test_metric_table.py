@@ -18,7 +18,7 @@ NO_BASE_UNITS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=lambda one: one.name)
+@pytest.mark.parametrize("metric", METRICS, ids=lambda entry: entry.name)
 def test_a_metric_is_named_as_promtool_wants_it(metric: Metric) -> None:
     assert re.fullmatch(r"draguard_[a-z0-9]+(_[a-z0-9]+)*", metric.name)
     assert metric.name.endswith("_total") == (metric.type == "counter")

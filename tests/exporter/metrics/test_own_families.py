@@ -68,7 +68,9 @@ def test_xids_are_counted_with_time_and_sources_and_outlive_the_gpu() -> None:
         "94": at(9).timestamp(),
         "79": at(4).timestamp(),
     }
-    sources = [(one["code"], one["source"]) for one, _ in found["draguard_xid_source_info"]]
+    sources = [
+        (labels["code"], labels["source"]) for labels, _ in found["draguard_xid_source_info"]
+    ]
     assert sources == [("94", "kmsg"), ("94", "nvml"), ("79", "kmsg")]
     ((limited, _),) = found["draguard_xid_rate_limited"]
     assert (limited["code"], limited["gi"], limited["ci"]) == ("94", "5", "0")
@@ -127,7 +129,7 @@ def test_links_and_fabric_are_told() -> None:
 
 def test_every_live_slice_is_listed_with_its_place() -> None:
     found = rendered(snapshot(seen(mig_gpu(2))))["draguard_mig_slice_info"]
-    assert [(one["GPU_I_ID"], one["dra_mig_device_uuid"]) for one, _ in found] == [
+    assert [(labels["GPU_I_ID"], labels["dra_mig_device_uuid"]) for labels, _ in found] == [
         ("3", "MIG-2-3"),
         ("5", "MIG-2-5"),
     ]
@@ -161,7 +163,7 @@ def test_every_holder_has_a_row_with_all_that_is_known_of_it() -> None:
     watcher = holder("monitor", admin=True)
     what = snapshot(seen(gpu(1)), holders=held(GPU_1=(owner, watcher)))
     rows = rendered(what)["draguard_device_allocation_info"]
-    assert [one["admin"] for one, _ in rows] == ["false", "true"]
+    assert [labels["admin"] for labels, _ in rows] == ["false", "true"]
     assert {
         "UUID": "GPU-1",
         "pod": "train-0",
@@ -178,7 +180,7 @@ def test_devices_that_nvml_cannot_show_have_rows_too() -> None:
     claim = ClaimDevice("nic", "team", "net.example.com", "node-a", "nic-0")
     elsewhere = holder(dra=claim), holder("vm", bus_id="0000:3b:00.0")
     what = snapshot(seen(gpu(1)), holders=Holders(elsewhere=elsewhere))
-    first, second = (one for one, _ in rendered(what)["draguard_device_allocation_info"])
+    first, second = (labels for labels, _ in rendered(what)["draguard_device_allocation_info"])
     assert first["dra_driver_name"] == "net.example.com"
     assert "UUID" not in first
     assert second["pci_bus_id"] == "00000000:3B:00.0"
@@ -205,7 +207,7 @@ def test_sources_tell_whether_and_when_they_saw_something() -> None:
 def test_fields_that_dcgm_cannot_watch_are_named() -> None:
     what = snapshot(seen(gpu(1)), dcgm=DcgmReading(at=START, unsupported=(1001, 65000)))
     found = rendered(what)["draguard_dcgm_field_unsupported"]
-    assert [one["field"] for one, _ in found] == ["DCGM_FI_PROF_GR_ENGINE_ACTIVE", "65000"]
+    assert [labels["field"] for labels, _ in found] == ["DCGM_FI_PROF_GR_ENGINE_ACTIVE", "65000"]
 
 
 def test_what_sampling_took_and_what_made_no_sense_is_told() -> None:

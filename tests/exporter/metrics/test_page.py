@@ -187,17 +187,17 @@ def test_a_slice_carries_its_parents_uuid_and_its_own_memory() -> None:
 def test_one_sum_over_a_family_counts_no_device_twice() -> None:
     """A slice that two containers share is one series; the info family has two rows."""
     found = rendered(WORLDS["node"])
-    shared = [one for one, _ in found["DCGM_FI_DEV_FB_USED"] if one.get("GPU_I_ID") == "5"]
+    shared = [labels for labels, _ in found["DCGM_FI_DEV_FB_USED"] if labels.get("GPU_I_ID") == "5"]
     assert len(shared) == 1
     assert shared[0]["pod"] == "a"
     assert "container" not in shared[0]
-    rows = [one for one, _ in found["draguard_device_allocation_info"]]
-    assert [one["container"] for one in rows if one.get("GPU_I_ID") == "5"] == ["x", "y"]
+    rows = [labels for labels, _ in found["draguard_device_allocation_info"]]
+    assert [labels["container"] for labels in rows if labels.get("GPU_I_ID") == "5"] == ["x", "y"]
 
 
 def test_while_nvml_is_down_readings_vanish_and_every_gpu_stays_visible() -> None:
     found = rendered(node(unseen(30)))
-    assert not [one for one in found if one.startswith("DCGM_")]
+    assert not [family for family in found if family.startswith("DCGM_")]
     assert "draguard_gpu_recovery_action" not in found
     assert ({"source": "nvml", "reason": "Crashed"}, 0.0) in found["draguard_source_up"]
     assert len(found["draguard_gpu_info"]) == 4
@@ -309,8 +309,8 @@ def test_whatever_is_read_the_page_is_well_formed_and_no_series_comes_twice(
 ) -> None:
     pod, claim, key, value = texts
     owner = holder(pod, pod_uid=claim, request=key, pod_labels=((key, value),))
-    uuids = {one.uuid for one in readings} | {
-        part.uuid for one in readings for part in one.instances or ()
+    uuids = {reading.uuid for reading in readings} | {
+        part.uuid for reading in readings for part in reading.instances or ()
     }
     rows = (
         "DCGM_FI_DEV_GPU_TEMP,gauge,x",

@@ -47,9 +47,9 @@ GPUS = (dcgm_gpu(5, "GPU-1"), dcgm_gpu(6, "GPU-2"))
 
 def reading(*entities: DcgmEntity, gpus: tuple[DcgmGpu, ...] = GPUS, **more: Any) -> DcgmReading:
     found = entities or tuple(
-        DcgmEntity(uuid=one.uuid, values={150: 40 + one.id, 393: 2}) for one in gpus
+        DcgmEntity(uuid=gpu.uuid, values={150: 40 + gpu.id, 393: 2}) for gpu in gpus
     )
-    uuids = tuple(one.uuid for one in gpus)
+    uuids = tuple(gpu.uuid for gpu in gpus)
     return DcgmReading(at=START, entities=found, gpus=uuids, identities=gpus, **more)
 
 
@@ -98,7 +98,8 @@ def test_a_slice_has_the_ids_of_nvml_and_the_profile_that_dcgm_names() -> None:
     )
     found = rendered(without_nvml(received(reading(*values, gpus=(dcgm_gpu(5, "GPU-1", *parts),)))))
     reported = {
-        (one["GPU_I_PROFILE"], one["GPU_I_ID"], one["gpu"]): value for one, value in found[USED]
+        (labels["GPU_I_PROFILE"], labels["GPU_I_ID"], labels["gpu"]): value
+        for labels, value in found[USED]
     }
     assert reported == {("1g.23gb", "3", "5"): 7, ("2g.45gb", "4", "5"): 8}
 
@@ -163,13 +164,13 @@ def test_nor_does_one_that_the_report_knows_to_be_away(reason: str) -> None:
     away = GpuHealth(uuid="GPU-1", presence="Unknown", presence_reason=reason, presence_since=START)
     found = relay.relayed(received(reading()), (away,))
     assert found is not None
-    assert [one.uuid for one in found.gpus] == ["GPU-2"]
+    assert [gpu.uuid for gpu in found.gpus] == ["GPU-2"]
 
 
 def test_a_gpu_that_hangs_or_is_detached_is_not_shown_and_with_an_unknown_one_none_is() -> None:
     def shown_with(hang: Hang | None, **more: Any) -> list[str]:
         found = relay.relayed(received(reading(**more), hang=hang), ())
-        return [one.uuid for one in found.gpus] if found else []
+        return [gpu.uuid for gpu in found.gpus] if found else []
 
     assert shown_with(Hang("nvmlDeviceGetPowerUsage", 0, "GPU-1")) == ["GPU-2"]
     assert shown_with(Hang("nvmlInit_v2")) == []
@@ -182,7 +183,7 @@ def test_a_gpu_that_hung_stays_away_when_nvml_then_ends_for_another_reason() -> 
     kept = relay.silent(ended, kept)
     found = relay.relayed(ended, (), kept)
     assert found is not None
-    assert [one.uuid for one in found.gpus] == ["GPU-2"]
+    assert [shown.uuid for shown in found.gpus] == ["GPU-2"]
     hung = received(reading(), hang=Hang("nvmlDeviceGetPowerUsage", 0, "GPU-2"))
     assert relay.silent(hung, kept) == {"GPU-1", "GPU-2"}
     assert relay.silent(seen(gpu(1), gpu(2)), kept) == frozenset()
@@ -209,16 +210,17 @@ def test_dcgms_health_is_shown_of_its_own_gpus() -> None:
         category="HARDWARE_THERMAL",
     )
     found = rendered(without_nvml(received(reading(health=(finding,)))))
-    bad = [(one["UUID"], one["health_watch"]) for one, value in found[HEALTH] if value]
+    bad = [(labels["UUID"], labels["health_watch"]) for labels, value in found[HEALTH] if value]
     assert bad == [("GPU-1", "THERMAL")]
-    assert {one["UUID"] for one, _ in found[HEALTH]} == {"GPU-1", "GPU-2"}
+    assert {labels["UUID"] for labels, _ in found[HEALTH]} == {"GPU-1", "GPU-2"}
 
 
 def test_the_page_and_the_log_connect_the_two_sources() -> None:
     observation = received(reading())
     what = without_nvml(observation)
     up = {
-        one["source"]: (one["reason"], value) for one, value in rendered(what)["draguard_source_up"]
+        labels["source"]: (labels["reason"], value)
+        for labels, value in rendered(what)["draguard_source_up"]
     }
     assert up == {"nvml": ("LibraryNotFound", 0), "dcgm": (relay.REASON, 1)}
     assert what.relayed is not None

@@ -44,15 +44,15 @@ class Shown:
 
     def page(self) -> dict[tuple[int | None, int | None], int]:
         corrections = self.settling.corrections(self.moment)
-        shown = {one: count + corrections.get(one, 0) for one, count in counts(self.report)}
+        shown = {key: count + corrections.get(key, 0) for key, count in counts(self.report)}
         return {(gi, ci): count for ((_, gi, ci), _), count in shown.items() if count}
 
 
 def counts(report: NodeHealth) -> list[tuple[Counted, int]]:
     return [
-        (((gpu.uuid, one.gi, one.ci), one.code), one.count)
+        (((gpu.uuid, record.gi, record.ci), record.code), record.count)
         for gpu in report.gpus
-        for one in gpu.xids
+        for record in gpu.xids
     ]
 
 

@@ -124,9 +124,9 @@ def test_the_window_holds_what_was_counted_in_it(news: list[tuple[int, int, int]
     found, last = Windows(300, 300), NodeHealth()
     counts: dict[int, int] = {}
     booked: list[tuple[int, int]] = []
-    for code, more, seconds in sorted(news, key=lambda one: one[2]):
+    for code, more, seconds in sorted(news, key=lambda entry: entry[2]):
         counts[code] = counts.get(code, 0) + more
-        after = report(*(("GPU-1", None, one, n, seconds) for one, n in counts.items() if n))
+        after = report(*(("GPU-1", None, xid, n, seconds) for xid, n in counts.items() if n))
         found.took(between(last, after))
         last = after
         booked.extend([(code, seconds)] * more)

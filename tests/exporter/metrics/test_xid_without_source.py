@@ -32,7 +32,9 @@ def after_an_xid(*fields: dict[str, Any]) -> Snapshot:
     signals = [sensed.kmsg(1, 79), sensed.kmsg(1, 94, 2, gi=3, ci=0)]
     report = ledger.observe(ledger.begin("boot-1", "1", START), BEFORE)
     report = ledger.take(report, signals, run="run-1", kernel_sequence=None)
-    now = seen(*(gpu(number, **one) for number, one in enumerate(fields, start=1)), seconds=2)
+    now = seen(
+        *(gpu(number, **settings) for number, settings in enumerate(fields, start=1)), seconds=2
+    )
     report = ledger.observe(report, now)
     windows = WindowCounts(
         xids={("GPU-1", None, None): {79: 1}, ("GPU-2", 3, 0): {94: 1}},
@@ -103,6 +105,8 @@ def test_a_source_that_tells_no_events_says_so() -> None:
     source = SourceHealth(name="nvml", state="Up", reason=NO_EVENTS)
     news = msgspec.structs.replace(seen(gpu(1)), sources=(source,))
     [(labels, value)] = [
-        one for one in rendered(snapshot(news))["draguard_source_up"] if one[0]["source"] == "nvml"
+        sample
+        for sample in rendered(snapshot(news))["draguard_source_up"]
+        if sample[0]["source"] == "nvml"
     ]
     assert (labels["reason"], value) == ("NoEvents", 1)

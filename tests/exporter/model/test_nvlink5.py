@@ -50,14 +50,14 @@ def test_every_row_is_found_by_its_words(row: dict[str, str], layout: str) -> No
 
 
 def test_the_table_is_whole() -> None:
-    actions = [one.action for one in nvlink5.sorts()]
+    actions = [sort.action for sort in nvlink5.sorts()]
     counts = {action: actions.count(action) for action in set(actions)}
     assert counts == {"IGNORE": 45, "RESET_GPU": 42, "XID_154_EVAL": 8}
 
 
 @pytest.mark.parametrize("layout", ["v1", "v2"])
 def test_a_second_pattern_makes_the_action_stronger(layout: str) -> None:
-    row = next(one for one in ROWS if one["action2"])
+    row = next(candidate for candidate in ROWS if candidate["action2"])
     message = line(row["unit"], word(row[f"action2_pattern_{layout}"]), status_of(row))
     meant = nvlink5.decode(145, message, OLD if layout == "v1" else NEW)
     assert meant is not None

@@ -34,7 +34,7 @@ def device(name: str, **attributes: str) -> dict[str, Any]:
 
 
 def names(*slices: ResourceSlice) -> list[str]:
-    return [one.device.device for one in inventory(slices)]
+    return [part.device.device for part in inventory(slices)]
 
 
 def test_a_full_gpu_a_static_and_a_dynamic_slice_are_told_apart() -> None:
@@ -47,7 +47,7 @@ def test_a_full_gpu_a_static_and_a_dynamic_slice_are_told_apart() -> None:
             )
         ]
     )
-    assert [(one.kind, one.uuid, one.parent_uuid) for one in found] == [
+    assert [(part.kind, part.uuid, part.parent_uuid) for part in found] == [
         ("gpu", "GPU-1", None),
         ("mig", "MIG-1", "GPU-2"),
         ("mig", None, "GPU-3"),
@@ -106,7 +106,7 @@ def test_capacity_sharing_and_the_place_of_a_slice_are_read() -> None:
     vfio = device("gpu-vfio-1", type="vfio") | {
         "capacity": {"gpu.nvidia.com/addressableMemory": {"value": "40960Mi"}}
     }
-    found = {one.device.device: one for one in inventory([resource_slice(whole, part, vfio)])}
+    found = {entry.device.device: entry for entry in inventory([resource_slice(whole, part, vfio)])}
     assert (found["gpu-0"].memory, found["gpu-0"].shareable) == (80 * GIB, True)
     mig = found["gpu-1-mig-1g24gb-me-20-6"]
     assert (mig.gi_profile_id, mig.placement_start, mig.memory) == (20, 6, None)
@@ -161,7 +161,7 @@ def test_any_slice_is_understood_or_refused(
     except msgspec.DecodeError:
         return
     found = inventory([good, odd])
-    assert [one.uuid for one in found] == ["GPU-1"]
-    assert {one.device.device for one in inventory([odd])} <= {
-        one["name"] for one in devices if isinstance(one, dict)
+    assert [part.uuid for part in found] == ["GPU-1"]
+    assert {part.device.device for part in inventory([odd])} <= {
+        entry["name"] for entry in devices if isinstance(entry, dict)
     }

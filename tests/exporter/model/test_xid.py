@@ -60,7 +60,7 @@ def test_every_code_that_nvidia_wants_the_gpu_reset_for_acts() -> None:
 
 
 def test_a_class_without_codes_would_be_a_dead_word() -> None:
-    assert all(codes(one) for one in get_args(XidClass))
+    assert all(codes(xid_class) for xid_class in get_args(XidClass))
 
 
 def test_an_unlisted_code_is_a_value_too() -> None:

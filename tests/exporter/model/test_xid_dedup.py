@@ -50,15 +50,15 @@ def records(before: Iterable[Signal]) -> tuple[XidRecord, ...]:
     """Count signals of one GPU in the order in which they come, as the agent does."""
     pairs = Dedup()
     kept: tuple[XidRecord, ...] = ()
-    for one in before:
-        kept = counted(kept, pairs.pair(one), epoch=1, layout=Layout(mig=True))
+    for event in before:
+        kept = counted(kept, pairs.pair(event), epoch=1, layout=Layout(mig=True))
     return kept
 
 
 def partners(*signals: Signal) -> list[int | None]:
     pairs = Dedup()
-    paired = [pairs.pair(one) for one in signals]
-    return [one.partner.number if one.partner else None for one in paired]
+    paired = [pairs.pair(event) for event in signals]
+    return [event.partner.number if event.partner else None for event in paired]
 
 
 def test_kernel_line_and_event_within_five_seconds_are_one_error() -> None:
@@ -85,8 +85,8 @@ def test_who_does_not_listen_yet_tells_of_no_error_in_the_log() -> None:
     pairs = Dedup()
     pairs.pair(signal(1, "kmsg", 0, code=79), {"nvml", "dcgm"})
     before = [signal(2, "nvml", 3, code=79, gi=5), signal(3, "kmsg", 3, code=79)]
-    paired = [pairs.pair(one) for one in before]
-    assert [one.partner and one.partner.number for one in paired] == [None, 2]
+    paired = [pairs.pair(event) for event in before]
+    assert [event.partner and event.partner.number for event in paired] == [None, 2]
     text = pairs.pair(signal(4, "kmsg", 0.1, code=79, kind="fell-off"))
     assert text.partner is not None
     assert text.partner.number == 1
@@ -166,7 +166,7 @@ def test_an_error_waits_two_minutes_for_its_sources() -> None:
 def test_in_a_burst_lines_and_late_events_pair_one_to_one() -> None:
     lines = [signal(number, "kmsg", 0.01 * number) for number in range(1, 31)]
     events = [signal(100 + number, "nvml", 0.01 * number + 0.4) for number in range(1, 31)]
-    before = sorted((*lines, *events), key=lambda one: one.at)
+    before = sorted((*lines, *events), key=lambda event: event.at)
     answered = [number for number in partners(*before) if number]
     assert answered == list(range(1, 31))
 
@@ -220,7 +220,7 @@ def test_of_a_storm_the_newest_are_kept() -> None:
 def test_a_storm_that_both_told_of_hides_no_further_error() -> None:
     lines = [signal(number, "kmsg", number / 1000) for number in range(1, 3001)]
     events = [signal(5000 + number, "nvml", number / 1000) for number in range(1, 3001)]
-    before = [one for pair in zip(lines, events, strict=True) for one in pair]
+    before = [event for pair in zip(lines, events, strict=True) for event in pair]
     assert partners(*before, signal(9999, "nvml", 3))[-1] is None
 
 
@@ -257,4 +257,4 @@ def test_every_order_of_the_tellings_gives_the_same_totals(
             before.append(signal(len(before) + 1, source, seconds, gi=instance))
     random.shuffle(before)
     errors = [gi if naming else None for gi in itertools.chain(*bursts)]
-    assert {one.gi: one.count for one in records(before)} == Counter(errors)
+    assert {record.gi: record.count for record in records(before)} == Counter(errors)

@@ -42,7 +42,7 @@ class Process(NamedTuple):
         assert tool, "setpriv of util-linux is needed"
         # Where Python lies in a folder of root's own, a right to read is needed to start it.
         rights = self.rights if self.user == 0 else ("dac_read_search", *self.rights)
-        wanted = ",".join(("-all", *(f"+{one}" for one in rights)))
+        wanted = ",".join(("-all", *(f"+{right}" for right in rights)))
         ambient = [f"--ambient-caps={wanted}"] if self.user else []
         ids = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
         return [tool, *ids, f"--inh-caps={wanted}", f"--bounding-set={wanted}", *ambient]

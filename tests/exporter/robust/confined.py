@@ -108,7 +108,7 @@ def _to_reach_the_interpreter() -> tuple[str, ...]:
     It gives nothing that a socket or a file must be written for.
     """
     folders = Path(sys.executable).resolve().parents
-    return () if all(one.stat().st_mode & 1 for one in folders) else ("dac_read_search",)
+    return () if all(path.stat().st_mode & 1 for path in folders) else ("dac_read_search",)
 
 
 def _tool(name: str) -> str:

@@ -30,11 +30,11 @@ def newer(message: msgspec.Struct) -> Any:
 def _with_more(value: Any) -> Any:
     match value:
         case dict():
-            members: dict[Any, Any] = {key: _with_more(one) for key, one in value.items()}  # pyright: ignore[reportUnknownVariableType] - anything at all
+            members: dict[Any, Any] = {key: _with_more(element) for key, element in value.items()}  # pyright: ignore[reportUnknownVariableType] - anything at all
             named = bool(members) and all(isinstance(key, str) for key in members)
             return members | ({"of_a_later_version": {"x": [1, None]}} if named else {})
         case list() | tuple():
-            return [_with_more(one) for one in value]  # pyright: ignore[reportUnknownVariableType] - anything at all
+            return [_with_more(element) for element in value]  # pyright: ignore[reportUnknownVariableType] - anything at all
         case _:
             return value
 
@@ -56,13 +56,13 @@ class FakeSensor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in (self._listener, *self._open):
+        for connection in (self._listener, *self._open):
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         # Only when it has ended does nobody open one more.
         self._thread.join(PATIENCE)
-        for one in (*self._open, self._listener):
-            one.close()
+        for connection in (*self._open, self._listener):
+            connection.close()
 
     def say(self, data: bytes) -> None:
         """Say something to the one who connected last."""
@@ -76,8 +76,8 @@ class FakeSensor:
                 # An agent that hangs up is not the last one.
                 with contextlib.suppress(OSError):
                     self.hellos.append(stream.recv(65536))
-                    for one in self.frames:
-                        stream.sendall(one)
+                    for piece in self.frames:
+                        stream.sendall(piece)
 
 
 class FakeAgent:

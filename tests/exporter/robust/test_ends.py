@@ -22,8 +22,8 @@ def pair(node: SimulatedNode) -> Iterator[tuple[Exporter, Exporter]]:
     with Exporter(node, "sensor") as sensor, Exporter(node, "agent") as agent:
         agent.wait_shows('draguard_source_up{source="nvml"} 1')
         yield sensor, agent
-    for one in (sensor, agent):
-        assert "not everything ended in time" not in one.said(), one.said()
+    for process in (sensor, agent):
+        assert "not everything ended in time" not in process.said(), process.said()
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(("sensor", "agent", "child"))))
@@ -85,8 +85,8 @@ def test_sensor_and_agent_killed_at_once_lose_what_only_nvml_told(
     node.inject_xid(0, 79, nvml=False)
     agent.wait_count(43, 1)
     agent.wait_count(79, 1)
-    for one in pair:
-        one.kill()
+    for process in pair:
+        process.kill()
     sensor.start()
     agent.start()
     agent.wait_count(79, 1)

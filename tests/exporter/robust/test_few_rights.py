@@ -61,7 +61,7 @@ def test_on_a_read_only_root_only_the_sockets_folder_is_written(node: SimulatedN
     at = f"--sensor-socket={folder}/sensor.sock"
     with Confined(node, "run", at, by=read_only(but=folder)) as exporter:
         is_complete(exporter)
-        assert [one.name for one in folder.iterdir()] == ["sensor.sock"]
+        assert [path.name for path in folder.iterdir()] == ["sensor.sock"]
         assert "Read-only file system" not in exporter.said()
 
 
@@ -89,4 +89,4 @@ def _open_for_writing(pid: int) -> list[str]:
             flags = int(reported.split("flags:")[1].split()[0], 8)
             if target.startswith("/") and flags & _WRITING and not target.startswith("/memfd:"):
                 found.append(target)
-    return [one for one in found if one != "/dev/null"]
+    return [path for path in found if path != "/dev/null"]

@@ -112,7 +112,7 @@ def test_a_sensor_understands_an_agent_with_fields_and_words_that_it_does_not_kn
             before = next(agent.observations()).refused
             agent.stream.sendall(frame({"type": "sing"}))
             # Counted, and nothing more: the connection stays.
-            assert any(one.refused == before + 1 for one in agent.observations())
+            assert any(observation.refused == before + 1 for observation in agent.observations())
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,12 @@ def test_processes_are_left_out_first_and_the_source_says_so() -> None:
     assert whole.nvml is not None
     assert first.nvml.gpus == (msgspec.structs.replace(whole.nvml.gpus[0], processes=None),)
     assert first.containers == whole.containers
-    assert [(one.up, one.reason) for one in first.sources] == [(True, "TooLarge"), (True, "")]
+    assert [(source.up, source.reason) for source in first.sources] == [
+        (True, "TooLarge"),
+        (True, ""),
+    ]
     assert (last.nvml, last.dcgm, last.containers) == (None, None, None)
-    assert [(one.up, one.reason) for one in last.sources] == [(False, "TooLarge")] * 2
+    assert [(source.up, source.reason) for source in last.sources] == [(False, "TooLarge")] * 2
 
 
 def test_switches_and_cpus_are_left_out_before_what_dcgm_tells_of_gpus() -> None:
@@ -166,14 +169,17 @@ def test_switches_and_cpus_are_left_out_before_what_dcgm_tells_of_gpus() -> None
     source = SourceHealth(name="dcgm", state="Up")
     _, second, third, *_ = cuts(msgspec.structs.replace(large(1), dcgm=reported, sources=(source,)))
     assert second.dcgm == DcgmReading(at=START, entities=(entity,))
-    assert [(one.up, one.reason) for one in second.sources] == [(True, "TooLarge")]
+    assert [(entry.up, entry.reason) for entry in second.sources] == [(True, "TooLarge")]
     assert "NVSwitches, CPUs" in second.sources[0].message
     assert third.dcgm is None
-    assert [(one.up, one.reason) for one in third.sources] == [(False, "TooLarge")]
+    assert [(entry.up, entry.reason) for entry in third.sources] == [(False, "TooLarge")]
 
 
 def test_without_processes_it_fits_and_the_last_cut_leaves_next_to_nothing() -> None:
-    sizes = [len(msgspec.msgpack.encode(one)) for one in (large(50_000), *cuts(large(50_000)))]
+    sizes = [
+        len(msgspec.msgpack.encode(observation))
+        for observation in (large(50_000), *cuts(large(50_000)))
+    ]
     assert sizes[0] > protocol.MAX_FRAME > sizes[1]
     assert sizes[-1] < 1000
 
@@ -252,10 +258,10 @@ def test_an_observation_too_large_to_be_told_loses_its_processes_and_not_the_age
         agent.hello()
         seen_here = list(islice(agent.observations(), 4))
     server.stop()
-    gpus = [one.nvml.gpus[0] for one in seen_here if one.nvml]
+    gpus = [observation.nvml.gpus[0] for observation in seen_here if observation.nvml]
     assert [gpu.uuid for gpu in gpus] == ["GPU-1"] * 4
     assert [gpu.processes for gpu in gpus] == [None, processes(1)] * 2
-    assert [one.cut for one in seen_here] == [1, 0, 2, 0]
+    assert [observation.cut for observation in seen_here] == [1, 0, 2, 0]
 
 
 def test_the_page_says_how_often_something_was_left_out(node: SimulatedNode, at: Path) -> None:

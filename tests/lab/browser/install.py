@@ -93,8 +93,8 @@ def _packages(cache: Path, say: Say) -> Path:
         with tempfile.TemporaryDirectory(dir=cache, prefix="installing-") as temporary:
             fresh = Path(temporary) / "packages"
             fresh.mkdir()
-            for one in parts:
-                shutil.copy(one, fresh)
+            for path in parts:
+                shutil.copy(path, fresh)
             _run("npm ci", [_npm(), "ci"], fresh, say)
             _run("unpacking Chromium", [fresh / "unpack.mjs", fresh, fresh / "browser"], fresh, say)
             _lay_out(fresh / "browser", folder / "browser")
@@ -115,7 +115,7 @@ def _lay_out(browser: Path, final: Path) -> None:
 
 
 def _site(cache: Path, packages: Path, say: Say) -> Path:
-    sources = [one for one in sorted(WEB.rglob("*")) if one.is_file()]
+    sources = [path for path in sorted(WEB.rglob("*")) if path.is_file()]
     folder = cache / f"browser-site-{_key(sources, packages.name)}"
     if not folder.is_dir():
         with tempfile.TemporaryDirectory(dir=cache, prefix="bundling-") as temporary:

@@ -101,8 +101,8 @@ class Drawn:
     def panels(self) -> dict[str, Panel]:
         """Return what each panel shows, by title."""
         found = [self._panel(state) for state in self.page.evaluate("() => window.drawn.panels()")]
-        assert len({one.title for one in found}) == len(found), "two panels share a title"
-        return {one.title: one for one in found}
+        assert len({panel.title for panel in found}) == len(found), "two panels share a title"
+        return {panel.title: panel for panel in found}
 
     def _panel(self, state: Json) -> Panel:
         box = self.page.locator(f'[data-viz-panel-key="{state["key"]}"]')
@@ -119,7 +119,10 @@ class Drawn:
 
     def variables(self) -> dict[str, Json]:
         """Return type, value, options and error of each variable by name."""
-        return {one["name"]: one for one in self.page.evaluate("() => window.drawn.variables()")}
+        return {
+            variable["name"]: variable
+            for variable in self.page.evaluate("() => window.drawn.variables()")
+        }
 
     def links(self) -> list[str]:
         """Return every address on the page, as a person would follow it."""
@@ -130,7 +133,7 @@ class Drawn:
 
     def words(self) -> list[Word]:
         """Return every text in the panels with its colours."""
-        return [Word(*one) for one in self.page.evaluate(_WORDS)]
+        return [Word(*word) for word in self.page.evaluate(_WORDS)]
 
     def picture(self, file: Path) -> None:
         """Write the whole dashboard as a PNG."""

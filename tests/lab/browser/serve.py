@@ -75,25 +75,25 @@ class DashboardServer:
 
 def _documents(dashboards: Sequence[Json], sources: Sequence[Source]) -> Mapping[str, bytes]:
     index = [
-        {"uid": one["uid"], "title": one["title"], "tags": one.get("tags", [])}
-        for one in dashboards
+        {"uid": dashboard["uid"], "title": dashboard["title"], "tags": dashboard.get("tags", [])}
+        for dashboard in dashboards
     ]
     settings = [
         {
             "uid": f"prometheus-{number}",
-            "name": one.name,
-            "url": one.url,
-            "timeInterval": one.scrape_interval,
+            "name": source.name,
+            "url": source.url,
+            "timeInterval": source.scrape_interval,
             "isDefault": number == 0,
         }
-        for number, one in enumerate(sources)
+        for number, source in enumerate(sources)
     ]
     documents: Mapping[str, object] = {
         "/dashboards/index.json": index,
         "/settings.json": {"datasources": settings},
-        **{f"/dashboards/{one['uid']}.json": one for one in dashboards},
+        **{f"/dashboards/{dashboard['uid']}.json": dashboard for dashboard in dashboards},
     }
-    return {path: json.dumps(one).encode() for path, one in documents.items()}
+    return {path: json.dumps(document).encode() for path, document in documents.items()}
 
 
 def _file(site: Path, name: str) -> tuple[str, bytes] | None:

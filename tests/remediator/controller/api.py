@@ -92,10 +92,10 @@ class Api:
         if pod["metadata"]["uid"] != uid:
             return 409
         self.drop(PODS, name)
-        for claim, one in list(self.stored.get(CLAIMS, {}).items()):
-            left = [by for by in one["status"]["reservedFor"] if by["name"] != name]
-            if left != one["status"]["reservedFor"]:
-                allocation = one["status"].get("allocation") if left else None
+        for claim, stored in list(self.stored.get(CLAIMS, {}).items()):
+            left = [by for by in stored["status"]["reservedFor"] if by["name"] != name]
+            if left != stored["status"]["reservedFor"]:
+                allocation = stored["status"].get("allocation") if left else None
                 status = {"reservedFor": left} | ({"allocation": allocation} if allocation else {})
                 self.put(CLAIMS, claim, status=status)
         return 201
@@ -103,14 +103,15 @@ class Api:
     def effects(self) -> dict[str, str]:
         rules = self.stored.get(RULES, {}).values()
         return {
-            one["spec"]["deviceSelector"]["device"]: one["spec"]["taint"]["effect"] for one in rules
+            rule["spec"]["deviceSelector"]["device"]: rule["spec"]["taint"]["effect"]
+            for rule in rules
         }
 
     def events(self, collection: str, after: int) -> Iterator[tuple[int, Json] | None]:
         """Give what happens to a collection, None each time that nothing does."""
         while not self.closing and collection not in self.refused | dict.fromkeys(self.unserved, 0):
             with self.changed:
-                found = [one for one in self.log if one[0] > after and one[1] == collection]
+                found = [event for event in self.log if event[0] > after and event[1] == collection]
                 if not found or collection in self.frozen:
                     self.changed.wait(0.05)
                     found = []
@@ -149,8 +150,8 @@ class _Handler(BaseHTTPRequestHandler):
         api.reads.append(self.path)
         if path == GROUP:
             names = {"resourceslices", "resourceclaims", "devicetaintrules"}
-            served = names - {one.rpartition("/")[2] for one in api.unserved}
-            return self._answer(200, {"resources": [{"name": one} for one in sorted(served)]})
+            served = names - {kind.rpartition("/")[2] for kind in api.unserved}
+            return self._answer(200, {"resources": [{"name": kind} for kind in sorted(served)]})
         if path in api.refused:
             return self._refuse(api.refused[path])
         if path in api.unserved or path.startswith("/apis/resource.k8s.io/v1beta"):
@@ -166,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
             items = list(api.stored.get(path, {}).values())
             node = query.get("fieldSelector", "").removeprefix("spec.nodeName=")
             if path == SLICES and node:
-                items = [one for one in items if one["spec"].get("nodeName") == node]
+                items = [item for item in items if item["spec"].get("nodeName") == node]
             return self._answer(
                 200, {"metadata": {"resourceVersion": str(api.version)}, "items": items}
             )
@@ -179,8 +180,8 @@ class _Handler(BaseHTTPRequestHandler):
         if query.get("sendInitialEvents"):
             with self.api.changed:
                 after, items = self.api.version, list(self.api.stored.get(path, {}).values())
-            for one in items:
-                self._event({"type": "ADDED", "object": one})
+            for item in items:
+                self._event({"type": "ADDED", "object": item})
             meta = {"resourceVersion": str(after), "annotations": _LISTED}
             self._event({"type": "BOOKMARK", "object": {"metadata": meta}})
         try:

@@ -65,7 +65,9 @@ def watching(watches: list[Behaviour]) -> Generator[tuple[Cluster, Callable[[str
         )
 
         def start(resource: str) -> None:
-            (one,) = [one for one in cluster.reflectors() if one.resource == resource]
+            (one,) = [
+                reflector for reflector in cluster.reflectors() if reflector.resource == resource
+            ]
             asked = len(server.requests)
             one.start()
             await_true(f"{resource} are watched", lambda: len(server.requests) >= asked + 2)
@@ -164,7 +166,9 @@ def test_an_agent_whose_lease_is_gone_is_believed_by_its_report() -> None:
     with watching(script) as (cluster, start):
         start("nodedevicehealths")
         start("leases")
-        (leases,) = [one for one in cluster.reflectors() if one.resource == "leases"]
+        (leases,) = [
+            reflector for reflector in cluster.reflectors() if reflector.resource == "leases"
+        ]
         gone.set()
         await_true("what came after is told", lambda: "node-b" in str(leases.items().keys()))
 

@@ -57,7 +57,7 @@ class Room:
         return policy() if self.cluster.rules.version else without_rules(policy())
 
     def publish(self, *gpus: GpuHealth) -> None:
-        devices = [device for one in gpus for device in published(one)]
+        devices = [device for health in gpus for device in published(health)]
         self.api.put(SLICES, "slice-a", spec=resource_slice(NODE, devices)["spec"])
 
     def report(self, *gpus: GpuHealth, content_hash: str = "h1") -> None:
@@ -246,7 +246,7 @@ def test_a_node_that_is_not_blind_costs_no_look(room: Room) -> None:
     set_up(room)
     before = len(room.api.reads)
     room.decide()
-    assert [one for one in room.api.reads[before:] if "watch" not in one] == []
+    assert [path for path in room.api.reads[before:] if "watch" not in path] == []
 
 
 def test_a_slice_that_cannot_be_read_stops_its_node_only(room: Room) -> None:
@@ -293,16 +293,18 @@ def test_after_a_restore_of_etcd_what_is_listed_counts_though_versions_fell(room
     room.seen("the report is heard of", lambda: _presence(room) == "Lost")
     room.decide()
     with room.api.changed:
-        for name, one in room.api.stored[INCIDENTS].items():
-            status = {**one["status"], "cause": "restored"}
-            meta = {**one["metadata"], "resourceVersion": "3"}
-            room.api.stored[INCIDENTS][name] = {**one, "status": status, "metadata": meta}
+        for name, stored in room.api.stored[INCIDENTS].items():
+            status = {**stored["status"], "cause": "restored"}
+            meta = {**stored["metadata"], "resourceVersion": "3"}
+            room.api.stored[INCIDENTS][name] = {**stored, "status": status, "metadata": meta}
     room.api.refuse(INCIDENTS, 410)
     time.sleep(0.2)
     room.api.allow(INCIDENTS)
     room.seen(
         "the restored one is known",
-        lambda: [one.status.cause for one in room.cluster.cache.incidents()] == ["restored"],
+        lambda: (
+            [incident.status.cause for incident in room.cluster.cache.incidents()] == ["restored"]
+        ),
     )
 
 
@@ -356,4 +358,4 @@ def test_one_incident_that_is_refused_stops_no_other(room: Room) -> None:
 
 def _lost(room: Room) -> list[str]:
     seen = room.cluster.peek(NODE).report
-    return [one.uuid for one in (seen.gpus if seen else ()) if one.presence == "Lost"]
+    return [health.uuid for health in (seen.gpus if seen else ()) if health.presence == "Lost"]

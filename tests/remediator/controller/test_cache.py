@@ -57,7 +57,7 @@ def health(name: str, status: NodeHealth) -> NodeDeviceHealth:
 
 
 def slice_of(node: str, *indexes: int, generation: int = 1, count: int = 1) -> ResourceSlice:
-    devices = [one for index in indexes for one in published(gpu(index, node=node), node)]
+    devices = [device for index in indexes for device in published(gpu(index, node=node), node)]
     body: dict[str, Any] = resource_slice(node, devices)
     body["spec"]["pool"] |= {"generation": generation, "resourceSliceCount": count}
     return msgspec.convert(body, ResourceSlice)
@@ -124,9 +124,9 @@ def test_a_view_holds_what_belongs_to_the_node_and_nothing_else(cache: Cache) ->
 
     seen = cache.view("node-a", believed)
 
-    assert {one.device.pool for one in seen.inventory} == {"node-a"}
+    assert {device.device.pool for device in seen.inventory} == {"node-a"}
     assert [rule.node for rule in seen.rules] == ["node-a"]
-    assert [one.node for one in seen.incidents] == ["node-a"]
+    assert [entry.node for entry in seen.incidents] == ["node-a"]
     assert len(seen.claims) == 1
     assert cache.view("node-b", believed).claims == ()
     assert seen.elsewhere == {}
@@ -148,7 +148,7 @@ def test_claims_on_what_is_published_no_more_are_in_the_view(cache: Cache) -> No
 
     cache.slice("s", published_once, None)
 
-    held = {one.metadata.name for one in cache.view("node-a", believed).claims}
+    held = {entry.metadata.name for entry in cache.view("node-a", believed).claims}
     assert held == {"claim-of-train-0", "claim-of-other"}
 
 
@@ -211,7 +211,7 @@ def test_an_answer_to_our_own_write_is_not_undone_by_an_older_event(cache: Cache
     cache.incident("node-a-1", incident(version="6"))
 
     assert [rule.effect for rule in cache.rules()] == ["NoExecute"]
-    assert [one.metadata.resource_version for one in cache.incidents()] == ["7"]
+    assert [entry.metadata.resource_version for entry in cache.incidents()] == ["7"]
 
 
 def test_what_a_list_tells_counts_though_its_version_is_older(cache: Cache) -> None:
@@ -224,7 +224,7 @@ def test_what_a_list_tells_counts_though_its_version_is_older(cache: Cache) -> N
     cache.incident("node-a-1", incident(version="6"), listed=True)
 
     assert [rule.effect for rule in cache.rules()] == ["NoSchedule"]
-    assert [one.metadata.resource_version for one in cache.incidents()] == ["6"]
+    assert [entry.metadata.resource_version for entry in cache.incidents()] == ["6"]
 
 
 def test_a_late_word_of_a_deletion_takes_no_object_that_was_made_again(cache: Cache) -> None:
@@ -278,7 +278,7 @@ def test_a_pool_in_the_middle_of_an_update_keeps_its_devices(cache: Cache) -> No
 
     cache.slice("s1", old, slice_of("node-a", 0, generation=2, count=2))
 
-    names = [one.device.device for one in cache.view("node-a", believed).inventory]
+    names = [device.device.device for device in cache.view("node-a", believed).inventory]
     assert names == ["gpu-0", "gpu-1"]
 
 

@@ -127,13 +127,13 @@ class TestSlices:
             slice_of("node-a", 0, generation=2, count=2),
             slice_of("node-a", 2, generation=2, count=2),
         ]
-        for number, one in enumerate(old):
-            cache.slice(f"s{number}", None, one)
+        for number, resource_slice in enumerate(old):
+            cache.slice(f"s{number}", None, resource_slice)
         seen: list[list[str]] = []
         for number in (0, 1):
             cache.slice(f"s{number}", old[number], new[number])
             devices = cache.view("node-a", believed).inventory
-            seen.append([one.device.device for one in devices])
+            seen.append([device.device.device for device in devices])
 
         assert seen == [["gpu-0", "gpu-1"], ["gpu-0", "gpu-2"]]
 
@@ -203,13 +203,13 @@ class TestPeers:
 
         (case,) = cases(cache.view("node-a", believed))
 
-        assert [(one.pod, one.via) for one in case.gang] == [("w-1", "Gang")]
-        assert [one.pod for one in case.holds] == ["w-0"]
+        assert [(hold.pod, hold.via) for hold in case.gang] == [("w-1", "Gang")]
+        assert [hold.pod for hold in case.holds] == ["w-0"]
 
     def test_nothing_of_other_nodes_is_looked_up_without_an_incident(self, cache: Cache) -> None:
         self.fill(cache)
 
-        names = {one.metadata.name for one in cache.view("node-a", believed).claims}
+        names = {claim.metadata.name for claim in cache.view("node-a", believed).claims}
 
         assert names == {"claim-of-w-0", "channel-of-w-0"}
 

@@ -62,7 +62,7 @@ class TestOtherPeople:
         everywhere = ["a-driver", "a-name", "all", "none-said"]
 
         def shown(node: str) -> list[str]:
-            return [one.name for one in cache.view(node, believed).foreign]
+            return [rule.name for rule in cache.view(node, believed).foreign]
 
         assert shown("node-a") == sorted([*everywhere, "one-device"])
         assert shown("node-b") == sorted([*everywhere, "one-pool"])
@@ -112,7 +112,7 @@ class TestAPersonsHand:
         cache.report("node-a", health("node-a", report(gpu(0, recovery_action=RESET))))
         steps = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(2)).steps
         changes = [step.rule for step in steps if isinstance(step, ChangeRule)]
-        assert [(one.cause, one.gpu) for one in changes] == [("recovery-action-1", uuid(0))]
+        assert [(rule.cause, rule.gpu) for rule in changes] == [("recovery-action-1", uuid(0))]
 
     def test_a_rule_without_any_mark_is_for_what_stands_under_its_name(self, cache: Cache) -> None:
         put(cache, changed(raw_rule(), labels={}, annotations={}))
@@ -150,7 +150,7 @@ class TestAPersonsHand:
 
         put(cache, raw_rule())
 
-        assert [one.name for one in cache.view("node-a", believed).leftovers] == ["a-copy"]
+        assert [rule.name for rule in cache.view("node-a", believed).leftovers] == ["a-copy"]
 
 
 def test_a_rule_of_a_board_that_moved_is_seen_by_both_nodes(cache: Cache) -> None:

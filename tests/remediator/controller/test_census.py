@@ -39,20 +39,20 @@ def census(clock: Clock) -> Census:
     return Census(clock)
 
 
-def joined(one: GpuHealth, clique: int = 7, cluster: str = CLUSTER, state: int = 3) -> GpuHealth:
+def joined(health: GpuHealth, clique: int = 7, cluster: str = CLUSTER, state: int = 3) -> GpuHealth:
     fabric = FabricHealth(state=state, clique=clique, cluster_uuid=cluster)
-    return msgspec.structs.replace(one, fabric=fabric)
+    return msgspec.structs.replace(health, fabric=fabric)
 
 
 def publish(census: Census, node: str, *gpus: GpuHealth) -> None:
-    census.published(node, tuple(part for one in gpus for part in published(one, node)))
+    census.published(node, tuple(part for health in gpus for part in published(health, node)))
 
 
 def claim(*devices: str, node: str = "node-a", through: str = "h100", admin: bool = False) -> Claim:
     """A claim as the API server stores it."""
     results = [
-        {"request": "r", "driver": DRIVER, "pool": node, "device": one, "adminAccess": admin}
-        for one in devices
+        {"request": "r", "driver": DRIVER, "pool": node, "device": device, "adminAccess": admin}
+        for device in devices
     ]
     body = {
         "metadata": {"name": "c", "namespace": "team"},
@@ -111,8 +111,8 @@ class TestPlaces:
 
     def test_a_node_speaks_for_its_own_pool_only(self, census: Census) -> None:
         stolen = tuple(
-            msgspec.structs.replace(one, device=Device(DRIVER, "node-b", "gpu-0"))
-            for one in published(gpu(0))
+            msgspec.structs.replace(device, device=Device(DRIVER, "node-b", "gpu-0"))
+            for device in published(gpu(0))
         )
 
         census.published("node-a", stolen)
@@ -153,7 +153,7 @@ class TestClasses:
 
     def test_two_claims_on_one_gpu_are_one_gpu_until_both_are_gone(self, census: Census) -> None:
         publish(census, "node-a", mig_gpu(0))
-        slices = [one.device.device for one in published(mig_gpu(0))]
+        slices = [device.device.device for device in published(mig_gpu(0))]
         first, second = claim(slices[0], slices[1]), claim(slices[0])
         census.claimed(None, first)
         census.claimed(None, second)
@@ -354,6 +354,6 @@ def test_the_totals_are_always_what_counting_the_places_anew_gives(
             for name in names_on(ground, place)
         )
         assert census.totals == anew
-        for one, place in census.places.items():
+        for gpu_uuid, place in census.places.items():
             alike = [other for other, its in census.places.items() if its.domain == place.domain]
-            assert len(census.peers(one)) == (len(alike) - 1 if place.domain else 0)
+            assert len(census.peers(gpu_uuid)) == (len(alike) - 1 if place.domain else 0)

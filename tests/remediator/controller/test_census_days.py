@@ -102,7 +102,7 @@ class TestProducts:
         for node in ("node-a", "node-b"):
             parts = published(gpu(0, node=node), node)
             census.published(
-                node, tuple(msgspec.structs.replace(one, product="H100") for one in parts)
+                node, tuple(msgspec.structs.replace(device, product="H100") for device in parts)
             )
         census.reported("node-a", told(view(gpu(0)), driver_version="580"))
 
@@ -125,7 +125,7 @@ def test_no_wipe_and_no_silence_lowers_a_percentage_within_a_day(
     """At whatever moments of one day: what was counted once is counted until it ends."""
     clock = Clock()
     census, most = Census(clock), 0
-    for (node, numbers), seconds in sorted(news, key=lambda one: one[1]):
+    for (node, numbers), seconds in sorted(news, key=lambda piece: piece[1]):
         clock.now = at(seconds)
         publish(census, node, *(gpu(index, node=node) for index in sorted(numbers)))
         census.forget_old()
@@ -140,14 +140,14 @@ def test_no_node_raises_a_total_by_more_than_its_share(
 ) -> None:
     clock = Clock()
     honest, census = Census(clock), Census(clock)
-    for (node, numbers), seconds in sorted(news, key=lambda one: one[1]):
+    for (node, numbers), seconds in sorted(news, key=lambda piece: piece[1]):
         clock.now = at(seconds)
         mine = [gpu(index, node=node) for index in sorted(numbers)]
         publish(census, node, *mine)
         if node != "node-a":
             publish(honest, node, *mine)
-        for one in (honest, census):
-            one.forget_old()
+        for memory in (honest, census):
+            memory.forget_old()
         raised = census.totals["cluster", ""] - honest.totals["cluster", ""]
         assert 0 <= raised <= 16
 
@@ -158,7 +158,7 @@ def test_after_a_day_of_silence_nothing_is_remembered(
 ) -> None:
     clock = Clock()
     census = Census(clock)
-    for (node, numbers), seconds in sorted(news, key=lambda one: one[1]):
+    for (node, numbers), seconds in sorted(news, key=lambda piece: piece[1]):
         clock.now = at(seconds)
         publish(census, node, *(gpu(index, node=node) for index in sorted(numbers)))
     for node in ("node-a", "node-b", "node-c"):

@@ -55,12 +55,12 @@ def told_cache() -> Cache:
     cache.rule("r", raw_rule())
     cache.incident("node-a-1", incident())
     cache.report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0), gpu(1))))
-    for name, one in (
+    for name, stored in (
         ("held", claim(name="held", allocation=ALLOCATION, reservedFor=[POD])),
         ("waits", claim(exactly(count=2), name="waits")),
         ("alone", claim(name="alone", owner="")),
     ):
-        cache.claim(f"team/{name}", None, one)
+        cache.claim(f"team/{name}", None, stored)
     return cache
 
 
@@ -92,8 +92,8 @@ def test_rows_are_gathered_once_for_all_who_ask_in_five_seconds() -> None:
     cluster_metrics = source.cluster_metrics()
     with ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(cluster_metrics.rows) for _ in range(16)]
-    asked = [one.result() for one in answers]
-    assert all(one is asked[0] for one in asked)
+    asked = [answer.result() for answer in answers]
+    assert all(rows is asked[0] for rows in asked)
     assert source.asked == 1
 
     source.now += FRESH
@@ -160,7 +160,7 @@ def test_who_has_heard_nothing_calls_no_agent_stale() -> None:
 
 
 def test_every_row_is_of_a_family_of_the_table_and_has_its_labels() -> None:
-    families = {one.name: one for one in CLUSTER_FAMILIES}
+    families = {family.name: family for family in CLUSTER_FAMILIES}
     brakes = brake_rows(Fleet(), Policy(), at(0))
     rows = cluster_rows(told_cache(), {"node-a": False}, LIMITS, brakes)
 
@@ -212,6 +212,6 @@ def test_both_pages_tell_the_same_and_what_is_over_vanishes() -> None:
     metrics.cluster(cluster_rows(cache, {}))
     left = names(metrics.page(openmetrics=False))
 
-    assert {one for one in left if one.startswith("draguard_incident_")} == set()
+    assert {family for family in left if family.startswith("draguard_incident_")} == set()
     assert "draguard_agent_stale" not in left
     assert b"draguard_incident_info{" not in metrics.page(openmetrics=True)

@@ -82,11 +82,13 @@ def test_a_deleted_one_counts_no_more() -> None:
 
 def test_the_world_hands_out_what_counts_and_finds_the_others_by_their_gpu() -> None:
     cache = Cache(lambda _: None, lambda: at(0))
-    for number, one in enumerate((an_incident("a0"), closed("a1", -60), closed("a2", -2 * DAY))):
-        meta = ObjectMeta(name=one.name, uid=one.name, resource_version=str(number))
-        cache.incident(one.name, msgspec.structs.replace(one, metadata=meta))
+    for number, incident in enumerate(
+        (an_incident("a0"), closed("a1", -60), closed("a2", -2 * DAY))
+    ):
+        meta = ObjectMeta(name=incident.name, uid=incident.name, resource_version=str(number))
+        cache.incident(incident.name, msgspec.structs.replace(incident, metadata=meta))
 
-    assert [one.name for one in cache.fleet().incidents] == ["a0-1", "a1-1"]
+    assert [incident.name for incident in cache.fleet().incidents] == ["a0-1", "a1-1"]
     assert len(cache.view("node-a", lambda _: "").incidents) == 3
 
 
@@ -110,13 +112,13 @@ CAPS = st.builds(
 
 
 @given(
-    st.lists(INCIDENTS, unique_by=lambda one: one.name),
+    st.lists(INCIDENTS, unique_by=lambda incident: incident.name),
     st.builds(Limits, evict=CAPS, taint=CAPS, correlation=st.just(LIFTED.correlation)),
 )
 def test_what_does_not_count_changes_no_decision(told: list[Incident], limits: Limits) -> None:
     counted = Counted(lambda: at(0))
-    for one in told:
-        counted.put(one.name, one)
+    for incident in told:
+        counted.put(incident.name, incident)
     asks = (desired("z0", "NoExecute"), desired("a0", "NoSchedule"))
     all_of_them, few = Fleet(incidents=tuple(told)), Fleet(incidents=counted.all())
 

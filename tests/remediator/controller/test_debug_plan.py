@@ -53,7 +53,7 @@ def test_programs_read_the_same_as_json_by_header_or_by_query() -> None:
         (node,) = told["nodes"]
         assert answer.content_type == "application/json"
         assert node["node"] == "node-a"
-        assert [one["uuid"] for one in node["gpus"]] == [uuid(0)]
+        assert [gpu["uuid"] for gpu in node["gpus"]] == [uuid(0)]
         assert node["gpus"][0]["verdict"].startswith("sick: ")
         assert "CreateRule gpu.nvidia.com/node-a/gpu-0 NoSchedule" in node["steps"]
 

@@ -118,7 +118,7 @@ def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_said_once(
         finally:
             blind.stop()
             client.close()
-    (said,) = (one.getMessage() for one in caplog.records if one.name == logger)
+    (said,) = (record.getMessage() for record in caplog.records if record.name == logger)
     assert f"annotation {ANNOTATION} of namespace {OURS} stops nothing" in said
     assert "allow get, list and watch" in said
 

@@ -46,7 +46,9 @@ def runs(room: Room, name: str, *, extended: bool = False) -> None:
     room.api.put(PODS, name, metadata=meta, spec={"nodeName": NODE}, status=ready)
     room.seen(
         "the claim is known",
-        lambda: any(one.metadata.name == f"claim-{name}" for one in room.cluster.peek(NODE).claims),
+        lambda: any(
+            claim.metadata.name == f"claim-{name}" for claim in room.cluster.peek(NODE).claims
+        ),
     )
 
 
@@ -90,7 +92,7 @@ def status(room: Room) -> Json:
 
 
 def condition(room: Room, kind: str) -> str:
-    found = {one["type"]: one.get("message", "") for one in status(room)["conditions"]}
+    found = {entry["type"]: entry.get("message", "") for entry in status(room)["conditions"]}
     return str(found.get(kind, ""))
 
 

@@ -25,7 +25,7 @@ def stored(
 ) -> StatedRule:
     body = msgspec.json.decode(msgspec.json.encode(manifest(wanted(effect), "v1")))
     body["metadata"]["generation"] = generation
-    told = [{"type": one, "observedGeneration": observed} for one in conditions]
+    told = [{"type": condition, "observedGeneration": observed} for condition in conditions]
     body["status"] = {"conditions": told}
     body["spec"]["taint"]["key"] = key or body["spec"]["taint"]["key"]
     return msgspec.convert(body, StatedRule)

@@ -88,7 +88,7 @@ def test_two_never_lead_at_once_however_late_each_of_them_looks(
             renewals += 1
             stored = held(name, renewals)
             mine.took(stored, now)
-        leaders = [one for one in candidates.values() if one.leads(now)]
+        leaders = [candidate for candidate in candidates.values() if candidate.leads(now)]
         assert len(leaders) <= 1
 
 

@@ -102,7 +102,7 @@ class Replica:
 def counted(*replicas: Replica) -> dict[str, float]:
     """Return what `sum` makes of the pages."""
     names = ("incidents_opened_total", "incidents_closed_total", "time_to_taint_seconds_count")
-    pages = [samples(one.metrics) for one in replicas]
+    pages = [samples(replica.metrics) for replica in replicas]
     return {
         name: sum(value for page in pages for key, value in page.items() if key[0] == name)
         for name in names

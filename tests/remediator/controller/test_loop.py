@@ -125,7 +125,9 @@ def test_a_bug_about_one_gpu_is_logged_once_and_counted_each_time(
         loop.stop()
         worker.join(60)
 
-    traces = [one for one in caplog.messages if "this is a bug, please report it" in one]
+    traces = [
+        message for message in caplog.messages if "this is a bug, please report it" in message
+    ]
     assert len(traces) == 1
     assert "OverflowError" in traces[0]
     assert "Traceback" in traces[0]
@@ -233,10 +235,12 @@ def test_what_others_wrote_makes_no_line_of_the_log(caplog: pytest.LogCaptureFix
         worker.start()
         try:
             queue.add("a\nFORGED all is well\x1b[2J" + "x " * 5000)
-            await_true("it was reconciled", lambda: any("FORGED" in one for one in caplog.messages))
+            await_true(
+                "it was reconciled", lambda: any("FORGED" in message for message in caplog.messages)
+            )
         finally:
             loop.stop()
             worker.join(60)
-    (said,) = [one for one in caplog.messages if "FORGED" in one]
+    (said,) = [message for message in caplog.messages if "FORGED" in message]
     assert said.isprintable()
     assert len(said) <= LONGEST_SENTENCE

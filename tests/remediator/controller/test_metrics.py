@@ -38,9 +38,9 @@ def samples(metrics: Metrics) -> Mapping[tuple[str, ...], float]:
     """Values by name, without prefix, and the values of the labels in the order of their names."""
     page = metrics.page(openmetrics=False).decode()
     return {
-        (one.name.removeprefix("draguard_remediator_"), *one.labels.values()): one.value
+        (sample.name.removeprefix("draguard_remediator_"), *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(page)
-        for one in family.samples
+        for sample in family.samples
     }
 
 
@@ -146,4 +146,4 @@ def test_every_replica_gives_a_policy_the_same_name() -> None:
         return told.stdout.strip()
 
     names = {named(seed) for seed in ("1", "2", "3")}
-    assert [len(one) for one in names] == [12]
+    assert [len(name) for name in names] == [12]

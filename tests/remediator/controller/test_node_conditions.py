@@ -74,7 +74,7 @@ def powerless(node: Cluster) -> Iterator[Client]:
 
 
 def conditions(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    return {one["type"]: one for one in cluster.get(PATH)["status"]["conditions"]}
+    return {condition["type"]: condition for condition in cluster.get(PATH)["status"]["conditions"]}
 
 
 def later_versions(cluster: Cluster, version: str) -> list[list[str]]:
@@ -87,7 +87,7 @@ def later_versions(cluster: Cluster, version: str) -> list[list[str]]:
     }
     with cluster.client.stream(NODES, query, idle_timeout=5.0) as lines:
         nodes = [msgspec.json.decode(line)["object"] for line in lines]
-    return [[one["type"] for one in node["status"]["conditions"]] for node in nodes]
+    return [[condition["type"] for condition in node["status"]["conditions"]] for node in nodes]
 
 
 def mark(cluster: Cluster) -> str | None:
@@ -154,7 +154,7 @@ def test_an_alias_is_ours_only_where_the_mark_says_so(node: Cluster, hand: NodeC
     hand.write(NAME, [ALIAS])
     hand.write(NAME, [NEEDED])
 
-    assert {one.type for one in ours(hand)} == {HARDWARE_READY, REPAIR_NEEDED}
+    assert {condition.type for condition in ours(hand)} == {HARDWARE_READY, REPAIR_NEEDED}
     assert mark(node) == f"{HARDWARE_READY},{REPAIR_NEEDED}"
 
 
@@ -176,7 +176,7 @@ def test_what_another_leader_has_marked_stays_marked(node: Cluster, hand: NodeCo
     hand.look_again()  # as it does when it leads again
     hand.write(NAME, [msgspec.structs.replace(NEEDED, message="GPU-1 and GPU-2")])
 
-    assert {one.type for one in ours(hand)} == set(CONDITION_TYPES)
+    assert {condition.type for condition in ours(hand)} == set(CONDITION_TYPES)
     assert mark(node) == f"{HARDWARE_READY},{REPAIR_NEEDED}"
 
 
@@ -204,7 +204,7 @@ def test_a_false_of_another_agent_is_never_written_over(
     assert mark(node) is None
     stored = hand.read(NAME)
     assert stored is not None
-    assert [one.message for one in stored.others] == ["theirs"]
+    assert [condition.message for condition in stored.others] == ["theirs"]
 
 
 def test_one_that_another_agent_wrote_after_us_is_no_longer_ours(
@@ -299,7 +299,7 @@ def test_a_node_is_read_again_after_a_while_and_not_before(
     clock.seconds = READ_AGAIN - 1
     assert ours(hand) == ()
     clock.seconds = READ_AGAIN
-    assert [one.status for one in ours(hand)] == ["False"]
+    assert [condition.status for condition in ours(hand)] == ["False"]
 
 
 def test_without_the_role_it_is_said_once_and_counted_and_life_goes_on(
@@ -313,7 +313,9 @@ def test_without_the_role_it_is_said_once_and_counted_and_life_goes_on(
         clock.seconds = REFUSED_FOR
         hand.write(NAME, [NEEDED])
 
-    (said,) = [one.getMessage() for one in caplog.records if one.name == node_conditions.__name__]
+    (said,) = [
+        record.getMessage() for record in caplog.records if record.name == node_conditions.__name__
+    ]
     assert ROLE in said
     assert hand.forbidden == 2
 
@@ -352,7 +354,7 @@ def test_a_condition_with_a_word_that_nobody_knows_is_read_as_unknown(
 ) -> None:
     as_another_agent(node, REPAIR_NEEDED, "Perhaps")
 
-    assert [one.status for one in ours(hand)] == ["Unknown"]
+    assert [condition.status for condition in ours(hand)] == ["Unknown"]
 
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

@@ -40,7 +40,7 @@ def pod(name: str) -> Json:
 
 def names(pods: NodePods, node: str = "node-a") -> list[str] | None:
     found = pods.of(node)
-    return None if found is None else [one.name for one in found]
+    return None if found is None else [facts.name for facts in found]
 
 
 def test_all_pages_are_asked_for_with_the_nodes_name() -> None:
@@ -71,7 +71,7 @@ def test_the_newest_state_is_asked_for_where_a_node_is_handed_over() -> None:
         found = pods.of("node-a", live=True)
 
         assert found is not None
-        assert [one.name for one in found] == ["newest"]
+        assert [facts.name for facts in found] == ["newest"]
         assert "resourceVersion" not in server.requests[1]
 
 
@@ -106,8 +106,8 @@ def test_pods_that_cannot_be_listed_are_unknown_and_that_is_said_once(
             clock.seconds = seconds
             assert names(pods) is None
         assert len(server.requests) == 3
-    ours = [one for one in caplog.records if one.name == node_pods.__name__]
-    (said,) = [one for one in ours if one.levelno == logging.WARNING]
+    ours = [record for record in caplog.records if record.name == node_pods.__name__]
+    (said,) = [record for record in ours if record.levelno == logging.WARNING]
     assert "node-a: its pods cannot be listed" in said.getMessage()
 
 
@@ -126,7 +126,9 @@ def test_it_is_said_again_after_it_worked(caplog: pytest.LogCaptureFixture) -> N
             clock.seconds = seconds
             seen.append(names(pods))
     assert seen == [None, [], None]
-    assert len([one for one in caplog.records if "cannot be listed" in one.getMessage()]) == 2
+    assert (
+        len([record for record in caplog.records if "cannot be listed" in record.getMessage()]) == 2
+    )
 
 
 def test_a_real_pod_is_read_with_its_owner(cluster: Cluster) -> None:
@@ -137,7 +139,7 @@ def test_a_real_pod_is_read_with_its_owner(cluster: Cluster) -> None:
 
     def running() -> list[PodFacts]:
         # Read from the server's cache, which may be older than what was seen before.
-        return [one for one in NodePods(cluster.client).of("node-a") or () if one.running]
+        return [facts for facts in NodePods(cluster.client).of("node-a") or () if facts.running]
 
     (one,) = await_true("it is listed as running", running)
     assert (one.owner, one.terminating) == ("Deployment/web", False)

@@ -76,7 +76,7 @@ def _evicting(at: Room, misfit: Callable[[Json], str]) -> None:
 
 
 def _writes(at: Room) -> list[tuple[str, str]]:
-    return [one for one in at.api.writes if one[1].startswith(INCIDENTS)]
+    return [write for write in at.api.writes if write[1].startswith(INCIDENTS)]
 
 
 @pytest.mark.parametrize("field", ["phase", "mode", "rules"])
@@ -96,7 +96,7 @@ def test_what_is_refused_is_not_written_again_at_each_decision(
     assert len(_writes(room)) == before
     assert room.cluster.writer.statuses_refused == refused
     assert _told(room) == status
-    assert len({one["text"] for one in status["timeline"]}) == len(status["timeline"])
+    assert len({entry["text"] for entry in status["timeline"]}) == len(status["timeline"])
 
 
 @pytest.mark.parametrize("field", ["taintedTime", "message", "hardware", "rules"])
@@ -149,7 +149,7 @@ def test_an_edit_by_a_user_in_between_costs_the_incident_nothing(
     room.seen("it is heard of", lambda: room.cluster.peek(NODE).incidents != known)
 
     (after,) = room.cluster.peek(NODE).incidents
-    assert [after.status] == [one.status for one in known]
+    assert [after.status] == [incident.status for incident in known]
     assert after.spec.intents
 
 

@@ -113,11 +113,11 @@ def test_a_rule_under_way_is_counted_by_budgets_and_seen_by_no_decision() -> Non
         hands.writer.turn_to("node-a")
         hands.writer.take(CreateRule(rule()))
 
-        assert [one.gpu for one in hands.cache.fleet().rules] == [rule().gpu]
+        assert [taint_rule.gpu for taint_rule in hands.cache.fleet().rules] == [rule().gpu]
         assert hands.cache.view("node-a", believed).rules == ()
         server.open.set()
         hands.writer.turn_to("node-a")
-        assert [one.uid for one in hands.cache.fleet().rules] == ["u-node-a"]
+        assert [taint_rule.uid for taint_rule in hands.cache.fleet().rules] == ["u-node-a"]
 
 
 def test_a_rule_that_was_refused_counts_no_more_and_its_node_is_told_once() -> None:
@@ -203,7 +203,7 @@ def no_more_threads() -> Generator[None]:
 def test_no_budget_is_exceeded_however_late_the_answers_come(
     order: list[int], refused: set[int], opens_after: int
 ) -> None:
-    server = Server(frozenset(f"node-{one}" for one in refused))
+    server = Server(frozenset(f"node-{number}" for number in refused))
     with at_work(server) as hands:
         for number in order:
             node = f"node-{number}"

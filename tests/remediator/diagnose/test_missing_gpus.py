@@ -101,7 +101,7 @@ class TestMissing:
         assert stored.incident.status.siblings == (uuid(1),)
 
     def test_a_gpu_for_virtual_machines_is_not_missed(self) -> None:
-        twins = tuple(msgspec.structs.replace(one, kind="vfio") for one in published(gpu(1)))
+        twins = tuple(msgspec.structs.replace(device, kind="vfio") for device in published(gpu(1)))
         told = msgspec.structs.replace(
             report(gpu(0)), inventory=Inventory(missing=("0000:02:00.0",))
         )
@@ -118,7 +118,7 @@ class TestMissing:
     def test_it_has_a_case_and_new_work_is_kept_away_from_its_name(self) -> None:
         stored = Stored()
         seen = self.offered()
-        case = next(one for one in cases(seen) if one.uuid == uuid(1))
+        case = next(candidate for candidate in cases(seen) if candidate.uuid == uuid(1))
 
         settle(stored, seen, 1)
         settle(stored, seen, 60)

@@ -34,9 +34,9 @@ from tests.remediator.builders import (
 NVML_UP = (SourceHealth(name="nvml", state="Up"),)
 
 
-def faults(one: GpuHealth, **around: object) -> dict[str, Fault]:
+def faults(board: GpuHealth, **around: object) -> dict[str, Fault]:
     surroundings = msgspec.structs.replace(Surroundings(), **around)
-    return {fault.cause: fault for fault in faults_of(verdict(one, surroundings))}
+    return {fault.cause: fault for fault in faults_of(verdict(board, surroundings))}
 
 
 def health(flag: str, *, state: bool | None) -> MemoryHealth:
@@ -140,7 +140,7 @@ class TestMemory:
             assert isinstance(verdict(gpu(0, memory=health(flag, state=value))), Healthy)
 
     def test_every_flag_of_the_table_is_one_of_the_report(self) -> None:
-        assert {one.flag for one in memory.SIGNALS} <= set(MemoryHealth.__struct_fields__)
+        assert {signal.flag for signal in memory.SIGNALS} <= set(MemoryHealth.__struct_fields__)
 
     def test_a_pending_remap_ends_with_the_epoch_and_a_failure_does_not(self) -> None:
         old = MemoryHealth(

@@ -42,7 +42,7 @@ def partitions(of: GpuHealth) -> tuple[SliceDevice, ...]:
     board = gpus_of(NODE, "1xH100")
     board[0].uuid = of.uuid
     raw = resource_slices(Scenario(gpus=board), NODE, publishing=Publishing(dynamic_mig=True))
-    return inventory(msgspec.convert(one, ResourceSlice) for one in raw)
+    return inventory(msgspec.convert(body, ResourceSlice) for body in raw)
 
 
 def live(gi: int, profile_id: int, start: int, ci: int = 0) -> MigInstance:
@@ -131,8 +131,8 @@ class TestDynamicMig:
 
     def test_where_no_counters_say_it_the_size_comes_from_the_recorded_profile(self) -> None:
         nameless = tuple(
-            msgspec.structs.replace(one, placement_start=None, placement_size=None)
-            for one in self.free
+            msgspec.structs.replace(device, placement_start=None, placement_size=None)
+            for device in self.free
         )
         fault = contained(place=MemorySlices(0, 4), profile_id=9)
         found = names(scope(fault, self.sick, nameless))
@@ -141,7 +141,7 @@ class TestDynamicMig:
         assert "gpu-0-mig-3g40gb-9-4" not in found
 
     def test_where_nothing_published_intersects_it_means_nothing(self) -> None:
-        apart = tuple(one for one in self.free if one.device.device.endswith("-19-6"))
+        apart = tuple(device for device in self.free if device.device.device.endswith("-19-6"))
         found = scope(contained(place=MemorySlices(0, 1)), self.sick, apart)
 
         assert (found.targets, found.exact) == ((), False)
@@ -238,7 +238,7 @@ def test_nothing_that_misses_the_recorded_place_is_ever_in_scope(
     sick = gpu(0, mig=data.draw(st.sampled_from([True, False, None])), instances=tuple(instances))
     everything = partitions(sick)
     offered = data.draw(st.lists(st.sampled_from(everything), unique=True))
-    by_name = {one.device.device: one for one in offered}
+    by_name = {device.device.device: device for device in offered}
 
     found = scope(contained(gi, place), sick, tuple(offered))
 
@@ -248,8 +248,8 @@ def test_nothing_that_misses_the_recorded_place_is_ever_in_scope(
             assert MemorySlices(int(start), SIZES[int(profile_id)]).intersects(place)
     affected = {
         name
-        for name, one in by_name.items()
-        if one.kind == "gpu"
+        for name, device in by_name.items()
+        if device.kind == "gpu"
         or MemorySlices(int(name.rsplit("-", 1)[1]), SIZES[int(name.rsplit("-", 2)[1])]).intersects(
             place
         )
@@ -271,7 +271,7 @@ def test_a_record_means_the_same_whatever_nvml_says_of_the_mig_mode_later(
         gpu(0, record, presence=presence, recovery_action=field, mig=later)
         for later in (True, False, None)
     ]
-    faults = [faults_of(verdict(one)) for one in readings]
+    faults = [faults_of(verdict(health)) for health in readings]
 
     assert faults[0] == faults[1] == faults[2]
 

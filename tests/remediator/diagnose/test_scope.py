@@ -53,21 +53,21 @@ def device(name: str, **fields: object) -> SliceDevice:
     return msgspec.structs.replace(standard, **fields)
 
 
-def vfio(one: GpuHealth, pci_index: int) -> SliceDevice:
+def vfio(health: GpuHealth, pci_index: int) -> SliceDevice:
     """The same board for a virtual machine: its UUID is made of the PCI address."""
     made = f"0e5fffd1-0000-5000-8000-{pci_index:012x}"
-    return device(f"gpu-vfio-{pci_index}", kind="vfio", uuid=made, pci_bus_id=one.pci_bus_id)
+    return device(f"gpu-vfio-{pci_index}", kind="vfio", uuid=made, pci_bus_id=health.pci_bus_id)
 
 
-def dynamic(one: GpuHealth) -> tuple[SliceDevice, ...]:
+def dynamic(health: GpuHealth) -> tuple[SliceDevice, ...]:
     """A GPU published whole and as each of its possible partitions, which have no UUID."""
     names = [
-        f"gpu-{one.minor}-mig-{name}-{profile}-{start}"
+        f"gpu-{health.minor}-mig-{name}-{profile}-{start}"
         for profile, (name, count) in PROFILES.items()
         for start in range(count)
     ]
-    parts = (device(name, kind="mig", parent_uuid=one.uuid) for name in names)
-    return (*published(gpu(one.minor or 0)), *parts)
+    parts = (device(name, kind="mig", parent_uuid=health.uuid) for name in names)
+    return (*published(gpu(health.minor or 0)), *parts)
 
 
 def names(found: object) -> set[str]:
@@ -82,7 +82,7 @@ class TestWholeGpu:
 
         found = scope(fault(), sick, (*everything, *neighbours))
 
-        assert names(found) == {one.device.device for one in everything}
+        assert names(found) == {part.device.device for part in everything}
         assert len(found.targets) == 15
         assert in_words(found.targets, parts_of(sick, everything)) == "GPU with 14 slices"
 

@@ -31,8 +31,8 @@ def tainted() -> Stored:
     return stored
 
 
-def renumbered(one: GpuHealth, minor: int) -> GpuHealth:
-    return msgspec.structs.replace(one, minor=minor)
+def renumbered(health: GpuHealth, minor: int) -> GpuHealth:
+    return msgspec.structs.replace(health, minor=minor)
 
 
 def bound(stored: Stored) -> dict[str, str]:
@@ -82,8 +82,8 @@ def test_a_new_layout_of_slices_on_a_sick_gpu_is_tainted_whole() -> None:
     sick = mig_gpu(0, xid(95), recovery_action=RESET)
     settle(stored, view(sick), 1)
     anew = tuple(
-        msgspec.structs.replace(one, uuid=slice_uuid(9, one.gi), gi_profile_id=15)
-        for one in sick.instances[:4]
+        msgspec.structs.replace(instance, uuid=slice_uuid(9, instance.gi), gi_profile_id=15)
+        for instance in sick.instances[:4]
     )
     again = msgspec.structs.replace(sick, instances=anew)
     new_names = {f"gpu-0-mig-1g10gb-15-{start}" for start in range(4)}

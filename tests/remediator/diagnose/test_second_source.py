@@ -62,9 +62,9 @@ BEARS_OUT: dict[Source, dict[str, object]] = {
 TELLS: dict[Source, str] = {"NvmlEvent": "nvml", "Dcgm": "dcgm"}
 
 
-def of_code(one: GpuHealth, code: int, **around: object) -> Fault:
+def of_code(health: GpuHealth, code: int, **around: object) -> Fault:
     seen = msgspec.structs.replace(Surroundings(), **around)
-    return next(fault for fault in faults_of(verdict(one, seen)) if fault.xid == code)
+    return next(fault for fault in faults_of(verdict(health, seen)) if fault.xid == code)
 
 
 def logged(code: int, *, by: str = "kmsg", **fields: object) -> XidRecord:
@@ -81,7 +81,11 @@ def sick(record: XidRecord, **fields: object) -> GpuHealth:
 def unconfirmed(stored: Stored) -> set[str]:
     """Return why nothing can confirm the fault of the only incident."""
     known = stored.incident.status.conditions
-    return {one.reason for one in known if one.type == UNCONFIRMED and one.status == "True"}
+    return {
+        condition.reason
+        for condition in known
+        if condition.type == UNCONFIRMED and condition.status == "True"
+    }
 
 
 @pytest.mark.parametrize("code", ACTING)
@@ -120,11 +124,11 @@ def test_the_line_alone_is_never_certain(code: int, field: object, presence: str
 
 @given(gpus(), st.sampled_from([(), ("kmsg",), ("syslog",), ("dcgm", "kmsg"), ("kmsg", "nvml")]))
 def test_without_a_second_source_no_fault_is_certain(
-    one: GpuHealth, sources: tuple[str, ...]
+    health: GpuHealth, sources: tuple[str, ...]
 ) -> None:
-    records = tuple(msgspec.structs.replace(record, sources=sources) for record in one.xids)
+    records = tuple(msgspec.structs.replace(record, sources=sources) for record in health.xids)
 
-    for fault in faults_of(verdict(msgspec.structs.replace(one, xids=records))):
+    for fault in faults_of(verdict(msgspec.structs.replace(health, xids=records))):
         assert fault.sources
         assert not (fault.certain and fault.alone)
         assert not (fault.certain and set(fault.sources) <= LOGS)
@@ -298,8 +302,8 @@ class TestIncidents:
                 settle(stored, view(over), start + second, rows)
 
         assert len(stored.incidents) == 3
-        assert all(not one.open for one in stored.incidents.values())
-        assert {one.status.recurrence for one in stored.incidents.values()} == {1}
+        assert all(not incident.open for incident in stored.incidents.values())
+        assert {incident.status.recurrence for incident in stored.incidents.values()} == {1}
 
     @pytest.mark.parametrize("code", [64, 79, 95])
     def test_a_forged_line_does_not_worsen_a_real_incident(self, code: int) -> None:
@@ -367,5 +371,7 @@ class TestIncidents:
 
         decisions = [settle(stored, seen, second) for second in (1, 5, 10, 4000)]
 
-        assert {desired.calls for one in decisions for _, desired in one.pairs} == {"nothing"}
+        assert {desired.calls for decision in decisions for _, desired in decision.pairs} == {
+            "nothing"
+        }
         assert set(stored.effects().values()) == ({"NoSchedule"} if by == "kmsg" else set())

@@ -36,8 +36,8 @@ def saw(
 
 def memory(*sightings: Sighting) -> Suspicions:
     known = Suspicions()
-    for one in sightings:
-        known.add(one)
+    for sighting in sightings:
+        known.add(sighting)
     return known
 
 
@@ -137,25 +137,31 @@ def test_the_order_in_which_nodes_tell_never_matters(
 ) -> None:
     shuffled = data.draw(st.permutations(sightings))
 
-    for one in (GPU, OTHER):
-        assert memory(*sightings).of(one, at(30 * HOUR)) == memory(*shuffled).of(one, at(30 * HOUR))
+    for gpu_uuid in (GPU, OTHER):
+        assert memory(*sightings).of(gpu_uuid, at(30 * HOUR)) == memory(*shuffled).of(
+            gpu_uuid, at(30 * HOUR)
+        )
 
 
 @given(st.lists(_SIGHTINGS, max_size=20))
 def test_one_namespace_alone_accuses_nobody(sightings: list[Sighting]) -> None:
-    mine = [one for one in sightings if {owner.namespace for owner in one.owners} <= {"n1", ""}]
+    mine = [
+        sighting
+        for sighting in sightings
+        if {owner.namespace for owner in sighting.owners} <= {"n1", ""}
+    ]
 
     assert memory(*mine).of(GPU, at(30 * HOUR)) is None
 
 
 def test_endless_names_fill_no_memory() -> None:
     known = Suspicions(gpus=10, owners=10)
-    for one in (
+    for sighting in (
         *(saw(Owner(f"n{n}", "Job/x"), n * 0.1, gpu=uuid(n % 30)) for n in range(200)),
         *(saw(ALICE, n, gpu=uuid(n)) for n in range(100)),
         *(saw(Owner("n", f"Job/{n}"), n * 0.06) for n in range(300)),
     ):
-        known.add(one)
+        known.add(sighting)
 
     assert known.size() <= 10 * suspicion.MAX_PARTS + 10 * suspicion.MAX_GPUS_OF_OWNER
 

@@ -64,7 +64,7 @@ def test_a_signal_makes_one_fault_of_its_class(
     judged = verdict(one)
 
     assert isinstance(judged, Sick)
-    fault = next(one for one in judged.faults if one.cause == cause)
+    fault = next(candidate for candidate in judged.faults if candidate.cause == cause)
     assert (fault_class, certain) == (fault.fault_class, fault.certain)
     assert bool(fault.doubt) is not fault.certain
 

@@ -52,7 +52,7 @@ def records(draw: st.DrawFn, codes: st.SearchStrategy[int]) -> XidRecord:
 
 
 ANY_CODE = st.sampled_from([*xid_table.table(), 9999])
-LISTS = st.lists(records(ANY_CODE), max_size=6, unique_by=lambda one: (one.code, one.gi))
+LISTS = st.lists(records(ANY_CODE), max_size=6, unique_by=lambda record: (record.code, record.gi))
 ACTIONS = st.one_of(
     st.builds(action, st.integers(0, 9), st.integers(-50, 40), st.integers(0, 200)),
     st.just(RecoveryAction()),
@@ -96,10 +96,10 @@ def severity(judged: Verdict) -> tuple[int, int]:
 
 
 @given(gpus(), st.data())
-def test_the_order_of_records_never_matters(one: GpuHealth, data: st.DataObject) -> None:
-    shuffled = tuple(data.draw(st.permutations(one.xids)))
+def test_the_order_of_records_never_matters(health: GpuHealth, data: st.DataObject) -> None:
+    shuffled = tuple(data.draw(st.permutations(health.xids)))
 
-    assert verdict(msgspec.structs.replace(one, xids=shuffled)) == verdict(one)
+    assert verdict(msgspec.structs.replace(health, xids=shuffled)) == verdict(health)
 
 
 @given(
@@ -127,8 +127,8 @@ def test_what_could_not_be_read_is_neither_sick_nor_healthy(
 
 
 @given(gpus(), st.text(min_size=1, max_size=5))
-def test_a_report_that_cannot_be_believed_says_nothing(one: GpuHealth, why: str) -> None:
-    assert verdict(one, unusable=why) == Unknown(why)
+def test_a_report_that_cannot_be_believed_says_nothing(health: GpuHealth, why: str) -> None:
+    assert verdict(health, unusable=why) == Unknown(why)
 
 
 @given(st.lists(records(st.sampled_from(APPLICATION)), max_size=8), ACTIONS)
@@ -142,25 +142,28 @@ def test_application_xids_alone_are_no_fault_whatever_their_number(
 
 @given(gpus(), records(st.sampled_from(BENIGN)))
 def test_a_benign_record_never_lowers_nor_raises_severity(
-    one: GpuHealth, benign: XidRecord
+    health: GpuHealth, benign: XidRecord
 ) -> None:
-    more = msgspec.structs.replace(one, xids=(*one.xids, benign))
+    more = msgspec.structs.replace(health, xids=(*health.xids, benign))
 
-    assert severity(verdict(more)) == severity(verdict(one))
+    assert severity(verdict(more)) == severity(verdict(health))
 
 
 @given(gpus(), records(ANY_CODE))
 def test_another_record_never_lowers_the_class_that_stands(
-    one: GpuHealth, record: XidRecord
+    health: GpuHealth, record: XidRecord
 ) -> None:
-    before, after = verdict(one), verdict(msgspec.structs.replace(one, xids=(*one.xids, record)))
+    before, after = (
+        verdict(health),
+        verdict(msgspec.structs.replace(health, xids=(*health.xids, record))),
+    )
 
     assert severity(after)[0] >= severity(before)[0]
 
 
 @given(gpus())
-def test_a_verdict_is_of_one_piece(one: GpuHealth) -> None:
-    judged = verdict(one, Surroundings(sources=(SourceHealth(name="nvml", state="Up"),)))
+def test_a_verdict_is_of_one_piece(health: GpuHealth) -> None:
+    judged = verdict(health, Surroundings(sources=(SourceHealth(name="nvml", state="Up"),)))
 
     for fault in faults_of(judged):
         assert bool(fault.doubt) is not fault.certain
@@ -170,21 +173,21 @@ def test_a_verdict_is_of_one_piece(one: GpuHealth) -> None:
             assert standing(judged)
         case Healthy():
             assert not standing(judged)
-            assert one.presence == "Present"
-            assert judged.since >= one.presence_since
+            assert health.presence == "Present"
+            assert judged.since >= health.presence_since
         case Unknown():
             assert judged.why
 
 
 @given(gpus())
-def test_a_gpu_that_never_answered_in_this_epoch_ends_no_fault(one: GpuHealth) -> None:
-    away = msgspec.structs.replace(one, presence="Unknown", recovery_action=RecoveryAction())
+def test_a_gpu_that_never_answered_in_this_epoch_ends_no_fault(health: GpuHealth) -> None:
+    away = msgspec.structs.replace(health, presence="Unknown", recovery_action=RecoveryAction())
 
     assert all(fault.ended is None for fault in faults_of(verdict(away)))
 
 
 @given(gpus())
-def test_a_gpu_that_is_lost_ends_no_fault_but_what_nvml_says_of_itself(one: GpuHealth) -> None:
-    lost = msgspec.structs.replace(one, presence="Lost")
+def test_a_gpu_that_is_lost_ends_no_fault_but_what_nvml_says_of_itself(health: GpuHealth) -> None:
+    lost = msgspec.structs.replace(health, presence="Lost")
 
     assert isinstance(verdict(lost), Sick)

@@ -75,8 +75,8 @@ ROWS: dict[int, tuple[str | None, str, bool]] = {
 """Class, what would repair it, and whether a reset that is wanted afterwards makes it certain."""
 
 
-def fault_of(one: GpuHealth, code: int, around: Surroundings | None = None) -> Fault | None:
-    judged = verdict(one, around or Surroundings())
+def fault_of(health: GpuHealth, code: int, around: Surroundings | None = None) -> Fault | None:
+    judged = verdict(health, around or Surroundings())
     return next((fault for fault in faults_of(judged) if fault.xid == code), None)
 
 

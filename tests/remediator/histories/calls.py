@@ -46,8 +46,12 @@ class Calls:
         for step in decision.steps:
             match step:
                 case WriteNodeConditions(_, written):
-                    new = [one for one in written if not self._calls(stored, one.type)]
-                    if any(one.status == PROBLEM[one.type] for one in new):
+                    new = [
+                        condition
+                        for condition in written
+                        if not self._calls(stored, condition.type)
+                    ]
+                    if any(condition.status == PROBLEM[condition.type] for condition in new):
                         assert options.enabled
                         assert not deferred, f"called for under {deferred}"
                         unseen = bool(machine.blind & set(NEEDED["True"]))
@@ -84,7 +88,7 @@ class Calls:
     ) -> None:
         """Check that no pod holds a GPU, and that this is known, or that a deadline has passed."""
         users = self._machine.tenants.users()
-        late = [one for one in gpus if _is_overdue(one, self._machine, stored, options)]
+        late = [gpu for gpu in gpus if _is_overdue(gpu, self._machine, stored, options)]
         overridden = late and plan.then != "wait"
         assert overridden or not (users or unseen), f"the node is rebooted under {users}"
 
@@ -96,9 +100,9 @@ def _is_overdue(gpu: str, machine: Machine, stored: Stored, options: HandoverOpt
     older need of another. That it counts at all is up to what the hardware asks for.
     """
     told: list[datetime | None] = [
-        one.status.deadline_start_time
-        for one in stored.incidents.values()
-        if one.open and one.spec.uuid == gpu and one.status.mode == "Enforce"
+        incident.status.deadline_start_time
+        for incident in stored.incidents.values()
+        if incident.open and incident.spec.uuid == gpu and incident.status.mode == "Enforce"
     ]
     over = any(since and machine.time - since >= options.deadline for since in told)
     return over and gpu in machine.asks_node

@@ -70,8 +70,8 @@ class Judged(Played):
             lowers = isinstance(step, ChangeRule) and step.stored.effect in EVICTING
             if not (lowers or is_rebound(step, decision)):
                 assert isinstance(step, DeleteRule), step
-                there = [one for one in seen.inventory if one.device == step.stored.device]
-                moved = any(_is_other(step.stored, one) for one in there)
+                there = [device for device in seen.inventory if device.device == step.stored.device]
+                moved = any(_is_other(step.stored, device) for device in there)
                 moved = moved and "slices" not in self.machine.blind
                 assert moved or "Ignore" in said[step.stored.gpu], step
         if "claims" in self.machine.blind:
@@ -79,7 +79,7 @@ class Judged(Played):
 
     def _nothing_goes_without_a_reason(self, seen: NodeView, decision: NodeDecision) -> None:
         """Verified recovery, other hardware, another board, a node gone for a week, or a person."""
-        published = {one.device: one.uuid or one.parent_uuid for one in seen.inventory}
+        published = {device.device: device.uuid or device.parent_uuid for device in seen.inventory}
         all_desired = {desired.uuid: desired for _, desired in decision.pairs}
         for step in decision.steps:
             if not (self.enforced and isinstance(step, ChangeRule | DeleteRule)):
@@ -89,7 +89,7 @@ class Judged(Played):
                 assert EFFECTS.index(step.rule.effect) >= EFFECTS.index(step.stored.effect)
             if isinstance(step, DeleteRule):
                 desired = all_desired[step.stored.gpu]
-                said = {one.kind for one in desired.intents if one.state == "InForce"}
+                said = {intent.kind for intent in desired.intents if intent.state == "InForce"}
                 narrowed = (step.stored.fault, step.stored.effect) == ("contained", "NoSchedule")
                 narrowed &= not self._was_named(step.stored)
                 if desired.closing:
@@ -109,7 +109,7 @@ class Judged(Played):
             mine = desired.incident is not None and desired.incident.name == step.incident.name
             if not mine or step.status.closed_at is None or not step.incident.open:
                 continue
-            said = {one.kind for one in desired.intents if one.state == "InForce"}
+            said = {intent.kind for intent in desired.intents if intent.state == "InForce"}
             if desired.closing:
                 self._recovery_was_true(desired, said)
             elif isinstance(case.verdict, Unknown):
@@ -153,7 +153,9 @@ class Judged(Played):
                 assert step.rule.effect not in EVICTING, "nothing is evicted before it is tainted"
                 assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
             if isinstance(step, ChangeRule) and raises(step):
-                (desired,) = [one for _, one in decision.pairs if one.uuid == step.rule.gpu]
+                (desired,) = [
+                    answer for _, answer in decision.pairs if answer.uuid == step.rule.gpu
+                ]
                 stored = [rule for rule in self.calm.rules.values() if rule.effect != "None"]
                 wanted = {rule.device for rule in desired.rules if rule.effect != "None"}
                 assert wanted <= {rule.device for rule in stored}
@@ -174,15 +176,15 @@ class Judged(Played):
 
     @invariant()
     def only_what_gave_a_signal_is_tainted(self) -> None:
-        for one in self.calm.rules.values():
-            assert self.machine.may_taint(one), f"{one.uuid} gave no signal"
+        for rule in self.calm.rules.values():
+            assert self.machine.may_taint(rule), f"{rule.uuid} gave no signal"
 
     @invariant()
     def severity_only_rises_within_an_episode(self) -> None:
-        for name, one in self.calm.incidents.items():
-            if one.blank:
+        for name, incident in self.calm.incidents.items():
+            if incident.blank:
                 continue
-            rank = severity(one.status.fault)
+            rank = severity(incident.status.fault)
             assert rank >= self.classes.get(name, rank)
             self.classes[name] = rank
 

@@ -98,9 +98,9 @@ class Machine:
         self.looks()
         inventory = tuple(
             device
-            for index, one in enumerate(self.gpus)
+            for index, health in enumerate(self.gpus)
             if index not in self.unpublished
-            for device in self._published(one)
+            for device in self._published(health)
         )
         return view(
             report=told,
@@ -115,8 +115,8 @@ class Machine:
             facts=None if self.gone else NodeFacts(name=NODE),
         )
 
-    def _published(self, one: GpuHealth) -> list[SliceDevice]:
-        devices = partitions(one) if self.dynamic and one.mig else published(one)
+    def _published(self, health: GpuHealth) -> list[SliceDevice]:
+        devices = partitions(health) if self.dynamic and health.mig else published(health)
         return [self._named(device) for device in devices]
 
     def _named(self, device: SliceDevice) -> SliceDevice:
@@ -128,7 +128,7 @@ class Machine:
 
     def boards(self) -> frozenset[str]:
         """Return the UUIDs of the boards that are plugged in."""
-        return frozenset(one.uuid for one in self.gpus)
+        return frozenset(health.uuid for health in self.gpus)
 
     @property
     def unseen(self) -> bool:
@@ -136,7 +136,7 @@ class Machine:
         return bool(self.blind & set(NEEDED["NoSchedule"]))
 
     def devices(self, index: int) -> list[str]:
-        return [one.device.device for one in self._published(self.gpus[index])]
+        return [device.device.device for device in self._published(self.gpus[index])]
 
     def passes(self, seconds: float) -> None:
         self.now += seconds
@@ -192,8 +192,8 @@ class Machine:
         self.gpus[index] = completed(self.gpus[index], self.time)
 
     @staticmethod
-    def _place(one: GpuHealth, gi: int | None) -> MemorySlices | None:
-        return Layout(one.mig, one.instances).placement(gi)
+    def _place(health: GpuHealth, gi: int | None) -> MemorySlices | None:
+        return Layout(health.mig, health.instances).placement(gi)
 
     def wants(self, index: int, value: int) -> None:
         """The driver asks for a recovery action."""
@@ -274,7 +274,7 @@ class Machine:
 
     def numbers_are_swapped(self) -> None:
         """Each GPU gets the number of the other one, as after a boot in another order."""
-        first, second = (one.minor for one in self.gpus)
+        first, second = (health.minor for health in self.gpus)
         self._replace(0, minor=second)
         self._replace(1, minor=first)
 
@@ -301,28 +301,28 @@ class Machine:
 
     def _read_actions(self) -> None:
         """A live agent reads the action at each report."""
-        for index, one in enumerate(self.gpus):
-            if one.presence == "Present" and not self.silent:
-                action = msgspec.structs.replace(one.recovery_action, observed_at=self.time)
+        for index, health in enumerate(self.gpus):
+            if health.presence == "Present" and not self.silent:
+                action = msgspec.structs.replace(health.recovery_action, observed_at=self.time)
                 self._replace(index, recovery_action=action)
 
     def looks(self) -> None:
         """Note what is true at a moment in which somebody looks."""
         self.confirmed_at = self.now if self.confirms else self.confirmed_at
-        for one in self.gpus:
-            action = one.recovery_action
+        for health in self.gpus:
+            action = health.recovery_action
             wants = action.supported is None or bool(action.value)
             heard = self.watched and not (self.silent or self.unseen)
             if heard and action.supported is False:
                 # What nobody was told of, or nothing could begin for, is owed to nobody.
-                told = _told_of_the_whole(one, after=self._vouched.get(one.uuid))
-                owed = self.owes_an_epoch.get(one.uuid, frozenset()) | told
-                self.owes_an_epoch[one.uuid] = owed
-            worn = one.memory.row_remap_failed == "True"
-            if one.presence != "Present" or wants or worn or self.silent or self.unseen:
-                self.bad_at[one.uuid] = self.now
-            if action.supported and one.presence == "Present" and not self.silent:
-                self.owes_an_epoch.pop(one.uuid, None)
+                told = _told_of_the_whole(health, after=self._vouched.get(health.uuid))
+                owed = self.owes_an_epoch.get(health.uuid, frozenset()) | told
+                self.owes_an_epoch[health.uuid] = owed
+            worn = health.memory.row_remap_failed == "True"
+            if health.presence != "Present" or wants or worn or self.silent or self.unseen:
+                self.bad_at[health.uuid] = self.now
+            if action.supported and health.presence == "Present" and not self.silent:
+                self.owes_an_epoch.pop(health.uuid, None)
 
     def is_vouched_for(self, gpu: str) -> None:
         """Note that a person has confirmed a repair: what came before it proves nothing now."""
@@ -376,7 +376,9 @@ def partition_of(device: Device) -> MemorySlices | None:
 def turned_round(seen: NodeView) -> NodeView:
     """Return a view in which everything was observed in another order."""
     assert seen.report is not None
-    gpus = (msgspec.structs.replace(one, xids=one.xids[::-1]) for one in seen.report.gpus[::-1])
+    gpus = (
+        msgspec.structs.replace(health, xids=health.xids[::-1]) for health in seen.report.gpus[::-1]
+    )
     return msgspec.structs.replace(
         seen,
         report=msgspec.structs.replace(seen.report, gpus=tuple(gpus)),
@@ -388,11 +390,11 @@ def turned_round(seen: NodeView) -> NodeView:
 
 
 def severity(name: str) -> int:
-    known: dict[str, int] = {one: rank for rank, one in enumerate(SEVERITY)}
+    known: dict[str, int] = {fault: rank for rank, fault in enumerate(SEVERITY)}
     return known[name]
 
 
-def _told_of_the_whole(one: GpuHealth, after: datetime | None) -> frozenset[int]:
+def _told_of_the_whole(health: GpuHealth, after: datetime | None) -> frozenset[int]:
     """Return the errors of the whole GPU that its report has in this epoch, since a moment."""
-    here = (it for it in one.xids if it.code in GPU_WIDE and it.epoch == one.epoch)
+    here = (it for it in health.xids if it.code in GPU_WIDE and it.epoch == health.epoch)
     return frozenset(it.code for it in here if after is None or it.last_seen > after)

@@ -106,9 +106,9 @@ class Outside(Judged):
         """Write what a person wants of a GPU, and nothing else, into its open incidents."""
         gpu = self.machine.gpus[index].uuid
         for stored in self.both():
-            for name, one in stored.incidents.items():
-                if one.open and one.spec.uuid == gpu:
-                    changed = one
+            for name, incident in stored.incidents.items():
+                if incident.open and incident.spec.uuid == gpu:
+                    changed = incident
                     for kind in KINDS:
                         changed = intending(changed, kind, wanted.get(kind))
                     stored.incidents[name] = changed

@@ -62,7 +62,7 @@ class Played(RuleBasedStateMachine):
 
     @property
     def paused(self) -> str:
-        open_now = any(one.when.open_until(self.machine.time) for one in self.window)
+        open_now = any(window.when.open_until(self.machine.time) for window in self.window)
         return "maintenance" if open_now else ""
 
     def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
@@ -111,9 +111,9 @@ class Played(RuleBasedStateMachine):
             self.steady.take(decision)
             for step in decision.steps:
                 self.calm.take(step, self.machine.time)
-            for one in self.calm.rules.values():
-                if one.effect != "None":
-                    self.tainted_since.setdefault((one.uid, one.gpu), self.machine.now)
+            for rule in self.calm.rules.values():
+                if rule.effect != "None":
+                    self.tainted_since.setdefault((rule.uid, rule.gpu), self.machine.now)
             self.taints.note(self.calm)
             if not lasting(decision.steps):
                 self._rests(seen, decision)
@@ -184,7 +184,7 @@ class Played(RuleBasedStateMachine):
 
 def lasting(steps: Iterable[Step]) -> list[Step]:
     """Return what changes something that is stored: a request for an eviction does not."""
-    return [one for one in steps if not isinstance(one, EvictPod)]
+    return [step for step in steps if not isinstance(step, EvictPod)]
 
 
 def _renames(step: Step) -> bool:
@@ -198,4 +198,6 @@ def _prunes(step: Step) -> bool:
 
 
 def _said(stored: Stored) -> dict[str, tuple[str, str]]:
-    return {kind: (one.status, one.reason) for kind, one in stored.conditions.items()}
+    return {
+        kind: (condition.status, condition.reason) for kind, condition in stored.conditions.items()
+    }

@@ -29,9 +29,9 @@ class Taints:
                 # Of partitions without UUIDs the incident says what is meant.
                 if rule.fault != "contained" or rule.uuid != rule.gpu:
                     self._hardware.setdefault(rule.incident, set()).add(meant)
-        for name, one in stored.incidents.items():
-            places = {part.placement for part in one.status.hardware if part.placement}
-            if one.open and places:
+        for name, episode in stored.incidents.items():
+            places = {part.placement for part in episode.status.hardware if part.placement}
+            if episode.open and places:
                 self._places.setdefault(name, set()).update(places)
 
     def forget(self, name: str) -> None:
@@ -52,7 +52,9 @@ class Taints:
             incident = desired.incident and stored.incidents.get(desired.incident.name)
             if not incident or not incident.open or desired.ending or desired.closing:
                 continue
-            if any((one.kind, one.state) == ("Ignore", "InForce") for one in desired.intents):
+            if any(
+                (intent.kind, intent.state) == ("Ignore", "InForce") for intent in desired.intents
+            ):
                 continue
             meant = self._hardware.get(incident.name, set())
             slices = {part.uuid for part in incident.status.hardware} & meant
@@ -68,7 +70,7 @@ class Taints:
             return False
         own = partition_of(device.device)
         places = self._places.get(incident.name, set())
-        return bool(places) if own is None else any(own.intersects(one) for one in places)
+        return bool(places) if own is None else any(own.intersects(place) for place in places)
 
 
 def is_rebound(step: Step, decision: NodeDecision) -> bool:
@@ -86,12 +88,15 @@ def raises(step: ChangeRule) -> bool:
 
 
 def told(stored: Stored) -> dict[str, tuple[str, str]]:
-    return {name: (one.status.fault, one.status.phase) for name, one in stored.incidents.items()}
+    return {
+        name: (incident.status.fault, incident.status.phase)
+        for name, incident in stored.incidents.items()
+    }
 
 
 def in_force(decision: NodeDecision) -> dict[str, set[str]]:
     """Return by GPU the kinds of answers that count now."""
     return {
-        desired.uuid: {one.kind for one in desired.intents if one.state == "InForce"}
+        desired.uuid: {intent.kind for intent in desired.intents if intent.state == "InForce"}
         for _, desired in decision.pairs
     }

@@ -33,7 +33,7 @@ class Tenants:
 
     def users(self) -> tuple[str, ...]:
         """Return the pods that hold a device of the node."""
-        return tuple(sorted({by.name for one in self.claims.values() for by in one.consumers}))
+        return tuple(sorted({by.name for claim in self.claims.values() for by in claim.consumers}))
 
     def pods(self) -> tuple[PodFacts, ...]:
         """Return the pods as they are listed."""
@@ -83,13 +83,13 @@ class Tenants:
     def leaves(self, name: str) -> None:
         """A pod has ended: what it held alone is free."""
         self.ending.discard(name)
-        for place, one in list(self.claims.items()):
-            left = tuple(by for by in one.consumers if by.name != name)
-            if one.status is None or left == one.consumers:
+        for place, stored in list(self.claims.items()):
+            left = tuple(by for by in stored.consumers if by.name != name)
+            if stored.status is None or left == stored.consumers:
                 continue
             if left:
-                status = msgspec.structs.replace(one.status, reserved_for=left)
-                self.claims[place] = Claim(one.metadata, status)
+                status = msgspec.structs.replace(stored.status, reserved_for=left)
+                self.claims[place] = Claim(stored.metadata, status)
             else:
                 del self.claims[place]
 

@@ -122,10 +122,14 @@ class EvictHistory(History):
 
     def _the_eviction_controller_acts(self) -> None:
         """NoExecute deletes who holds the device by a claim and does not tolerate it."""
-        struck = {device for device, one in self.calm.rules.items() if one.effect == "NoExecute"}
-        for one in list(self.machine.tenants.claims.values()):
-            if any(it.name in struck and not it.tolerations for it in one.results):
-                for by in one.consumers:
+        struck = {
+            device
+            for device, taint_rule in self.calm.rules.items()
+            if taint_rule.effect == "NoExecute"
+        }
+        for claim in list(self.machine.tenants.claims.values()):
+            if any(it.name in struck and not it.tolerations for it in claim.results):
+                for by in claim.consumers:
                     self.machine.tenants.is_told_to_end(by.name)
 
     def _noexecute_never_comes_early(self, decision: NodeDecision) -> None:
@@ -142,9 +146,9 @@ class EvictHistory(History):
     def _only_holders_of_sick_devices_are_evicted(
         self, seen: NodeView, decision: NodeDecision
     ) -> None:
-        hardware = {str(one.device): one.parent_uuid or one.uuid for one in seen.inventory}
+        hardware = {str(part.device): part.parent_uuid or part.uuid for part in seen.inventory}
         cases = {case.uuid: (case, desired) for case, desired in decision.pairs}
-        rules = {str(one.device): one for one in self.calm.rules.values()}
+        rules = {str(taint_rule.device): taint_rule for taint_rule in self.calm.rules.values()}
         for step in decision.steps:
             if not isinstance(step, EvictPod):
                 continue
@@ -157,7 +161,9 @@ class EvictHistory(History):
             assert hardware.get(device, step.gpu) == step.gpu, "other hardware has this name"
             assert rules[device].device in desired.evicting
             assert not self.stopped
-            assert "Hold" not in {one.kind for one in desired.intents if one.state == "InForce"}
+            assert "Hold" not in {
+                intent.kind for intent in desired.intents if intent.state == "InForce"
+            }
             tenant = [
                 it
                 for claim in self.machine.tenants.claims.values()
@@ -171,15 +177,15 @@ class EvictHistory(History):
             assert not (tenant and ever), "who tolerates NoExecute is passed by"
 
     def _who_waits_is_never_deleted(self, decision: NodeDecision) -> None:
-        deletes = [one for one in decision.steps if isinstance(one, EvictPod) and one.delete]
+        deletes = [step for step in decision.steps if isinstance(step, EvictPod) and step.delete]
         assert self.plan.extended_resources == "delete" or not deletes
         if self.plan.then == "wait":
             assert "NoExecute" not in set(self.calm.effects().values())
 
     def _clocks_go_on(self) -> None:
         """What is stored is the same for a leader that dies, and nothing sets it back."""
-        for name, one in self.calm.incidents.items():
-            start, last = one.status.eviction_start_time, one.status.eviction_attempt_time
+        for name, incident in self.calm.incidents.items():
+            start, last = incident.status.eviction_start_time, incident.status.eviction_attempt_time
             dying = self.dying.incidents[name].status
             assert (start, last) == (dying.eviction_start_time, dying.eviction_attempt_time)
             if start is None or last is None:

@@ -100,8 +100,8 @@ class FleetHistory(RuleBasedStateMachine):
     def _decide(self, node: str) -> NodeDecision:
         seen = self._view(node)
         places = {
-            one.uuid: GpuPlace(node=where, pools=frozenset({f"{DRIVER}/{where}"}))
-            for (where, _), one in self.gpus.items()
+            health.uuid: GpuPlace(node=where, pools=frozenset({f"{DRIVER}/{where}"}))
+            for (where, _), health in self.gpus.items()
         }
         fleet = Fleet(
             rules=tuple(self.stored.rules.values()),
@@ -113,14 +113,18 @@ class FleetHistory(RuleBasedStateMachine):
         return decide_node(seen, fleet, RULES, at(self.now))
 
     def _view(self, node: str) -> NodeView:
-        mine = [one for (where, _), one in self.gpus.items() if where == node]
+        mine = [health for (where, _), health in self.gpus.items() if where == node]
         told = msgspec.structs.replace(report(*mine), observed_at=at(self.now))
         return view(
             *mine,
             node=node,
             report=told,
-            rules=tuple(one for one in self.stored.rules.values() if one.node == node),
-            incidents=tuple(one for one in self.stored.incidents.values() if one.node == node),
+            rules=tuple(
+                taint_rule for taint_rule in self.stored.rules.values() if taint_rule.node == node
+            ),
+            incidents=tuple(
+                incident for incident in self.stored.incidents.values() if incident.node == node
+            ),
         )
 
     def _healing_is_not_held(self) -> None:
@@ -137,19 +141,21 @@ class FleetHistory(RuleBasedStateMachine):
         assert len(evicting) <= EVICTING
         nodes = [node for node, gpu in self._suffering("NoExecute") if gpu in evicting]
         assert all(nodes.count(node) <= EVICTING_ON_NODE for node in NODES)
-        lately = [one for one in self.begun if self.now - one < RATE.within.total_seconds()]
+        lately = [
+            moment for moment in self.begun if self.now - moment < RATE.within.total_seconds()
+        ]
         assert len(lately) <= RATE.count
 
     @invariant()
     def only_the_sick_are_tainted(self) -> None:
-        given = {one.uuid for one in self.gpus.values() if one.xids or one.epoch > 1}
-        assert {one.gpu for one in self.stored.rules.values()} <= given
+        given = {health.uuid for health in self.gpus.values() if health.xids or health.epoch > 1}
+        assert {taint_rule.gpu for taint_rule in self.stored.rules.values()} <= given
 
     def _suffering(self, least: Effect) -> set[tuple[str, str]]:
         return {
-            (one.node, one.gpu)
-            for one in self.stored.rules.values()
-            if EFFECTS.index(one.effect) >= EFFECTS.index(least)
+            (taint_rule.node, taint_rule.gpu)
+            for taint_rule in self.stored.rules.values()
+            if EFFECTS.index(taint_rule.effect) >= EFFECTS.index(least)
         }
 
     def _becomes(self, node: str, which: int, **fields: object) -> None:

@@ -29,7 +29,7 @@ def exactly(device_class: str = "gpu.nvidia.com", **rest: object) -> dict[str, A
 
 
 def any_of(*classes: str) -> dict[str, Any]:
-    choices = [{"name": one, "deviceClassName": one, "count": 1} for one in classes]
+    choices = [{"name": name, "deviceClassName": name, "count": 1} for name in classes]
     return {"name": "r", "firstAvailable": choices}
 
 
@@ -160,8 +160,8 @@ def test_counting_change_by_change_is_counting_all(changes: list[tuple[str, Clai
         index.changed(key, known.pop(key, None), new)
         if new is not None:
             known[key] = new
-    counted = [state(one) for one in known.values()]
+    counted = [state(claim) for claim in known.values()]
 
     states, pending = index.told()
-    assert states == {one: counted.count(one) for one in STATES}
+    assert states == {name: counted.count(name) for name in STATES}
     assert len(pending) == counted.count("pending")

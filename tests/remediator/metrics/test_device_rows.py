@@ -160,14 +160,14 @@ class Model:
         told = Counter[str]()
         for (_, state), number in totals.items():
             told[state] += number
-        assert sum(one[2] for count in counts for one in count.states) == told.total()
+        assert sum(state[2] for count in counts for state in count.states) == told.total()
         return told
 
     def _publish(self, node: str, indexes: list[int]) -> None:
         old = self.slices.pop(node, None)
         self.published.pop(node, None)
         if indexes:
-            devices = [published(gpu(one, node=node), node)[0] for one in indexes]
+            devices = [published(gpu(index, node=node), node)[0] for index in indexes]
             new = msgspec.convert(resource_slice(node, devices), ResourceSlice)
             self.slices[node], self.published[node] = new, indexes
         self.cache.slice(node, old, self.slices.get(node))
@@ -210,7 +210,9 @@ class Model:
 
     def states(self) -> Counter[str]:
         return Counter(
-            self._state(node, one) for node, indexes in self.published.items() for one in indexes
+            self._state(node, index)
+            for node, indexes in self.published.items()
+            for index in indexes
         )
 
     def _state(self, node: str, index: int) -> str:
@@ -239,7 +241,7 @@ def test_counting_what_changed_is_counting_everything(
 def test_a_node_that_publishes_in_anothers_pool_counts_nothing_there() -> None:
     cache = Cache(lambda _: None)
     for name, node, indexes in (("forged", "node-b", (0, 1)), ("true", "node-a", (0,))):
-        devices = [one for index in indexes for one in published(gpu(index))]
+        devices = [device for index in indexes for device in published(gpu(index))]
         body = resource_slice("node-a", devices)
         body["spec"]["nodeName"] = node
         cache.slice(name, None, msgspec.convert(body, ResourceSlice))

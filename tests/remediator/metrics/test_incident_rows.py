@@ -77,7 +77,7 @@ def test_an_incident_that_was_really_decided_is_told_as_it_is_stored() -> None:
 
 
 def test_every_sample_has_the_labels_of_its_family() -> None:
-    families = {one.name: one for one in CLUSTER_FAMILIES}
+    families = {family.name: family for family in CLUSTER_FAMILIES}
     affected = (PodHold("team", "train-0", "claim-0", "d"),)
     conditions = (HELD, ALONE, BLOCKED)
     rows = incident_rows([incident(affected=affected, conditions=conditions, recurrence=2)], ())

@@ -41,7 +41,7 @@ from tests.remediator.telling import ENFORCE, claim, pod, settle, tick
 SICK = gpu(0, xid(95), recovery_action=action(1, 1, 1))
 MENDED = gpu(0, xid(95), recovery_action=action(0, since=100, observed=100))
 TAINT, DRAIN, REPAIR = (f"time_to_{word}_seconds" for word in ("taint", "drain", "repair"))
-FAMILIES = {one.name: one for one in LIFECYCLE_FAMILIES}
+FAMILIES = {family.name: family for family in LIFECYCLE_FAMILIES}
 
 
 class Told(Stored):
@@ -61,12 +61,12 @@ class Told(Stored):
 
     def of(self, family: str) -> Counter[tuple[str, ...]]:
         found = Counter[tuple[str, ...]]()
-        for one in self.told:
-            found[one.labels] += int(one.amount) if one.family == family else 0
+        for happening in self.told:
+            found[happening.labels] += int(happening.amount) if happening.family == family else 0
         return +found
 
     def seconds(self, family: str) -> list[float]:
-        return [one.amount for one in self.told if one.family == family]
+        return [happening.amount for happening in self.told if happening.family == family]
 
 
 def history(rows: Policy = ENFORCE) -> Told:
@@ -92,8 +92,8 @@ def incident(status: IncidentStatus, fault: str = "gpu") -> Incident:
 def between(old: IncidentStatus, new: IncidentStatus, fault: str = "gpu") -> dict[str, float]:
     """Return what has happened, with the sum of each family."""
     found: dict[str, float] = {}
-    for one in changed(incident(old, fault), incident(new, fault)):
-        found[one.family] = found.get(one.family, 0) + one.amount
+    for happening in changed(incident(old, fault), incident(new, fault)):
+        found[happening.family] = found.get(happening.family, 0) + happening.amount
     return found
 
 
@@ -111,11 +111,13 @@ def test_a_whole_history_is_told_once_with_the_times_that_are_stored() -> None:
 def test_every_label_is_one_that_the_table_knows_and_so_has_a_series_from_the_start() -> None:
     told = [*history().told, *_deferred(Fleet(stopped="ann")).told]
 
-    assert {one.family for one in told} >= {"incidents_opened", TAINT, "deferrals"}
-    for one in told:
-        known = FAMILIES[one.family].known
-        assert len(one.labels) == len(known)
-        assert all(word in words for word, words in zip(one.labels, known, strict=True)), one
+    assert {happening.family for happening in told} >= {"incidents_opened", TAINT, "deferrals"}
+    for happening in told:
+        known = FAMILIES[happening.family].known
+        assert len(happening.labels) == len(known)
+        assert all(word in words for word, words in zip(happening.labels, known, strict=True)), (
+            happening
+        )
 
 
 def test_nothing_has_happened_between_a_version_and_itself() -> None:
@@ -162,7 +164,9 @@ def test_an_incident_that_ends_without_recovery_was_not_repaired() -> None:
     closed = IncidentStatus(phase="Closed", closed_at=at(90))
     other = msgspec.structs.replace(closed, duplicate_of="i-0")
 
-    ends = [list(changed(incident(IncidentStatus()), incident(one))) for one in (closed, other)]
+    ends = [
+        list(changed(incident(IncidentStatus()), incident(status))) for status in (closed, other)
+    ]
     assert ends == [
         [Happened("incidents_closed", ("gpu", "Closed"))],
         [Happened("incidents_closed", ("gpu", "Duplicate"))],
@@ -181,7 +185,10 @@ def test_a_pod_with_eight_devices_is_evicted_once_and_those_beyond_the_limit_are
     old = IncidentStatus(evicted=holds[:1])
     new = IncidentStatus(evicted=(*holds, api), evicted_left_out=3)
 
-    told = {one.labels: one.amount for one in changed(incident(IncidentStatus()), incident(new))}
+    told = {
+        happening.labels: happening.amount
+        for happening in changed(incident(IncidentStatus()), incident(new))
+    }
     assert told == {("gpu", "NoExecute"): 4, ("gpu", "EvictionAPI"): 1}
     assert between(old, new) == {"pods_evicted": 4}
 
@@ -192,7 +199,9 @@ def test_a_pod_that_the_eviction_api_took_from_a_tainted_device_is_counted_as_su
     old = IncidentStatus(rules=rules)
     new = IncidentStatus(rules=rules, evicted=gone)
 
-    told = {one.labels: one.amount for one in changed(incident(old), incident(new))}
+    told = {
+        happening.labels: happening.amount for happening in changed(incident(old), incident(new))
+    }
     assert told == {("gpu", "NoExecute"): 1, ("gpu", "EvictionAPI"): 1}
 
 
@@ -214,7 +223,7 @@ def test_pods_on_other_slices_are_spared_when_an_eviction_begins() -> None:
 def test_pods_that_are_passed_by_are_spared_by_kind_when_evictions_begin() -> None:
     stored, rows = Told(), policy(evict=Evict())
     pods = (pod("a", owner="DaemonSet/watch"), pod("b", mirror=True), pod("c"))
-    seen = view(SICK, claims=tuple(claim("gpu-0", one.name) for one in pods), pods=pods)
+    seen = view(SICK, claims=tuple(claim("gpu-0", facts.name) for facts in pods), pods=pods)
     for second in (1, 1, 1, 5, 5, 5, 6):
         tick(stored, seen, second, rows)
 

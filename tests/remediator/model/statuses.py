@@ -47,11 +47,13 @@ EFFECT = st.sampled_from(EFFECTS)
 CAMEL = st.sampled_from(["Deferred", "NeedsHuman", "AwaitingEvidence"])
 
 
-def many(one: st.SearchStrategy[object], most: int = 70) -> st.SearchStrategy[tuple[object, ...]]:
+def many(
+    strategy: st.SearchStrategy[object], most: int = 70
+) -> st.SearchStrategy[tuple[object, ...]]:
     """Few different entries, and more of them than a list may have."""
     return st.builds(
         _entries,
-        st.lists(one, max_size=3),
+        st.lists(strategy, max_size=3),
         st.sampled_from([1, 1, 1, most]),
     )
 

@@ -35,8 +35,8 @@ def claim(*reserved: dict[str, str], **fields: Any) -> Claim:
     return msgspec.json.decode(msgspec.json.encode(raw), type=Claim)
 
 
-def deferred_by(one: Claim, *pods: PodFacts) -> list[PodHold]:
-    return list(holds([one], GPU, pods))
+def deferred_by(held: Claim, *pods: PodFacts) -> list[PodHold]:
+    return list(holds([held], GPU, pods))
 
 
 def pod(name: str, **fields: Any) -> PodFacts:
@@ -53,7 +53,7 @@ def test_a_claim_that_is_not_allocated_holds_nothing() -> None:
 def test_each_pod_of_a_shared_claim_holds_its_device() -> None:
     other = {"resource": "pods", "name": "train-1", "uid": "u-1"}
 
-    assert [(one.pod, one.uid, one.via) for one in deferred_by(claim(TRAIN, other))] == [
+    assert [(hold.pod, hold.uid, hold.via) for hold in deferred_by(claim(TRAIN, other))] == [
         ("train-0", "u-0", ""),
         ("train-1", "u-1", ""),
     ]
@@ -73,8 +73,8 @@ def test_a_claim_of_a_pod_group_is_held_by_the_groups_pods_here() -> None:
 
     found = deferred_by(claim(group), *members, *strangers, elsewhere)
 
-    assert [one.pod for one in found] == ["w-0", "w-1"]
-    assert [one.pod for one in deferred_by(claim(group))] == [""]
+    assert [hold.pod for hold in found] == ["w-0", "w-1"]
+    assert [hold.pod for hold in deferred_by(claim(group))] == [""]
 
 
 @pytest.mark.parametrize(

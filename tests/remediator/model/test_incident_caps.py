@@ -60,12 +60,12 @@ def misfits(value: Any, schema: Schema, path: str = "") -> Iterator[str]:
         case "array":
             keys = schema.get("x-kubernetes-list-map-keys")
             told: list[object] = [
-                tuple(one[key] for key in keys) if keys else str(one) for one in value
+                tuple(entry[key] for key in keys) if keys else str(entry) for entry in value
             ]
             once = schema["x-kubernetes-list-type"] == "atomic" or len(set(told)) == len(told)
             fits = len(value) <= schema["maxItems"] and once
-            for one in value:
-                yield from misfits(one, schema["items"], path)
+            for entry in value:
+                yield from misfits(entry, schema["items"], path)
         case _:
             fits = set(schema.get("required", [])) <= set(value) <= set(schema["properties"])
             for name, below in value.items():
@@ -126,7 +126,7 @@ def test_what_is_cut_shows_it_and_the_opening_is_kept() -> None:
 
     assert (len(told.message), told.message[-2:]) == (2048, "y…")
     assert cut("as long", 7) == "as long"
-    assert [one.text for one in told.timeline] == ["0", *map(str, range(7, 70))]
+    assert [entry.text for entry in told.timeline] == ["0", *map(str, range(7, 70))]
 
 
 def test_a_list_that_is_too_long_keeps_its_first_entries_and_a_set_has_each_once() -> None:

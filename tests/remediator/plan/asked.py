@@ -33,7 +33,7 @@ def rows(then: Then = "NoExecute", **fields: Any) -> Policy:
 
 def seen(*pods: PodFacts, claims: Iterable[Claim] | None = None, **fields: Any) -> NodeView:
     """A dead GPU that pods hold, each by a claim of its own unless said otherwise."""
-    held = tuple(claim("gpu-0", one.name) for one in pods) if claims is None else tuple(claims)
+    held = tuple(claim("gpu-0", facts.name) for facts in pods) if claims is None else tuple(claims)
     return view(dead(), claims=held, pods=pods, **fields)
 
 
@@ -48,30 +48,32 @@ def tolerating(name: str, *tolerations: Toleration) -> Claim:
     return Claim(one.metadata, msgspec.structs.replace(one.status, allocation=allocation))
 
 
-def begun(one: NodeView, asks: Policy, stored: Stored | None = None) -> Stored:
+def begun(node_view: NodeView, asks: Policy, stored: Stored | None = None) -> Stored:
     """Play a node until evictions may be requested, at START."""
     stored = stored or Stored()
     for second in (0.0, 0.5, 1.0, 5.0):
-        tick(stored, one, second, asks)
+        tick(stored, node_view, second, asks)
     assert set(stored.effects().values()) == {"Evict"}, stored.effects()
     return stored
 
 
 def requested(decision: NodeDecision) -> list[str]:
-    return [one.pod.pod for one in decision.steps if isinstance(one, EvictPod)]
+    return [step.pod.pod for step in decision.steps if isinstance(step, EvictPod)]
 
 
 def blocked(stored: Stored) -> str:
     found = stored.incident.status.conditions
-    return next((one.message for one in found if one.type == EVICTION_BLOCKED), "")
+    return next(
+        (condition.message for condition in found if condition.type == EVICTION_BLOCKED), ""
+    )
 
 
 def play(  # noqa: PLR0917 - a world, and when it is looked at
-    stored: Stored, one: NodeView, asks: Policy, first: float, last: float, every: float = 5.0
+    stored: Stored, node_view: NodeView, asks: Policy, first: float, last: float, every: float = 5.0
 ) -> list[NodeDecision]:
     """Decide again and again, as the loop does."""
     moments = [first + every * number for number in range(int((last - first) / every) + 1)]
-    return [tick(stored, one, moment, asks) for moment in moments]
+    return [tick(stored, node_view, moment, asks) for moment in moments]
 
 
 def shared(*names: str) -> tuple[NodeView, Claim]:

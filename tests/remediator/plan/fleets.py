@@ -61,7 +61,8 @@ def rule(name: str, effect: Effect, device: str = "", fault: str = "gpu", **fiel
 
 def stored(*rules: Rule) -> tuple[Rule, ...]:
     return tuple(
-        msgspec.structs.replace(one, uid=f"uid-{one.device}", resource_version="1") for one in rules
+        msgspec.structs.replace(taint_rule, uid=f"uid-{taint_rule.device}", resource_version="1")
+        for taint_rule in rules
     )
 
 
@@ -91,8 +92,11 @@ def grant(
 ) -> dict[str, Desired]:
     """Return what was granted, by GPU as `a0`."""
     answers = budget(all_desired, fleet, policy(limits), now, calling=calling)
-    return {one.incident.name.partition("-")[0] if one.incident else "": one for one in answers}
+    return {
+        answer.incident.name.partition("-")[0] if answer.incident else "": answer
+        for answer in answers
+    }
 
 
 def effects(answer: Desired) -> list[str]:
-    return [one.effect for one in answer.rules]
+    return [taint_rule.effect for taint_rule in answer.rules]

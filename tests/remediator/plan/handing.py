@@ -95,8 +95,8 @@ def told(
     stopped: str = "",
 ) -> dict[str, NodeCondition]:
     written = conditions(seen, pairs, at(seconds), options, stopped)
-    assert all(one.node == NODE for one in written)
-    return {it.type: it for one in written for it in one.conditions}
+    assert all(write.node == NODE for write in written)
+    return {it.type: it for write in written for it in write.conditions}
 
 
 def repair(
@@ -134,7 +134,7 @@ def reconciled(
         around = msgspec.structs.replace(stored.fleet(), **fleet)
         others = (*stored.incidents.values(), *around.incidents)
         around = msgspec.structs.replace(
-            around, incidents=tuple({one.name: one for one in others}.values())
+            around, incidents=tuple({incident.name: incident for incident in others}.values())
         )
         decision = decide_node(full, around, rows or policy(LIFTED), at(seconds), options)
         for step in decision.steps:

@@ -155,7 +155,7 @@ def test_a_whole_incident_moves_the_pod_after_the_rule_is_stored() -> None:
     with pytest.raises(AssertionError, match="never settles"):
         settle(stored, seen, 5)
 
-    assert {one.pod for one in stored.evicted} == {"nb-0"}
+    assert {hold.pod for hold in stored.evicted} == {"nb-0"}
     names = [type(step).__name__ for step in stored.taken]
     assert names.index("ChangeRule") < names.index("EvictPod")
 

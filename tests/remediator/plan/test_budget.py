@@ -132,8 +132,8 @@ class TestCaps:
 
         answers = grant(none, fleet, *all_desired)
 
-        assert [effects(one) for one in answers.values()] == [["NoExecute"] * 2, ["NoExecute"]]
-        assert not any(one.deferred for one in answers.values())
+        assert [*map(effects, answers.values())] == [["NoExecute"] * 2, ["NoExecute"]]
+        assert not any(answer.deferred for answer in answers.values())
 
     def test_a_none_rule_costs_nothing_and_passes_beside_a_taint_that_is_held(self) -> None:
         none = limits(taint=Caps(cluster=Cap(0)))
@@ -143,7 +143,7 @@ class TestCaps:
 
         assert (effects(dry), dry.deferred) == (["None"], "")
         assert effects(mixed) == ["None"]
-        assert "NoSchedule deferred" in mixed.deferred
+        assert "NoSchedule held" in mixed.deferred
 
     def test_a_taint_that_is_held_deletes_no_rule_that_stands(self) -> None:
         none = limits(taint=Caps(cluster=Cap(0)))
@@ -160,21 +160,21 @@ class TestCaps:
         answer = grant(none, Fleet(), desired("a0", "NoSchedule", evict=(pod,)))["a0"]
 
         assert answer.evict == ()
-        assert "NoExecute deferred" in answer.deferred
+        assert "NoExecute held" in answer.deferred
 
     def test_one_node_cannot_taint_more_gpus_than_any_machine_has(self) -> None:
         invented = [desired(f"a{number}", "NoSchedule") for number in range(40)]
 
         answers = grant(Limits(), Fleet(), *invented)
 
-        assert sum(bool(one.rules) for one in answers.values()) == 16
+        assert sum(bool(answer.rules) for answer in answers.values()) == 16
 
     def test_what_a_person_holds_is_told_before_what_the_budget_holds(self) -> None:
         one = desired("a0", "NoExecute", deferred="ann asked to wait", deferred_by="Human")
 
         answer = grant(limits(evict=Caps(cluster=Cap(0))), Fleet(), one)["a0"]
 
-        assert answer.deferred.startswith("ann asked to wait; NoExecute deferred")
+        assert answer.deferred.startswith("ann asked to wait; NoExecute held")
         assert answer.deferred_by == "Human"
 
     @pytest.mark.parametrize("wanted", ["Evict", "NoExecute"])
@@ -185,7 +185,7 @@ class TestCaps:
 
         held = grant(limits(Caps(cluster=Cap(0))), Fleet(rules=stored(worn)), asked)["a0"]
 
-        assert [(one.fault, one.effect) for one in held.rules] == [("memory", "NoSchedule")]
+        assert [(rule.fault, rule.effect) for rule in held.rules] == [("memory", "NoSchedule")]
 
 
 class TestRate:
@@ -219,9 +219,9 @@ class TestRate:
     def test_evictions_that_are_over_count_for_the_rate_while_the_window_lasts(self) -> None:
         closed = tuple(
             msgspec.structs.replace(
-                one, status=msgspec.structs.replace(one.status, closed_at=at(-1))
+                incident, status=msgspec.structs.replace(incident.status, closed_at=at(-1))
             )
-            for one in self.fleet(500, 100).incidents
+            for incident in self.fleet(500, 100).incidents
         )
 
         held = grant(self.RATE, Fleet(incidents=closed), desired("b0", "NoExecute"))["b0"]
@@ -233,7 +233,7 @@ class TestRate:
             self.RATE, self.fleet(700, 100), desired("b0", "NoExecute"), desired("b1", "NoExecute")
         )
 
-        assert [effects(one) for one in answers.values()] == [["NoExecute"], ["NoSchedule"]]
+        assert [effects(answer) for answer in answers.values()] == [["NoExecute"], ["NoSchedule"]]
 
     def test_a_rule_that_its_incident_has_not_noted_counts_by_its_own_date(self) -> None:
         rules = (
@@ -299,10 +299,10 @@ class TestStopped:
 
         assert answers["a0"].rules == ()
         assert answers["a1"].rules == standing
-        assert {one.deferred for one in answers.values()} == {
+        assert {answer.deferred for answer in answers.values()} == {
             "new actions deferred: emergency stop: ann: why"
         }
-        assert {one.deferred_by for one in answers.values()} == {"EmergencyStop"}
+        assert {answer.deferred_by for answer in answers.values()} == {"EmergencyStop"}
 
     def test_healing_goes_on_under_it(self) -> None:
         standing = stored(rule("a0", "NoExecute"), rule("a0", "NoSchedule", "part"))
@@ -310,8 +310,8 @@ class TestStopped:
         lowered = desired("a0", "None")
         closing = desired("a0", closing=True, calls="node-reboot")
 
-        for one in (lowered, closing):
-            assert grant(LIFTED, fleet, one)["a0"] == one
+        for answer in (lowered, closing):
+            assert grant(LIFTED, fleet, answer)["a0"] == answer
 
     def test_a_key_that_other_pods_tolerate_is_new_harm(self) -> None:
         standing = stored(rule("a0", "NoExecute"))

@@ -74,12 +74,15 @@ def all_desired_of(draw: st.DrawFn, node: str) -> tuple[Desired, ...]:
 
 
 def noted(rules: Iterable[Rule]) -> tuple[RuleRecord, ...]:
-    return tuple(RuleRecord(one.name, one.uid, str(one.device), one.effect) for one in rules)
+    return tuple(
+        RuleRecord(taint_rule.name, taint_rule.uid, str(taint_rule.device), taint_rule.effect)
+        for taint_rule in rules
+    )
 
 
 @st.composite
 def fleets(draw: st.DrawFn) -> Fleet:
-    standing = stored(*(one for name in NAMES for one in draw(rules_of(name))))
+    standing = stored(*(taint_rule for name in NAMES for taint_rule in draw(rules_of(name))))
     incidents = draw(
         st.lists(
             st.builds(
@@ -97,7 +100,7 @@ def fleets(draw: st.DrawFn) -> Fleet:
                 needs_since=st.none() | TIMES,
                 closed_at=st.none() | TIMES,
             ),
-            unique_by=lambda one: one.name,
+            unique_by=lambda incident: incident.name,
             max_size=6,
         )
     )
@@ -122,9 +125,9 @@ def fleets(draw: st.DrawFn) -> Fleet:
 
 def after(fleet: Fleet, answers: tuple[Desired, ...]) -> Fleet:
     """Return the fleet when a node's grants are carried out."""
-    gpus = {one.uuid for one in answers}
-    others = tuple(one for one in fleet.rules if one.gpu not in gpus)
-    new = stored(*(one for answer in answers for one in answer.rules))
+    gpus = {answer.uuid for answer in answers}
+    others = tuple(taint_rule for taint_rule in fleet.rules if taint_rule.gpu not in gpus)
+    new = stored(*(taint_rule for answer in answers for taint_rule in answer.rules))
     return msgspec.structs.replace(fleet, rules=(*others, *new))
 
 
@@ -141,22 +144,22 @@ def over(status: IncidentStatus) -> frozenset[Effect]:
 
 def counted(fleet: Fleet, action: RuleAction) -> dict[tuple[Ground, str], int]:
     """Count GPUs per ground, in the slow and obvious way."""
-    told = [one for one in fleet.incidents if one.open]
-    gone = {one.node for one in told if one.status.node_gone_since}
-    gone -= {one.node for one in told if not one.status.node_gone_since}
+    told = [incident for incident in fleet.incidents if incident.open]
+    gone = {incident.node for incident in told if incident.status.node_gone_since}
+    gone -= {incident.node for incident in told if not incident.status.node_gone_since}
     empty = {
         (record.uid, effect)
-        for one in told
-        for record in one.status.rules
-        if record.effect in over(one.status)
+        for incident in told
+        for record in incident.status.rules
+        if record.effect in over(incident.status)
         for effect in (record.effect, "Evict")
     }
     sick = {
-        one.gpu: one.node
-        for one in fleet.rules
-        if suffers(one, action)
-        and one.node not in gone
-        and (action == "taint" or (one.uid, one.effect) not in empty)
+        taint_rule.gpu: taint_rule.node
+        for taint_rule in fleet.rules
+        if suffers(taint_rule, action)
+        and taint_rule.node not in gone
+        and (action == "taint" or (taint_rule.uid, taint_rule.effect) not in empty)
     }
     found: dict[tuple[Ground, str], int] = {}
     for gpu, node in sick.items():
@@ -186,8 +189,10 @@ def test_no_limit_is_exceeded_by_new_harm_whatever_the_order_of_nodes(
                     if key[0] == ground:
                         most = cap.of(fleet.totals.get(key, 0))
                         assert count <= max(most, was.get(key, 0)), (action, key)
-            sick = {one.gpu for one in before.rules if suffers(one, action)}
-            new = {one.gpu for one in fleet.rules if suffers(one, action)} - sick
+            sick = {taint_rule.gpu for taint_rule in before.rules if suffers(taint_rule, action)}
+            new = {
+                taint_rule.gpu for taint_rule in fleet.rules if suffers(taint_rule, action)
+            } - sick
             if caps.rate is not None and new:
                 lately = len(Spending(before, NOW).lately(action, caps))
                 assert lately + len(new) <= caps.rate.count + _again(before, new, action, NOW)
@@ -197,8 +202,11 @@ def _again(fleet: Fleet, gpus: set[str], action: RuleAction, now: datetime) -> i
     """Return how many of the GPUs have begun lately already: each counts once."""
     rate = timedelta(minutes=10)
     begun = [
-        (one.spec.uuid, one.status.evicting_at if action == "evict" else one.status.tainted_at)
-        for one in fleet.incidents
+        (
+            incident.spec.uuid,
+            incident.status.evicting_at if action == "evict" else incident.status.tainted_at,
+        )
+        for incident in fleet.incidents
     ]
     return len({gpu for gpu, moment in begun if moment and moment > now - rate} & gpus)
 
@@ -207,12 +215,12 @@ def _again(fleet: Fleet, gpus: set[str], action: RuleAction, now: datetime) -> i
 def test_healing_is_never_held_and_what_stands_is_never_weakened(
     fleet: Fleet, limits: Limits, all_desired: tuple[Desired, ...]
 ) -> None:
-    answers = {one.uuid: one for one in budget(all_desired, fleet, policy(limits), NOW)}
+    answers = {desired.uuid: desired for desired in budget(all_desired, fleet, policy(limits), NOW)}
 
-    for one in all_desired:
-        standing = {rule.device: rule for rule in fleet.rules if rule.gpu == one.uuid}
-        wanted = {rule.device: rule for rule in one.rules}
-        got = {rule.device: rule for rule in answers[one.uuid].rules}
+    for request in all_desired:
+        standing = {rule.device: rule for rule in fleet.rules if rule.gpu == request.uuid}
+        wanted = {rule.device: rule for rule in request.rules}
+        got = {rule.device: rule for rule in answers[request.uuid].rules}
         assert got.keys() <= wanted.keys(), "a rule that should go stays"
         for device, rule_ in wanted.items():
             asked, has = _rank(rule_), _rank(standing.get(device))
@@ -220,7 +228,7 @@ def test_healing_is_never_held_and_what_stands_is_never_weakened(
             assert min(asked, has) <= given_ <= asked
             assert given_ <= max(has, asked)
         if all(_rank(rule_) < _rank(standing.get(device)) for device, rule_ in wanted.items()):
-            assert answers[one.uuid] == one
+            assert answers[request.uuid] == request
 
 
 def _rank(rule: Rule | None) -> int:
@@ -233,8 +241,8 @@ def test_the_order_of_anything_does_not_matter(
 ) -> None:
     mixed = list(all_desired)
     rules, incidents = list(fleet.rules), list(fleet.incidents)
-    for one in (mixed, rules, incidents):
-        chance.shuffle(one)
+    for records in (mixed, rules, incidents):
+        chance.shuffle(records)
     other = msgspec.structs.replace(fleet, rules=tuple(rules), incidents=tuple(incidents))
 
     first = budget(all_desired, fleet, policy(limits), NOW)
@@ -261,7 +269,7 @@ def test_a_larger_limit_never_grants_a_gpu_less(
     one = desired(name, rules=data.draw(rules_of(name)))
     less = budget((one,), fleet, policy(limits), NOW)[0]
     for action, caps in of_each_harm(limits):
-        fields = [one for one in Caps.__struct_fields__ if one != "node" or caps.rate is None]
+        fields = [cap for cap in Caps.__struct_fields__ if cap != "node" or caps.rate is None]
         field = data.draw(st.sampled_from(fields))
         larger_caps = msgspec.structs.replace(caps, **{field: more(getattr(caps, field))})
         larger = msgspec.structs.replace(limits, **{action: larger_caps})
@@ -275,9 +283,9 @@ def more(cap: Cap | Rate | None) -> Cap | Rate | None:
     return cap and msgspec.structs.replace(cap, amount=cap.amount + 10)
 
 
-def _milder(one: Desired, other: Desired) -> bool:
+def _milder(wanted: Desired, other: Desired) -> bool:
     got = {rule.device: _rank(rule) for rule in other.rules}
-    return all(_rank(rule) <= got.get(rule.device, -1) for rule in one.rules)
+    return all(_rank(rule) <= got.get(rule.device, -1) for rule in wanted.rules)
 
 
 @given(fleets(), LIMITS, all_desired_of("a"))
@@ -287,10 +295,10 @@ def test_everything_reopens_by_itself_when_the_others_are_well_again(
     """Hours later, the stop let go, the first GPU in line gets what no limit of 0 forbids."""
     later = NOW + timedelta(hours=3)
     well = msgspec.structs.replace(fleet, rules=(), stopped="")
-    for one in all_desired[:1]:
-        (answer,) = budget((one,), well, policy(limits), later)
+    for request in all_desired[:1]:
+        (answer,) = budget((request,), well, policy(limits), later)
         nothing = [cap for caps in (limits.taint, limits.evict) for cap in _zeros(caps)]
-        assert nothing or answer == one
+        assert nothing or answer == request
 
 
 def _zeros(caps: Caps) -> list[object]:
@@ -302,7 +310,7 @@ def _zeros(caps: Caps) -> list[object]:
 def test_whatever_is_held_says_by_whom_and_why_and_the_rest_says_nothing(
     fleet: Fleet, limits: Limits, all_desired: tuple[Desired, ...]
 ) -> None:
-    by_gpu = {one.uuid: one for one in all_desired}
+    by_gpu = {desired.uuid: desired for desired in all_desired}
     for answer in budget(all_desired, fleet, policy(limits), NOW):
         assert bool(answer.deferred) == (answer != by_gpu[answer.uuid])
 

@@ -40,8 +40,10 @@ def called_for(rows: Policy, nodes: list[str], *, apart: float, last: float) -> 
                 view(sick, node=node, pods=(), claims=()),
                 second,
                 rows,
-                rules=tuple(one for other in others for one in other.rules.values()),
-                incidents=tuple(one for other in others for one in other.incidents.values()),
+                rules=tuple(rule for other in others for rule in other.rules.values()),
+                incidents=tuple(
+                    incident for other in others for incident in other.incidents.values()
+                ),
             )
             if status == "True":
                 called.setdefault(node, second)

@@ -56,7 +56,7 @@ def test_nor_does_a_call_begin_in_the_decision_that_fills_one_again() -> None:
 
     decision = decide_node(stored.over(empty), stored.fleet(), policy(LIFTED), at(30), ON)
 
-    assert not [one for one in decision.steps if isinstance(one, WriteNodeConditions)]
+    assert not [step for step in decision.steps if isinstance(step, WriteNodeConditions)]
     assert reconciled(stored, empty, 30)[0] == "True"
 
 

@@ -56,9 +56,9 @@ class TestSameCause:
         forged = [an_incident(gpu, opened=at(-300)) for gpu in ("a0", "b0")]
         forged = [
             msgspec.structs.replace(
-                one, status=msgspec.structs.replace(one.status, sources=("Syslog",))
+                incident, status=msgspec.structs.replace(incident.status, sources=("Syslog",))
             )
-            for one in forged
+            for incident in forged
         ]
 
         assert not held(*forged)

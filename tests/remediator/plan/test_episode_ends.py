@@ -195,8 +195,10 @@ class TestMoves:
         """Reconcile a node with what the world shows of it: its own rules and incidents."""
         own = msgspec.structs.replace(
             stored.over(seen),
-            rules=tuple(one for one in stored.rules.values() if one.node == seen.node),
-            incidents=tuple(one for one in stored.incidents.values() if one.node == seen.node),
+            rules=tuple(rule for rule in stored.rules.values() if rule.node == seen.node),
+            incidents=tuple(
+                incident for incident in stored.incidents.values() if incident.node == seen.node
+            ),
         )
         for step in decide_node(own, stored.fleet(), ENFORCE, at(seconds)).steps:
             stored.take(step, at(seconds))
@@ -216,7 +218,7 @@ class TestMoves:
     def test_of_several_old_names_only_the_one_with_another_board_is_freed(self) -> None:
         stored = Stored()
         settle(stored, view(mig_gpu(0, recovery_action=RESET)), 1)
-        (slot,) = [one for one in published(mig_gpu(0)) if one.device.device == SLICE_5]
+        (slot,) = [device for device in published(mig_gpu(0)) if device.device.device == SLICE_5]
         other = msgspec.structs.replace(slot, uuid="MIG-9", parent_uuid=uuid(77))
         seen = NodeView(node=NODE, inventory=(other,), elsewhere={uuid(0): ("node-b",)})
         stored.incidents.clear()  # it is told under node-b, where the world shows it

@@ -114,12 +114,12 @@ def rows_of(moment: Moment) -> Policy:
 def test_severity_falls_only_by_verified_recovery(incident: list[Moment]) -> None:
     stored = Stored()
     for moment in incident:
-        before = {name: one for name, one in stored.incidents.items() if one.open}
+        before = {name: known for name, known in stored.incidents.items() if known.open}
         decision = tick(stored, moment.seen, moment.seconds, SHORT)
         for name, old in before.items():
             new = stored.incidents[name]
             assert severity(new.status.fault) >= severity(old.status.fault)
-        (desired,) = [one for _, one in decision.pairs] or [None]
+        (desired,) = [answer for _, answer in decision.pairs] or [None]
         for step in decision.steps:
             if isinstance(step, ChangeRule):
                 assert EFFECTS.index(step.rule.effect) >= EFFECTS.index(step.stored.effect)
@@ -135,17 +135,17 @@ def test_a_rule_goes_only_for_the_four_reasons(incident: list[Moment]) -> None:
     for moment in incident:
         people_act(stored, moment)
         for _ in range(4):
-            open_before = [one for one in stored.incidents.values() if one.open]
+            open_before = [known for known in stored.incidents.values() if known.open]
             decision = tick(stored, moment.seen, moment.seconds, rows_of(moment))
-            gone = [one.stored for one in decision.steps if isinstance(one, DeleteRule)]
-            published = {one.device: one.uuid for one in moment.seen.inventory}
+            gone = [step.stored for step in decision.steps if isinstance(step, DeleteRule)]
+            published = {device.device: device.uuid for device in moment.seen.inventory}
             for rule in gone:
                 (case, desired) = next(pair for pair in decision.pairs if pair[1].uuid == rule.gpu)
                 verified = desired.closing and isinstance(case.verdict, Healthy)
                 other = published.get(rule.device) not in (None, rule.uuid)
                 gone_for_a_week = desired.ending.startswith("node ")
                 person = moment.rows != "enforce" or bool(desired.ending)
-                person |= any(one.kind == "Ignore" for one in desired.intents)
+                person |= any(intent.kind == "Ignore" for intent in desired.intents)
                 narrowed = rule.fault == "contained" and rule.effect != "NoExecute"
                 assert verified or other or gone_for_a_week or person or narrowed, rule
                 if verified:
@@ -163,7 +163,7 @@ def test_not_knowing_changes_no_rule_but_by_name_or_by_a_persons_word(
     stored = Stored()
     for moment in incident:
         people_act(stored, moment)
-        ignored = any("Ignore" in one.spec.intents for one in stored.incidents.values())
+        ignored = any("Ignore" in known.spec.intents for known in stored.incidents.values())
         before = dict(stored.rules)
         settle(stored, moment.seen, moment.seconds, SHORT)
         if moment.seen.stale and not ignored:
@@ -179,7 +179,7 @@ def test_nothing_is_made_or_raised_under_a_hold_or_an_ignore(incident: list[Mome
         for _ in range(3):
             decision = tick(stored, moment.seen, moment.seconds, rows_of(moment))
             for _, desired in decision.pairs:
-                counts = {one.kind for one in desired.intents if one.state == "InForce"}
+                counts = {intent.kind for intent in desired.intents if intent.state == "InForce"}
                 if not counts & {"Hold", "Ignore"}:
                     continue
                 for step in decision.steps:
@@ -200,8 +200,8 @@ def test_a_crash_after_any_step_leads_to_the_same_end(
 ) -> None:
     calm, broken = Stored(), Stored()
     for moment in incident:
-        for one in (calm, broken):
-            people_act(one, moment)
+        for cluster in (calm, broken):
+            people_act(cluster, moment)
         settle(calm, moment.seen, moment.seconds, rows_of(moment))
         now = at(moment.seconds)
         for _ in range(2):
@@ -218,14 +218,14 @@ def test_a_crash_after_any_step_leads_to_the_same_end(
 def _told(stored: Stored) -> dict[str, tuple[object, ...]]:
     return {
         name: (
-            one.spec,
-            one.status.phase,
-            one.status.untaint,
-            one.status.recurrence,
-            one.status.hardware,
-            one.status.intents,
+            incident.spec,
+            incident.status.phase,
+            incident.status.untaint,
+            incident.status.recurrence,
+            incident.status.hardware,
+            incident.status.intents,
         )
-        for name, one in stored.incidents.items()
+        for name, incident in stored.incidents.items()
     }
 
 
@@ -236,8 +236,8 @@ def test_the_timeline_says_nothing_twice_at_one_moment(incident: list[Moment]) -
     for moment in incident:
         people_act(stored, moment)
         settle(stored, moment.seen, moment.seconds, rows_of(moment))
-    for one in stored.incidents.values():
-        said = [(entry.time, entry.text) for entry in one.status.timeline]
+    for known in stored.incidents.values():
+        said = [(entry.time, entry.text) for entry in known.status.timeline]
         assert len(said) == len(set(said))
 
 

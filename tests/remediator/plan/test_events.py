@@ -30,7 +30,7 @@ def name_of(event: Event) -> str:
 
 
 def reasons(events: list[Event], kind: str) -> list[str]:
-    return [one.reason for one in events if one.kind == kind]
+    return [event.reason for event in events if event.kind == kind]
 
 
 def test_a_phase_is_told_on_the_incident_and_on_the_node() -> None:
@@ -39,13 +39,13 @@ def test_a_phase_is_told_on_the_incident_and_on_the_node() -> None:
 
     assert reasons(events, "DeviceIncident") == ["DeviceTainted"]
     assert reasons(events, "Node") == ["DeviceTainted"]
-    assert {one.name for one in events} == {"node-a", stored.incident.name}
+    assert {event.name for event in events} == {"node-a", stored.incident.name}
 
 
 def test_a_pod_is_warned_when_it_is_tainted_and_told_when_it_was_evicted() -> None:
     stored = Stored()
     tainted = events_of(stored, 1, claims=(claim("gpu-0"),))
-    (warned,) = [one for one in tainted if one.kind == "Pod"]
+    (warned,) = [event for event in tainted if event.kind == "Pod"]
     assert (warned.reason, warned.namespace, warned.uid) == (
         "PodEvictionPlanned",
         "team",
@@ -54,7 +54,7 @@ def test_a_pod_is_warned_when_it_is_tainted_and_told_when_it_was_evicted() -> No
     assert "xid-79 was seen" in warned.message
 
     again = events_of(stored, 5, claims=(claim("gpu-0"),))
-    assert {name_of(one) for one in again if one.kind == "Pod"} == {name_of(warned)}
+    assert {name_of(event) for event in again if event.kind == "Pod"} == {name_of(warned)}
     assert reasons(events_of(stored, 6, pods=()), "Pod") == ["PodEvicted"]
 
 
@@ -95,11 +95,13 @@ def test_who_tolerates_it_and_ends_by_itself_was_not_evicted(
     held = msgspec.structs.replace(held, status=ClaimStatus(allocation, held.consumers))
     stored = Stored()
 
-    told = [one for at_ in (1, 5) for one in events_of(stored, at_, claims=(held,), pods=(pod(),))]
+    told = [
+        event for at_ in (1, 5) for event in events_of(stored, at_, claims=(held,), pods=(pod(),))
+    ]
     told += events_of(stored, 40, pods=(pod(running=False),))
 
     assert list(dict.fromkeys(reasons(told, "Pod"))) == reasons_told
-    assert [one.pod for one in stored.incident.status.evicted] == ["train-0"]
+    assert [hold.pod for hold in stored.incident.status.evicted] == ["train-0"]
 
 
 def test_each_pod_that_the_incident_names_has_its_event_and_no_other() -> None:
@@ -131,7 +133,7 @@ def test_a_pod_is_told_when_it_is_evicted_and_only_once(plan: Evict, when: str) 
         if event.reason == "PodEvictionPlanned"
     ]
 
-    assert {name_of(one) for one in told} == {name_of(told[0])}
+    assert {name_of(event) for event in told} == {name_of(told[0])}
     assert told[0].message.endswith(when)
     assert len(told) <= 2, "when it is tainted, and when the eviction begins"
 
@@ -144,9 +146,11 @@ def test_a_pod_that_joins_later_is_told_too() -> None:
 
     both = (claim("gpu-0", "a"), claim("gpu-0", "b"))
     later = view(dead(), claims=both, pods=(pod("a"), pod("b")))
-    told = [one for seconds in (15, 20, 25) for one in tick(stored, later, seconds, asks).events]
+    told = [
+        event for seconds in (15, 20, 25) for event in tick(stored, later, seconds, asks).events
+    ]
 
-    assert [one.name for one in told if one.kind == "Pod"] == ["b"]
+    assert [event.name for event in told if event.kind == "Pod"] == ["b"]
 
 
 def test_who_is_passed_by_for_good_is_not_warned() -> None:
@@ -155,9 +159,9 @@ def test_who_is_passed_by_for_good_is_not_warned() -> None:
     pods = (pod("a", owner="DaemonSet/watch"), pod("b"))
 
     seen = view(dead(), claims=both, pods=pods)
-    told = [one for _ in range(4) for one in tick(stored, seen, 1, asks).events]
+    told = [event for _ in range(4) for event in tick(stored, seen, 1, asks).events]
 
-    assert [one.name for one in told if one.kind == "Pod"] == ["b"]
+    assert [event.name for event in told if event.kind == "Pod"] == ["b"]
 
 
 def test_what_becomes_of_an_intent_has_its_reason() -> None:
@@ -199,7 +203,7 @@ def test_an_event_on_a_pod_lives_in_its_namespace() -> None:
 def test_an_event_on_a_node_is_found_by_kubectl() -> None:
     """`kubectl describe node` looks for the node's name as the UID, as kubelets write it."""
     stored = Stored()
-    (event,) = [one for one in events_of(stored, 1) if one.kind == "Node"]
+    (event,) = [candidate for candidate in events_of(stored, 1) if candidate.kind == "Node"]
 
     assert event.uid == "node-a"
     assert event.posted_in == "default"

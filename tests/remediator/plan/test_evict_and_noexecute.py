@@ -79,10 +79,10 @@ def test_who_is_evicted_first_is_never_disrupted_more_than_by_noexecute_alone(
             seen = world.view()
             before = evicted_from(deletes)
             _decided(deletes, seen, world, deleting)
-            harmed = {str(one) for one in before | evicted_from(deletes)}
+            harmed = {str(name) for name in before | evicted_from(deletes)}
             gone = _decided(asks, seen, world, asking)
             if limits is LIFTED:
-                assert {str(one) for one in evicted_from(asks)} <= harmed
+                assert {str(name) for name in evicted_from(asks)} <= harmed
                 assert gone <= harmed
             world.machine.passes(0.5)
 
@@ -93,11 +93,15 @@ def _decided(stored: Stored, seen: NodeView, world: World, rows: Policy) -> set[
     decision = tick(stored, seen, world.machine.now, stopped)
     gpus = {rule.gpu for rule in stored.rules.values() if rule.effect in EVICTING}
     allowed = 1 if rows.limits is ONE_AT_A_TIME else len(gpus)
-    begun = {one.spec.uuid for one in stored.incidents.values() if one.status.eviction_start_time}
+    begun = {
+        incident.spec.uuid
+        for incident in stored.incidents.values()
+        if incident.status.eviction_start_time
+    }
     waits = {
-        one.spec.uuid
-        for one in stored.incidents.values()
-        for said in one.status.conditions
+        incident.spec.uuid
+        for incident in stored.incidents.values()
+        for said in incident.status.conditions
         if (said.type, said.status) == ("EvictionBlocked", "True")
     }
     assert len(begun - waits) <= allowed or rows.limits is LIFTED

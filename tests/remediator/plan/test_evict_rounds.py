@@ -71,7 +71,7 @@ class TestOtherDevices:
         decisions = play(stored, two, rows("wait"), 100, 150)
 
         assert {name for each in decisions for name in requested(each)} == {"b"}
-        rounds = {one.device: one.rounds for one in stored.incident.status.device_rounds}
+        rounds = {entry.device: entry.rounds for entry in stored.incident.status.device_rounds}
         assert [rounds[f"gpu.nvidia.com/node-a/{name}"] for name in (SLICE_5, OTHER)] == [4, 1]
 
     def test_they_are_evicted_at_the_usual_pace_and_count_in_the_budget(self) -> None:
@@ -119,7 +119,7 @@ class TestTheirEnd:
         later = play(stored, shared("late")[0], asks, 400, 405)
 
         assert [requested(each) for each in later] == [["late"], ["late"]]
-        assert [one.rounds for one in stored.incident.status.device_rounds] == [1]
+        assert [rounds.rounds for rounds in stored.incident.status.device_rounds] == [1]
 
     def test_who_looks_only_when_somebody_came_back_counts_the_minute_too(self) -> None:
         stored, asks = self.over(), rows("wait")

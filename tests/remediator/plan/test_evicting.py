@@ -218,7 +218,7 @@ def _since(rule: Rule, seconds: float) -> Rule:
 
 
 def rounds(stored: Stored) -> list[int]:
-    return [one.rounds for one in stored.incident.status.device_rounds]
+    return [entry.rounds for entry in stored.incident.status.device_rounds]
 
 
 class TestRounds:

@@ -157,12 +157,12 @@ class TestExtendedResources:
 
 
 def _evictions(decisions: Iterable[NodeDecision]) -> list[EvictPod]:
-    return [one for each in decisions for one in each.steps if isinstance(one, EvictPod)]
+    return [step for each in decisions for step in each.steps if isinstance(step, EvictPod)]
 
 
 def statuses(decisions: Iterable[NodeDecision]) -> list[IncidentStatus]:
-    found = (one for each in decisions for one in each.steps)
-    return [one.status for one in found if isinstance(one, WriteStatus)]
+    found = (step for each in decisions for step in each.steps)
+    return [step.status for step in found if isinstance(step, WriteStatus)]
 
 
 def test_nothing_is_written_again_while_a_refusal_stays_the_same() -> None:
@@ -173,7 +173,7 @@ def test_nothing_is_written_again_while_a_refusal_stays_the_same() -> None:
     again = play(stored, one, asks, START + 705, START + 1400)
 
     assert statuses(again) == []
-    changed = [one for each in again for one in each.steps if isinstance(one, ChangeRule)]
+    changed = [step for each in again for step in each.steps if isinstance(step, ChangeRule)]
     assert changed == []
 
 
@@ -198,7 +198,7 @@ def test_who_joins_a_drained_gpu_is_evicted_only_where_the_budget_has_room() -> 
     stored = Stored()
 
     def on(*names: str) -> NodeView:
-        held = tuple(one for one in both if one.consumers[0].name in names)
+        held = tuple(shared for shared in both if shared.consumers[0].name in names)
         return view(dead(0), dead(1), claims=held, pods=tuple(pod(name) for name in names))
 
     play(stored, on("b"), asks, 0, 60)

@@ -40,7 +40,7 @@ def evicting(caps: Caps) -> Limits:
 
 
 def noted(*rules: Rule) -> tuple[RuleRecord, ...]:
-    return tuple(RuleRecord(one.name, one.uid, str(one.device), one.effect) for one in rules)
+    return tuple(RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect) for rule in rules)
 
 
 def drained(name: str, since: float = -DAY, **status: Any) -> tuple[Rule, Incident]:
@@ -58,7 +58,7 @@ def drained(name: str, since: float = -DAY, **status: Any) -> tuple[Rule, Incide
 
 def fleet_of(*known: tuple[Rule, Incident], **fields: object) -> Fleet:
     return msgspec.structs.replace(
-        Fleet(rules=tuple(one for one, _ in known), incidents=tuple(one for _, one in known)),
+        Fleet(rules=tuple(rule for rule, _ in known), incidents=tuple(entry for _, entry in known)),
         **fields,
     )
 
@@ -240,7 +240,7 @@ class TestANodeThatRepublishesItsBoards:
             "node-a": "NoSchedule",
             "node-b": "NoExecute",
         }
-        began = [one.node for one in stored.incidents.values() if one.status.evicting_at]
+        began = [entry.node for entry in stored.incidents.values() if entry.status.evicting_at]
         assert began == ["node-a", "node-a", "node-b"]
 
 
@@ -293,8 +293,8 @@ class TestSmallClusters:
             Limits(), Fleet(totals=totals), *(desired(name, "NoExecute") for name in names)
         )
 
-        assert sum(bool(one.rules) for one in taints.values()) == 8
-        assert sum(effects(one) == ["NoExecute"] for one in evictions.values()) == 4
+        assert sum(bool(taint.rules) for taint in taints.values()) == 8
+        assert sum(effects(eviction) == ["NoExecute"] for eviction in evictions.values()) == 4
 
     def test_a_machine_that_fails_as_a_whole_leaves_room_for_others(self) -> None:
         fleet = Fleet(rules=stored(*(rule(f"a{number}", "NoSchedule") for number in range(16))))
@@ -340,9 +340,9 @@ def test_no_history_of_one_node_makes_another_nodes_first_eviction_wait_for_a_ra
     limits = Limits(evict=caps, taint=caps, correlation=LIFTED.correlation)
     fleet = Fleet(rules=history[0], incidents=history[1])
     given = grant(limits, fleet, *(desired(name, "NoExecute") for name in asks))
-    new = stored(*(one for answer in given.values() for one in answer.rules))
+    new = stored(*(taint_rule for answer in given.values() for taint_rule in answer.rules))
     asked = {gpu_of(name) for name in asks}
-    others = tuple(one for one in fleet.rules if one.gpu not in asked)
+    others = tuple(taint_rule for taint_rule in fleet.rules if taint_rule.gpu not in asked)
     fleet = msgspec.structs.replace(fleet, rules=(*others, *new))
 
     answer = grant(limits, fleet, desired("b0", "NoExecute"))["b0"]
@@ -357,15 +357,15 @@ def test_one_node_begins_no_more_within_the_time_of_a_rate_than_its_cap(
     limits = evicting(Caps(node=Cap(cap), rate=Rate(99, MINUTES_10)))
     fleet = Fleet(rules=history[0], incidents=history[1])
     lately = {
-        one.spec.uuid
-        for one in fleet.incidents
-        if one.status.evicting_at and NOW - one.status.evicting_at < MINUTES_10
+        incident.spec.uuid
+        for incident in fleet.incidents
+        if incident.status.evicting_at and NOW - incident.status.evicting_at < MINUTES_10
     }
-    standing = {one.gpu for one in fleet.rules}
+    standing = {taint_rule.gpu for taint_rule in fleet.rules}
 
     given = grant(limits, fleet, *(desired(name, "NoExecute") for name in asks))
 
-    began = {one.uuid for one in given.values() if "NoExecute" in effects(one)} - standing
+    began = {answer.uuid for answer in given.values() if "NoExecute" in effects(answer)} - standing
     assert not began - lately or len(began | lately) <= max(cap, len(lately))
 
 
@@ -384,7 +384,7 @@ class TestUsage:
         )
 
         assert {
-            (one.budget, one.ground): (one.used, one.limit) for one in usage(fleet, Limits(), NOW)
+            (row.budget, row.ground): (row.used, row.limit) for row in usage(fleet, Limits(), NOW)
         } == {
             ("evict", "node"): (2, 2),
             ("evict", "cluster"): (2, 16),

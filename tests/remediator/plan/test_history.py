@@ -55,7 +55,7 @@ def test_the_third_episode_in_thirty_days_needs_a_person() -> None:
         episode(stored, start)
 
     status = last(stored).status
-    assert [one.status.recurrence for one in stored.incidents.values()] == [1, 2, 3]
+    assert [incident.status.recurrence for incident in stored.incidents.values()] == [1, 2, 3]
     assert (status.phase, status.untaint) == ("NeedsHuman", "OnConfirmation")
     assert status.message.startswith("3rd incident in 30 days: healthy for the whole soak time")
     assert stored.effects() == {"gpu-0": "NoSchedule"}
@@ -91,7 +91,7 @@ def test_after_probation_it_is_a_new_incident() -> None:
     episode(stored, 5000, rows)
 
     assert last(stored).status.recurrence == 1
-    assert not any(one.startswith("relapse") for one in last(stored).status.evidence)
+    assert not any(evidence.startswith("relapse") for evidence in last(stored).status.evidence)
 
 
 def test_a_duplicate_is_no_episode() -> None:
@@ -122,7 +122,7 @@ class TestPruning:
         forever = msgspec.structs.replace(closed(3, 400), status=IncidentStatus())
         found = history.pruned((closed(1, 32), closed(2, 30), forever), ENFORCE, at(0))
 
-        assert [one.name for one in found] == [incident_name(uuid(0), 1)]
+        assert [incident.name for incident in found] == [incident_name(uuid(0), 1)]
 
     def test_one_with_an_intent_that_the_next_would_inherit_stays(self) -> None:
         old = closed(1, 32)
@@ -183,6 +183,6 @@ def test_spans_are_said_in_days_or_seconds() -> None:
 def test_the_order_of_incidents_does_not_matter(found: list[Incident]) -> None:
     pruned = history.pruned(tuple(found), ENFORCE, at(0))
 
-    assert [one.status.closed_at for one in pruned] == [
+    assert [incident.status.closed_at for incident in pruned] == [
         at(-days * DAY) for days in (43, 40, 37, 34)
     ]

@@ -55,7 +55,7 @@ def test_the_next_incident_is_created_with_it_and_says_from_where(kind: Kind) ->
     assert next_one.spec.intents == {kind: LASTS}
     assert next_one.spec.inherited_from == min(stored.incidents)
     heard = in_words(kind, LASTS)
-    assert [one.text for one in next_one.status.timeline].count(f"in force: {heard}") == 1
+    assert [entry.text for entry in next_one.status.timeline].count(f"in force: {heard}") == 1
     assert heard in next_one.status.message
 
 
@@ -67,7 +67,9 @@ def test_the_next_incident_is_acted_on_when_it_expires() -> None:
     settle(stored, view(gpu(0, recovery_action=action(1, 799, 799))), 805)
 
     assert stored.effects() == {"gpu-0": "NoSchedule"}
-    assert [one.state for one in stored.incidents[next_one.name].status.intents] == ["Expired"]
+    assert [intent.state for intent in stored.incidents[next_one.name].status.intents] == [
+        "Expired"
+    ]
 
 
 def test_the_next_incident_inherits_nothing_that_has_expired() -> None:

@@ -24,7 +24,7 @@ from tests.remediator.telling import claim, settle
 
 
 def condition(incident: Incident, kind: str) -> tuple[str, str]:
-    (found,) = [one for one in incident.status.conditions if one.type == kind]
+    (found,) = [entry for entry in incident.status.conditions if entry.type == kind]
     return found.status, found.reason
 
 
@@ -66,7 +66,7 @@ class TestHold:
 
         stored.intend("Hold", until(60), first)
         settle(stored, seen, 59)
-        assert [one.until for one in stored.incidents[first].status.intents] == [at(60)]
+        assert [intent.until for intent in stored.incidents[first].status.intents] == [at(60)]
         settle(stored, seen, 61)
         assert stored.effects() == {"gpu-0": "NoSchedule"}, "the other one counts until 100"
         settle(stored, seen, 100)

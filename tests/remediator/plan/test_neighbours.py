@@ -39,16 +39,16 @@ def plugin_pod(name: str = "train-0", resource: str = "nvidia.com/gpu") -> PodFa
     return pod(name, claims=(), plugin_resources=(resource,))
 
 
-def admin(one: Claim) -> Claim:
+def admin(held: Claim) -> Claim:
     """The same claim, with admin access to all that it names."""
-    assert one.status is not None
-    assert one.status.allocation is not None
-    devices = one.status.allocation.devices
+    assert held.status is not None
+    assert held.status.allocation is not None
+    devices = held.status.allocation.devices
     results = tuple(msgspec.structs.replace(each, admin_access=True) for each in devices.results)
     devices = msgspec.structs.replace(devices, results=results)
-    allocation = msgspec.structs.replace(one.status.allocation, devices=devices)
-    status = msgspec.structs.replace(one.status, allocation=allocation)
-    return msgspec.structs.replace(one, status=status)
+    allocation = msgspec.structs.replace(held.status.allocation, devices=devices)
+    status = msgspec.structs.replace(held.status, allocation=allocation)
+    return msgspec.structs.replace(held, status=status)
 
 
 class TestWhoHoldsOne:
@@ -101,8 +101,8 @@ class TestWhoHoldsOne:
 
     def test_a_finished_pod_holds_nothing_by_any_sign(self) -> None:
         over = [
-            msgspec.structs.replace(one, running=False)
-            for one in (plugin_pod("a"), pod("train-0"), pod("c"))
+            msgspec.structs.replace(facts, running=False)
+            for facts in (plugin_pod("a"), pod("train-0"), pod("c"))
         ]
 
         assert not names(node(pods=tuple(over), claims=(claim("gpu-1"),)))
@@ -129,7 +129,7 @@ class TestWhatIsNotKnown:
         assert seen.facts is not None
         facts = msgspec.structs.replace(seen.facts, conditions=(stored(),))
         said = told(msgspec.structs.replace(seen, facts=facts), pair())
-        assert all(one.status == "True" for one in said.values())
+        assert all(condition.status == "True" for condition in said.values())
 
         assert repair(seen, pair(), seconds=3600).status == "True", "the deadline ends the wait"
         assert repair(seen, pair(insists=False), seconds=1e6).status == "False"

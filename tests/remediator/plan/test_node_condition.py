@@ -76,9 +76,9 @@ def test_the_greatest_need_of_the_node_names_the_reason() -> None:
     assert uuid(1) in found.message
 
 
-def recorded(one: tuple[Case, Desired], needs: Need) -> tuple[Case, Desired]:
+def recorded(decided: tuple[Case, Desired], needs: Need) -> tuple[Case, Desired]:
     """The same with another need in the stored incident."""
-    case, desired = one
+    case, desired = decided
     assert desired.incident is not None
     status = msgspec.structs.replace(desired.incident.status, needs=api_words.NEEDS[needs])
     incident = msgspec.structs.replace(desired.incident, status=status)
@@ -188,7 +188,7 @@ def test_a_pod_that_only_watches_by_admin_access_is_not_waited_for() -> None:
 def test_after_the_deadline_nobody_is_waited_for_and_who_is_left_is_named() -> None:
     seen = node(pods=(pod("train-0"),), claims=(claim("gpu-1"),))
 
-    before, after = (repair(seen, pair(), seconds=one) for one in (3599, 3600))
+    before, after = (repair(seen, pair(), seconds=age) for age in (3599, 3600))
 
     assert (before.status, after.status) == ("False", "True")
     assert after.reason == "NodeRebootNeeded"
@@ -327,7 +327,7 @@ def test_a_pod_that_arrives_takes_it_back_whatever_is_held_or_unknown(
     taken_back = repair(busy, mine, *others, stopped=stopped)
     assert (taken_back.status, taken_back.reason in {WAITING, HELD}) == ("False", True)
     after_the_deadline = told(busy, mine, *others, seconds=3600, stopped=stopped)
-    assert all(one.status == "True" for one in after_the_deadline.values())
+    assert all(condition.status == "True" for condition in after_the_deadline.values())
 
 
 def test_a_sick_gpu_is_handed_over_whatever_is_unknown_beside_it() -> None:

@@ -20,7 +20,7 @@ def test_switched_off_it_only_takes_back() -> None:
         node(stored(), stored("False", HARDWARE_READY)), pair(verdict=UNKNOWN), options=OFF
     )
 
-    assert {kind: (one.status, one.reason) for kind, one in found.items()} == {
+    assert {kind: (condition.status, condition.reason) for kind, condition in found.items()} == {
         REPAIR_NEEDED: ("False", "HandoverOff"),
         HARDWARE_READY: ("True", "HandoverOff"),
     }
@@ -64,14 +64,14 @@ def test_what_another_agent_says_is_neither_answered_nor_taken_back(
     assert seen.facts is not None
     facts = msgspec.structs.replace(seen.facts, others=(theirs,))
 
-    for one in (pair(), pair(closing=True)):
-        found = told(msgspec.structs.replace(seen, facts=facts), one, options=options)
+    for answer in (pair(), pair(closing=True)):
+        found = told(msgspec.structs.replace(seen, facts=facts), answer, options=options)
         assert HARDWARE_READY not in found
 
 
 def test_a_message_fits_whatever_it_is_about() -> None:
     crowd = tuple(pod(f"p-{'x' * 240}-{n}") for n in range(200))
-    claims = tuple(claim("gpu-1", one.name) for one in crowd)
+    claims = tuple(claim("gpu-1", facts.name) for facts in crowd)
 
     found = repair(node(pods=crowd, claims=claims), *(pair(n) for n in range(16)))
 

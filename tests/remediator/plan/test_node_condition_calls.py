@@ -188,7 +188,7 @@ class TestWhatIsTold:
     """On the incident and by Events, also where nobody is called."""
 
     def condition(self, stored: Stored, kind: str) -> tuple[str, str, str]:
-        found = (one for one in stored.incident.status.conditions if one.type == kind)
+        found = (entry for entry in stored.incident.status.conditions if entry.type == kind)
         one = next(found)
         return one.status, one.reason, one.message
 
@@ -239,7 +239,7 @@ class TestWhatIsTold:
             facts = NodeFacts(name=seen.node, uid="u", conditions=conditions)
             full = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
             decision = decide_node(full, stored.fleet(), policy(LIFTED), at(seconds), ON)
-            return [one for one in decision.events if one.reason in CONDITION_REASONS]
+            return [event for event in decision.events if event.reason in CONDITION_REASONS]
 
         stored = Stored()
         reconciled(stored, busy(dead()), 1)
@@ -352,14 +352,14 @@ class TestCosts:
 
         answers = grant(self.ONE, Fleet(), *both, calling=True)
 
-        assert [bool(one.call_deferred) for one in answers.values()] == [False, True]
+        assert [bool(answer.call_deferred) for answer in answers.values()] == [False, True]
 
     def test_further_gpus_of_a_node_that_is_called_for_cost_nothing_more(self) -> None:
         both = (desired("a0", calls="node-reboot"), desired("a1", calls="node-reboot"))
 
         answers = grant(self.ONE, Fleet(), *both, calling=True)
 
-        assert not any(one.call_deferred for one in answers.values())
+        assert not any(answer.call_deferred for answer in answers.values())
 
     def test_calls_hold_no_eviction(self) -> None:
         fleet = Fleet(incidents=(self.CALLED,), places={gpu_of("b0"): place("b0")})

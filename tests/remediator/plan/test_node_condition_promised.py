@@ -142,7 +142,7 @@ class TestHold:
 
         promised = with_promises(neighbours(seen, ()), [odd], at(HOUR)).promised
 
-        assert [one.pods for one in promised] == [("team/big",)]
+        assert [promise.pods for promise in promised] == [("team/big",)]
         assert with_promises(neighbours(seen, ()), [odd], at(3 * HOUR)).promised == ()
 
     def test_an_empty_node_is_handed_over_whatever_is_held(self) -> None:
@@ -164,7 +164,7 @@ class TestWithin:
         stored, seen = Stored(), busy(sick())
 
         before = play(stored, seen, 1, 2 * HOUR, waits())
-        assert {one[:2] for one in before} == {("False", WAITING)}
+        assert {state[:2] for state in before} == {("False", WAITING)}
         assert stored.incidents[SECOND].status.eviction_start_time is not None
         assert "not overridden: team/big (until its time to leave is over, " in before[-1][2]
         begun = stored.incidents[SECOND].status.eviction_start_time
@@ -175,7 +175,7 @@ class TestWithin:
 
         assert stored.effects()["gpu-1"] == "NoExecute"
         assert after[-1][:2] == ("True", "NodeRebootNeeded")
-        assert all(one[0] == "False" for one in after[:-2])
+        assert all(state[0] == "False" for state in after[:-2])
 
     def test_a_time_that_is_over_before_the_deadline_postpones_nothing(self) -> None:
         stored, seen = Stored(), busy(sick())
@@ -183,7 +183,7 @@ class TestWithin:
 
         said = play(stored, seen, 1, HOUR + 31, rows)
 
-        assert [one[0] for one in said[-3:]] == ["False", "True", "True"]
+        assert [state[0] for state in said[-3:]] == ["False", "True", "True"]
 
     def test_while_the_evictions_are_about_to_begin_it_is_not_over_either(self) -> None:
         stored = Stored()
@@ -201,7 +201,7 @@ class TestWithin:
 
         said = play(stored, seen, 2 * HOUR, 2 * HOUR + 605, rows, every=5)
 
-        assert {one[0] for one in said[:120]} == {"False"}
+        assert {state[0] for state in said[:120]} == {"False"}
         assert said[-1][0] == "True"
 
     def test_a_time_that_a_budget_never_lets_begin_is_over_as_well(self) -> None:
@@ -220,7 +220,7 @@ class TestWithin:
             for when in (2 * HOUR, 2 * HOUR + 10)
         )
 
-        assert ([one.pods for one in early], late) == ([("team/big",)], ())
+        assert ([promise.pods for promise in early], late) == ([("team/big",)], ())
         assert with_promises(both, [(case, desired)], at(9 * HOUR)).promised != ()
 
     def test_a_time_that_stands_still_is_not_over(self) -> None:
@@ -231,8 +231,8 @@ class TestWithin:
 
         said = play(stored, busy(UNKNOWN), 70, 2 * HOUR, rows, every=600)
 
-        assert {one[:2] for one in said} == {("False", WAITING)}
-        assert len({one[2] for one in said}) == 1, "the Node is not written at each look"
+        assert {state[:2] for state in said} == {("False", WAITING)}
+        assert len({state[2] for state in said}) == 1, "the Node is not written at each look"
 
     def test_pods_on_other_gpus_are_overridden_with_none_left_inside_its_time(self) -> None:
         stored = Stored()

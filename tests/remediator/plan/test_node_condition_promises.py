@@ -44,7 +44,7 @@ pairs_drawn = st.lists(
         since=st.sampled_from([None, at(0), at(3000)]),
     ),
     max_size=5,
-    unique_by=lambda one: one[0].uuid,
+    unique_by=lambda case: case[0].uuid,
 )
 conditions_drawn = st.sampled_from(
     [
@@ -83,15 +83,15 @@ def test_promises_over_any_node(
 ) -> None:
     found = told(seen, *pairs, seconds=seconds, options=options, stopped=stopped)
     assert seen.facts is not None
-    before = {one.type: one for one in seen.facts.conditions or ()}
+    before = {condition.type: condition for condition in seen.facts.conditions or ()}
     after = {**before, **found}
 
-    for kind, one in found.items():
+    for kind, condition in found.items():
         old = before.get(kind)
-        assert len(one.message.encode()) <= MESSAGE_LIMIT
-        assert one.reason.isalnum()
-        same = old is not None and old.status == one.status
-        assert one.last_transition_time == (at(-500) if same else at(seconds))
+        assert len(condition.message.encode()) <= MESSAGE_LIMIT
+        assert condition.reason.isalnum()
+        same = old is not None and old.status == condition.status
+        assert condition.last_transition_time == (at(-500) if same else at(seconds))
     turned = found.get(REPAIR_NEEDED)
     was = before.get(REPAIR_NEEDED)
     if turned and turned.status == "True" and not (was and was.status == "True"):

@@ -21,7 +21,7 @@ def held(*gpus: GpuHealth) -> NodeView:
 
 
 def healed(seconds: float, renewals: int) -> NodeView:
-    confirmed = tuple(at(seconds - 60 * one) for one in range(renewals))
+    confirmed = tuple(at(seconds - 60 * minute) for minute in range(renewals))
     return view(REPAIRED, renewals=confirmed)
 
 

@@ -46,15 +46,17 @@ class TestClassesThatPodsHaveLeft:
                 rules=stored(*rules),
                 incidents=tuple(
                     an_incident(
-                        one,
+                        gpu_name,
                         device_classes=("h100",),
-                        closed_at=at(-1) if closed and one in gone else None,
+                        closed_at=at(-1) if closed and gpu_name in gone else None,
                     )
-                    for one in NAMES
+                    for gpu_name in NAMES
                 ),
                 places={
-                    gpu_of(one): place(one, classes=self.CLASS if one in claimed else self.NONE)
-                    for one in NAMES
+                    gpu_of(gpu_name): place(
+                        gpu_name, classes=self.CLASS if gpu_name in claimed else self.NONE
+                    )
+                    for gpu_name in NAMES
                 },
                 totals={("class", "h100"): len(claimed)},
             )

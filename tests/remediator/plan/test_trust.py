@@ -90,11 +90,15 @@ def test_while_claims_are_blind_new_pods_are_kept_away_and_nobody_is_evicted() -
     for seconds in (100, 110, 120):
         settle(stored, blind(held(dead(0)), "claims"), seconds)
     assert stored.effects() == {"gpu-0": "NoSchedule"}
-    (told,) = [one for one in stored.incident.status.conditions if one.type == "Deferred"]
+    (told,) = [
+        condition for condition in stored.incident.status.conditions if condition.type == "Deferred"
+    ]
     assert (told.status, told.reason) == ("True", "Blindness")
     assert REFUSED in told.message
     (pods,) = [
-        one for one in stored.incident.status.conditions if one.type == "AffectedPodsIncomplete"
+        condition
+        for condition in stored.incident.status.conditions
+        if condition.type == "AffectedPodsIncomplete"
     ]
     assert (pods.status, pods.message) == ("True", REFUSED)
 
@@ -242,7 +246,7 @@ def test_looks_again_grow_apart_and_have_an_end() -> None:
     ]
     assert waits[0] < timedelta(seconds=1)
     assert max(waits) <= timedelta(seconds=30)
-    assert all(one <= other for one, other in pairwise(waits))
+    assert all(wait <= other for wait, other in pairwise(waits))
 
 
 def test_a_disruption_that_was_confirmed_once_is_not_asked_about_again() -> None:
@@ -252,7 +256,7 @@ def test_a_disruption_that_was_confirmed_once_is_not_asked_about_again() -> None
         hands.rounds(reconciler, seconds)
     assert hands.stored.effects() == {"gpu-0": "NoExecute"}
     assert len(hands.looks) == 1
-    assert {one.device for one in hands.looks[0].devices} == {"gpu-0"}
+    assert {device.device for device in hands.looks[0].devices} == {"gpu-0"}
 
 
 def test_an_incident_where_no_rules_are_served_is_told_and_nothing_is_frozen() -> None:
@@ -267,15 +271,17 @@ def test_an_incident_where_no_rules_are_served_is_told_and_nothing_is_frozen() -
         incident = tuple(stored.incidents.values())
         seen = msgspec.structs.replace(unserved, incidents=incident)
         decision = decide_node(seen, Fleet(incidents=incident), only_told, at(seconds))
-        assert not [one for one in decision.steps if isinstance(one, DeleteRule)]
+        assert not [step for step in decision.steps if isinstance(step, DeleteRule)]
         for step in decision.steps:
             stored.take(step, at(seconds))
     status = stored.incident.status
     assert status.phase == "Suspected"
-    assert [one.effect for one in status.rules] == ["NoExecute"], "as they were last seen"
-    assert [one.status for one in status.conditions if one.type == "DeviceStateUnknown"] == [
-        "False"
-    ]
+    assert [record.effect for record in status.rules] == ["NoExecute"], "as they were last seen"
+    assert [
+        condition.status
+        for condition in status.conditions
+        if condition.type == "DeviceStateUnknown"
+    ] == ["False"]
 
     stored.rules = before
     settle(stored, held(dead(0)), 140)
@@ -336,6 +342,10 @@ def test_a_scheduler_that_ignores_taints_is_noticed(
         for name, rule in stored.rules.items()
     }
     settle(stored, allocated(seconds, tolerant), 140, mild)
-    (told,) = [one for one in stored.incident.status.conditions if one.type == "TaintIgnored"]
+    (told,) = [
+        condition
+        for condition in stored.incident.status.conditions
+        if condition.type == "TaintIgnored"
+    ]
     assert told.status == ("True" if ignored else "False")
     assert ("team/claim-of-train-0" in told.message) == ignored

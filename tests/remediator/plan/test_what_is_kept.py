@@ -52,7 +52,7 @@ def test_new_signals_take_the_room_of_silent_ones() -> None:
     kept = seen(Case(node=NODE, uuid=uuid(0), verdict=fresh), before)
     assert kept is not None
     assert len(kept) == SEEN_LIMIT
-    assert {one.code for one in kept} >= {1000, 1001, 1002}
+    assert {signal.code for signal in kept} >= {1000, 1001, 1002}
 
 
 def test_not_knowing_leaves_the_words_of_blocked_evictions_as_they_were() -> None:
@@ -72,7 +72,7 @@ def test_pods_that_cannot_be_listed_are_said_to_be_missing(
     stored = Stored()
     for second in (1, 5):
         settle(stored, view(dead(), claims=(claim("gpu-0"),), pods=pods), second)
-    said = {one.type: one for one in stored.incident.status.conditions}
+    said = {condition.type: condition for condition in stored.incident.status.conditions}
     assert said["AffectedPodsIncomplete"].status == incomplete
     assert ("could not be listed" in said["AffectedPodsIncomplete"].message) == (pods is None)
 
@@ -88,9 +88,16 @@ def test_three_claims_that_ignore_the_taint_are_named(count: int, named: str) ->
         for name, rule in stored.rules.items()
     }
     settle(
-        stored, view(dead(), claims=[allocated(one) for one in "abcd"[:count]], pods=()), 140, mild
+        stored,
+        view(dead(), claims=[allocated(device) for device in "abcd"[:count]], pods=()),
+        140,
+        mild,
     )
-    (told,) = [one for one in stored.incident.status.conditions if one.type == "TaintIgnored"]
+    (told,) = [
+        condition
+        for condition in stored.incident.status.conditions
+        if condition.type == "TaintIgnored"
+    ]
     assert told.message.endswith(named)
 
 

@@ -96,7 +96,7 @@ def test_an_accepted_file_has_a_sensible_row_for_every_place(
     with suppress(PolicyError):
         policy = read(msgspec.json.encode(file))
         try:
-            found = [policy.row(one, place) for one in SEVERITY]
+            found = [policy.row(fault, place) for fault in SEVERITY]
         except PolicyError as error:
             raise AssertionError(f"accepted, and then refused at {place}") from error
         assert all(row.soak > row.settle for row in found)

@@ -95,7 +95,7 @@ def part(value: str) -> object:
     if not bounds:
         return value
     keys = {"at least": "atLeast", "at most": "atMost"}
-    read = (one.rpartition(" ") for one in bounds)
+    read = (bound.rpartition(" ") for bound in bounds)
     return {"share": share, **{keys[what]: int(number) for what, _, number in read}}
 
 

@@ -180,7 +180,7 @@ def test_times_that_contradict_each_other_are_told_beside_what_is_wrong_elsewher
     with pytest.raises(PolicyError) as refused:
         read("defaults: {soak: 2s}\nexempt:\n  - {devices: x, why: y}")
 
-    assert [one.partition(":")[0] for one in refused.value.problems] == ["line 1", "line 3"]
+    assert [problem.partition(":")[0] for problem in refused.value.problems] == ["line 1", "line 3"]
 
 
 def test_a_settle_and_a_soak_that_can_meet_at_one_place_are_held_against_each_other() -> None:

@@ -54,7 +54,7 @@ def test_each_key_of_the_defaults_holds_for_every_class(key: str) -> None:
     policy = read(f"defaults: {{{key}}}")
 
     value = text if name == "mode" else duration(text)
-    assert {getattr(policy.row(one), name) for one in SEVERITY} == {value}
+    assert {getattr(policy.row(fault), name) for fault in SEVERITY} == {value}
     assert policy.row("gpu").name == "defaults"
 
 

@@ -244,15 +244,15 @@ def test_the_mildest_does_not_depend_on_the_order_and_is_milder_than_each(
     found = mildest(several)
 
     assert {mildest(list(order)) for order in permutations(several)} == {found}
-    for one in several:
-        assert MODES.index(found.mode) <= MODES.index(one.mode)
-        assert CEILINGS.index(found.ceiling) <= CEILINGS.index(one.ceiling)
-        assert found.settle >= one.settle
-        assert found.evict.within >= one.evict.within
-        assert one.evict.then != "wait" or found.highest != "NoExecute"
-        assert one.evict.extended_resources != "wait" or found.evict.extended_resources == "wait"
-        assert found.soak >= one.soak
-        assert found.probation >= one.probation
+    for row in several:
+        assert MODES.index(found.mode) <= MODES.index(row.mode)
+        assert CEILINGS.index(found.ceiling) <= CEILINGS.index(row.ceiling)
+        assert found.settle >= row.settle
+        assert found.evict.within >= row.evict.within
+        assert row.evict.then != "wait" or found.highest != "NoExecute"
+        assert row.evict.extended_resources != "wait" or found.evict.extended_resources == "wait"
+        assert found.soak >= row.soak
+        assert found.probation >= row.probation
 
 
 @given(st.sampled_from(SEVERITY), st.sampled_from(MODES))

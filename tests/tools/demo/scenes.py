@@ -40,7 +40,7 @@ HOLDERS = {SLICE: "infer-x-aaaaa", "node-a/gpu-1": "train-x-bbbbb", "node-a/gpu-
 
 def slices() -> tuple[ResourceSlice, ...]:
     found = resource_slices(Scenario(gpus=BOARDS), "node-a")
-    return tuple(msgspec.convert(one, ResourceSlice) for one in found)
+    return tuple(msgspec.convert(body, ResourceSlice) for body in found)
 
 
 def gpu(number: int, *xids: XidRecord, presence: str = "Present") -> GpuHealth:

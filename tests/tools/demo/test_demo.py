@@ -62,7 +62,7 @@ def left_of(folder: Path) -> list[str]:
             continue
         if str(folder) in line:
             lines.append(line)
-    return [*(str(one) for one in folder.iterdir() if one.name != CLAIMS), *lines]
+    return [*(str(path) for path in folder.iterdir() if path.name != CLAIMS), *lines]
 
 
 def await_nothing_left(folder: Path) -> None:

@@ -16,7 +16,9 @@ def test_a_document_has_the_tables_of_today(name: str) -> None:
 
 def test_no_other_document_claims_to_be_generated() -> None:
     files = FOLDER.rglob("*.md")
-    marked = {one.name for one in files if f"begin, written by {WRITER} " in one.read_text("utf-8")}
+    marked = {
+        path.name for path in files if f"begin, written by {WRITER} " in path.read_text("utf-8")
+    }
 
     assert marked == set(DOCUMENTS)
 

@@ -51,8 +51,8 @@ def reading(client: Client) -> Generator[ClaimDetails]:
 def containers(cluster: Cluster) -> list[ContainerDevices]:
     """Return what the played kubelet says, as the agent hears it."""
     found: list[ContainerDevices] = []
-    for one in cluster.player.pods_of("node-a"):
-        for container in one["containers"]:
+    for listed in cluster.player.pods_of("node-a"):
+        for container in listed["containers"]:
             claims = tuple(
                 ClaimDevice(
                     resource["claim_name"],
@@ -67,7 +67,7 @@ def containers(cluster: Cluster) -> list[ContainerDevices]:
                 for device in resource["claim_resources"]
             )
             if claims:
-                found.append(ContainerDevices(one["namespace"], one["name"], "main", claims))
+                found.append(ContainerDevices(listed["namespace"], listed["name"], "main", claims))
     return found
 
 
@@ -192,7 +192,7 @@ def test_each_failure_has_a_word_and_no_name_leads_to_another_path(
     finally:
         client.close()
         server.close()
-    paths = [one.split()[1] for one in server.requests if "resourceclaims" in one]
+    paths = [request.split()[1] for request in server.requests if "resourceclaims" in request]
     assert set(paths) == {"/apis/resource.k8s.io/v1/namespaces/te%2Fam/resourceclaims/..%2Fx"}
 
 

@@ -48,7 +48,7 @@ def test_a_shared_claim_has_a_holder_per_container() -> None:
     found = join(
         [holds("a", claim("gpu-0")), holds("b", claim("gpu-0"))], [published("gpu-0", "GPU-1")]
     )
-    assert [one.container for one in found.by_uuid["GPU-1"]] == ["a", "b"]
+    assert [holder.container for holder in found.by_uuid["GPU-1"]] == ["a", "b"]
 
 
 def test_what_cannot_be_joined_is_counted_with_its_reason() -> None:
@@ -195,7 +195,7 @@ def test_other_drivers_devices_are_carried_as_they_are() -> None:
         "team", "pod", "rdma", (), (PluginDevice("nvidia.com/mlnxnics", "0000:3b:00.2"),)
     )
     found = join([holds("main", channel), cards], [])
-    assert [one.dra for one in found.elsewhere] == [channel, None]
+    assert [holder.dra for holder in found.elsewhere] == [channel, None]
     assert found.elsewhere[1].device_id == "0000:3b:00.2"
     assert found.misses == ()
 
@@ -213,7 +213,9 @@ def test_a_device_plugins_share_and_custom_resource_are_named() -> None:
     )
     known = Known(hardware=Hardware(gpus), resource_names=("team.example/gpu",))
     found = join([ContainerDevices("team", "pod", "main", (), devices)], known=known)
-    reported = {uuid: (one.resource, one.replica) for uuid, (one,) in found.by_uuid.items()}
+    reported = {
+        uuid: (holder.resource, holder.replica) for uuid, (holder,) in found.by_uuid.items()
+    }
     assert reported == {
         "GPU-1": ("nvidia.com/gpu.shared", "2"),
         "GPU-2": ("nvidia.com/a100", ""),
@@ -225,7 +227,7 @@ def test_a_device_plugins_share_and_custom_resource_are_named() -> None:
 def test_two_replicas_of_one_gpu_in_one_container_are_two_holds() -> None:
     shares = tuple(PluginDevice("nvidia.com/gpu", f"GPU-1::{n}") for n in (0, 1))
     found = join([ContainerDevices("team", "pod", "main", (), shares)], [])
-    assert [one.replica for one in found.by_uuid["GPU-1"]] == ["0", "1"]
+    assert [holder.replica for holder in found.by_uuid["GPU-1"]] == ["0", "1"]
 
 
 def test_an_instance_that_a_plugin_names_by_number_must_live() -> None:
@@ -286,13 +288,13 @@ def test_admin_access_looks_on_and_owns_nothing() -> None:
 
 def test_until_its_claim_was_read_a_holder_owns_and_its_access_is_unknown() -> None:
     found = join([holds("main", claim("gpu-0"))], [published("gpu-0", "GPU-1")])
-    assert [one.admin for one in found.owners("GPU-1")] == [None]
+    assert [holder.admin for holder in found.owners("GPU-1")] == [None]
 
 
 def test_the_same_device_in_two_requests_has_a_holder_for_each() -> None:
     found = detailed(claim("gpu-0"), result(request="main"), result(request="look", admin=True))
-    assert [one.request for one in found.by_uuid["GPU-1"]] == ["look", "main"]
-    assert [one.request for one in found.owners("GPU-1")] == ["main"]
+    assert [holder.request for holder in found.by_uuid["GPU-1"]] == ["look", "main"]
+    assert [holder.request for holder in found.owners("GPU-1")] == ["main"]
 
 
 def test_a_share_is_worth_what_it_consumes_and_not_the_whole_device() -> None:
@@ -333,7 +335,7 @@ def test_a_container_is_no_holder_of_what_its_pod_asked_for_another() -> None:
         pods={("team", "pod"): fact},
     )
     found = join([holds("a", *both), holds("b", *both)], known=known)
-    reported = {uuid: [one.container for one in many] for uuid, many in found.by_uuid.items()}
+    reported = {uuid: [holder.container for holder in many] for uuid, many in found.by_uuid.items()}
     assert reported == {"GPU-1": ["a"], "GPU-2": ["b"]}
 
 
@@ -368,19 +370,22 @@ def test_every_hold_is_somewhere_or_a_counted_miss(
     devices = (PARTITION, published("gpu-0", "GPU-1"), published("gpu-1", None))
     known = Known(published=devices, hardware=live(part("MIG-a", 7)) if nvml else Hardware())
     found = join(containers, known=known)
-    placed = [*found.elsewhere, *(one for many in found.by_uuid.values() for one in many)]
+    placed = [*found.elsewhere, *(holder for many in found.by_uuid.values() for holder in many)]
     missed = {name for _, name in found.misses}
     for container in containers:
         for held in container.claims:
             name = str(Device(held.driver, held.pool, held.device))
             assert name in missed or any(
-                one.dra == held and one.pod == container.pod for one in placed
+                holder.dra == held and holder.pod == container.pod for holder in placed
             )
         for device in container.plugin:
             assert (
                 device.resource == "vendor.com/nic"
                 or f"{device.resource}/{device.id}" in missed
-                or any(one.device_id == device.id and one.pod == container.pod for one in placed)
+                or any(
+                    holder.device_id == device.id and holder.pod == container.pod
+                    for holder in placed
+                )
             )
 
 

@@ -60,11 +60,11 @@ def as_listed(pod: dict[str, Any]) -> dict[str, Any]:
     for container in pod["containers"]:
         for claim in container["dynamic_resources"]:
             known = whole.setdefault(claim["claim_name"], [])
-            known += [one for one in claim["claim_resources"] if one not in known]
+            known += [resource for resource in claim["claim_resources"] if resource not in known]
     for container in pod["containers"]:
         for claim in container["dynamic_resources"]:
             devices = whole[claim["claim_name"]]
-            cdi = [one for device in devices for one in device["cdi_devices"]]
+            cdi = [cdi_device for device in devices for cdi_device in device["cdi_devices"]]
             claim["claim_resources"] = [device | {"cdi_devices": cdi} for device in devices]
     return pod
 
@@ -122,7 +122,7 @@ def test_a_pod_on_a_partition_of_dynamic_mig_holds_the_instance_made_for_it(
     cluster.add("resource.k8s.io/v1", "resourceclaimtemplates", template)
     cluster.add("v1", "pods", pod("train-0", pod_spec(template="part")))
     ((reason, name),) = wait_for(
-        lambda: [one for one in node.holders().misses if one[0] == "not_live"], what="the hold"
+        lambda: [miss for miss in node.holders().misses if miss[0] == "not_live"], what="the hold"
     )
     start = int(name[-1])
     parts = tuple(
@@ -153,7 +153,7 @@ def test_containers_that_split_a_claim_hold_their_own_request_each(
     spec["containers"] = [main, side]
     cluster.add("v1", "pods", pod("train-0", spec))
     wait_for(lambda: node.holders().by_uuid and node.details.details(), what="the hold")
-    wait_for(lambda: any(one.requests for one in node.pods.facts().values()), what="the pod")
+    wait_for(lambda: any(fact.requests for fact in node.pods.facts().values()), what="the pod")
     found = node.holders()
-    assert [one.container for one in found.by_uuid["GPU-1"]] == ["main"]
+    assert [holder.container for holder in found.by_uuid["GPU-1"]] == ["main"]
     assert [reason for reason, _ in found.misses] == ["not_live"]

@@ -76,7 +76,7 @@ def test_each_version_of_a_real_server_says_the_same(every_version: Client, vers
     assert (gpu.uuid, gpu.memory, gpu.shareable) == ("GPU-1", 80 << 30, False)
     assert (part.parent_uuid, part.memory, part.shareable) == ("GPU-1", 10 << 30, True)
     assert (part.gi_profile_id, part.placement_start) == (19, 3)
-    assert [one.effect for one in part.taints] == ["NoSchedule"]
+    assert [taint.effect for taint in part.taints] == ["NoSchedule"]
 
 
 def test_a_version_that_goes_is_left_for_the_next_one_and_nothing_is_forgotten(

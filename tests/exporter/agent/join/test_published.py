@@ -25,7 +25,7 @@ def slice_of(
     *devices: str, node: str = "node-a", generation: int = 1, of: int = 1
 ) -> dict[str, Any]:
     """Build a slice whose name says what it is of."""
-    made = [{"name": one} | CONTENT for one in devices]
+    made = [{"name": device} | CONTENT for device in devices]
     pool = {"name": node, "generation": generation, "resourceSliceCount": of}
     return {
         "metadata": {"name": f"{node}-{'-'.join(devices)}"},
@@ -58,7 +58,7 @@ def watching(client: Client) -> Generator[Watched]:
 
 
 def names(watched: PublishedDevices) -> list[str]:
-    return [one.device.device for one in watched.devices()]
+    return [device.device.device for device in watched.devices()]
 
 
 def test_only_this_nodes_slices_come_and_the_source_says_their_version(cluster: Cluster) -> None:

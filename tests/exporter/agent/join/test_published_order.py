@@ -52,8 +52,8 @@ def test_what_was_seen_later_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     second.start()
     second.join(0.3)
     copy.go.set()
-    for one in (first, second):
-        one.join()
-    assert [one.device.device for one in published.devices()] == ["gpu-0", "gpu-1"]
+    for thread in (first, second):
+        thread.join()
+    assert [device.device.device for device in published.devices()] == ["gpu-0", "gpu-1"]
     published.stop()
     client.close()

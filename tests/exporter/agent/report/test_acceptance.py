@@ -62,8 +62,10 @@ class Writer:
 
     def puts(self) -> list[int]:
         """Return the sizes of the reports that were sent, in bytes."""
-        heads = [one for one in self._server.requests if "PUT /apis/draguard.dev" in one]
-        return [int(one.lower().split("content-length: ")[1].split("\r\n")[0]) for one in heads]
+        heads = [
+            request for request in self._server.requests if "PUT /apis/draguard.dev" in request
+        ]
+        return [int(head.lower().split("content-length: ")[1].split("\r\n")[0]) for head in heads]
 
 
 @contextlib.contextmanager

@@ -29,8 +29,8 @@ def both(seconds: float = 0.0) -> Observation:
 
 def after(*news: Observation, **more: Any) -> NodeHealth:
     report = FRESH
-    for one in (reading(both(), WELL), *news):
-        report = ledger.observe(report, one, **more)
+    for observation in (reading(both(), WELL), *news):
+        report = ledger.observe(report, observation, **more)
     return report
 
 

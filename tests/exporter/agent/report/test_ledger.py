@@ -42,7 +42,7 @@ def known(*gpus: Any) -> NodeHealth:
 
 
 def take(report: NodeHealth, *signals: Signal, run: str = "run-1") -> NodeHealth:
-    read = [one.kernel_sequence for one in signals if one.kernel_sequence is not None]
+    read = [signal.kernel_sequence for signal in signals if signal.kernel_sequence is not None]
     return ledger.take(report, signals, run=run, kernel_sequence=max(read, default=None))
 
 
@@ -222,7 +222,7 @@ class TestAdoption:
 
     def test_nothing_can_be_heard_from_a_sensor_that_is_gone(self) -> None:
         report = ledger.blind(known(gpu()), "SensorUnreachable", "gone", at(5))
-        assert [one.reason for one in report.sources] == ["SensorUnreachable"]
+        assert [source.reason for source in report.sources] == ["SensorUnreachable"]
         assert only(report).presence == "Unknown"
 
 
@@ -298,7 +298,7 @@ def test_overflow_drops_the_oldest_and_counts_them() -> None:
     sensed = Sensed(capacity=3)
     for seconds in range(5):
         sensed.kmsg(seconds * 10, 13)
-    assert [one.number for one in sensed.ring.after(0)] == [3, 4, 5]
+    assert [signal.number for signal in sensed.ring.after(0)] == [3, 4, 5]
     assert sensed.ring.dropped == 2
 
 
@@ -321,7 +321,7 @@ def test_an_agent_that_begins_with_nothing_counts_what_left_the_ring(
     start = ledger.observe(FRESH, seen(mig_gpu(1), gpu(2)))
     reported = small.ring.resume(Cursor(), "")
     assert counts(take(start, *reported)) == counts(take(start, *large.ring.after(0)))
-    assert [one.number for one in reported] == sorted({one.number for one in reported})
+    assert [signal.number for signal in reported] == sorted({signal.number for signal in reported})
     assert small.ring.dropped == 0
 
 
@@ -334,7 +334,7 @@ def test_instances_that_mean_nothing_do_not_part_what_left_the_ring() -> None:
         else:
             sensed.kmsg(step * 10, 13)
     reported = sensed.ring.resume(Cursor(), "")
-    assert [one.times for one in reported] == [3, 4, 1]
+    assert [signal.times for signal in reported] == [3, 4, 1]
     assert counts(take(known(gpu()), *reported)) == {"GPU-1": {(13, None): 8}}
 
 
@@ -351,7 +351,7 @@ def test_a_storm_of_an_nvswitch_that_left_the_ring_is_counted() -> None:
     for seconds in range(9):
         sensed.kmsg(seconds, 12028, kind="sxid", fatal=False)
     report = take(FRESH, *sensed.ring.resume(Cursor(), ""))
-    assert [one.count for one in report.switches[0].sxids] == [9]
+    assert [record.count for record in report.switches[0].sxids] == [9]
 
 
 def test_what_left_the_ring_of_a_new_sensor_is_not_counted_twice() -> None:
@@ -359,7 +359,7 @@ def test_what_left_the_ring_of_a_new_sensor_is_not_counted_twice() -> None:
     for seconds in range(9):
         sensed.kmsg(seconds * 10, 13)
     cursor = Cursor(sensor_run="run-0", kernel_sequence=40)
-    assert [one.number for one in sensed.ring.resume(cursor, "boot-1")] == [7, 8, 9]
+    assert [signal.number for signal in sensed.ring.resume(cursor, "boot-1")] == [7, 8, 9]
     # Those after record 40 may be all six, as they are known by their sum alone.
     assert sensed.ring.dropped == 6
 

@@ -103,11 +103,11 @@ def test_restarts_at_any_moments_change_nothing_in_the_report(
 def totals(report: NodeHealth) -> Counter[tuple[str, int]]:
     """Count by code: over all GPUs, of each GPU with a name, and of each switch."""
     found: Counter[tuple[str, int]] = Counter()
-    for one in report.gpus:
-        for record in one.xids:
+    for health in report.gpus:
+        for record in health.xids:
             found["", record.code] += record.count
-            if not one.uuid.startswith(ledger.UNKNOWN_PREFIX):
-                found[one.uuid, record.code] += record.count
+            if not health.uuid.startswith(ledger.UNKNOWN_PREFIX):
+                found[health.uuid, record.code] += record.count
     for switch in report.switches:
         for sxid in switch.sxids:
             found[switch.pci_bus_id, sxid.code] += sxid.count
@@ -124,6 +124,6 @@ def test_no_count_ever_falls_and_no_record_ends_before_it_began(sequence: list[S
         now = totals(node.report)
         assert all(now[what] >= count for what, count in before.items()), (step, before, now)
         before = now
-        for one in node.report.gpus:
-            assert all(record.first_seen <= record.last_seen for record in one.xids)
-            assert all(slowed.since <= slowed.last_seen for slowed in one.slowdowns)
+        for health in node.report.gpus:
+            assert all(record.first_seen <= record.last_seen for record in health.xids)
+            assert all(slowed.since <= slowed.last_seen for slowed in health.slowdowns)

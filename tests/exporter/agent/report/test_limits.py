@@ -150,7 +150,7 @@ def bounded(part: Schema) -> Schema:
     if part.get("format") in RANGES:
         part["maximum"] = RANGES[part["format"]]
     if "properties" in part:
-        part["properties"] = {name: bounded(one) for name, one in part["properties"].items()}
+        part["properties"] = {name: bounded(schema) for name, schema in part["properties"].items()}
         part["additionalProperties"] = False
     if "items" in part:
         part["items"] = bounded(part["items"])

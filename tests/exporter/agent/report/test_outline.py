@@ -33,7 +33,9 @@ def test_a_report_that_is_too_large_loses_the_least_severe_records_first() -> No
         XidRecord(code=13, count=1, first_seen=at(n), last_seen=at(n), gi=n, message="m" * 100)
         for n in range(200)
     )
-    gpus = tuple(msgspec.structs.replace(one, xids=(*one.xids, *many)) for one in full.gpus)
+    gpus = tuple(
+        msgspec.structs.replace(health, xids=(*health.xids, *many)) for health in full.gpus
+    )
     large = msgspec.structs.replace(full, gpus=gpus)
     small = outline.finished(large, 20_000)
     assert len(msgspec.json.encode(small)) <= 20_000

@@ -71,5 +71,5 @@ def test_whatever_comes_there_are_no_more_than_three_writes_in_three_seconds(
         news.append((moment, place))
     begins = written(news)
     for start in begins:
-        assert sum(start <= one < start + 1.0 for one in begins) <= 2
-        assert sum(start <= one < start + 3.0 for one in begins) <= 3
+        assert sum(start <= begin < start + 1.0 for begin in begins) <= 2
+        assert sum(start <= begin < start + 3.0 for begin in begins) <= 3

@@ -114,7 +114,7 @@ class TestOneUuidOfTwoGpus:
             "GPU-1": {(48, None): 2, (79, None): 1},
             "GPU-2": {(79, None): 1},
         }
-        assert {one.presence for one in report.gpus} == {"Present"}
+        assert {health.presence for health in report.gpus} == {"Present"}
 
     def test_nothing_else_that_names_the_bus_takes_the_ambiguous_name(self) -> None:
         sensed = Sensed()
@@ -260,7 +260,7 @@ class TestFabricAndLinks:
 
 class TestSlowdown:
     def test_only_reasons_that_point_at_hardware_or_cooling_are_told(self) -> None:
-        assert [one.reason for one in first(sequence(gpu(slowdown=0x3FF))).slowdowns] == [
+        assert [slowdown.reason for slowdown in first(sequence(gpu(slowdown=0x3FF))).slowdowns] == [
             "HwSlowdown",
             "HwThermal",
             "HwPowerBrake",

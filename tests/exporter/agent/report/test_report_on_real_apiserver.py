@@ -76,7 +76,9 @@ def counted(client: Client) -> dict[tuple[int, int | None], int]:
 
 
 def of_switches(client: Client) -> dict[int, int]:
-    return {one.code: one.count for switch in report(client).switches for one in switch.sxids}
+    return {
+        record.code: record.count for switch in report(client).switches for record in switch.sxids
+    }
 
 
 def all_present(client: Client) -> NodeHealth | None:
@@ -87,7 +89,7 @@ def all_present(client: Client) -> NodeHealth | None:
 def all_up(client: Client) -> NodeHealth | None:
     """Return the report of all GPUs once every source has spoken: the kubelet may be the last."""
     found = all_present(client)
-    up = {one.name for one in found.sources if one.up} if found else set[str]()
+    up = {source.name for source in found.sources if source.up} if found else set[str]()
     return found if up == {"nvml", "kmsg", "podresources"} else None
 
 
@@ -114,7 +116,7 @@ def test_an_error_is_reported_and_then_the_recovery_action_read_after_it(
     node.set_recovery_action(0, 1)
 
     def evidence() -> bool:
-        gpu = next(one for one in report(client).gpus if one.uuid == node.gpu(0).uuid)
+        gpu = next(health for health in report(client).gpus if health.uuid == node.gpu(0).uuid)
         times = [record.last_seen for record in gpu.xids if record.code == 95]
         action = gpu.recovery_action
         return (
@@ -170,7 +172,7 @@ def test_what_the_log_says_of_the_recovery_action_is_told_beside_the_reading(
     node.kernel_log.write_all([line + "0x0 (None) to 0x1 (GPU Reset Required)"])
 
     def logged() -> set[tuple[str, int | None]]:
-        return {(one.uuid, one.recovery_action.logged) for one in report(client).gpus}
+        return {(gpu.uuid, gpu.recovery_action.logged) for gpu in report(client).gpus}
 
     wait_for(lambda: (node.gpu(0).uuid, 1) in logged())
     assert {value for uuid, value in logged() if uuid != node.gpu(0).uuid} == {None}
@@ -183,8 +185,8 @@ def test_claims_are_joined_with_what_the_driver_publishes(
     publisher.publish(client, "node-a", slices)
     devices = {
         device["attributes"]["uuid"]["string"]: device["name"]
-        for one in slices
-        for device in one["spec"].get("devices", [])
+        for body in slices
+        for device in body["spec"].get("devices", [])
     }
     part = node.gpu(2).instances[1]
     holding = [devices[node.gpu(0).uuid], devices[part.uuid]]

@@ -143,7 +143,7 @@ def test_a_healthy_node_of_eight_gpus_fits_into_8_kib() -> None:
 
 def test_fifty_six_healthy_slices_take_what_their_names_take() -> None:
     whole = outline.finished(node(sliced=True))
-    slices = [one for gpu in whole.gpus for one in gpu.instances]
+    slices = [instance for gpu in whole.gpus for instance in gpu.instances]
     names = len(msgspec.json.encode(slices))
     assert len(slices) == 56
     assert size(whole) - names <= 7 << 10
@@ -200,7 +200,7 @@ def test_nothing_left_out_is_more_severe_than_what_was_kept(stormy: NodeHealth) 
 
 def test_a_storm_takes_no_more_memory_than_its_records(stormy: NodeHealth) -> None:
     first = storm()
-    again = [msgspec.structs.replace(one, number=len(first) + one.number) for one in first]
+    again = [msgspec.structs.replace(signal, number=len(first) + signal.number) for signal in first]
     later = ledger.take(stormy, again, run="r" * 32, kernel_sequence=None)
     assert {len(gpu.xids) for gpu in later.gpus} == {xid_counts.MAX_RECORDS}
     assert {len(switch.sxids) for switch in later.switches} == {switches.MAX_CODES}
@@ -257,4 +257,6 @@ def test_a_board_whose_uuid_changes_all_the_time_does_not_fill_the_report() -> N
     assert size(outline.finished(report)) <= outline.MAX_BYTES
     named = {gpu.uuid for gpu in report.gpus}
     assert {f"GPU-{299:036d}", f"GPU-{298:036d}", steady.uuid} <= named
-    assert sum(one.count for gpu in report.gpus for one in gpu.xids) + report.xids_dropped == 300
+    assert (
+        sum(record.count for gpu in report.gpus for record in gpu.xids) + report.xids_dropped == 300
+    )

@@ -165,7 +165,7 @@ def sxid(number: int) -> Signal:
 
 
 def xid_counts(report: NodeHealth) -> dict[int, int]:
-    return {record.code: record.count for one in report.gpus for record in one.xids}
+    return {record.code: record.count for health in report.gpus for record in health.xids}
 
 
 def test_everything_that_is_written_is_stored(client: Client, agent: Agent) -> None:
@@ -244,7 +244,9 @@ def test_a_report_one_version_apart_is_taken_up_and_one_further_apart_is_begun_a
         wait_for(lambda: xid_counts(stored(client)) == {79: 1})
     client.merge_patch(f"{PATH}/status", {"status": {"schemaVersion": version}})
     with Agent(client) as second:
-        assert [one.pci_bus_id for one in second.report.switches] == ["0000:c2:00.0"] * (count - 1)
+        assert [switch.pci_bus_id for switch in second.report.switches] == ["0000:c2:00.0"] * (
+            count - 1
+        )
         second.take(msgspec.structs.replace(sensed.kmsg(20, 79), number=50))
         wait_for(lambda: stored(client).schema_version == 1)
         wait_for(lambda: xid_counts(stored(client)) == {79: count})

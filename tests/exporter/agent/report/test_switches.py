@@ -87,7 +87,7 @@ class TestOtherWords:
         lines = [sensed.kmsg(1, 119), sensed.kmsg(2, 13)]
         limit = sensed.kmsg(3, 119, kind="rate-limit")
         report = take(FRESH, *lines, limit, sensed.kmsg(40, 119))
-        assert {one.code: (one.count, one.rate_limited) for one in xids(report)} == {
+        assert {record.code: (record.count, record.rate_limited) for record in xids(report)} == {
             13: (1, False),
             119: (2, True),
         }

@@ -76,5 +76,5 @@ def test_a_gpu_of_syslog_that_the_kernel_does_not_list_is_none(
 
     after = ledger.observe(report, look if on_bus is None else with_bus(look, *listed))
 
-    assert (f"unknown-{line.bus_id}" in {one.uuid for one in after.gpus}) == kept
+    assert (f"unknown-{line.bus_id}" in {health.uuid for health in after.gpus}) == kept
     assert after.xids_dropped == (0 if kept else 1)

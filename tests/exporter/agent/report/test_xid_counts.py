@@ -53,9 +53,9 @@ def test_a_line_that_comes_after_its_event_and_a_restart_of_the_sensor_is_no_sec
     second = msgspec.structs.replace(alone, at=at(1) + timedelta(seconds=1), gi=6)
     old = msgspec.structs.replace(line(1), past=True)
 
-    assert {gi: one.count for gi, one in records(alone, old).items()} == {5: 1}
+    assert {gi: record.count for gi, record in records(alone, old).items()} == {5: 1}
     found = records(alone, second, old, old, old)
-    assert {gi: (one.count, one.sources) for gi, one in found.items()} == {
+    assert {gi: (record.count, record.sources) for gi, record in found.items()} == {
         None: (1, ("kmsg",)),
         5: (1, ("kmsg", "nvml")),
         6: (1, ("kmsg", "nvml")),
@@ -65,7 +65,7 @@ def test_a_line_that_comes_after_its_event_and_a_restart_of_the_sensor_is_no_sec
 def test_a_new_line_is_paired_by_the_sensor_that_reads_it_or_an_error_of_its_own() -> None:
     alone = msgspec.structs.replace(event(1, gi=5), partner=None)
 
-    assert {gi: one.count for gi, one in records(alone, line(1)).items()} == {None: 1, 5: 1}
+    assert {gi: record.count for gi, record in records(alone, line(1)).items()} == {None: 1, 5: 1}
 
 
 def test_a_line_long_after_an_event_or_of_another_slice_is_an_error_of_its_own() -> None:
@@ -74,8 +74,8 @@ def test_a_line_long_after_an_event_or_of_another_slice_is_an_error_of_its_own()
 
     alone = msgspec.structs.replace(event(1, gi=5), partner=None)
 
-    assert {gi: one.count for gi, one in records(alone, old(1.01)).items()} == {None: 1, 5: 1}
-    assert {gi: one.count for gi, one in records(alone, old(1, gi=6)).items()} == {5: 1, 6: 1}
+    assert {gi: record.count for gi, record in records(alone, old(1.01)).items()} == {None: 1, 5: 1}
+    assert {gi: record.count for gi, record in records(alone, old(1, gi=6)).items()} == {5: 1, 6: 1}
 
 
 def test_a_reset_clears_the_flags_of_the_lines_before_it() -> None:
@@ -148,7 +148,7 @@ class TestPlace:
         kept = counted((), line(0, gi=5), epoch=1, layout=cut(live(5, 4)))
         kept = counted(kept, line(1, gi=5), epoch=1, layout=cut(live(5, 0, 2, 14)))
 
-        assert [(one.placement, one.count) for one in kept] == [
+        assert [(xid_record.placement, xid_record.count) for xid_record in kept] == [
             (MemorySlices(0, 2), 1),
             (MemorySlices(4, 1), 1),
         ]

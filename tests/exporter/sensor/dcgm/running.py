@@ -64,7 +64,9 @@ class Supervised:
 
     def reading(self, good: Callable[[DcgmReading], object] = lambda _: True) -> DcgmReading:
         """Return the first reading from now on that is as asked."""
-        state = self.wait(lambda one: one.reading is not None and good(one.reading))
+        state = self.wait(
+            lambda candidate: candidate.reading is not None and good(candidate.reading)
+        )
         assert state.reading is not None
         return state.reading
 
@@ -78,7 +80,7 @@ class Supervised:
 
     def down(self, reason: str) -> VendorState[DcgmReading]:
         """Return the first such state since the one that was returned last."""
-        return self.since(lambda one: not one.source.up and one.source.reason == reason)
+        return self.since(lambda state: not state.source.up and state.source.reason == reason)
 
     def _first(
         self, good: Callable[[VendorState[DcgmReading]], object], at: int
@@ -114,7 +116,11 @@ def entity(
     reading: DcgmReading, uuid: str, gi: int | None = None, ci: int | None = None
 ) -> DcgmEntity:
     """Return what a reading has of an entity; with no values when it has nothing."""
-    found = [one for one in reading.entities if (one.uuid, one.gi, one.ci) == (uuid, gi, ci)]
+    found = [
+        candidate
+        for candidate in reading.entities
+        if (candidate.uuid, candidate.gi, candidate.ci) == (uuid, gi, ci)
+    ]
     assert len(found) <= 1
     return found[0] if found else DcgmEntity(uuid=uuid, gi=gi, ci=ci)
 

@@ -37,7 +37,7 @@ def tcp(dcgm: SimulatedDcgm) -> str:
 
 
 def test_gpus_and_instances_are_told_in_the_ids_of_nvml(dcgm: SimulatedDcgm) -> None:
-    gis = [one.gi for one in dcgm.node.gpu(MIG).instances]
+    gis = [instance.gi for instance in dcgm.node.gpu(MIG).instances]
     for entity, gi in enumerate(reversed(gis)):
         dcgm.number(MIG, gi, entity)
         dcgm.set_field(MIG, MEMORY_USED, 1000 + gi, gi=gi)
@@ -45,7 +45,11 @@ def test_gpus_and_instances_are_told_in_the_ids_of_nvml(dcgm: SimulatedDcgm) -> 
         reading = seen.reading()
     assert reading.version == "4.6.0"
     assert values(reading, uuid(dcgm, FIRST)) == {TEMPERATURE: 31, POWER: 72.0, MEMORY_USED: 0}
-    reported = {one.gi: one.values[MEMORY_USED] for one in reading.entities if one.gi is not None}
+    reported = {
+        entity.gi: entity.values[MEMORY_USED]
+        for entity in reading.entities
+        if entity.gi is not None
+    }
     assert reported == {gi: 1000 + gi for gi in gis}
 
 
@@ -55,18 +59,18 @@ def test_each_gpu_is_named_as_dcgm_names_it_with_the_profiles_of_its_instances(
     with Supervised(dcgm) as seen:
         reading = seen.reading()
     boards = [dcgm.node.gpu(number) for number in (FIRST, SECOND, MIG)]
-    reported = [(one.id, one.uuid, one.bus_id, one.product) for one in reading.identities]
+    reported = [(gpu.id, gpu.uuid, gpu.bus_id, gpu.product) for gpu in reading.identities]
     products = [board.product.name for board in boards]
     assert reported == [
         (number, board.uuid, board.pci, product)
         for number, (board, product) in enumerate(zip(boards, products, strict=True))
     ]
     parts = reading.identities[MIG].parts
-    assert {(one.gi, one.profile) for one in parts if one.ci is None} == {
-        (one.gi, one.profile.name) for one in boards[MIG].instances
+    assert {(part.gi, part.profile) for part in parts if part.ci is None} == {
+        (instance.gi, instance.profile.name) for instance in boards[MIG].instances
     }
-    assert {(one.gi, one.ci) for one in parts if one.ci is not None} == {
-        (one.gi, one.ci) for one in boards[MIG].instances
+    assert {(part.gi, part.ci) for part in parts if part.ci is not None} == {
+        (instance.gi, instance.ci) for instance in boards[MIG].instances
     }
     assert reading.identities[FIRST].parts == ()
 
@@ -77,11 +81,11 @@ def test_two_equal_xids_in_a_row_are_two(dcgm: SimulatedDcgm) -> None:
         for code in (31, 48, 48):
             dcgm.node.inject_xid(FIRST, code)
         received = seen.heard(3)
-        last = seen.reading(lambda one: XID in values(one, uuid(dcgm, FIRST)))
-    assert [one.code for one in received] == [31, 48, 48]
-    assert {one.uuid for one in received} == {uuid(dcgm, FIRST)}
-    assert {one.bus_id for one in received} == {dcgm.node.gpu(FIRST).pci}
-    assert {(one.kind, one.source) for one in received} == {("xid", "dcgm")}
+        last = seen.reading(lambda reading: XID in values(reading, uuid(dcgm, FIRST)))
+    assert [signal.code for signal in received] == [31, 48, 48]
+    assert {signal.uuid for signal in received} == {uuid(dcgm, FIRST)}
+    assert {signal.bus_id for signal in received} == {dcgm.node.gpu(FIRST).pci}
+    assert {(signal.kind, signal.source) for signal in received} == {("xid", "dcgm")}
     assert values(last, uuid(dcgm, FIRST))[XID] == 48
     assert XID not in values(last, uuid(dcgm, SECOND))
 
@@ -105,11 +109,11 @@ def test_what_an_engine_remembers_of_the_time_before_is_no_news(
     with Supervised(dcgm, tcp) as first:
         first.reading()
         dcgm.node.inject_xid(FIRST, 31)
-        assert [one.code for one in first.heard(1)] == [31]
+        assert [signal.code for signal in first.heard(1)] == [31]
     with Supervised(dcgm, tcp) as second:
         second.reading()
         dcgm.node.inject_xid(FIRST, 63)
-        assert [one.code for one in second.heard(1)] == [63]
+        assert [signal.code for signal in second.heard(1)] == [63]
 
 
 def test_xids_are_not_lost_while_what_is_watched_is_watched_anew(dcgm: SimulatedDcgm) -> None:
@@ -121,7 +125,7 @@ def test_xids_are_not_lost_while_what_is_watched_is_watched_anew(dcgm: Simulated
             seen.wanted = (TEMPERATURE, 100 + code % 2)
             # So that some of them fall into the time in which groups are made.
             time.sleep(0.04)
-        assert [one.code for one in seen.heard(20)] == list(range(40, 60))
+        assert [signal.code for signal in seen.heard(20)] == list(range(40, 60))
 
 
 def test_a_field_that_is_wanted_later_is_told_and_one_that_is_not_any_more_is_not(
@@ -130,7 +134,7 @@ def test_a_field_that_is_wanted_later_is_told_and_one_that_is_not_any_more_is_no
     with Supervised(dcgm, "embedded", POWER) as seen:
         assert values(seen.reading(), uuid(dcgm, FIRST)) == {POWER: 72.0}
         seen.wanted = (MEMORY_USED,)
-        reading = seen.reading(lambda one: MEMORY_USED in values(one, uuid(dcgm, FIRST)))
+        reading = seen.reading(lambda state: MEMORY_USED in values(state, uuid(dcgm, FIRST)))
     assert values(reading, uuid(dcgm, FIRST)) == {MEMORY_USED: 0}
 
 
@@ -168,9 +172,9 @@ def test_what_one_product_cannot_tell_another_may(dcgm: SimulatedDcgm) -> None:
 
 def test_more_fields_than_one_group_holds_are_all_told(dcgm: SimulatedDcgm) -> None:
     counters = [
-        one.id
-        for one in dcgm_fields.fields()
-        if (one.type, one.level) == ("i", dcgm_fields.GPU) and one.id not in (XID, *PROFILING)
+        field.id
+        for field in dcgm_fields.fields()
+        if (field.type, field.level) == ("i", dcgm_fields.GPU) and field.id not in (XID, *PROFILING)
     ][:200]
     assert len(counters) > 128
     assert not set(counters) & LINK_FIELDS
@@ -197,11 +201,11 @@ def test_a_gpu_that_the_driver_let_go_is_named_and_watched_again_when_it_is_back
     with Supervised(dcgm) as seen:
         seen.reading()
         dcgm.detach(FIRST)
-        without = seen.reading(lambda one: one.detached)
+        without = seen.reading(lambda reading: reading.detached)
         dcgm.attach(FIRST)
-        back = seen.reading(lambda one: not one.detached)
+        back = seen.reading(lambda reading: not reading.detached)
         dcgm.node.inject_xid(FIRST, 31)
-        assert [one.code for one in seen.heard(1)] == [31]
+        assert [signal.code for signal in seen.heard(1)] == [31]
         assert len([state for state in seen.states if not state.source.up]) == 0
     assert without.detached == (uuid(dcgm, FIRST),)
     assert values(without, uuid(dcgm, FIRST)) == {}
@@ -222,7 +226,7 @@ def test_a_gpu_that_was_unbound_and_bound_between_two_samples_is_watched_again(
             reading = seen.reading()
             assert whole(reading)
         dcgm.node.inject_xid(FIRST, 31)
-        assert [one.code for one in seen.heard(1)] == [31]
+        assert [signal.code for signal in seen.heard(1)] == [31]
 
 
 def test_a_field_that_stays_unwatched_is_left_alone(dcgm: SimulatedDcgm) -> None:
@@ -240,16 +244,16 @@ def test_instances_that_come_and_go_are_followed(dcgm: SimulatedDcgm) -> None:
     gone, *kept = scenario.gpus[MIG].instances
 
     def gis(reading: DcgmReading) -> set[int]:
-        return {one.gi for one in reading.entities if one.gi is not None}
+        return {entity.gi for entity in reading.entities if entity.gi is not None}
 
     with Supervised(dcgm) as seen:
-        assert gis(seen.reading()) == {gone.gi, *(one.gi for one in kept)}
+        assert gis(seen.reading()) == {gone.gi, *(instance.gi for instance in kept)}
         scenario.gpus[MIG].instances = kept
         dcgm.node.scenario.save(scenario)
-        seen.reading(lambda one: gis(one) == {instance.gi for instance in kept})
+        seen.reading(lambda state: gis(state) == {instance.gi for instance in kept})
         scenario.gpus[MIG].instances = [gone, *kept]
         dcgm.node.scenario.save(scenario)
-        seen.reading(lambda one: gone.gi in gis(one))
+        seen.reading(lambda state: gone.gi in gis(state))
         dcgm.node.inject_xid(MIG, 94, gi=gone.gi, ci=0)
         (received,) = seen.heard(1)
         assert all(state.source.reason in ("", "Starting") for state in seen.states)
@@ -270,8 +274,8 @@ def test_instances_that_go_in_the_middle_of_a_sample_cost_nothing_else(
             dcgm.node.scenario.save(whole if number % 2 else fewer)
             time.sleep(0.17)
         dcgm.heal()
-        gis = {one.gi for one in whole.gpus[MIG].instances}
-        seen.reading(lambda one: {part.gi for part in one.entities} >= gis)
+        gis = {instance.gi for instance in whole.gpus[MIG].instances}
+        seen.reading(lambda reading: {part.gi for part in reading.entities} >= gis)
         assert all(state.source.reason in ("", "Starting") for state in seen.states)
 
 
@@ -279,5 +283,5 @@ def test_a_lost_gpu_leaves_the_others(dcgm: SimulatedDcgm) -> None:
     with Supervised(dcgm) as seen:
         seen.reading()
         dcgm.node.lose(FIRST)
-        reading = seen.reading(lambda one: not values(one, uuid(dcgm, FIRST)))
+        reading = seen.reading(lambda state: not values(state, uuid(dcgm, FIRST)))
     assert values(reading, uuid(dcgm, SECOND))[TEMPERATURE] == 31

@@ -52,7 +52,7 @@ def test_a_host_engine_is_reached_by_port_and_by_socket(
     path = dcgm.node.root / "hostengine.sock"
     dcgm.listen(str(path))
     with Supervised(dcgm, f"unix://{path}" if socket else tcp) as seen:
-        reading = seen.reading(lambda one: values(one, uuid(dcgm, FIRST)))
+        reading = seen.reading(lambda state: values(state, uuid(dcgm, FIRST)))
     assert values(reading, uuid(dcgm, FIRST))[TEMPERATURE] == 31
 
 
@@ -66,7 +66,7 @@ def test_a_host_engine_that_ends_is_said_to_be_gone_and_found_again(
         assert lost.reading is None
         seen.down("EngineUnreachable")
         dcgm.restart(tcp)
-        again = seen.wait(lambda one: one.source.up)
+        again = seen.wait(lambda state: state.source.up)
     assert again.restarts > 0
 
 
@@ -77,7 +77,7 @@ def test_an_engine_that_was_restarted_unseen_is_connected_to_again(
         seen.reading()
         dcgm.restart(tcp)
         seen.down("ConnectionLost")
-        reading = seen.reading(lambda one: values(one, uuid(dcgm, FIRST)))
+        reading = seen.reading(lambda state: values(state, uuid(dcgm, FIRST)))
     assert values(reading, uuid(dcgm, FIRST))[TEMPERATURE] == 31
 
 
@@ -90,9 +90,9 @@ def test_all_fields_of_all_gpus_blank_are_a_state_of_the_engine(
         down = seen.down("EngineBlank")
         # It stays so, without a moment of "up" in between.
         later = seen.down("EngineBlank")
-        assert not any(one.source.up for one in seen.states[seen.states.index(down) :])
+        assert not any(state.source.up for state in seen.states[seen.states.index(down) :])
         dcgm.restart(tcp)
-        seen.wait(lambda one: one.source.up)
+        seen.wait(lambda state: state.source.up)
     assert "restart the host engine" in later.source.message
 
 
@@ -101,9 +101,9 @@ def test_an_embedded_engine_that_went_blank_is_started_again(dcgm: SimulatedDcgm
         seen.reading()
         dcgm.node.inject_xid(FIRST, 119)
         seen.down("EngineBlank")
-        reading = seen.reading(lambda one: values(one, uuid(dcgm, SECOND)))
+        reading = seen.reading(lambda state: values(state, uuid(dcgm, SECOND)))
     # What made it so is told before it ends.
-    assert [one.code for one in seen.signals] == [119]
+    assert [signal.code for signal in seen.signals] == [119]
     assert values(reading, uuid(dcgm, SECOND))[TEMPERATURE] == 31
 
 
@@ -112,7 +112,7 @@ def test_one_blank_gpu_is_not_the_engine(dcgm: SimulatedDcgm) -> None:
         seen.reading()
         for field in (TEMPERATURE, 155, 190, MEMORY_USED):
             dcgm.set_field(FIRST, field, "blank")
-        reading = seen.reading(lambda one: not values(one, uuid(dcgm, FIRST)))
+        reading = seen.reading(lambda state: not values(state, uuid(dcgm, FIRST)))
         seen.reading()
         assert all(state.source.reason in ("", "Starting") for state in seen.states)
     assert values(reading, uuid(dcgm, SECOND))[TEMPERATURE] == 31
@@ -123,7 +123,7 @@ def test_a_call_that_hangs_is_named(dcgm: SimulatedDcgm) -> None:
         seen.reading()
         dcgm.fail("hung", call="dcgmUpdateAllFields")
         # Where patience is short, a machine that stands still may make another call hang before.
-        hung = seen.since(lambda one: one.hang == Hang("dcgmUpdateAllFields"))
+        hung = seen.since(lambda state: state.hang == Hang("dcgmUpdateAllFields"))
         dcgm.heal()
         seen.reading()
     assert (hung.source.up, hung.source.reason) == (False, "Hung")
@@ -149,10 +149,17 @@ def test_health_is_told_by_watch_and_code_and_of_the_gpu(dcgm: SimulatedDcgm) ->
     with Supervised(dcgm) as seen:
         reading = seen.reading()
     assert reading.health is not None
-    assert set(reading.gpus) == {uuid(dcgm, one) for one in (FIRST, SECOND, MIG)}
+    assert set(reading.gpus) == {uuid(dcgm, index) for index in (FIRST, SECOND, MIG)}
     reported = {
-        (one.uuid, one.watch, one.health, one.error_code, one.severity, one.category)
-        for one in reading.health
+        (
+            finding.uuid,
+            finding.watch,
+            finding.health,
+            finding.error_code,
+            finding.severity,
+            finding.category,
+        )
+        for finding in reading.health
     }
     hot = ("THERMAL", 20, "DCGM_FR_THERMAL_VIOLATIONS", "TRIAGE", "HARDWARE_THERMAL")
     memory = ("MEM", 10, "DCGM_FR_VOLATILE_DBE_DETECTED", "RESET", "HARDWARE_MEMORY")
@@ -162,7 +169,7 @@ def test_health_is_told_by_watch_and_code_and_of_the_gpu(dcgm: SimulatedDcgm) ->
         (uuid(dcgm, MIG), *memory),
         (uuid(dcgm, SECOND), *whole),
     }
-    assert "too hot" in {one.message for one in reading.health}
+    assert "too hot" in {finding.message for finding in reading.health}
 
 
 def test_health_that_nobody_wants_or_that_cannot_be_asked_is_unknown(dcgm: SimulatedDcgm) -> None:
@@ -178,7 +185,7 @@ def test_health_that_nobody_wants_or_that_cannot_be_asked_is_unknown(dcgm: Simul
             assert values(reading, uuid(dcgm, FIRST))[TEMPERATURE] == 31
             # Not before it is really watched does it say something.
             dcgm.heal()
-            assert seen.reading(lambda one: one.health is not None).health
+            assert seen.reading(lambda state: state.health is not None).health
 
 
 @pytest.mark.parametrize(

@@ -26,15 +26,15 @@ def tcp(dcgm: SimulatedDcgm) -> str:
 def test_what_an_engine_says_from_memory_alone_is_not_shown(dcgm: SimulatedDcgm, tcp: str) -> None:
     uuid = dcgm.node.gpu(0).uuid
     with Supervised(dcgm, tcp, sample_deadline=HANGS_AFTER, start_deadline=3.0) as seen:
-        seen.reading(lambda one: values(one, uuid).get(TEMPERATURE))
+        seen.reading(lambda state: values(state, uuid).get(TEMPERATURE))
         dcgm.node.hang(0)
         down = seen.down("EngineFrozen")
         # Asked anew it says the same from memory, and that is not shown either.
-        again = seen.wait(lambda one: not one.source.up)
+        again = seen.wait(lambda state: not state.source.up)
         between = seen.states[seen.states.index(down) : seen.states.index(again) + 1]
-        assert not [one for one in between if one.reading and values(one.reading, uuid)]
+        assert not [state for state in between if state.reading and values(state.reading, uuid)]
         dcgm.node.heal(0)
-        reading = seen.reading(lambda one: values(one, uuid))
+        reading = seen.reading(lambda state: values(state, uuid))
     assert values(reading, uuid)[TEMPERATURE] == 31
 
 

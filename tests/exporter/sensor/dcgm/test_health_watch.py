@@ -21,7 +21,7 @@ def test_what_others_watch_of_all_gpus_changes_nothing_here(dcgm: SimulatedDcgm)
     dcgm.health.others_watch_all_gpus(NVLINK_ONLY)
     dcgm.health.add_incident(FIRST, "thermal", "fail", code=40)
     with Supervised(dcgm, listening(dcgm)) as seen:
-        assert seen.reading(lambda one: one.health is not None).health
+        assert seen.reading(lambda reading: reading.health is not None).health
 
 
 def test_watches_that_somebody_took_away_make_health_unknown_and_come_back(
@@ -29,11 +29,11 @@ def test_watches_that_somebody_took_away_make_health_unknown_and_come_back(
 ) -> None:
     dcgm.health.add_incident(FIRST, "thermal", "fail", code=40)
     with Supervised(dcgm, listening(dcgm)) as seen:
-        assert seen.reading(lambda one: one.health is not None).health
+        assert seen.reading(lambda reading: reading.health is not None).health
         dcgm.health.others_clear_watches()
-        seen.reading(lambda one: one.health is None)
-        assert seen.reading(lambda one: one.health is not None).health
-        reported = [one.reading.health for one in seen.states if one.reading is not None]
+        seen.reading(lambda reading: reading.health is None)
+        assert seen.reading(lambda reading: reading.health is not None).health
+        reported = [state.reading.health for state in seen.states if state.reading is not None]
     assert () not in reported
 
 

@@ -44,7 +44,11 @@ def test_fields_of_nvlinks_are_told_of_each_link(dcgm: SimulatedDcgm) -> None:
     dcgm.set_link_field(FIRST, 0, 585, 9)
     with Supervised(dcgm, "embedded", *WANTED, 585, 1532) as seen:
         reading = seen.reading()
-    found = {(one.uuid, one.link): one.values for one in reading.entities if one.link is not None}
+    found = {
+        (entity.uuid, entity.link): entity.values
+        for entity in reading.entities
+        if entity.link is not None
+    }
     assert found == {
         (uuid(dcgm, SECOND), 17): {585: 4, 1532: 1000},
         (uuid(dcgm, FIRST), 0): {585: 9},
@@ -57,7 +61,7 @@ def test_an_engine_older_than_4_4_is_not_asked_for_links(dcgm: SimulatedDcgm) ->
     with Supervised(dcgm, "embedded", *WANTED, 585) as seen:
         reading = seen.reading()
     assert reading.version == "4.3.2"
-    assert [one for one in reading.entities if one.link is not None] == []
+    assert [entity for entity in reading.entities if entity.link is not None] == []
     assert values(reading, uuid(dcgm, SECOND)).keys() == set(WANTED)
 
 
@@ -67,9 +71,9 @@ def test_a_link_that_is_down_has_its_counters(dcgm: SimulatedDcgm) -> None:
     dcgm.set_link_field(SECOND, 17, 585, 4)
     with Supervised(dcgm, "embedded", *WANTED, 585) as seen:
         reading = seen.reading()
-    assert [(one.link, one.values) for one in reading.entities if one.link is not None] == [
-        (17, {585: 4})
-    ]
+    assert [
+        (entity.link, entity.values) for entity in reading.entities if entity.link is not None
+    ] == [(17, {585: 4})]
 
 
 def test_an_engine_that_refuses_links_keeps_its_other_watches() -> None:

@@ -36,7 +36,7 @@ def dcgm(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> SimulatedDcgm:
 
 
 def reported(reading: DcgmReading) -> Mapping[Told, Mapping[int, float | str]]:
-    return {(one.kind, one.id, one.of): one.values for one in reading.node_parts}
+    return {(part.kind, part.id, part.of): part.values for part in reading.node_parts}
 
 
 def test_switches_and_their_links_are_told_under_their_own_numbers(dcgm: SimulatedDcgm) -> None:
@@ -46,7 +46,7 @@ def test_switches_and_their_links_are_told_under_their_own_numbers(dcgm: Simulat
     dcgm.parts.set_switch_link(3, 0, {LINK_SENT: 12}, up=False)
     dcgm.parts.set_switch_link(3, 1, {LINK_SENT: "error=-8"})
     with Supervised(dcgm, "embedded", *WANTED, SWITCH_TEMPERATURE, LINK_SENT, 1524) as seen:
-        state = seen.wait(lambda one: one.reading is not None)
+        state = seen.wait(lambda candidate: candidate.reading is not None)
     assert state.reading is not None
     assert reported(state.reading) == {
         ("switch", 0, None): {SWITCH_TEMPERATURE: 41},
@@ -72,7 +72,7 @@ def test_cpus_and_their_cores_are_told(dcgm: SimulatedDcgm) -> None:
         ("cpu", 0, None): {CPU_TEMPERATURE: 47.5, CORE_BUSY: 0.5},
         ("core", 1, 0): {CORE_BUSY: 0.75},
     }
-    assert [one.serial for one in reading.node_parts] == ["0x1A", ""]
+    assert [part.serial for part in reading.node_parts] == ["0x1A", ""]
 
 
 def test_an_engine_that_knows_no_serial_numbers_tells_its_cpus(dcgm: SimulatedDcgm) -> None:
@@ -94,7 +94,7 @@ def test_the_options_choose(dcgm: SimulatedDcgm) -> None:
     with Supervised(
         dcgm, "embedded", *wanted, switch_devices="g:1+i:0", cpu_devices="i:1,5"
     ) as seen:
-        state = seen.wait(lambda one: one.reading is not None)
+        state = seen.wait(lambda candidate: candidate.reading is not None)
     assert state.reading is not None
     assert set(reported(state.reading)) == {("switch", 1, None), ("link", 0, 1), ("core", 1, 0)}
     assert (state.source.up, state.source.reason) == (True, NOT_LISTED)
@@ -105,17 +105,17 @@ def test_a_switch_that_comes_later_is_told(dcgm: SimulatedDcgm) -> None:
     with Supervised(dcgm, "embedded", *WANTED, SWITCH_TEMPERATURE) as seen:
         assert seen.reading().node_parts == ()
         dcgm.parts.add_switch(2, fields={SWITCH_TEMPERATURE: 39})
-        reading = seen.reading(lambda one: one.node_parts != ())
+        reading = seen.reading(lambda state: state.node_parts != ())
         assert reported(reading) == {("switch", 2, None): {SWITCH_TEMPERATURE: 39}}
         dcgm.parts.remove_switch(2)
-        seen.reading(lambda one: one.node_parts == ())
+        seen.reading(lambda state: state.node_parts == ())
 
 
 def test_what_cannot_be_listed_is_said_and_costs_nothing_else(dcgm: SimulatedDcgm) -> None:
     dcgm.release.without_switch_module()
     wanted = (*WANTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
     with Supervised(dcgm, "embedded", *wanted) as seen:
-        state = seen.wait(lambda one: one.reading is not None)
+        state = seen.wait(lambda candidate: candidate.reading is not None)
     assert state.reading is not None
     assert values(state.reading, uuid(dcgm, 0)).keys() == set(WANTED)
     assert state.reading.node_parts == ()
@@ -188,7 +188,7 @@ def test_only_links_that_are_there_are_watched_and_none_before_4_4() -> None:
 def test_the_forms_of_the_option(option: str, switches: int, links: int) -> None:
     chosen = Chosen(switches=parse_devices(option))
     found = node_parts.read(_Asked(), chosen, (SWITCH_TEMPERATURE, LINK_SENT), "4.6.0")
-    kinds = [one.kind for one in found.places.values()]
+    kinds = [part.kind for part in found.places.values()]
     assert (kinds.count("switch"), kinds.count("link")) == (switches, links)
     assert found.remarks == (
         () if "1" not in option else ("DCGM lists no NVSwitch 1, as --switch-devices names",)

@@ -34,7 +34,7 @@ def parents() -> dict[int, int]:
 
 def supervising() -> int:
     """Return the kernel's id of the supervisor's one thread."""
-    (thread,) = [one for one in threading.enumerate() if one.name == "dcgm"]
+    (thread,) = [candidate for candidate in threading.enumerate() if candidate.name == "dcgm"]
     assert thread.native_id is not None
     return thread.native_id
 

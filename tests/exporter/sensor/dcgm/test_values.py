@@ -72,11 +72,11 @@ def test_what_is_close_to_a_blank_is_a_value() -> None:
 
 
 @given(answers)
-def test_a_value_is_never_a_blank_and_never_comes_with_another_status(one: Answer) -> None:
-    value = value_of(one)
+def test_a_value_is_never_a_blank_and_never_comes_with_another_status(reading: Answer) -> None:
+    value = value_of(reading)
     if value is None:
         return
-    assert one.status == Status.OK
+    assert reading.status == Status.OK
     if isinstance(value, float):
         assert math.isfinite(value)
         assert value < FP64_BLANK
@@ -91,12 +91,12 @@ def test_a_value_is_never_a_blank_and_never_comes_with_another_status(one: Answe
 def test_hostile_answers_make_readings_and_signals_of_known_entities_only(
     many: list[Answer],
 ) -> None:
-    reported = entities_of(many, PLACES, frozenset(one.field for one in many))
-    assert {(one.uuid, one.gi) for one in reported} <= {("GPU-a", None), ("GPU-a", 11)}
-    assert all(one.values for one in reported)
+    reported = entities_of(many, PLACES, frozenset(answer.field for answer in many))
+    assert {(entity.uuid, entity.gi) for entity in reported} <= {("GPU-a", None), ("GPU-a", 11)}
+    assert all(entity.values for entity in reported)
     received = signals_of(many, PLACES)
-    assert all(0 < one.code <= 0xFFFFFFFF for one in received)
-    assert [one.at for one in received] == sorted(one.at for one in received)
+    assert all(0 < signal.code <= 0xFFFFFFFF for signal in received)
+    assert [signal.at for signal in received] == sorted(signal.at for signal in received)
 
 
 def test_xids_are_told_oldest_first_with_their_time_and_their_instance() -> None:
@@ -112,7 +112,7 @@ def test_xids_are_told_oldest_first_with_their_time_and_their_instance() -> None
         ],
         PLACES,
     )
-    assert [(one.code, one.gi) for one in received] == [(48, None), (48, None), (94, 11)]
+    assert [(signal.code, signal.gi) for signal in received] == [(48, None), (48, None), (94, 11)]
     assert received[0].at == datetime(2026, 1, 5, tzinfo=UTC)
 
 

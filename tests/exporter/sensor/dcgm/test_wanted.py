@@ -60,20 +60,20 @@ def test_memory_and_profiling_are_asked_of_instances_and_temperature_is_not() ->
 
 
 def test_profiling_is_what_the_table_of_fields_calls_so() -> None:
-    assert {one.id for one in table().values() if one.profiling} <= PROFILING
+    assert {field.id for field in table().values() if field.profiling} <= PROFILING
     assert batches([585, 1532]) == [[585], [1532]]
-    assert all(one.level == "link" for one in map(by_id, LINK_FIELDS) if one is not None)
+    assert all(field.level == "link" for field in map(by_id, LINK_FIELDS) if field is not None)
 
 
 def test_fields_of_no_gpu_are_what_the_table_says_and_are_asked_of_no_gpu() -> None:
     by_level: dict[str, set[int]] = {}
-    for one in table().values():
-        by_level.setdefault(one.level, set()).add(one.id)
+    for field in table().values():
+        by_level.setdefault(field.level, set()).add(field.id)
     assert by_level["switch"] == SWITCH_FIELDS
     assert by_level["cpu"] == CPU_FIELDS
     assert by_level["core"] == CORE_FIELDS
     assert by_level["connectx"] == CONNECTX_FIELDS
-    named = {one.id for one in table().values() if "NVSWITCH" in one.name}
+    named = {field.id for field in table().values() if "NVSWITCH" in field.name}
     assert (by_level["link"] & named) == SWITCH_LINK_FIELDS
     assert not (NODE_FIELDS | CONNECTX_FIELDS) & set(fields_for(Kind.GPU, range(1600)))
     assert not NODE_FIELDS & set(fields_for(Kind.LINK, range(1600)))
@@ -141,4 +141,6 @@ def test_incidents_of_strangers_and_of_other_watches_are_left_out() -> None:
         ],
         {known: Place("GPU-a")},
     )
-    assert [(one.uuid, one.watch, one.message) for one in reported] == [("GPU-a", "THERMAL", "hot")]
+    assert [(finding.uuid, finding.watch, finding.message) for finding in reported] == [
+        ("GPU-a", "THERMAL", "hot")
+    ]

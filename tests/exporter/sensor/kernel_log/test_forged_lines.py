@@ -59,7 +59,7 @@ def test_a_line_break_in_quoted_text_begins_no_record(text: str) -> None:
 
 def test_a_record_of_the_driver_right_behind_is_heard() -> None:
     received, _ = signals(RECORDED + "<3>[ 1169.105709] NVRM: Xid (PCI:0000:3b:00): 79, gone\n")
-    assert [(one.code, one.bus_id) for one in received] == [(79, "0000:3b:00.0")]
+    assert [(signal.code, signal.bus_id) for signal in received] == [(79, "0000:3b:00.0")]
 
 
 def own_log() -> str:
@@ -100,7 +100,7 @@ def test_a_crash_on_this_machine_forges_nothing(real_components: list[str]) -> N
     received, hidden = signals(own_log())
 
     assert hidden
-    assert not [one for one in received if one.bus_id == "0000:9a:00.0"]
+    assert not [signal for signal in received if signal.bus_id == "0000:9a:00.0"]
 
 
 def test_what_a_continuation_hides_is_counted_once(tmp_path: Path) -> None:

@@ -48,10 +48,10 @@ def signals(found: list[KernelRecord]) -> list[Signal]:
 def test_the_kernels_records_are_read_in_their_order_and_no_others(name: str) -> None:
     found = records(name)
 
-    messages = [one.message for one in found]
+    messages = [record.message for record in found]
     assert messages[:3] == [b"an older boot", b"Linux version 6.18", b"line 0"]
-    assert [one.microseconds for one in found[2:62]] == list(range(1000, 1600, 10))
-    assert {one.boot for one in found[1:]} == {BOOT}
+    assert [record.microseconds for record in found[2:62]] == list(range(1000, 1600, 10))
+    assert {record.boot for record in found[1:]} == {BOOT}
     assert found[62].facility == 1
     assert messages[63:67] == [XID_31, CRASH, None, LOST]
     assert len(found) == 68
@@ -61,7 +61,7 @@ def test_what_journald_reads_of_a_forged_line_is_no_signal() -> None:
     """A program crashed whose file name has a line break, and a user wrote to /dev/kmsg."""
     found = records("journald")
 
-    assert [one.facility for one in found] == [1, 0, 0]
+    assert [record.facility for record in found] == [1, 0, 0]
     assert found[1].message
     assert b"\nNVRM: Xid (PCI:0000:9a:00): 95" in found[1].message
     assert signals(found) == []
@@ -69,7 +69,7 @@ def test_what_journald_reads_of_a_forged_line_is_no_signal() -> None:
 
 def test_the_drivers_records_are_signals_and_quoted_ones_are_none() -> None:
     taken = signals(records("compact-whole"))
-    assert [(one.kind, one.code) for one in taken] == [
+    assert [(signal.kind, signal.code) for signal in taken] == [
         ("xid", 31),
         ("xid", 79),
         ("fell-off", 79),
@@ -110,7 +110,7 @@ class Folder:
         return path
 
     def messages(self) -> list[bytes | None]:
-        return [one.message for one in self.journal.news()]
+        return [record.message for record in self.journal.news()]
 
 
 @pytest.fixture

@@ -254,9 +254,13 @@ def test_this_machines_log_is_the_same_both_ways(tmp_path: Path) -> None:
     device, text = Heard(), Heard()
     with running(device.reader(kmsg.DEVICE), text.reader(tmp_path / "kmsg", KernelText().read)):
         wait_for(lambda: device.sources and text.sources)
-        down = [one.sources[0] for one in (device, text) if not one.sources[0].up]
+        down = [source.sources[0] for source in (device, text) if not source.sources[0].up]
         if down:
-            assert {one.reason for one in down} <= {"PermissionDenied", "NotFound", "NotSupported"}
+            assert {source.reason for source in down} <= {
+                "PermissionDenied",
+                "NotFound",
+                "NotSupported",
+            }
             return
         # The machine goes on writing: what stood in the log at one moment is compared.
         reported = text.told()

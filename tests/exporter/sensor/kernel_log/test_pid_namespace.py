@@ -50,5 +50,5 @@ def test_processes_that_are_not_the_nodes_are_not_known(tmp_path: Path) -> None:
     assert with_pods(reading, Cgroups(tmp_path)) == reading
     (tmp_path / "self").symlink_to("7")
     apart = Cgroups(tmp_path)
-    for one in (reading, mine):
-        assert [each.processes for each in with_pods(one, apart).gpus] == [None] * len(one.gpus)
+    for view in (reading, mine):
+        assert [each.processes for each in with_pods(view, apart).gpus] == [None] * len(view.gpus)

@@ -70,8 +70,8 @@ def test_the_lines_of_a_gpu_that_does_not_answer_are_one_record_again() -> None:
     whole = b"".join(head + line + b"\n" for line in written)
     joined = rb"\x0a".join(written)
     news = list(SyslogText().news(text(1) + whole + text(11)).lines)
-    assert [one.raw.partition(b";")[2] for one in news] == [*lines(1), joined, *lines(11)]
-    assert not any(one.hidden for one in news)
+    assert [line.raw.partition(b";")[2] for line in news] == [*lines(1), joined, *lines(11)]
+    assert not any(line.hidden for line in news)
     forged = whole.replace(head, b"<11>[   10.000001] ", 1)
     first, rest = messages(SyslogText().news(forged))
     assert (first, rest) == (written[0], rb"\x0a".join(written[1:]))
@@ -111,7 +111,7 @@ def test_a_line_that_is_written_again_is_new() -> None:
     known = SyslogText()
     assert messages(known.news(text(1))) == lines(1)
     again = text(1).replace(b"<6>", b"<5>")
-    assert [one.place for one in known.news(text(1) + again).lines] == [16000017]
+    assert [line.place for line in known.news(text(1) + again).lines] == [16000017]
 
 
 def test_a_ring_that_was_overwritten_is_given_whole_with_a_word() -> None:

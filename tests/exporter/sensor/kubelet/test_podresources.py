@@ -108,7 +108,9 @@ def test_a_full_node_of_four_mebibytes_is_read_whole(node: SimulatedNode) -> Non
     kubelet = PodResources(node.kubelet.socket, deadline=60.0)
     found = kubelet.list()
     assert len(kubelet._bytes or b"") > 4 << 20  # noqa: SLF001 - that the test is what it says
-    assert sorted(one.claims[0].device for one in found) == sorted(f"gpu-{n}" for n in range(160))
+    assert sorted(devices.claims[0].device for devices in found) == sorted(
+        f"gpu-{n}" for n in range(160)
+    )
 
 
 def test_an_unchanged_answer_gives_the_same_tuple_whatever_its_order(node: SimulatedNode) -> None:

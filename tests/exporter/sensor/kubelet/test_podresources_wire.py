@@ -52,7 +52,7 @@ def by_protobuf(reply: bytes) -> tuple[ContainerDevices, ...]:
         ContainerDevices(
             pod.namespace,
             pod.name,
-            one.name,
+            container.name,
             tuple(
                 sorted(
                     ClaimDevice(
@@ -64,22 +64,22 @@ def by_protobuf(reply: bytes) -> tuple[ContainerDevices, ...]:
                         device.share_id,
                         tuple(cdi.name for cdi in device.cdi_devices),
                     )
-                    for claim in one.dynamic_resources
+                    for claim in container.dynamic_resources
                     for device in claim.claim_resources
                 )
             ),
             tuple(
                 sorted(
                     PluginDevice(resource.resource_name, device)
-                    for resource in one.devices
+                    for resource in container.devices
                     for device in resource.device_ids
                 )
             ),
         )
         for pod in pods
-        for one in pod.containers
+        for container in pod.containers
     ]
-    return tuple(sorted(one for one in found if one.claims or one.plugin))
+    return tuple(sorted(devices for devices in found if devices.claims or devices.plugin))
 
 
 @given(st.lists(POD, max_size=3))
@@ -108,7 +108,7 @@ def test_a_damaged_reply_is_read_or_refused_and_never_more(pods: Any, data: Any)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(reply: bytes) -> None:
     with contextlib.suppress(wire.Malformed):
-        assert all(one.claims or one.plugin for one in wire.read(reply).containers)
+        assert all(devices.claims or devices.plugin for devices in wire.read(reply).containers)
 
 
 def holding(name: str) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def holding(name: str) -> dict[str, Any]:
 def test_a_container_whose_name_is_no_name_is_left_out_and_counted() -> None:
     long, good = holding("x" * (wire.MAX_TEXT + 1)), holding("main")
     found = wire.read(encoded(long, good))
-    assert ([one.container for one in found.containers], found.refused) == (["main"], 1)
+    assert ([devices.container for devices in found.containers], found.refused) == (["main"], 1)
     no_text = encoded(holding("\u00e9")).replace("\u00e9".encode(), b"\xff\xff")
     assert wire.read(no_text) == wire.Reply((), 1)
 

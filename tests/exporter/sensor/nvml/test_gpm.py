@@ -96,8 +96,8 @@ def test_each_slice_has_its_own_numbers_and_none_of_the_gpus_wires() -> None:
         with NvmlChild(node) as child:
             child.sample(METRICS)
             slices = child.gpu(0, METRICS).instances or ()
-    assert [one.values[1002] for one in slices] == [pytest.approx(0.1), pytest.approx(0.2)]
-    assert all(not one.values.keys() & NOT_OF_SLICES for one in slices)
+    assert [part.values[1002] for part in slices] == [pytest.approx(0.1), pytest.approx(0.2)]
+    assert all(not part.values.keys() & NOT_OF_SLICES for part in slices)
 
 
 def test_a_slice_that_was_made_again_begins_anew() -> None:
@@ -110,5 +110,5 @@ def test_a_slice_that_was_made_again_begins_anew() -> None:
         with node.scenario.edit() as scenario:
             scenario.gpus[0].instances[0].uuid = "MIG-00000000-0000-5000-8000-000000000001"
         slices = child.gpu(0, (1002,)).instances or ()
-        assert [1002 in one.values for one in slices] == [False, True]
-        assert all(1002 in one.values for one in child.gpu(0, (1002,)).instances or ())
+        assert [1002 in part.values for part in slices] == [False, True]
+        assert all(1002 in part.values for part in child.gpu(0, (1002,)).instances or ())

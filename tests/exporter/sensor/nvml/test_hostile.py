@@ -82,7 +82,7 @@ def test_garbage_from_one_call_costs_its_fields_alone(node: SimulatedNode, call:
     node.garbage(0, call)
     with NvmlChild(node) as child:
         child.sample(ALL)
-        gpu = next((one for one in child.sample(ALL).gpus if one.index == 0), None)
+        gpu = next((reading for reading in child.sample(ALL).gpus if reading.index == 0), None)
     if call == "nvmlDeviceGetUUID":
         assert gpu is None, "a GPU without a name cannot be told from others"
     else:

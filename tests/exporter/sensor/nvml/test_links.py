@@ -54,7 +54,7 @@ def test_errors_of_a_link_are_the_links_and_its_lanes(h100: SimulatedNode, link:
     assert tuple(shown[number] for number in PER_LINK) == (11, 12, 13, 14)
     # In NVML's order: replay, recovery, flow control, data.
     assert [gpu.values[lanes[counter]] for counter in range(4)] == [13, 14, 11, 12]
-    assert all(set(one.values.values()) <= {0} for one in gpu.links if one.link != link)
+    assert all(set(other.values.values()) <= {0} for other in gpu.links if other.link != link)
 
 
 def test_totals_are_the_sum_of_the_links(h100: SimulatedNode) -> None:

@@ -181,9 +181,9 @@ def test_slices_come_and_go_without_a_restart(node: SimulatedNode) -> None:
         assert len(child.gpu(2).instances or ()) == 3
         first = node.gpu(2).instances[0]
         node.destroy_instance(2, first.gi)
-        assert first.uuid not in {one.uuid for one in child.gpu(2).instances or ()}
+        assert first.uuid not in {part.uuid for part in child.gpu(2).instances or ()}
         made = node.create_instance(2, "2g.20gb")
-        found = next(one for one in child.gpu(2).instances or () if one.uuid == made.uuid)
+        found = next(part for part in child.gpu(2).instances or () if part.uuid == made.uuid)
         assert (found.profile, found.gi) == ("2g.20gb", made.gi)
 
 
@@ -192,9 +192,9 @@ def test_a_slice_made_again_with_the_same_number_has_its_new_name(node: Simulate
     with NvmlChild(node) as child:
         child.sample()
         new = node.recreate_instance(2, old.gi)
-        found = [one for one in child.gpu(2).instances or () if one.gi == old.gi]
+        found = [part for part in child.gpu(2).instances or () if part.gi == old.gi]
     assert new.uuid != old.uuid
-    assert [one.uuid for one in found] == [new.uuid]
+    assert [part.uuid for part in found] == [new.uuid]
 
 
 def test_a_number_used_again_by_another_profile_is_not_told_by_the_old_one(
@@ -219,9 +219,9 @@ def test_a_slice_that_goes_while_it_is_read_is_left_out_and_no_error(node: Simul
 def test_a_slice_without_a_name_yet_is_asked_again(node: SimulatedNode) -> None:
     node.error(2, 999, "nvmlDeviceGetName")
     with NvmlChild(node) as child:
-        assert [one.profile for one in child.gpu(2).instances or ()] == [""] * 3
+        assert [part.profile for part in child.gpu(2).instances or ()] == [""] * 3
         node.heal(2)
-        assert [one.profile for one in child.gpu(2).instances or ()] == ["1g.10gb"] * 3
+        assert [part.profile for part in child.gpu(2).instances or ()] == ["1g.10gb"] * 3
 
 
 def test_mig_mode_is_switched_while_running(node: SimulatedNode) -> None:

@@ -50,8 +50,8 @@ def test_a_share_is_known_from_the_second_pass_on_and_an_idle_process_has_0(
     busy, idle = Process(pid=21, values={"sm_util": 60}), Process(pid=22, values={"sm_util": 0})
     _run(node, 0, busy, idle)
     with NvmlChild(node) as child:
-        assert [one.sm_util for one in child.gpu(0).processes or ()] == [None, None]
-        assert [one.sm_util for one in child.gpu(0).processes or ()] == [60, 0]
+        assert [process.sm_util for process in child.gpu(0).processes or ()] == [None, None]
+        assert [process.sm_util for process in child.gpu(0).processes or ()] == [60, 0]
 
 
 def test_a_process_has_0_also_when_nobody_ran(node: SimulatedNode) -> None:
@@ -59,7 +59,7 @@ def test_a_process_has_0_also_when_nobody_ran(node: SimulatedNode) -> None:
     with NvmlChild(node) as child:
         child.sample()
         gpu = child.gpu(0)
-    assert [one.sm_util for one in gpu.processes or ()] == [0]
+    assert [process.sm_util for process in gpu.processes or ()] == [0]
     assert gpu.error == ""
 
 
@@ -68,7 +68,7 @@ def test_a_process_in_a_slice_has_no_share(node: SimulatedNode) -> None:
     _run(node, 1, Process(pid=31, gi=gi, ci=0, values={"sm_util": 60}))
     with NvmlChild(node) as child:
         child.sample()
-        assert [one.sm_util for one in child.gpu(1).processes or ()] == [None]
+        assert [process.sm_util for process in child.gpu(1).processes or ()] == [None]
 
 
 def test_processes_are_not_read_when_nobody_wants_them(node: SimulatedNode) -> None:
@@ -86,14 +86,14 @@ def test_a_list_that_cannot_be_read_makes_all_unknown(node: SimulatedNode) -> No
         assert gpu.processes is None
         assert "nvmlDeviceGetComputeRunningProcesses_v3" in gpu.error
         node.heal(0)
-        assert [one.pid for one in child.gpu(0).processes or ()] == [51, 52]
+        assert [process.pid for process in child.gpu(0).processes or ()] == [51, 52]
 
 
 def test_a_list_that_the_gpu_does_not_have_holds_nobody(node: SimulatedNode) -> None:
     _run(node, 0, Process(pid=61), Process(pid=62, graphics=True))
     node.error(0, 3, "nvmlDeviceGetGraphicsRunningProcesses")
     with NvmlChild(node) as child:
-        assert [one.pid for one in child.gpu(0).processes or ()] == [61]
+        assert [process.pid for process in child.gpu(0).processes or ()] == [61]
 
 
 class Told:

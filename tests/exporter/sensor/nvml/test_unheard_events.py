@@ -23,6 +23,6 @@ def test_gpus_that_tell_no_events_are_a_reason_and_one_line_in_the_log(
     reason, sentence, hang = vendor.remark()
     assert (reason, hang) == (NO_EVENTS, None)
     assert "events of GPU 1 " in sentence
-    assert sum("events of GPU 1 " in one for one in caplog.messages) == 1
+    assert sum("events of GPU 1 " in message for message in caplog.messages) == 1
     vendor.reading(protocol.Sampled(NvmlReading(at=at(1), gpus=(gpu(1), gpu(2)))), requested)
     assert vendor.remark() == ("", "", None)

@@ -31,6 +31,8 @@ def test_what_is_asked_for_while_a_sample_is_begun_is_in_the_next_one(
     vendor.ask = child.ask
     child.start()
     try:
-        wait_for(lambda: sum(one.reading is not None for one in states) == 2, what="a second one")
+        wait_for(
+            lambda: sum(state.reading is not None for state in states) == 2, what="a second one"
+        )
     finally:
         child.stop()

@@ -63,4 +63,4 @@ def test_an_error_that_waits_while_the_library_is_opened_anew_is_handed_on(
         wait_for(lambda: len(states) >= 2, what="a second child")
     finally:
         child.stop()
-    assert [(one.kind, one.code) for one in received] == [("xid", 43)]
+    assert [(signal.kind, signal.code) for signal in received] == [("xid", 43)]

@@ -14,4 +14,6 @@ def test_a_gpu_read_at_another_index_is_not_shown_at_its_old_one_as_well() -> No
     # The first GPU went, so that NVML lists the second one at its place.
     moved = msgspec.structs.replace(gpu(2), index=0)
     shown = quarantine.complete(NvmlReading(at=START, gpus=(moved,)), frozenset({1}))
-    assert [(one.index, one.uuid, one.hung_call) for one in shown.gpus] == [(0, "GPU-2", "")]
+    assert [(reading.index, reading.uuid, reading.hung_call) for reading in shown.gpus] == [
+        (0, "GPU-2", "")
+    ]

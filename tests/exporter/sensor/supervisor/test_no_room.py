@@ -36,7 +36,11 @@ class NoThread(NvmlVendor):
 
     def environment(self) -> Mapping[str, str]:
         self.tries += 1
-        wait_for(lambda: [one.ident for one in threading.enumerate() if one.name == "folder watch"])
+        wait_for(
+            lambda: [
+                thread.ident for thread in threading.enumerate() if thread.name == "folder watch"
+            ]
+        )
         threading.stack_size(_NO_SUCH_STACK if self.tries == 1 else 0)
         return super().environment()
 
@@ -51,12 +55,16 @@ def test_a_process_that_cannot_be_started_is_a_state_and_is_tried_again(
     _, child, states = supervised(node, monkeypatch, vendor, interval=0.2)
     child.start()
     try:
-        wait_for(lambda: [one for one in states if one.reading], what="a reading")
+        wait_for(lambda: [state for state in states if state.reading], what="a reading")
     finally:
         child.stop()
         threading.stack_size(0)
     first = states[0].source
     assert (first.up, first.reason) == (False, "NotStarted")
     assert text in first.message
-    left = [one for one in descendants(os.getpid()).values() if "exporter.sensor.nvml.child" in one]
+    left = [
+        command
+        for command in descendants(os.getpid()).values()
+        if "exporter.sensor.nvml.child" in command
+    ]
     assert not left, "a process nobody hears is left behind"

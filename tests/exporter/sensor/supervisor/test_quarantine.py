@@ -22,7 +22,7 @@ def test_a_gpu_that_hung_is_left_out_and_still_shown() -> None:
     assert quarantine.put(hangs(), 100) == "GPU-2"
     assert quarantine.left_out(159) == {1}
     shown = quarantine.complete(reading(1), frozenset({1}))
-    assert [(one.uuid, one.hung_call) for one in shown.gpus] == [
+    assert [(gpu.uuid, gpu.hung_call) for gpu in shown.gpus] == [
         ("GPU-1", ""),
         ("GPU-2", "nvmlDeviceGetName"),
     ]

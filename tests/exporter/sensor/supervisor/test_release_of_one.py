@@ -42,7 +42,7 @@ def test_all_gpus_are_called_released_once_no_process_holds_them(
     _, child, states = supervised(node, monkeypatch, NvmlVendor, 3600.0, reported=reported)
     child.start()
     try:
-        wait_for(lambda: [one for one in states if one.reading], what="a reading")
+        wait_for(lambda: [candidate for candidate in states if candidate.reading], what="a reading")
         (node.root / "release").touch()
         wait_for(lambda: states[-1].source.reason == "Released", what="the release")
     finally:

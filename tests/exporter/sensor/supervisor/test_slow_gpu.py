@@ -40,7 +40,7 @@ def test_a_slow_gpu_is_named_and_the_others_are_read_on(node: SimulatedNode) -> 
         wait_for(lambda: "GPU 1 took too long in" in exporter.get("/debug")[1], what="its name")
         page = exporter.wait_shows('presence="Unknown",reason="Hung"')
         hung = page.series("draguard_gpu_info")
-        assert [slow in one for one in hung if 'reason="Hung"' in one] == [True]
+        assert [slow in series for series in hung if 'reason="Hung"' in series] == [True]
         for value in (95, 96):
             node.set_value(0, "temperature_c", value)
             wait_for(lambda v=value: temperatures(exporter).get(0) == v, what="a fresh value")
