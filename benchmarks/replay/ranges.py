@@ -61,7 +61,10 @@ def _parameters(dice: random.Random) -> Parameters:
 def _profile(dice: random.Random) -> Profile:
     """Return a published profile with other rates and assumptions."""
     profile = PROFILES[dice.choice(sorted(PROFILES))]
-    rates = {kind: _rate(dice, kind) for kind in profile.rates}
+    rates: dict[Kind, float] = {}
+    for kind in profile.rates:
+        rate = _between(dice, *RATES.get(kind, HARDWARE))
+        rates[kind] = 0.0 if dice.random() < ABSENT else rate
     return msgspec.structs.replace(profile, rates=rates, assumed=_assumptions(dice))
 
 
@@ -77,11 +80,6 @@ def _assumptions(dice: random.Random) -> Assumptions:
         boot=_between(dice, *BOOT),
         upgrade=_between(dice, *UPGRADE),
     )
-
-
-def _rate(dice: random.Random, kind: Kind) -> float:
-    rate = _between(dice, *RATES.get(kind, HARDWARE))
-    return 0.0 if dice.random() < ABSENT else rate
 
 
 def _share(dice: random.Random) -> float:
