@@ -26,6 +26,7 @@ from simulator.scenario_words import (
 _PCI = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.0")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _LARGEST = {value.name: value.largest for value in grammar.VALUES}
+_TEXTS = frozenset({"uuid", "shown_uuid", "serial"})
 
 
 class Draft(msgspec.Struct):
@@ -51,6 +52,9 @@ class Draft(msgspec.Struct):
         """Apply one setting; raises LineError."""
         if key in _LARGEST:
             self.values[key] = reading(key, value, _LARGEST[key])
+            return
+        if key in _TEXTS:
+            setattr(self, key, plain_text(key, value))
             return
         word, numbered, rest = key.partition(" ")
         if word == "link" and numbered:
@@ -79,24 +83,12 @@ def _product(draft: Draft, value: str) -> None:
         raise LineError(f'unknown product "{value}"; use one of: {", ".join(PRODUCTS)}')
 
 
-def _uuid(draft: Draft, value: str) -> None:
-    draft.uuid = plain_text("uuid", value)
-
-
-def _shown_uuid(draft: Draft, value: str) -> None:
-    draft.shown_uuid = plain_text("shown_uuid", value)
-
-
 def _cluster_uuid(draft: Draft, value: str) -> None:
     if not _UUID.fullmatch(value):
         raise LineError(
             f'cluster_uuid must look like 01234567-89ab-cdef-0123-456789abcdef, not "{value}"'
         )
     draft.cluster_uuid = value
-
-
-def _serial(draft: Draft, value: str) -> None:
-    draft.serial = plain_text("serial", value)
 
 
 def _minor(draft: Draft, value: str) -> None:
@@ -165,10 +157,7 @@ def _process(draft: Draft, value: str) -> None:
 
 _TAKERS: Mapping[str, Callable[[Draft, str], None]] = {
     "product": _product,
-    "uuid": _uuid,
-    "shown_uuid": _shown_uuid,
     "cluster_uuid": _cluster_uuid,
-    "serial": _serial,
     "minor": _minor,
     "pci": _pci,
     "mig": _mig,
