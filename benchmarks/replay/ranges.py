@@ -38,7 +38,15 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
 def drawn(seed: int, number: int) -> Draw:
     """Return one draw; none needs those before it."""
     dice = random.Random(f"{seed} drawn {number}")  # noqa: S311 - no secret is drawn
-    return Draw(seed=seed, number=number, parameters=_parameters(dice), profile=_profile(dice))
+    parameters = _parameters(dice)
+    # A published profile with other rates and assumptions.
+    profile = PROFILES[dice.choice(sorted(PROFILES))]
+    rates: dict[Kind, float] = {}
+    for kind in profile.rates:
+        rate = _between(dice, *RATES.get(kind, HARDWARE))
+        rates[kind] = 0.0 if dice.random() < ABSENT else rate
+    profile = msgspec.structs.replace(profile, rates=rates, assumed=_assumptions(dice))
+    return Draw(seed=seed, number=number, parameters=parameters, profile=profile)
 
 
 def _parameters(dice: random.Random) -> Parameters:
@@ -56,16 +64,6 @@ def _parameters(dice: random.Random) -> Parameters:
         churn=dice.random() < 0.5,
         upgrade=dice.random() < 0.8,
     )
-
-
-def _profile(dice: random.Random) -> Profile:
-    """Return a published profile with other rates and assumptions."""
-    profile = PROFILES[dice.choice(sorted(PROFILES))]
-    rates: dict[Kind, float] = {}
-    for kind in profile.rates:
-        rate = _between(dice, *RATES.get(kind, HARDWARE))
-        rates[kind] = 0.0 if dice.random() < ABSENT else rate
-    return msgspec.structs.replace(profile, rates=rates, assumed=_assumptions(dice))
 
 
 def _assumptions(dice: random.Random) -> Assumptions:
