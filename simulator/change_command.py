@@ -117,7 +117,10 @@ def _change_slices(node: Topology, options: argparse.Namespace) -> str:
     return f"GPU {gpu}: gi={made.gi} is {made.uuid}"
 
 
-def _process(node: Topology, options: argparse.Namespace) -> str:
+def _change_processes(node: Topology, options: argparse.Namespace) -> str:
+    if options.kind == "end-process":
+        node.end_process(options.pid)
+        return f"Process {options.pid} has ended"
     ci = None if options.gi is None else 0
     process = Process(
         pid=options.pid,
@@ -132,11 +135,6 @@ def _process(node: Topology, options: argparse.Namespace) -> str:
     return f"Process {options.pid} runs on GPU {options.gpu}"
 
 
-def _end_process(node: Topology, options: argparse.Namespace) -> str:
-    node.end_process(options.pid)
-    return f"Process {options.pid} has ended"
-
-
 def _link(node: Topology, options: argparse.Namespace) -> str:
     numbers: dict[str, int | None] = {}
     for word in options.numbers:
@@ -148,16 +146,14 @@ def _link(node: Topology, options: argparse.Namespace) -> str:
     return f"GPU {options.gpu}: link {options.link} has {' '.join(options.numbers)}"
 
 
-def _miscount(node: Topology, options: argparse.Namespace) -> str:
+def _misreport(node: Topology, options: argparse.Namespace) -> str:
+    if options.kind == "show-uuid":
+        node.show_uuid(options.gpu, "" if options.uuid == _NOTHING else options.uuid)
+        return f"GPU {options.gpu} shows {options.uuid}"
     if options.count != _NOTHING and not options.count.isdecimal():
         raise FaultError(f'cannot read "{options.count}"; write a number, or {_NOTHING}')
     node.miscount(None if options.count == _NOTHING else int(options.count))
     return f"The count is {options.count}"
-
-
-def _show_uuid(node: Topology, options: argparse.Namespace) -> str:
-    node.show_uuid(options.gpu, "" if options.uuid == _NOTHING else options.uuid)
-    return f"GPU {options.gpu} shows {options.uuid}"
 
 
 _CHANGES: Mapping[str, Callable[[Topology, argparse.Namespace], str]] = {
@@ -171,9 +167,9 @@ _CHANGES: Mapping[str, Callable[[Topology, argparse.Namespace], str]] = {
     "create-instance": _change_slices,
     "destroy-instance": _change_slices,
     "recreate-instance": _change_slices,
-    "process": _process,
-    "end-process": _end_process,
+    "process": _change_processes,
+    "end-process": _change_processes,
     "link": _link,
-    "miscount": _miscount,
-    "show-uuid": _show_uuid,
+    "miscount": _misreport,
+    "show-uuid": _misreport,
 }
