@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from alerts.rule import Alert, Group, Recording, Settings
+from alerts.rule import Alert, Recording, Settings
 from alerts.table import GROUPS
 from dashboards.catalogue import alert_path
 
@@ -47,11 +47,10 @@ def annotations(alert: Alert, settings: Settings) -> dict[str, str]:
 
 
 def _groups(settings: Settings) -> list[Plain]:
-    return [_group(group, settings) for group in GROUPS]
-
-
-def _group(group: Group, settings: Settings) -> Plain:
-    return {"name": group.name, "rules": [_rule(rule, settings) for rule in group.rules]}
+    return [
+        {"name": group.name, "rules": [_rule(rule, settings) for rule in group.rules]}
+        for group in GROUPS
+    ]
 
 
 def _rule(rule: Recording | Alert, settings: Settings) -> Plain:

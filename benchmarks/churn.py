@@ -1,7 +1,6 @@
 """Memory of the exporter alone after pods that came and went, each with many labels."""
 
 import time
-from functools import partial
 
 from benchmarks.figures import Figure, Section
 from benchmarks.growth import memory
@@ -37,20 +36,14 @@ def _generation(ground: Ground, lone: Lone, number: int) -> int:
     """Let new pods hold all devices until the page shows their labels; returns how many."""
     names = [f"past-{number + index}" for index in range(len(lone.held))]
     for name in names:
-        ground.client.create(_PODS, _pod(name, lone.name))
+        made = workloads.pod(name, {**workloads.pod_spec(), "nodeName": lone.name})
+        labels = {f"bench.example/label-{n}": f"value-of-{name}-{n}" for n in range(LABELS)}
+        body = {**made, "metadata": {**made["metadata"], "labels": labels}}
+        ground.client.create(_PODS, body)
     held = [{**claim, "name": name} for claim, name in zip(lone.held, names, strict=True)]
     lone.node.kubelet.set_pods(held)
-    await_true("the page shows the last pod's labels", partial(_shows, lone, names[-1]))
+    last = f"value-of-{names[-1]}-{LABELS - 1}".encode()
+    await_true("the page shows the last pod's labels", lambda: last in page(lone.port))
     for name in names:
         ground.client.delete(f"{_PODS}/{name}", _NOW)
     return len(names)
-
-
-def _shows(lone: Lone, pod: str) -> bool:
-    return f"value-of-{pod}-{LABELS - 1}".encode() in page(lone.port)
-
-
-def _pod(name: str, node: str) -> dict[str, object]:
-    made = workloads.pod(name, {**workloads.pod_spec(), "nodeName": node})
-    labels = {f"bench.example/label-{n}": f"value-of-{name}-{n}" for n in range(LABELS)}
-    return {**made, "metadata": {**made["metadata"], "labels": labels}}

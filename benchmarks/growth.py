@@ -29,17 +29,13 @@ def measure(ground: Ground, layout: Layout, minutes: float, *, dcgm: bool = Fals
                 scraper.scrape()
         figures += memory(lone, f"after {SCRAPES:,} scrapes")
         for half in (1, 2):
-            _work(lone, 30 * minutes)
+            end = time.monotonic() + 30 * minutes
+            while time.monotonic() < end:
+                time.sleep(min(15.0, max(0.0, end - time.monotonic())))
+                page(lone.port)
             hours = half * minutes * _HOURS_A_MINUTE / 2
             figures += memory(lone, f"after the samples of {hours:g} hours more", parts=True)
     return Section(title, tuple(figures))
-
-
-def _work(lone: Lone, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        time.sleep(min(15.0, max(0.0, end - time.monotonic())))
-        page(lone.port)
 
 
 def memory(lone: Lone, when: str, *, parts: bool = False) -> list[Figure]:

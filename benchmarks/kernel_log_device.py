@@ -51,11 +51,8 @@ class KernelLogDevice(KernelLog):
                 level=level,
                 keys=keys,
             )
-            self._write(whole)
+            while whole:
+                whole = whole[os.write(self._writing, whole) :]
             self._number += 1
         self._printed = [*self._printed, *messages][-100:]
         return self._number - 1
-
-    def _write(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self._writing, data) :]

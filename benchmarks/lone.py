@@ -24,7 +24,7 @@ from simulator import driver_messages, holdings
 from simulator.cluster import publisher, workloads
 from simulator.cluster.ports import free_port
 from simulator.dcgm_engine import SimulatedDcgm
-from simulator.gpu import Gpu, Process
+from simulator.gpu import Process
 from simulator.node import SimulatedNode
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims"
@@ -147,8 +147,10 @@ class Lone(Opening):
         attributes = device["attributes"]
         parent = attributes.get("parentUUID", attributes["uuid"])["string"]
         gpu = numbers[parent]
-        part = _instance(self.node.gpu(gpu), attributes["uuid"]["string"])
-        gi, ci = part if part is not None else (None, None)
+        uuid_of_device = attributes["uuid"]["string"]
+        cut = (part for part in self.node.gpu(gpu).instances if part.uuid == uuid_of_device)
+        # A whole GPU is no instance.
+        gi, ci = next(((part.gi, part.ci) for part in cut), (None, None))
         process = Process(pid=_FIRST_PID + number, memory_mib=4096, gi=gi, ci=ci)
         self.node.start_process(gpu, process)
         self.node.put_in_pod(process.pid, pod)
@@ -168,9 +170,6 @@ class Lone(Opening):
 
         found = await_true("the vendor children run", all_children)
         self.exporter = {"agent": agent, "sensor": sensor, **found}
-        self._await_page()
-
-    def _await_page(self) -> None:
         holders = self.layout.devices
         await_true(
             "the page names the holder of each device",
@@ -185,21 +184,10 @@ class Lone(Opening):
         return False
 
     def _run(self, role: str, flags: list[str]) -> int:
-        variables = {**self._environment(), **bytecode(self.ground.folder)}
+        simulated = SimulatedDcgm(self.node) if self._dcgm else self.node
+        variables = {**simulated.environment(), **bytecode(self.ground.folder)}
         words = ["env", *(f"{key}={value}" for key, value in variables.items())]
         command = [*words, sys.executable, "-m", "exporter", role, *flags]
         pid = self.ground.supervisor.start(command, self.folder / f"{role}.log")
         self._closing.callback(self.ground.supervisor.kill, pid)
         return pid
-
-    def _environment(self) -> dict[str, str]:
-        if not self._dcgm:
-            return {**self.node.environment()}
-        return SimulatedDcgm(self.node).environment()
-
-
-def _instance(gpu: Gpu, device: str) -> tuple[int, int] | None:
-    """Return the ids of the slice with a UUID, None for a whole GPU."""
-    return next(
-        ((instance.gi, instance.ci) for instance in gpu.instances if instance.uuid == device), None
-    )

@@ -9,20 +9,14 @@ from kubeapi import clock
 
 def machine() -> str:
     """Return cores, processor, memory, kernel, Python, date and load."""
+    processor = _field("/proc/cpuinfo", "model name") or platform.machine()
+    memory_gib = float(_field("/proc/meminfo", "MemTotal").split()[0]) / 2**20
     load = os.getloadavg()
     return (
-        f"{clock.now():%Y-%m-%d %H:%M} UTC; {os.cpu_count()} cores, {_processor()}, "
-        f"{_memory_gib():.0f} GiB; {platform.system()} {platform.release()}; "
+        f"{clock.now():%Y-%m-%d %H:%M} UTC; {os.cpu_count()} cores, {processor}, "
+        f"{memory_gib:.0f} GiB; {platform.system()} {platform.release()}; "
         f"Python {platform.python_version()}; load {load[0]:.1f} (1 min), {load[1]:.1f} (5 min)"
     )
-
-
-def _processor() -> str:
-    return _field("/proc/cpuinfo", "model name") or platform.machine()
-
-
-def _memory_gib() -> float:
-    return float(_field("/proc/meminfo", "MemTotal").split()[0]) / 2**20
 
 
 def _field(file: str, name: str) -> str:

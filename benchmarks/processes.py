@@ -116,7 +116,10 @@ def descendants(pid: int) -> dict[int, str]:
     waiting = [pid]
     while waiting:
         for child in _children(waiting.pop()):
-            found[child] = _command_line(child)
+            found[child] = ""
+            with contextlib.suppress(OSError):
+                raw = Path(f"/proc/{child}/cmdline").read_bytes()
+                found[child] = raw.replace(b"\0", b" ").decode(errors="replace")
             waiting.append(child)
     return found
 
@@ -127,10 +130,3 @@ def _children(pid: int) -> list[int]:
         with contextlib.suppress(OSError):
             found += map(int, task.read_text(encoding="ascii").split())
     return found
-
-
-def _command_line(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
-        return raw.replace(b"\0", b" ").decode(errors="replace")
-    return ""

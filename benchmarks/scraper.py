@@ -47,7 +47,11 @@ class Scraper:
         head, start = bytes(got[:end]), end + 4
         if not head.startswith(b"HTTP/1.1 200"):
             raise ConnectionError(f"the page answers {head[:40]!r}")
-        whole = start + _content_length(head)
+        headers = head.lower().split(b"\r\n")
+        lengths = [line.removeprefix(_LENGTH) for line in headers if line.startswith(_LENGTH)]
+        if not lengths:
+            raise ConnectionError("the page does not say how long it is")
+        whole = start + int(lengths[0])
         while len(got) < whole:
             got += self._piece()
         return bytes(got[start:whole])
@@ -57,13 +61,6 @@ class Scraper:
         if not piece:
             raise ConnectionError("the page closed the connection")
         return piece
-
-
-def _content_length(head: bytes) -> int:
-    for line in head.lower().split(b"\r\n"):
-        if line.startswith(_LENGTH):
-            return int(line.removeprefix(_LENGTH))
-    raise ConnectionError("the page does not say how long it is")
 
 
 def page(port: int) -> bytes:

@@ -82,17 +82,19 @@ class Stage(Servers):
         self.say(f"real components: {self.versions}")
         self.say(f"adding a node with {GPUS} H100, its exporter, the remediator and {GPUS} pods")
         self.install("draguard-system")
-        self._start_tapes()
-        self._start_node()
-        self._start_programs()
-        self._start_workload()
-        self._await_ready()
-
-    def _start_tapes(self) -> None:
         self.rules = self._tape(RULES, RawRule)
         self.pods = self._tape("/api/v1/pods", Pod)
         self.reports = self._tape(REPORTS, NodeDeviceHealth)
         self.incidents = self._tape(INCIDENTS, Incident)
+        self._start_node()
+        self._start_programs()
+        self._start_workload()
+        await_true(f"{GPUS} pods run", lambda: self.running() == GPUS)
+        await_true("the node reports", lambda: self.reports.items().get(NODE))
+        await_true(
+            "the page names the holder of each GPU",
+            lambda: page(self.port).count(b"draguard_device_allocation_info{") == GPUS,
+        )
 
     def _tape(self, path: str, kind: type[T]) -> Tape[T]:
         tape = Tape(self.client, path, kind)
@@ -153,14 +155,6 @@ class Stage(Servers):
         self.client.create(f"/apis/resource.k8s.io/v1/{root}/resourceclaimtemplates", template)
         body = workloads.deployment("train", GPUS, workloads.pod_spec(template="train"))
         self.client.create(f"/apis/apps/v1/{root}/deployments", body)
-
-    def _await_ready(self) -> None:
-        await_true(f"{GPUS} pods run", lambda: self.running() == GPUS)
-        await_true("the node reports", lambda: self.reports.items().get(NODE))
-        await_true(
-            "the page names the holder of each GPU",
-            lambda: page(self.port).count(b"draguard_device_allocation_info{") == GPUS,
-        )
 
 
 def _parts(agent: int) -> dict[str, int]:

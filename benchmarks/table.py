@@ -1,6 +1,6 @@
 """Figures into lines of plain aligned text. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from benchmarks.figures import Figure, Section, percentile
 
@@ -15,8 +15,16 @@ def table(sections: Iterable[Section]) -> str:
     for section in found:
         rows.append((section.title, *[""] * (len(HEADER) - 1)))
         rows += [row(figure) for figure in section.figures]
-    widths = _widths(rows)
-    lines = [_line(cells, widths) for cells in rows]
+    # A title may run on over the empty cells beside it.
+    counted = [cells for cells in rows if any(cells[1:])]
+    widths = [max(len(cells[column]) for cells in counted) for column in range(len(HEADER))]
+    lines: list[str] = []
+    for cells in rows:
+        padded = (
+            cell.ljust(width) if column in _TEXT_COLUMNS else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        lines.append("  ".join(padded).rstrip())
     lines.insert(1, "-" * max(len(line) for line in lines))
     notes = [f"* {note}" for note in dict.fromkeys(n for part in found for n in part.notes)]
     return "\n".join([*lines, *([""] if notes else []), *notes])
@@ -40,18 +48,3 @@ def _numbers(figure: Figure) -> tuple[str, ...]:
         return ("1", "", shown(values[0]), "", "")
     middle = (shown(percentile(values, 0.5)), shown(percentile(values, 0.99)))
     return (str(len(values)), shown(min(values)), *middle, shown(max(values)))
-
-
-def _widths(rows: Iterable[Sequence[str]]) -> list[int]:
-    # A title may run on over the empty cells beside it.
-    counted = [row for row in rows if any(row[1:])]
-    return [max(len(row[column]) for row in counted) for column in range(len(HEADER))]
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(_padded(cells, widths)).rstrip()
-
-
-def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        yield cell.ljust(width) if column in _TEXT_COLUMNS else cell.rjust(width)

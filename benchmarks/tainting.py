@@ -15,10 +15,7 @@ from benchmarks.tape import Seen
 from benchmarks.waiting import Say, await_true
 from exporter.model.node_health import NodeDeviceHealth
 from kubeapi.client import Client
-from kubeapi.store import Change
-from remediator.model.taint_rule import RawRule
 from simulator import driver_messages
-from simulator.cluster.pods import Pod
 
 _YARDSTICK = "bench-"
 _APART = 0.2
@@ -63,8 +60,16 @@ def _round(stage: Stage, client: Client, number: int) -> Round:
     stage.node.lose(gpu)
     written, begun = time.time(), time.monotonic()
     stage.node.kernel_log.write(line)
-    rule = stage.rules.first("a rule", _is_new_rule, since=begun)
-    stage.pods.first("a pod's deletion", _is_deletion, since=begun)
+    rule = stage.rules.first(
+        "a rule",
+        lambda change: change.old is None and not change.key.startswith(_YARDSTICK),
+        since=begun,
+    )
+    stage.pods.first(
+        "a pod's deletion",
+        lambda change: change.new is None or change.new.metadata.deletion_timestamp is not None,
+        since=begun,
+    )
     stage.node.heal(gpu)
     _await_peace(stage)
     return Round(
@@ -97,14 +102,6 @@ def _bare_rule(name: str) -> dict[str, object]:
         "metadata": {"name": f"{_YARDSTICK}{name}"},
         "spec": {"deviceSelector": selector, "taint": taint},
     }
-
-
-def _is_new_rule(change: Change[RawRule]) -> bool:
-    return change.old is None and not change.key.startswith(_YARDSTICK)
-
-
-def _is_deletion(change: Change[Pod]) -> bool:
-    return change.new is None or change.new.metadata.deletion_timestamp is not None
 
 
 def _await_peace(stage: Stage) -> None:

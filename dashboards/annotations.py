@@ -34,7 +34,9 @@ def _xids(scope: Scope) -> Annotation:
 def _taints(scope: Scope) -> Annotation:
     since = once(_WHO, scope.done("draguard_incident_phase_since_timestamp_seconds"))
     phases = scope.done("draguard_incident_phase", 'phase=~"Tainted|Evicting"')
-    named = f"{since} * on (cluster, incident) group_left (phase) {_latest('phase', phases)}"
+    # One phase, where two replicas disagree for a moment.
+    latest = f"topk by (cluster, incident) (1, {once('incident, phase', phases)})"
+    named = f"{since} * on (cluster, incident) group_left (phase) {latest}"
     return Annotation(
         name="Taints",
         expr=f"({named}) * 1000",
@@ -65,8 +67,3 @@ def _untaints(scope: Scope) -> Annotation:
 def _rules(selector: str) -> str:
     once_each = once(f"{_WHO}, effect", selector)
     return f"sum by (cluster, node, UUID) ({once_each})"
-
-
-def _latest(label: str, selector: str) -> str:
-    """Take one value of a label where two replicas disagree for a moment."""
-    return f"topk by (cluster, incident) (1, {once(f'incident, {label}', selector)})"

@@ -79,6 +79,16 @@ def _by_kind() -> Table:
         kinds = filled(filled(once(_KIND, selector), "profile", "-"), "product", "-")
         return Query(expr=kinds, value=state, empty=f"{_NONE}, or no device is {state}")
 
+    counts = (
+        Column(
+            source=state,
+            title=state.replace("_", " ").capitalize(),
+            unit="short",
+            decimals=0,
+            none="-",
+        )
+        for state in _STATES
+    )
     return Table(
         title="Devices by product and profile",
         says=_SAYS,
@@ -92,14 +102,7 @@ def _by_kind() -> Table:
             Column(source="type", title="Type", none="-"),
             Column(source="product", title="Product", none="-"),
             Column(source="profile", title="Profile", none="-"),
-            *(
-                Column(source=state, title=_title(state), unit="short", decimals=0, none="-")
-                for state in _STATES
-            ),
+            *counts,
         ),
         sort="Allocated",
     )
-
-
-def _title(state: str) -> str:
-    return state.replace("_", " ").capitalize()

@@ -98,7 +98,9 @@ def alert_path(board: Board, labels: Mapping[str, str]) -> str:
     """
     _check(board, labels)
     needed = [
-        f"var-{name}={_escaped(label)}" for name, label in labels.items() if name in board.needs
+        f"var-{name}={{{{ $labels.{label} | urlquery }}}}"
+        for name, label in labels.items()
+        if name in board.needs
     ]
     others = {name: label for name, label in labels.items() if name not in board.needs}
     begun = f"?{'&'.join(needed)}" if needed else ""
@@ -110,10 +112,6 @@ def _check(board: Board, given: Mapping[str, str]) -> None:
         raise LinkError(f"{board.uid} has no variable {unknown}; it has {list(board.variables)}")
     if missing := sorted(set(board.needs) - set(given)):
         raise LinkError(f"{board.uid} needs a value for {missing}")
-
-
-def _escaped(label: str) -> str:
-    return f"{{{{ $labels.{label} | urlquery }}}}"
 
 
 def _where_there(given: Mapping[str, str], *, begun: bool) -> str:

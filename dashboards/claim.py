@@ -51,6 +51,7 @@ def _sum(family: str) -> str:
 
 _DECLARED = _sum("draguard_claim_memory_declared_bytes")
 _USED = _sum("draguard_claim_memory_used_bytes")
+_SHARE = f"{_USED} / ({_DECLARED} > 0)"
 _BUSY = of_holders(once("Hostname, UUID, GPU_I_ID", f"({busy(HELD)})"), _HELD)
 _HEALTH = of_holders_gpus(f"max by (cluster, Hostname, UUID) ({health.state(HELD)})", _HELD)
 _PENDING = once(
@@ -120,7 +121,7 @@ def _devices() -> Table:
             Query(expr=_whole(_HEALTH), value="state", empty=_NONE_HELD),
             Query(expr=_whole(_DECLARED), value="given", empty=_NOT_TOLD),
             Query(expr=_whole(_USED), value="used", empty=_NOT_TOLD),
-            Query(expr=_whole(_share()), value="share", empty=_NOT_TOLD),
+            Query(expr=_whole(_SHARE), value="share", empty=_NOT_TOLD),
             Query(
                 expr=_whole(_BUSY),
                 value="busy",
@@ -157,10 +158,6 @@ def _devices() -> Table:
 
 def _whole(expr: str) -> str:
     return filled(expr, "GPU_I_ID", "whole GPU")
-
-
-def _share() -> str:
-    return f"{_USED} / ({_DECLARED} > 0)"
 
 
 def _pending() -> Table:

@@ -51,7 +51,7 @@ def finalized(dashboard: Json) -> Json:
     made["timepicker"] = _without(made["timepicker"], "timepicker")
     made["panels"] = [_panel(number, panel) for number, panel in enumerate(made["panels"], 1)]
     made["templating"] = {"list": [_variable(variable) for variable in made["templating"]["list"]]}
-    marks = [_annotation(annotation) for annotation in made["annotations"]["list"]]
+    marks = [mark | {"datasource": DATASOURCE} for mark in made["annotations"]["list"]]
     made["annotations"] = {"list": [_ALERTS, *marks]}
     return cast("Json", _sorted(_stripped(made)))
 
@@ -77,14 +77,12 @@ def _panel(number: int, panel: Json) -> Json:
         return _without(panel, "row") | {"id": number}
     made = _without(panel, "panel")
     made |= {"id": number, "pluginVersion": PLUGIN_VERSION, "datasource": DATASOURCE}
-    made["targets"] = [_target(target) for target in panel["targets"]]
+    made["targets"] = [
+        _without(target, "target") | {"datasource": DATASOURCE} for target in panel["targets"]
+    ]
     if panel["type"] == "table":
         made["fieldConfig"]["defaults"]["custom"].pop("displayMode", None)
     return made
-
-
-def _target(target: Json) -> Json:
-    return _without(target, "target") | {"datasource": DATASOURCE}
 
 
 def _variable(variable: Json) -> Json:
@@ -92,10 +90,6 @@ def _variable(variable: Json) -> Json:
     if made["type"] == "datasource":
         return {key: value for key, value in made.items() if key != "datasource"}
     return made | {"datasource": DATASOURCE}
-
-
-def _annotation(annotation: Json) -> Json:
-    return annotation | {"datasource": DATASOURCE}
 
 
 def _stripped(value: object) -> object:

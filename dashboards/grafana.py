@@ -88,20 +88,17 @@ class PromTarget(core.Target):
 
 
 def _targets(panel: Panel) -> list[PromTarget]:
+    of_rows = isinstance(panel, Table) or (isinstance(panel, Stat) and bool(panel.by))
     return [
         PromTarget(
             expr=query.expr,
             legendFormat=query.legend,
             instant=panel.instant,
-            format="table" if _is_of_rows(panel) else "time_series",
+            format="table" if of_rows else "time_series",
             refId=columns.ref(number),
         )
         for number, query in enumerate(panel.queries)
     ]
-
-
-def _is_of_rows(panel: Panel) -> bool:
-    return isinstance(panel, Table) or (isinstance(panel, Stat) and bool(panel.by))
 
 
 def _shared(panel: Panel, grid: core.GridPos) -> dict[str, object]:
@@ -139,17 +136,16 @@ def steps(given: Sequence[Step]) -> Json:
 
 def meanings(given: Sequence[Meaning], none: str) -> list[Json]:
     """Return words by value; null and NaN always read as not known."""
-    made = [_meaning(number, meaning) for number, meaning in enumerate(given)]
+    made: list[Json] = []
+    for number, meaning in enumerate(given):
+        result = {"text": meaning.text, "color": meaning.colour, "index": number}
+        if meaning.upto is None:
+            made.append({"type": "value", "options": {str(meaning.value): result}})
+        else:
+            span = {"from": meaning.value, "to": meaning.upto, "result": result}
+            made.append({"type": "range", "options": span})
     result = {"text": none, "color": UNKNOWN, "index": len(given)}
     return [*made, {"type": "special", "options": {"match": "null+nan", "result": result}}]
-
-
-def _meaning(number: int, meaning: Meaning) -> Json:
-    result = {"text": meaning.text, "color": meaning.colour, "index": number}
-    if meaning.upto is not None:
-        span = {"from": meaning.value, "to": meaning.upto, "result": result}
-        return {"type": "range", "options": span}
-    return {"type": "value", "options": {str(meaning.value): result}}
 
 
 def data_link(link: Link, url: str) -> Json:
@@ -157,6 +153,18 @@ def data_link(link: Link, url: str) -> Json:
 
 
 def _stat(panel: Stat, grid: core.GridPos) -> core.Panel:
+    defaults = _read(panel)
+    overrides = [columns.fixed_colour(*pair) for pair in panel.colours.items()]
+    if panel.by:
+        (query,) = panel.queries
+        defaults |= {
+            "displayName": columns.of_row(query.legend),
+            "links": [data_link(link, link.of_row(link.labels.values())) for link in panel.links],
+            "mappings": meanings((), panel.none),
+        }
+        # Words are for the values: a number in a row's name is not one of them.
+        words = meanings(panel.meanings, panel.none)
+        overrides.append(columns.override("Value", {"mappings": words}))
     return core.Stat(
         **_shared(panel, grid),
         colorMode="background" if panel.filled else "value",
@@ -166,27 +174,12 @@ def _stat(panel: Stat, grid: core.GridPos) -> core.Panel:
         format=panel.unit,
         noValue=panel.none,
         transformations=columns.sorted_by(panel.by) if panel.by else [],
-        overrides=[columns.fixed_colour(*pair) for pair in panel.colours.items()] + _of_rows(panel),
+        overrides=overrides,
         extraJson={
-            "fieldConfig": {"defaults": _read(panel) | _named_by(panel)},
+            "fieldConfig": {"defaults": defaults},
             "options": {"reduceOptions": {"values": bool(panel.by)}},
         },
     )
-
-
-def _named_by(panel: Stat) -> Json:
-    if not panel.by:
-        return {}
-    (query,) = panel.queries
-    name = columns.of_row(query.legend)
-    links = [data_link(link, link.of_row(link.labels.values())) for link in panel.links]
-    return {"displayName": name, "links": links, "mappings": meanings((), panel.none)}
-
-
-def _of_rows(panel: Stat) -> list[Json]:
-    """Words are for the values: a number in a row's name is not one of them."""
-    words = meanings(panel.meanings, panel.none)
-    return [columns.override("Value", {"mappings": words})] if panel.by else []
 
 
 def _time_series(panel: TimeSeries, grid: core.GridPos) -> core.Panel:

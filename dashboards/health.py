@@ -85,6 +85,7 @@ _GPU = "Hostname, UUID"
 _NAMED = 'UUID!=""'
 _STANDS = f'phase!="Verifying", {_NAMED}'
 _GRAVE = 'class!~"suspect|pending"'
+_IS_LOST = 'presence="Lost"'
 
 
 def state(scope: Scope) -> str:
@@ -92,11 +93,14 @@ def state(scope: Scope) -> str:
     seen = scope.seen("draguard_gpu_info")
     answers = f"{scope.seen('draguard_gpu_up')} == 1"
     incidents = scope.done("draguard_incident_info")
+    lost = f"{scope.seen('draguard_gpu_up')} == 0 or {scope.seen('draguard_gpu_info', _IS_LOST)}"
+    signs = ("recovery_action", "row_remap_failure", "sram_threshold_exceeded")
+    sick = " or ".join(f"{scope.seen(f'draguard_gpu_{sign}')} > 0" for sign in signs)
     arms = (
-        _as(once(_GPU, _lost(scope)), LOST),
-        _as(once(_GPU, _sick(scope)), SICK),
+        _as(once(_GPU, lost), LOST),
+        _as(once(_GPU, sick), SICK),
         _as(once(_GPU, label_node(_grave(scope))), SICK),
-        _as(_silent(scope), GONE_SILENT),
+        _as(once(_GPU, _missed(scope)), GONE_SILENT),
         _as(_old(scope), OLD),
         _as(once(_GPU, f"{answers} and on (cluster, UUID) {incidents}"), WATCHED),
         _as(once(_GPU, answers), HEALTHY),
@@ -113,10 +117,6 @@ def known(scope: Scope) -> str:
     return once(_GPU, f"{scope.seen('draguard_gpu_info')} or {_missed(scope)}")
 
 
-def _silent(scope: Scope) -> str:
-    return once(_GPU, _missed(scope))
-
-
 def _missed(scope: Scope) -> str:
     """Return GPUs that were shown, also in another node or under its former name."""
     shown = scope.seen("draguard_gpu_info")
@@ -128,18 +128,6 @@ def _missed(scope: Scope) -> str:
 
 def _as(expr: str, what: State) -> str:
     return f"(0 * ({expr}) + {what.number})" if what.number else f"0 * ({expr})"
-
-
-def _lost(scope: Scope) -> str:
-    return f"{scope.seen('draguard_gpu_up')} == 0 or {scope.seen('draguard_gpu_info', _IS_LOST)}"
-
-
-_IS_LOST = 'presence="Lost"'
-
-
-def _sick(scope: Scope) -> str:
-    signs = ("recovery_action", "row_remap_failure", "sram_threshold_exceeded")
-    return " or ".join(f"{scope.seen(f'draguard_gpu_{sign}')} > 0" for sign in signs)
 
 
 def _grave(scope: Scope) -> str:

@@ -41,15 +41,11 @@ def latest(label: str, selector: str, keep: str = "incident") -> str:
 
 def phase_number(scope: Scope) -> str:
     """Return the phase of each incident as the number of `PHASES`; the later one of two."""
-    arms = (
-        f"{number} * {once(_KEY, scope.done('draguard_incident_phase', _is('phase', word)))}"
-        for word, (number, _) in reversed(tuple(PHASES.items()))
-    )
+    arms: list[str] = []
+    for word, (number, _) in reversed(tuple(PHASES.items())):
+        in_phase = scope.done("draguard_incident_phase", f'phase="{word}"')
+        arms.append(f"{number} * {once(_KEY, in_phase)}")
     return " or ".join(arms)
-
-
-def _is(label: str, value: str) -> str:
-    return f'{label}="{value}"'
 
 
 def _latest(label: str, family: str, scope: Scope) -> str:

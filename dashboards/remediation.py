@@ -11,7 +11,6 @@ from dashboards.panel import (
     Column,
     Dashboard,
     Meaning,
-    Panel,
     Query,
     Row,
     States,
@@ -285,10 +284,6 @@ def _held_gpus() -> TimeSeries:
     )
 
 
-def _done() -> tuple[Panel, ...]:
-    return _gone(), incidents.hit_table(INCIDENTS), _rules(), _evictions(), _steps()
-
-
 DASHBOARD = Dashboard(
     board=BOARD,
     variables=variables.of(BOARD),
@@ -296,7 +291,10 @@ DASHBOARD = Dashboard(
     rows=(
         Row(title="Remediator status", panels=controller.now()),
         Row(title="Incidents", panels=(incidents.table(INCIDENTS), _phases())),
-        Row(title="Actions taken", panels=_done()),
+        Row(
+            title="Actions taken",
+            panels=(_gone(), incidents.hit_table(INCIDENTS), _rules(), _evictions(), _steps()),
+        ),
         Row(title="Deferred, blocked and not enforced", panels=(_held(), _blocked(), _would_be())),
         Row(title="Incidents opened, tainted, drained, repaired", panels=lifecycle.incidents()),
         Row(title="Pods evicted, spared and deferred", panels=lifecycle.pods()),

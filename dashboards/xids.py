@@ -40,15 +40,12 @@ NO_XID = "no XID since the boot"
 _XID = "Hostname, UUID, code, gi"
 
 
-def _pattern(xid_class: XidClass) -> str:
-    found = sorted(code for code, row in catalogue().items() if row.xid_class == xid_class)
-    return "|".join(str(code) for code in found)
-
-
 def with_class(expr: str) -> str:
     """Add the class of each code as a label; `unknown` where the catalogue has none."""
     for name in CLASSES[:-1]:
-        expr = f'label_replace({expr}, "class", "{name}", "code", "{_pattern(name)}")'
+        codes = sorted(code for code, row in catalogue().items() if row.xid_class == name)
+        pattern = "|".join(map(str, codes))
+        expr = f'label_replace({expr}, "class", "{name}", "code", "{pattern}")'
     return f'label_replace({expr}, "class", "{CLASSES[-1]}", "class", "")'
 
 

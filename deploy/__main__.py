@@ -26,14 +26,10 @@ def main() -> int:
     except (sources.MissingSourceError, HelmError, BuildError) as error:
         print(f"deploy: {error}", file=sys.stderr)  # noqa: T201 - the answer to a user
         return 2
-    for path in _leftovers(written):
+    found = {path for folder in _OWNED for path in folder.rglob("*") if path.is_file()}
+    for path in sorted(found - written):
         path.unlink()
     return 0
-
-
-def _leftovers(written: set[Path]) -> list[Path]:
-    found = {path for folder in _OWNED for path in folder.rglob("*") if path.is_file()}
-    return sorted(found - written)
 
 
 if __name__ == "__main__":

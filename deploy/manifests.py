@@ -80,25 +80,13 @@ def _text(manifest: Manifest) -> str:
     documents = re.split(
         r"^---\n", rendered(CHART, manifest.values, "--no-hooks"), flags=re.MULTILINE
     )
-    taken = [
-        document
-        for document in documents
-        if document.strip()
-        and manifest.takes(_template(document))
-        and _is_named(document, manifest.named)
-    ]
-    return "---\n".join((_HEAD.format(manifest.what), *map(_plain, taken)))
-
-
-def _is_named(document: str, name: str) -> bool:
-    return not name or f"\n  name: {name}\n" in document
-
-
-def _template(document: str) -> str:
-    first = next(line for line in document.splitlines() if line.startswith(_SOURCE))
-    return first.removeprefix(_SOURCE)
-
-
-def _plain(document: str) -> str:
-    _, _, text = document.partition("\n")
-    return text.strip("\n") + "\n"
+    taken: list[str] = []
+    for document in documents:
+        if not document.strip():
+            continue
+        first = next(line for line in document.splitlines() if line.startswith(_SOURCE))
+        named = not manifest.named or f"\n  name: {manifest.named}\n" in document
+        if manifest.takes(first.removeprefix(_SOURCE)) and named:
+            _, _, text = document.partition("\n")
+            taken.append(text.strip("\n") + "\n")
+    return "---\n".join((_HEAD.format(manifest.what), *taken))

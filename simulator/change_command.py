@@ -78,56 +78,49 @@ def run(options: argparse.Namespace) -> None:
     print(_CHANGES[options.kind](Topology(options.root), options))
 
 
-def _add_gpu(node: Topology, options: argparse.Namespace) -> str:
-    return f"GPU {node.add_gpu(options.product)} is there"
+def _change_gpus(node: Topology, options: argparse.Namespace) -> str:
+    match options.kind:
+        case "add-gpu":
+            return f"GPU {node.add_gpu(options.product)} is there"
+        case "unbind":
+            node.unbind(options.gpu)
+            return f"GPU {options.gpu} is unbound"
+        case "bind":
+            node.bind(options.gpu)
+            return f"GPU {options.gpu} is bound"
+        case _:
+            node.remove_gpu(options.gpu)
+            return f"GPU {options.gpu} is removed"
 
 
-def _unbind(node: Topology, options: argparse.Namespace) -> str:
-    node.unbind(options.gpu)
-    return f"GPU {options.gpu} is unbound"
-
-
-def _remove_gpu(node: Topology, options: argparse.Namespace) -> str:
-    node.remove_gpu(options.gpu)
-    return f"GPU {options.gpu} is removed"
-
-
-def _bind(node: Topology, options: argparse.Namespace) -> str:
-    node.bind(options.gpu)
-    return f"GPU {options.gpu} is bound"
-
-
-def _unload_driver(node: Topology, _options: argparse.Namespace) -> str:
-    node.unload_driver()
-    return "The driver is unloaded"
-
-
-def _load_driver(node: Topology, options: argparse.Namespace) -> str:
+def _change_driver(node: Topology, options: argparse.Namespace) -> str:
+    if options.kind == "unload-driver":
+        node.unload_driver()
+        return "The driver is unloaded"
     node.load_driver(options.version)
     return f"Driver {node.scenario.load().driver} is loaded"
 
 
-def _mig(node: Topology, options: argparse.Namespace) -> str:
-    node.set_mig(options.gpu, on=options.mode == "on")
-    return f"GPU {options.gpu}: MIG is {options.mode}"
+def _change_slices(node: Topology, options: argparse.Namespace) -> str:
+    gpu = options.gpu
+    match options.kind:
+        case "mig":
+            node.set_mig(gpu, on=options.mode == "on")
+            return f"GPU {gpu}: MIG is {options.mode}"
+        case "destroy-instance":
+            gone = node.destroy_instance(gpu, options.gi)
+            return f"GPU {gpu}: gi={gone.gi} is gone"
+        case "create-instance":
+            made = node.create_instance(gpu, options.profile, start=options.start, gi=options.gi)
+        case _:
+            made = node.recreate_instance(gpu, options.gi)
+    return f"GPU {gpu}: gi={made.gi} is {made.uuid}"
 
 
-def _create_instance(node: Topology, options: argparse.Namespace) -> str:
-    made = node.create_instance(options.gpu, options.profile, start=options.start, gi=options.gi)
-    return f"GPU {options.gpu}: gi={made.gi} is {made.uuid}"
-
-
-def _destroy_instance(node: Topology, options: argparse.Namespace) -> str:
-    gone = node.destroy_instance(options.gpu, options.gi)
-    return f"GPU {options.gpu}: gi={gone.gi} is gone"
-
-
-def _recreate_instance(node: Topology, options: argparse.Namespace) -> str:
-    made = node.recreate_instance(options.gpu, options.gi)
-    return f"GPU {options.gpu}: gi={made.gi} is {made.uuid}"
-
-
-def _process(node: Topology, options: argparse.Namespace) -> str:
+def _change_processes(node: Topology, options: argparse.Namespace) -> str:
+    if options.kind == "end-process":
+        node.end_process(options.pid)
+        return f"Process {options.pid} has ended"
     ci = None if options.gi is None else 0
     process = Process(
         pid=options.pid,
@@ -142,49 +135,41 @@ def _process(node: Topology, options: argparse.Namespace) -> str:
     return f"Process {options.pid} runs on GPU {options.gpu}"
 
 
-def _end_process(node: Topology, options: argparse.Namespace) -> str:
-    node.end_process(options.pid)
-    return f"Process {options.pid} has ended"
-
-
 def _link(node: Topology, options: argparse.Namespace) -> str:
-    node.set_link(options.gpu, options.link, **dict(map(_number, options.numbers)))
+    numbers: dict[str, int | None] = {}
+    for word in options.numbers:
+        name, _, text = word.partition("=")
+        if text != "unsupported" and not text.isdecimal():
+            raise FaultError(f'cannot read "{word}"; write a name and a number such as state=0')
+        numbers[name] = None if text == "unsupported" else int(text)
+    node.set_link(options.gpu, options.link, **numbers)
     return f"GPU {options.gpu}: link {options.link} has {' '.join(options.numbers)}"
 
 
-def _number(word: str) -> tuple[str, int | None]:
-    name, _, text = word.partition("=")
-    if text != "unsupported" and not text.isdecimal():
-        raise FaultError(f'cannot read "{word}"; write a name and a number such as state=0')
-    return name, None if text == "unsupported" else int(text)
-
-
-def _miscount(node: Topology, options: argparse.Namespace) -> str:
+def _misreport(node: Topology, options: argparse.Namespace) -> str:
+    if options.kind == "show-uuid":
+        node.show_uuid(options.gpu, "" if options.uuid == _NOTHING else options.uuid)
+        return f"GPU {options.gpu} shows {options.uuid}"
     if options.count != _NOTHING and not options.count.isdecimal():
         raise FaultError(f'cannot read "{options.count}"; write a number, or {_NOTHING}')
     node.miscount(None if options.count == _NOTHING else int(options.count))
     return f"The count is {options.count}"
 
 
-def _show_uuid(node: Topology, options: argparse.Namespace) -> str:
-    node.show_uuid(options.gpu, "" if options.uuid == _NOTHING else options.uuid)
-    return f"GPU {options.gpu} shows {options.uuid}"
-
-
 _CHANGES: Mapping[str, Callable[[Topology, argparse.Namespace], str]] = {
-    "add-gpu": _add_gpu,
-    "unbind": _unbind,
-    "bind": _bind,
-    "remove-gpu": _remove_gpu,
-    "unload-driver": _unload_driver,
-    "load-driver": _load_driver,
-    "mig": _mig,
-    "create-instance": _create_instance,
-    "destroy-instance": _destroy_instance,
-    "recreate-instance": _recreate_instance,
-    "process": _process,
-    "end-process": _end_process,
+    "add-gpu": _change_gpus,
+    "unbind": _change_gpus,
+    "bind": _change_gpus,
+    "remove-gpu": _change_gpus,
+    "unload-driver": _change_driver,
+    "load-driver": _change_driver,
+    "mig": _change_slices,
+    "create-instance": _change_slices,
+    "destroy-instance": _change_slices,
+    "recreate-instance": _change_slices,
+    "process": _change_processes,
+    "end-process": _change_processes,
     "link": _link,
-    "miscount": _miscount,
-    "show-uuid": _show_uuid,
+    "miscount": _misreport,
+    "show-uuid": _misreport,
 }

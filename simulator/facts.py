@@ -32,8 +32,7 @@ def header() -> str:
             *_rows("LINK", grammar.LINK_VALUES),
             *_rows("SLICE", grammar.SLICE_VALUES),
             *_rows("PROCESS", grammar.PROCESS_VALUES),
-            *_event_types(),
-            *_failures(),
+            *_event_types_and_failures(),
             _TYPES,
             *_products(),
             _LOOKUPS,
@@ -88,14 +87,11 @@ def _rows(prefix: str, values: Sequence[Value]) -> Iterable[str]:
     yield _unused(f"static const struct value_row {prefix.lower()}_rows[] = {{ {rows} }};")
 
 
-def _event_types() -> Iterable[str]:
+def _event_types_and_failures() -> Iterable[str]:
     rows = ", ".join(f'{{"{name}", {bit}}}' for name, bit in grammar.EVENT_TYPES.items())
     yield "struct event_type_row { const char *name; unsigned long long bit; };"
     yield _unused(f"static const struct event_type_row event_type_rows[] = {{ {rows} }};")
     yield f"#define EVENT_TYPE_COUNT {len(grammar.EVENT_TYPES)}"
-
-
-def _failures() -> Iterable[str]:
     names = ", ".join(f"FAILURE_{name.upper()}" for name in grammar.FAILURES)
     yield f"enum failure_kind {{ {names}, FAILURE_COUNT }};"
     yield "struct failure_row { const char *name; unsigned long long largest; };"

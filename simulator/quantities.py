@@ -27,10 +27,6 @@ def _counter(name: str, meaning: str, default: int | None = 0) -> Value:
     return Value(name, COUNTER, default, meaning)
 
 
-def _ratio(name: str, meaning: str) -> Value:
-    return Value(f"gpm_{name}", MILLIONTHS, 0, f"millionths of the time or the most: {meaning}")
-
-
 _STATE = (
     Value("utilization", 100, 0, "percent of time with a kernel running"),
     Value("memory_utilization", 100, 0, "percent of time with memory read or written"),
@@ -177,7 +173,7 @@ _FABRIC = (
 )
 
 _RATIOS = tuple(
-    _ratio(name, meaning)
+    Value(f"gpm_{name}", MILLIONTHS, 0, f"millionths of the time or the most: {meaning}")
     for name, meaning in (
         ("graphics", "graphics or compute engine busy"),
         ("sm", "SMs busy"),

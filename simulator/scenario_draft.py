@@ -52,6 +52,9 @@ class Draft(msgspec.Struct):
         if key in _LARGEST:
             self.values[key] = reading(key, value, _LARGEST[key])
             return
+        if key in _READERS:
+            setattr(self, key, _READERS[key](value))
+            return
         word, numbered, rest = key.partition(" ")
         if word == "link" and numbered:
             link = number("link", rest, grammar.MAX_LINKS - 1)
@@ -79,44 +82,24 @@ def _product(draft: Draft, value: str) -> None:
         raise LineError(f'unknown product "{value}"; use one of: {", ".join(PRODUCTS)}')
 
 
-def _uuid(draft: Draft, value: str) -> None:
-    draft.uuid = plain_text("uuid", value)
-
-
-def _shown_uuid(draft: Draft, value: str) -> None:
-    draft.shown_uuid = plain_text("shown_uuid", value)
-
-
-def _cluster_uuid(draft: Draft, value: str) -> None:
+def _cluster_uuid(value: str) -> str:
     if not _UUID.fullmatch(value):
         raise LineError(
             f'cluster_uuid must look like 01234567-89ab-cdef-0123-456789abcdef, not "{value}"'
         )
-    draft.cluster_uuid = value
+    return value
 
 
-def _serial(draft: Draft, value: str) -> None:
-    draft.serial = plain_text("serial", value)
-
-
-def _minor(draft: Draft, value: str) -> None:
-    draft.minor = number("minor", value, 255)
-
-
-def _pci(draft: Draft, value: str) -> None:
+def _pci(value: str) -> str:
     if not _PCI.fullmatch(value):
         raise LineError(f'pci must look like 0000:18:00.0, not "{value}"')
-    draft.pci = value
+    return value
 
 
-def _mig(draft: Draft, value: str) -> None:
+def _mig(value: str) -> bool:
     if value not in ("on", "off"):
         raise LineError(f'mig must be on or off, not "{value}"')
-    draft.mig = value == "on"
-
-
-def _failure(draft: Draft, value: str) -> None:
-    draft.failure = failure_of(value)
+    return value == "on"
 
 
 def _instance(draft: Draft, value: str) -> None:
@@ -163,17 +146,18 @@ def _process(draft: Draft, value: str) -> None:
     )
 
 
-_TAKERS: Mapping[str, Callable[[Draft, str], None]] = {
-    "product": _product,
-    "uuid": _uuid,
-    "shown_uuid": _shown_uuid,
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "uuid": lambda value: plain_text("uuid", value),
+    "shown_uuid": lambda value: plain_text("shown_uuid", value),
     "cluster_uuid": _cluster_uuid,
-    "serial": _serial,
-    "minor": _minor,
+    "serial": lambda value: plain_text("serial", value),
+    "minor": lambda value: number("minor", value, 255),
     "pci": _pci,
     "mig": _mig,
-    "failure": _failure,
+    "failure": failure_of,
 }
+"""By the field that a setting is kept in."""
+_TAKERS: Mapping[str, Callable[[Draft, str], None]] = {"product": _product}
 _NUMBERED: Mapping[str, Callable[[Draft, str], None]] = {
     "instance": _instance,
     "process": _process,

@@ -101,24 +101,17 @@ def _wrapped(
     pool: str = "",
 ) -> list[dict[str, Any]]:
     shared = {"name": pool or node, "generation": generation, "resourceSliceCount": len(parts)}
-    return [
-        {
-            "apiVersion": API_VERSION,
-            "kind": "ResourceSlice",
-            "metadata": _metadata(index, driver, node, node_uid),
-            "spec": {"driver": driver, "nodeName": node, "pool": dict(shared), **part},
-        }
-        for index, part in enumerate(parts)
-    ]
-
-
-def _metadata(index: int, driver: str, node: str, node_uid: str) -> dict[str, Any]:
-    suffix = hashlib.sha256(f"{node}/{index}".encode()).hexdigest()[:5]
-    metadata: dict[str, Any] = {"name": f"{index:05x}-{driver}-{node}-{suffix}"}
-    if node_uid:
-        owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
-        metadata["ownerReferences"] = [{**owner, "controller": True}]
-    return metadata
+    wrapped: list[dict[str, Any]] = []
+    for index, part in enumerate(parts):
+        suffix = hashlib.sha256(f"{node}/{index}".encode()).hexdigest()[:5]
+        metadata: dict[str, Any] = {"name": f"{index:05x}-{driver}-{node}-{suffix}"}
+        if node_uid:
+            owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
+            metadata["ownerReferences"] = [{**owner, "controller": True}]
+        spec = {"driver": driver, "nodeName": node, "pool": dict(shared), **part}
+        kind = {"apiVersion": API_VERSION, "kind": "ResourceSlice"}
+        wrapped.append({**kind, "metadata": metadata, "spec": spec})
+    return wrapped
 
 
 def devices(

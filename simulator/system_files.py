@@ -74,12 +74,9 @@ def _sync(folder: Path, desired: Mapping[str, Mapping[str, bytes]], ours: re.Pat
     for name, files in desired.items():
         (folder / name).mkdir(exist_ok=True)
         for file, content in files.items():
-            _write(folder / name / file, content)
-
-
-def _write(file: Path, content: bytes) -> None:
-    if file.exists() and file.read_bytes() == content:
-        return
-    fresh = file.with_name(f".{file.name}")
-    fresh.write_bytes(content)
-    fresh.replace(file)
+            place = folder / name / file
+            if place.exists() and place.read_bytes() == content:
+                continue
+            fresh = place.with_name(f".{file}")
+            fresh.write_bytes(content)
+            fresh.replace(place)

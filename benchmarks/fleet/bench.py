@@ -8,6 +8,7 @@ not exist away, and their CPU is not what is measured.
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -151,7 +152,12 @@ class FleetBench(Servers):
         apiserver = self._apiserver_cpu()
         began = time.monotonic()
         self._start_remediator()
-        await_true("the remediator is ready", self._is_ready, 300.0)
+        log = self.folder / "remediator.log"
+
+        def ready() -> bool:
+            return "caches are complete" in log.read_text(errors="replace")
+
+        await_true("the remediator is ready", ready, 300.0)
         synced, cpu = time.monotonic() - began, self._cpu()
         await_true("the sick GPUs are tainted", lambda: self._tainted() >= self._size.sick, 300.0)
         planned = time.monotonic() - began
@@ -197,7 +203,8 @@ class FleetBench(Servers):
         cpu, apiserver, before = self._cpu(), self._apiserver_cpu(), self._writes()
         goal = self._tainted() + len(failing)
         began = time.monotonic()
-        loaded = self._loaded("reports of a failed GPU", map(self._failure, failing))
+        reports = (partial(_report, node=node, gpus=size.gpus, failed=0) for node in failing)
+        loaded = self._loaded("reports of a failed GPU", reports)
         await_true("all are tainted", lambda: self._tainted() >= goal, 300.0)
         new = (entry.at - began for entry in self._rules.since(began) if entry.change.old is None)
         yield _once("reports of a failed GPU written in", "s", loaded.seconds)
@@ -233,9 +240,6 @@ class FleetBench(Servers):
         yield _once("until nothing is written any more", "s", last - began)
         yield _once("writes until then", "n", wrote - before, part=True)
 
-    def _failure(self, node: int) -> Write:
-        return lambda client: _report(client, node, self._size.gpus, 0)
-
     def _start_remediator(self) -> None:
         policy = self.folder / "policy.yaml"
         policy.write_text(POLICY, encoding="utf-8")
@@ -248,9 +252,6 @@ class FleetBench(Servers):
         ]
         command = ["env", *variables, sys.executable, "-m", "remediator", *flags]
         self._remediator = self.supervisor.start(command, self.folder / "remediator.log")
-
-    def _is_ready(self) -> bool:
-        return "caches are complete" in (self.folder / "remediator.log").read_text(errors="replace")
 
     def _tainted(self) -> int:
         """Return how many rules that taint are stored."""

@@ -13,10 +13,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _given(arguments)
     began = time.monotonic()
     parameters = Parameters(seed=given.seed, nodes=given.nodes, days=given.days)
-    if given.sources:
-        return _sources(given, parameters)
-    if given.states:
-        return _states(given, parameters)
+    if given.sources or given.states:
+        return _of_one_profile(given, parameters)
     results: list[run.Result] = []
     budgeted: list[run.Budgeted] = []
     for profile in given.profile or PROFILES:
@@ -34,27 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _sources(given: argparse.Namespace, parameters: Parameters) -> int:
-    """Play one profile with fewer and fewer sources."""
+def _of_one_profile(given: argparse.Namespace, parameters: Parameters) -> int:
+    """Play one profile with fewer and fewer sources, or with GPUs that are of no use though
+    nothing fails."""
     profile = (given.profile or list(PROFILES))[-1]
-    table = document.heard(sources.shares(parameters, profile))
-    return _out(given, parameters, profile, table, document.SOURCES)
-
-
-def _states(given: argparse.Namespace, parameters: Parameters) -> int:
-    """Play one profile with GPUs that are of no use though nothing fails."""
-    profile = (given.profile or list(PROFILES))[-1]
-    table = document.unusable(signs.seen_of_each(parameters, profile))
-    return _out(given, parameters, profile, table, document.STATES)
-
-
-def _out(
-    given: argparse.Namespace,
-    parameters: Parameters,
-    profile: str,
-    table: str,
-    marks: tuple[str, str],
-) -> int:
+    if given.sources:
+        table, marks = document.heard(sources.shares(parameters, profile)), document.SOURCES
+    else:
+        table = document.unusable(signs.seen_of_each(parameters, profile))
+        marks = document.STATES
     fleet = f"{parameters.nodes * 8:,} GPUs, {parameters.days} days, seed {parameters.seed}"
     heading = f"{profile}: {fleet}, no noise of applications."
     print(f"{heading}\n\n{table}")

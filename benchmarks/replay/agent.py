@@ -116,31 +116,65 @@ class Agent:
 
     def take(self, happening: Happening) -> None:
         """Let one thing happen; signals are counted at once, readings wait for `look`."""
-        how = {
-            "xid": self._print,
-            "sxid": self._print_of_switch,
-            "link-down": self._take_link_down,
-            "asks": self._ask,
-            "gone": self._lose,
-            "reset": self._reset,
-            "remap": self._remap,
-            "down": self._fall_silent,
-            "booted": self._reboot,
-            "nvml-down": self._stop_nvml,
-            "nvml-up": self._upgrade,
-            "state": self._enter,
-        }
-        how[happening.kind](happening)
+        log = self._inputs.log
+        match happening.kind:
+            case "xid":
+                hangs = self._inputs.hangs and rule_of(happening.code).fault is not None
+                self._hung = self._hung or hangs
+                self._count(self._signals(happening))
+            case "sxid":
+                about = {"bus_id": SWITCH, "code": happening.code, "fatal": True}
+                self._count([self._signal(happening.at, kind="sxid", source=log, **about)])
+            case "down":
+                self.alive = False
+            case "booted":
+                self._reboot(happening)
+            case "nvml-down":
+                self._nvml_up = False
+            case "nvml-up":
+                # The driver was upgraded.
+                self._nvml_up, self._driver = True, self._driver[:-1] + "9"
+                self._gpus = [_Gpu(board=gpu.board, failure=gpu.failure) for gpu in self._gpus]
+                self._hung = False
+                self._count([self._signal(happening.at, kind="driver-load", source=log)])
+            case _:
+                self._change(self._gpus[happening.gpu], happening)
+
+    def _change(self, gpu: _Gpu, happening: Happening) -> None:
+        """Let one thing happen to one GPU."""
+        match happening.kind:
+            case "link-down":
+                gpu.link_down = True
+            case "asks":
+                gpu.action = happening.action
+            case "gone":
+                gpu.gone, gpu.listed = True, happening.listed
+            case "reset":
+                self._hung = False
+                self._gpus[happening.gpu] = _Gpu(board=gpu.board)
+                self._rename()
+            case "remap":
+                gpu.pending, gpu.failure = happening.failure is False, happening.failure is True
+            case "state":
+                gpu.state = happening.state
+                self._rename()
+            case kind:
+                raise ValueError(f"no GPU shows {kind}")
 
     def look(self, at: float) -> None:
         """Take a sample of all GPUs, as the sensor does after an XID and every 30 s."""
+        why = "Hung" if self._hung else "" if self._nvml_up else "DriverNotLoaded"
+        via = "Syslog" if self._inputs.log == "syslog" else "Device"
         nvml = None
         if self._nvml_up and not self._hung:
             readings = tuple(self._reading(index) for index in range(GPUS) if self._lists(index))
             nvml = NvmlReading(at=moment(at), driver_version=self._driver, gpus=readings)
         self.seen = Observation(
             at=moment(at),
-            sources=self._sources(),
+            sources=(
+                SourceHealth(name="nvml", state="Down" if why else "Up", reason=why),
+                SourceHealth(name="kmsg", state="Up", via=via),
+            ),
             nvml=nvml,
             pci_gpus=tuple(bus_id(i) for i, gpu in enumerate(self._gpus) if gpu.state != OFF_BUS),
             pci_unbound=tuple(self._unbound),
@@ -153,14 +187,6 @@ class Agent:
         """Return the GPUs that NVIDIA's driver has not, with their owners."""
         states = {bus_id(index): gpu.state for index, gpu in enumerate(self._gpus)}
         return {bus: UNBOUND[state] for bus, state in states.items() if state in UNBOUND}
-
-    def _sources(self) -> tuple[SourceHealth, ...]:
-        why = "Hung" if self._hung else "" if self._nvml_up else "DriverNotLoaded"
-        via = "Syslog" if self._inputs.log == "syslog" else "Device"
-        return (
-            SourceHealth(name="nvml", state="Down" if why else "Up", reason=why),
-            SourceHealth(name="kmsg", state="Up", via=via),
-        )
 
     @property
     def misses(self) -> bool:
@@ -177,52 +203,6 @@ class Agent:
         self.look(at)
         return self.report
 
-    def _print(self, happening: Happening) -> None:
-        self._hung = self._hung or (
-            self._inputs.hangs and rule_of(happening.code).fault is not None
-        )
-        self._count(self._signals(happening))
-
-    def _print_of_switch(self, happening: Happening) -> None:
-        line = self._signal(
-            happening.at,
-            kind="sxid",
-            source=self._inputs.log,
-            bus_id=SWITCH,
-            code=happening.code,
-            fatal=True,
-        )
-        self._count([line])
-
-    def _take_link_down(self, happening: Happening) -> None:
-        self._gpus[happening.gpu].link_down = True
-
-    def _ask(self, happening: Happening) -> None:
-        self._gpus[happening.gpu].action = happening.action
-
-    def _lose(self, happening: Happening) -> None:
-        gpu = self._gpus[happening.gpu]
-        gpu.gone, gpu.listed = True, happening.listed
-
-    def _reset(self, happening: Happening) -> None:
-        self._hung = False
-        self._gpus[happening.gpu] = _Gpu(board=self._gpus[happening.gpu].board)
-        self._rename()
-
-    def _remap(self, happening: Happening) -> None:
-        gpu = self._gpus[happening.gpu]
-        gpu.pending, gpu.failure = happening.failure is False, happening.failure is True
-
-    def _enter(self, happening: Happening) -> None:
-        self._gpus[happening.gpu].state = happening.state
-        self._rename()
-
-    def _fall_silent(self, _: Happening) -> None:
-        self.alive = False
-
-    def _stop_nvml(self, _: Happening) -> None:
-        self._nvml_up = False
-
     def _reboot(self, happening: Happening) -> None:
         self._hung = False
         self._boot += 1
@@ -232,12 +212,6 @@ class Agent:
             self._gpus[index] = _Gpu(board=self._gpus[index].board + 1)
         self._rename()
         self._begin(happening.at)
-
-    def _upgrade(self, happening: Happening) -> None:
-        self._nvml_up, self._driver = True, self._driver[:-1] + "9"
-        self._gpus = [_Gpu(board=gpu.board, failure=gpu.failure) for gpu in self._gpus]
-        self._hung = False
-        self._count([self._signal(happening.at, kind="driver-load", source=self._inputs.log)])
 
     def _rename(self) -> None:
         if not hasattr(self, "gpu_of"):

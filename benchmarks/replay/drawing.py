@@ -58,10 +58,17 @@ class NodeDrawing:
             at, _, act = heapq.heappop(self._agenda)
             if at < self.end:
                 act(at)
-        shown = sorted(
-            (happening for happening in self.shown if self._is_seen(happening)),
-            key=lambda happening: happening.at,
+        seen = (
+            happening
+            for happening in self.shown
+            if happening.at < self.end
+            # A node that is down prints nothing.
+            and not (
+                happening.kind in {"xid", "sxid"}
+                and any(begin <= happening.at < end for begin, end in self._away)
+            )
         )
+        shown = sorted(seen, key=lambda happening: happening.at)
         return NodeHistory(
             node=self.node,
             mig=self.mig,
@@ -71,12 +78,6 @@ class NodeDrawing:
             happenings=tuple(shown),
             episodes=tuple(self.episodes),
         )
-
-    def _is_seen(self, happening: Happening) -> bool:
-        away = happening.kind in {"xid", "sxid"} and any(
-            begin <= happening.at < end for begin, end in self._away
-        )
-        return happening.at < self.end and not away
 
     def later(self, at: float, act: Callable[[float], None]) -> None:
         self._entries += 1

@@ -8,7 +8,6 @@ from benchmarks.replay.drawing import DAY
 from benchmarks.replay.ours import Player
 from benchmarks.replay.scoring import Miss
 from benchmarks.replay.truth import Happening, NodeHistory
-from remediator.model.incident import Incident
 
 SHOWN = 8
 """Happenings before a wrong decision that are printed with it."""
@@ -23,17 +22,13 @@ def told(misses: Iterable[Miss], history: NodeHistory, player: Player) -> Iterat
     mig = "MIG" if history.mig else "no MIG"
     action = "with" if history.has_action else "without"
     kind = f"{mig}, driver {history.driver} {action} recovery action"
-    for (what, gpu, at), same in _together(misses).items():
+    together: dict[tuple[str, int, float], list[Miss]] = {}
+    for miss in misses:
+        together.setdefault((miss.what, miss.gpu, miss.at), []).append(miss)
+    for (what, gpu, at), same in together.items():
         why = "; ".join(miss.why for miss in same)
         head = f"{what}: node {history.node} gpu {gpu} at {_when(at)}: {why} ({kind})"
         yield "\n".join([head, *_shown_before(history, gpu, at), *_decided(player, gpu, at)])
-
-
-def _together(misses: Iterable[Miss]) -> dict[tuple[str, int, float], list[Miss]]:
-    found: dict[tuple[str, int, float], list[Miss]] = {}
-    for miss in misses:
-        found.setdefault((miss.what, miss.gpu, miss.at), []).append(miss)
-    return found
 
 
 def _shown_before(history: NodeHistory, gpu: int, at: float) -> list[str]:
@@ -64,16 +59,15 @@ def _decided(player: Player, gpu: int, at: float) -> list[str]:
         if player.gpu_of(incident.spec.uuid) == gpu
     ]
     then = [pair for pair in opened if pair[0] <= moment(at + SLACK)]
-    return [_incident(max(then, key=lambda pair: pair[0])[1])] if then else []
-
-
-def _incident(incident: Incident) -> str:
-    found, opened = incident.status, incident.metadata.creation_timestamp
-    when = _when((opened - ORIGIN).total_seconds()) if opened else "unknown"
-    return (
+    if not then:
+        return []
+    incident = max(then, key=lambda pair: pair[0])[1]
+    found, created = incident.status, incident.metadata.creation_timestamp
+    when = _when((created - ORIGIN).total_seconds()) if created else "unknown"
+    return [
         f"    incident opened {when}: {found.fault}, {found.cause}, {found.scope.summary}: "
         f"{'; '.join(found.evidence)}"
-    )
+    ]
 
 
 def _when(at: float) -> str:

@@ -6,7 +6,8 @@ any policy, so that all are scored on the same history. Pure.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 from benchmarks.replay.drawing import DAY, NodeDrawing
 from benchmarks.replay.rates import MEMORY, PROFILES, Kind, Parameters, Profile
@@ -46,11 +47,7 @@ def _plan(node: NodeDrawing, kind: Kind, rate: float) -> None:
             at += node.random.expovariate(hourly) * 3600.0
             if at >= node.end:
                 break
-            node.later(at, node.unless_unfit(gpu, _script(node, kind)))
-
-
-def _script(node: NodeDrawing, kind: Kind) -> Callable[[int, float], None]:
-    return lambda gpu, at: SCRIPTS[kind](node, gpu, at)
+            node.later(at, node.unless_unfit(gpu, partial(SCRIPTS[kind], node)))
 
 
 def _share(node: NodeDrawing, kind: Kind, gpu: int) -> float:

@@ -7,7 +7,6 @@ claims and pods (every device counts as empty).
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 
 import msgspec
 
@@ -83,7 +82,11 @@ class Store:
                 )
                 self.incidents[incident.name] = Incident(meta, incident.spec)
             case WriteStatus(incident, status):
-                self._write(incident, status=status)
+                stored = self.incidents[incident.name]
+                meta = msgspec.structs.replace(stored.metadata, resource_version=str(self.writes))
+                self.incidents[incident.name] = msgspec.structs.replace(
+                    stored, metadata=meta, status=status
+                )
             case CreateRule(rule):
                 self._keep(rule, f"uid-{self.writes}", at)
             case ChangeRule(stored, rule):
@@ -115,11 +118,6 @@ class Store:
             self.taints.free(slot, at)
         else:
             self.taints.taint(slot, at, evicting=rule.effect in EVICTING)
-
-    def _write(self, incident: Incident, **fields: object) -> None:
-        stored = self.incidents[incident.name]
-        meta = msgspec.structs.replace(stored.metadata, resource_version=str(self.writes))
-        self.incidents[incident.name] = msgspec.structs.replace(stored, metadata=meta, **fields)
 
 
 def slot_of(device: Device) -> Slot:
@@ -183,7 +181,10 @@ class Player:
                 happenings.append(more)
             elif more is not None:
                 self._confirm(more, at)
-        self._take(happenings)
+        for happening in happenings:
+            self._agent.take(happening)
+            if happening.kind in {"booted", "nvml-up", "nvml-down"}:
+                self._agent.look(happening.at)
         written = max(happening.at for happening in happenings)
         if not self._agent.alive:
             self._down_at = written
@@ -191,12 +192,6 @@ class Player:
             return
         self._decide(written, fleet)
         self._later(written + LOOK)
-
-    def _take(self, happenings: list[Happening]) -> None:
-        for happening in happenings:
-            self._agent.take(happening)
-            if happening.kind in {"booted", "nvml-up", "nvml-down"}:
-                self._agent.look(happening.at)
 
     def _confirm(self, incident: str, at: float) -> None:
         self._confirming.discard(incident)
@@ -228,7 +223,9 @@ class Player:
                     self.reported.append((self._agent.gpu_of[step.incident.spec.uuid], at))
             self._note(decision, at)
             if not decision.steps:
-                self._wake_at(decision.wake_at, at)
+                if decision.wake_at is not None:
+                    wake = (decision.wake_at - ORIGIN).total_seconds()
+                    self._later(max(wake, at + 1.0))
                 return
             sentence = decision.sentence
             fleet = None if fleet is None else with_node(fleet, self._agent.name, store)
@@ -244,10 +241,6 @@ class Player:
             if waits and desired.incident.name not in self._confirming:
                 self._confirming.add(desired.incident.name)
                 self._later(at + PERSON, confirms=desired.incident.name)
-
-    def _wake_at(self, wake: datetime | None, at: float) -> None:
-        if wake is not None:
-            self._later(max((wake - ORIGIN).total_seconds(), at + 1.0))
 
     def _view(
         self, rules: tuple[Rule, ...], incidents: tuple[Incident, ...], at: float

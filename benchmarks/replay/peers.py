@@ -32,8 +32,12 @@ class Peer:
     def play(self) -> Taints:
         for happening in self.history.happenings:
             self._administrator(happening.at)
-            if happening.kind in {"asks", "reset", "booted", "nvml-up"}:
-                self._follow(happening)
+            if happening.kind == "asks":
+                self.actions[happening.gpu] = happening.action
+            elif happening.kind == "reset":
+                self.actions[happening.gpu] = 0
+            elif happening.kind in {"booted", "nvml-up"}:
+                self.actions = [0] * GPUS
             self.take(happening)
         self._administrator(float("inf"))
         return self.taints
@@ -66,14 +70,6 @@ class Peer:
     def free(self, devices: frozenset[Device], at: float) -> None:
         for device in sorted(devices):
             self.taints.free(device, at)
-
-    def _follow(self, happening: Happening) -> None:
-        if happening.kind == "asks":
-            self.actions[happening.gpu] = happening.action
-        elif happening.kind == "reset":
-            self.actions[happening.gpu] = 0
-        else:
-            self.actions = [0] * GPUS
 
     def _administrator(self, now: float) -> None:
         for device in self.taints.standing:
@@ -115,32 +111,27 @@ class DraDriver(Peer):
         self._by_loss: set[Device] = set()
 
     def take(self, happening: Happening) -> None:
-        if happening.kind == "xid" and not self._loses(happening):
+        if happening.kind == "xid" and happening.code != 79:
             self._event(happening)
-        elif (happening.kind == "gone" and happening.listed) or happening.kind == "xid":
+        elif happening.kind == "xid" or (happening.kind == "gone" and happening.listed):
+            # The event of an XID 79 has a handle without UUID.
             self._by_loss |= self.node()
         elif happening.kind in {"booted", "nvml-up"}:
             self._by_xid.clear()
             self._by_loss.clear()
-        self._settle(happening.at)
+        unfit = frozenset(self._by_xid | self._by_loss)
+        self.free(self.taints.standing - unfit, happening.at)
+        self.taint(unfit, happening.at)
 
     def forget(self, device: Device) -> None:
         self._by_xid.discard(device)
         self._by_loss.discard(device)
-
-    def _loses(self, happening: Happening) -> bool:
-        return happening.code == 79  # the event's handle has no UUID any more
 
     def _event(self, happening: Happening) -> None:
         if happening.code in APPLICATION:
             self._by_xid -= self.resolved(happening)
         else:
             self._by_xid |= self.resolved(happening)
-
-    def _settle(self, at: float) -> None:
-        unfit = frozenset(self._by_xid | self._by_loss)
-        self.free(self.taints.standing - unfit, at)
-        self.taint(unfit, at)
 
 
 class DraDriverByAction(DraDriver):
@@ -268,7 +259,9 @@ class Gpud(Peer):
             case "gone":
                 self._codes.add(79)
             case "booted":
-                self._rebooted()
+                for code in self._codes:
+                    self._reboots[code] = self._reboots.get(code, 0) + 1
+                self._codes = {code for code in self._codes if self._reboots[code] > 2}
             case _:
                 pass
         if self._codes:
@@ -283,11 +276,6 @@ class Gpud(Peer):
 
     def _fatal(self, code: int) -> bool:
         return code != 64 and xid.lookup(code).immediate_action in self._FATAL
-
-    def _rebooted(self) -> None:
-        for code in self._codes:
-            self._reboots[code] = self._reboots.get(code, 0) + 1
-        self._codes = {code for code in self._codes if self._reboots[code] > 2}
 
 
 PEERS: tuple[type[Peer], ...] = (DraDriver, DraDriverByAction, DevicePlugin, NvSentinel, Gpud)

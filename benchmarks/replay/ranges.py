@@ -38,7 +38,15 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
 def drawn(seed: int, number: int) -> Draw:
     """Return one draw; none needs those before it."""
     dice = random.Random(f"{seed} drawn {number}")  # noqa: S311 - no secret is drawn
-    return Draw(seed=seed, number=number, parameters=_parameters(dice), profile=_profile(dice))
+    parameters = _parameters(dice)
+    # A published profile with other rates and assumptions.
+    profile = PROFILES[dice.choice(sorted(PROFILES))]
+    rates: dict[Kind, float] = {}
+    for kind in profile.rates:
+        rate = _between(dice, *RATES.get(kind, HARDWARE))
+        rates[kind] = 0.0 if dice.random() < ABSENT else rate
+    profile = msgspec.structs.replace(profile, rates=rates, assumed=_assumptions(dice))
+    return Draw(seed=seed, number=number, parameters=parameters, profile=profile)
 
 
 def _parameters(dice: random.Random) -> Parameters:
@@ -58,13 +66,6 @@ def _parameters(dice: random.Random) -> Parameters:
     )
 
 
-def _profile(dice: random.Random) -> Profile:
-    """Return a published profile with other rates and assumptions."""
-    profile = PROFILES[dice.choice(sorted(PROFILES))]
-    rates = {kind: _rate(dice, kind) for kind in profile.rates}
-    return msgspec.structs.replace(profile, rates=rates, assumed=_assumptions(dice))
-
-
 def _assumptions(dice: random.Random) -> Assumptions:
     return Assumptions(
         open_modules=_share(dice),
@@ -77,11 +78,6 @@ def _assumptions(dice: random.Random) -> Assumptions:
         boot=_between(dice, *BOOT),
         upgrade=_between(dice, *UPGRADE),
     )
-
-
-def _rate(dice: random.Random, kind: Kind) -> float:
-    rate = _between(dice, *RATES.get(kind, HARDWARE))
-    return 0.0 if dice.random() < ABSENT else rate
 
 
 def _share(dice: random.Random) -> float:

@@ -168,7 +168,9 @@ class _Judge:
         ]
         weight = 1.0 if device[1] == WHOLE else 1.0 / SLICES
         unfit = sum(
-            _overlap(taint, episode, self._end) for episode in self._true if device in episode.must
+            max(min(taint.end, episode.until, self._end) - max(taint.begin, episode.begin), 0.0)
+            for episode in self._true
+            if device in episode.must
         )
         kept = min(taint.end, self._end) - taint.begin
         self._score.lost_hours += weight * max(kept - unfit, 0.0) / 3600.0
@@ -198,7 +200,14 @@ class _Judge:
             return
         self._score.demanded += 1
         if episode.resets:
-            late = (device for device in episode.must if not self._in_time(device, episode))
+            deadline = min(episode.begin + IN_TIME, episode.until)
+            late = (
+                device
+                for device in episode.must
+                if not any(
+                    taint.begin <= deadline <= taint.end for taint in self._taints.get(device, ())
+                )
+            )
             self._score.slices_left += sum(device[1] != WHOLE for device in late)
         if missed:
             self._score.by_truth[f"missed: {episode.label}"] += 1
@@ -236,17 +245,9 @@ class _Judge:
                 return taint
         return None
 
-    def _in_time(self, device: Device, episode: Episode) -> bool:
-        deadline = min(episode.begin + IN_TIME, episode.until)
-        return any(taint.begin <= deadline <= taint.end for taint in self._taints.get(device, ()))
-
     def _miss(self, what: str, gpu: int, at: float, why: str) -> None:
         if len(self._score.misses) < 1000:
             self._score.misses.append(Miss(what, self._history.node, gpu, at, why))
-
-
-def _overlap(taint: Taint, episode: Episode, end: float) -> float:
-    return max(min(taint.end, episode.until, end) - max(taint.begin, episode.begin), 0.0)
 
 
 def joined(scores: Iterable[Score]) -> Score:

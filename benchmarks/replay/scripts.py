@@ -65,19 +65,15 @@ def _nvlink(node: NodeDrawing, gpu: int, at: float) -> None:
             node.line(at + 0.1 * number, gpu, 74)
         node.ask(gpu, at + 0.05, 1)
     if node.random.random() < assumed.nvlink_spreads:
-        _spread(node, gpu, at)
+        others = [index for index in range(GPUS) if index != gpu and index not in node.broken]
+        for peer in node.random.sample(others, min(len(others), node.random.randint(1, 4))):
+            when = at + node.random.uniform(0.1, 0.4)
+            may = frozenset[Device]() if node.has_action else node.all_of(peer)
+            node.tell("sympathetic", "XID 74 of a peer", peer, when, until=when + 3600.0, may=may)
+            node.line(when, peer, 74)
     if node.random.random() < assumed.nvlink_again:
         again = at + node.random.expovariate(1 / (12 * 3600.0))
         node.later(again, node.unless_unfit(gpu, lambda index, when: _nvlink(node, index, when)))
-
-
-def _spread(node: NodeDrawing, gpu: int, at: float) -> None:
-    others = [index for index in range(GPUS) if index != gpu and index not in node.broken]
-    for peer in node.random.sample(others, min(len(others), node.random.randint(1, 4))):
-        when = at + node.random.uniform(0.1, 0.4)
-        may = frozenset[Device]() if node.has_action else node.all_of(peer)
-        node.tell("sympathetic", "XID 74 of a peer", peer, when, until=when + 3600.0, may=may)
-        node.line(when, peer, 74)
 
 
 def _nvlink5(node: NodeDrawing, gpu: int, at: float) -> None:

@@ -4,7 +4,7 @@ A second source stands behind every disruption, and the kernel log as syslog(2)
 reads it taints nothing alone. What that costs is counted here.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +14,7 @@ from benchmarks.replay.generator import DAY, history_with
 from benchmarks.replay.ours import Player, enforced, play
 from benchmarks.replay.rates import PROFILES, Kind, Parameters
 from benchmarks.replay.scoring import Score, score_node
-from benchmarks.replay.truth import Episode, NodeHistory
+from benchmarks.replay.truth import NodeHistory
 
 SWITCH_FAULTS: dict[Kind, float] = {"switch": 100.0}
 """Per million GPU-hours; no rate is published, so this one is high enough to be seen."""
@@ -96,8 +96,7 @@ def _add(share: Share, history: NodeHistory, player: Player) -> None:
         ]
         share.tainted += bool(during)
         share.emptied += any(taint.evicts_from <= episode.until for taint in during)
-        share.reported += not during and _is_reported(episode, player.reported)
-
-
-def _is_reported(episode: Episode, openings: Iterable[tuple[int, float]]) -> bool:
-    return any(gpu == episode.gpu and episode.begin <= at <= episode.until for gpu, at in openings)
+        share.reported += not during and any(
+            gpu == episode.gpu and episode.begin <= at <= episode.until
+            for gpu, at in player.reported
+        )

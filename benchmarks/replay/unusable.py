@@ -27,24 +27,6 @@ def _service_down(node: NodeDrawing, _gpu: int, at: float) -> None:
             node.of_no_use(state, gpu, at)
 
 
-def _registration_fails(node: NodeDrawing, gpu: int, at: float) -> None:
-    # NVML reports that the registration ended with an error: a fault of the class `fabric`.
-    node.of_no_use("fabric failed", gpu, at, node.all_of(gpu))
-
-
-def _other_driver(node: NodeDrawing, gpu: int, at: float) -> None:
-    state = _either(node, "nouveau", "no driver")
-    node.of_no_use(state, gpu, at)
-
-
-def _not_published(node: NodeDrawing, gpu: int, at: float) -> None:
-    node.of_no_use("not published", gpu, at)
-
-
-def _off_bus(node: NodeDrawing, gpu: int, at: float) -> None:
-    node.of_no_use("off the bus", gpu, at)
-
-
 def _unknown_xid(node: NodeDrawing, gpu: int, at: float) -> None:
     node.tell("of no use", "unknown XID", gpu, at, until=at + TOLD)
     node.line(at, gpu, UNKNOWN_XID, gi=node.any_gi())
@@ -62,10 +44,15 @@ def _either(node: NodeDrawing, first: State, second: State) -> State:
 
 SCRIPTS: dict[Kind, Script] = {
     "fabric-waits": _service_down,
-    "fabric-fails": _registration_fails,
-    "other-driver": _other_driver,
-    "not-published": _not_published,
-    "off-bus": _off_bus,
+    # NVML reports that the registration ended with an error: a fault of the class `fabric`.
+    "fabric-fails": lambda node, gpu, at: node.of_no_use(
+        "fabric failed", gpu, at, node.all_of(gpu)
+    ),
+    "other-driver": lambda node, gpu, at: node.of_no_use(
+        _either(node, "nouveau", "no driver"), gpu, at
+    ),
+    "not-published": lambda node, gpu, at: node.of_no_use("not published", gpu, at),
+    "off-bus": lambda node, gpu, at: node.of_no_use("off the bus", gpu, at),
     "unknown-xid": _unknown_xid,
     "cut-otherwise": _cut_otherwise,
 }

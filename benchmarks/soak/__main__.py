@@ -47,9 +47,12 @@ def soak(
 
     def tell(outcome: Outcome) -> None:
         outcomes.append(outcome)
-        say(_in_words(outcome))
+        verdict = "passed" if outcome.passed else "FAILED"
+        say(f"{outcome.part.name}: {verdict} in {clock(outcome.seconds)}: {outcome.figures}")
         if not outcome.passed:
-            print(_last_words(logs / f"{outcome.part.name}.log"), flush=True)
+            log = logs / f"{outcome.part.name}.log"
+            last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-SHOWN:]
+            print("\n".join([*(f"  | {line}" for line in last), f"  all of it: {log}"]), flush=True)
         if write:
             keep(write, run, outcomes)
 
@@ -81,14 +84,11 @@ def keep(path: Path, run: Run, outcomes: Sequence[Outcome]) -> None:
 def run_of(selected: Sequence[Part], seed: int) -> Run:
     """Return what is run, when and on what."""
     date, _, rest = machine().partition("; ")
-    return Run(date=date, commit=_commit(), seed=seed, machine=rest, parts=len(selected))
-
-
-def _commit() -> str:
-    """Return the commit; what an earlier soak wrote is no change."""
-    commit = _git("rev-parse", "--short", "HEAD").strip()
-    changed = _git("status", "--porcelain", "--", ".", ":!docs/soak.md").strip()
-    return f"{commit or 'unknown'}{' with changes' if changed else ''}"
+    commit = _git("rev-parse", "--short", "HEAD").strip() or "unknown"
+    # What an earlier soak wrote is no change.
+    if _git("status", "--porcelain", "--", ".", ":!docs/soak.md").strip():
+        commit += " with changes"
+    return Run(date=date, commit=commit, seed=seed, machine=rest, parts=len(selected))
 
 
 def _git(*arguments: str) -> str:
@@ -99,16 +99,6 @@ def _git(*arguments: str) -> str:
 def say(text: str) -> None:
     for line in text.splitlines():
         print(f"[{clock(time.monotonic() - _began):>7}] {line}", flush=True)
-
-
-def _in_words(outcome: Outcome) -> str:
-    verdict = "passed" if outcome.passed else "FAILED"
-    return f"{outcome.part.name}: {verdict} in {clock(outcome.seconds)}: {outcome.figures}"
-
-
-def _last_words(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join([*(f"  | {line}" for line in lines[-SHOWN:]), f"  all of it: {log}"])
 
 
 def _interrupted(_number: int, _frame: FrameType | None) -> None:
@@ -127,17 +117,13 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     if given.scale <= 0 or given.jobs < 1:
         parser.error("--scale is a number above 0, and --jobs one from 1")
     if given.write:
-        _has_a_place(parser, given.write)
+        # A document that cannot be written is refused before anything runs.
+        nothing = Run(date="", commit="", seed=0, machine="", parts=0)
+        try:
+            updated(given.write.read_text(encoding="utf-8"), nothing, ())
+        except (OSError, DocumentError) as error:
+            parser.error(f"--write {given.write}: {error}")
     return given
-
-
-def _has_a_place(parser: argparse.ArgumentParser, path: Path) -> None:
-    """Refuse a document that cannot be written before anything runs."""
-    nothing = Run(date="", commit="", seed=0, machine="", parts=0)
-    try:
-        updated(path.read_text(encoding="utf-8"), nothing, ())
-    except (OSError, DocumentError) as error:
-        parser.error(f"--write {path}: {error}")
 
 
 _NAMES = f"these parts only: {', '.join(NAMES)}"

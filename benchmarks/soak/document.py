@@ -57,14 +57,16 @@ def updated(text: str, run: Run, rows: Sequence[Row], order: Iterable[str] = ())
     kept, end, after = rest.partition(END)
     if not begin or not end:
         raise DocumentError(f"it needs the lines {BEGIN} and {END}, in this order")
-    table = _table_of(kept) | {row.part: _line(row.cells(run)) for row in rows}
+    written = [line for line in kept.splitlines() if line.startswith("| ")][2:]
+    table = {line.split(" | ")[0].removeprefix("| "): line for line in written}
+    table |= {row.part: _line(row.cells(run)) for row in rows}
     ordered = [name for name in (*order, *table) if name in table]
     latest = f"{run.key}{_summary(run, rows)}"
     lines = [f"{_LATEST}{latest}.", f"Machine: {run.machine}.", "", _line(HEADER)]
     lines += [_line(["---"] * len(HEADER)), *(table[name] for name in dict.fromkeys(ordered))]
-    earlier = [
-        _EARLIER + summary for summary in _summaries(kept) if not summary.startswith(run.key)
-    ]
+    summaries = re.findall(rf"^{_LATEST}(.*)\.$", kept, re.MULTILINE)
+    summaries += re.findall(rf"^{_EARLIER}(.*)$", kept, re.MULTILINE)
+    earlier = [_EARLIER + summary for summary in summaries if not summary.startswith(run.key)]
     if earlier:
         lines += ["", "Earlier runs:", "", *earlier]
     return "\n".join([f"{before}{BEGIN}", "", *lines, "", f"{END}{after}"])
@@ -76,18 +78,6 @@ def _summary(run: Run, rows: Sequence[Row]) -> str:
     text = f"{len(rows) - len(failed)} of {run.parts} parts passed"
     text += f", failed: {', '.join(failed)}" if failed else ""
     return text + (f", {missing} did not end" if missing else "")
-
-
-def _table_of(text: str) -> dict[str, str]:
-    """Return the rows of a generated part by the name of the part."""
-    lines = [line for line in text.splitlines() if line.startswith("| ")][2:]
-    return {line.split(" | ")[0].removeprefix("| "): line for line in lines}
-
-
-def _summaries(text: str) -> list[str]:
-    """Return one line for each run in a generated part, the newest first."""
-    latest = re.findall(rf"^{_LATEST}(.*)\.$", text, re.MULTILINE)
-    return latest + re.findall(rf"^{_EARLIER}(.*)$", text, re.MULTILINE)
 
 
 def _line(cells: Iterable[str]) -> str:

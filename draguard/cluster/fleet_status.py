@@ -133,7 +133,7 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
     stale = tuple(node for node in silent if node not in gone)
     cases = [case for case in deciding.cases() if case.node not in gone or _has_incident(case)]
     unwatched = _unwatched(objects, deciding)
-    unknown = (*_unknown(cases), *_of_unwatched(unwatched))
+    unknown = tuple(_unknown(cases, unwatched))
     healthy = [case for case in cases if isinstance(case.verdict, Healthy)]
     leader = leader_of(objects.leases, objects.at)
     reports = _Readable(objects, "reports")
@@ -181,13 +181,10 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
     )
 
 
-def _unknown(cases: Iterable[Case]) -> Iterator[UnknownGpu]:
+def _unknown(cases: Iterable[Case], unwatched: Mapping[str, set[str]]) -> Iterator[UnknownGpu]:
     for case in cases:
         if isinstance(case.verdict, Unknown):
             yield UnknownGpu(case.node, case.uuid, case.verdict.why)
-
-
-def _of_unwatched(unwatched: Mapping[str, set[str]]) -> Iterator[UnknownGpu]:
     for node, uuids in unwatched.items():
         for uuid in sorted(uuids):
             yield UnknownGpu(node, uuid, f"{node} publishes it but has no report")

@@ -90,13 +90,17 @@ class Remover:
     def rules(self) -> Iterator[tuple[Found, RawRule]]:
         """Give our rules. Raises ApiError."""
         for raw in self._rules():
-            if _is_ours(raw):
-                notes = {**raw.metadata.annotations, **raw.metadata.labels}
-                taint, named = raw.spec.taint, raw.spec.device_selector
-                device = f"{named.driver}/{named.pool}/{named.device}" if named else "no device"
-                what = f"{taint.effect} {taint.key}={taint.value} on {device}"
-                incident, gpu = notes.get(INCIDENT, ""), notes.get(GPU, "")
-                yield Found("DeviceTaintRule", raw.metadata.name, what, incident, gpu), raw
+            taint, named = raw.spec.taint, raw.spec.device_selector
+            labelled = raw.metadata.labels.get(MANAGED_BY) == MANAGER
+            signed = labelled and taint.key.partition("/")[0] == DOMAIN
+            # The remediator recognizes its own without a label, too.
+            if is_maintenance(raw) or not (signed or is_ours(raw)):
+                continue
+            notes = {**raw.metadata.annotations, **raw.metadata.labels}
+            device = f"{named.driver}/{named.pool}/{named.device}" if named else "no device"
+            what = f"{taint.effect} {taint.key}={taint.value} on {device}"
+            incident, gpu = notes.get(INCIDENT, ""), notes.get(GPU, "")
+            yield Found("DeviceTaintRule", raw.metadata.name, what, incident, gpu), raw
 
     def maintenance(self) -> list[str]:
         """Return the names of users' cordons for maintenance, which stay."""
@@ -137,14 +141,6 @@ class Remover:
         if unreadable:
             raise ApiError(f"GET {path}: this version cannot read {some(unreadable)}")
         return found
-
-
-def _is_ours(raw: RawRule) -> bool:
-    """Whether both signs are there, or the remediator recognizes it without a label."""
-    if is_maintenance(raw):
-        return False
-    labelled = raw.metadata.labels.get(MANAGED_BY) == MANAGER
-    return is_ours(raw) or (labelled and raw.spec.taint.key.partition("/")[0] == DOMAIN)
 
 
 def _tried(found: Found, remove: Callable[[], object]) -> Outcome:

@@ -42,7 +42,12 @@ def main(arguments: Sequence[str]) -> int:
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
     if options.url:
-        return _of_remediator(options)
+        try:
+            return _show(of_remediator(options.url, options.node), options)
+        except (ApiError, EndpointError) as error:
+            why = f"{options.url}: {error}; check that it is a remediator's --listen address"
+            print_error("plan", why)
+            return NO_ACCESS
     try:
         policy = None if options.policy is None else policy_of_file(options.policy)
     except PolicyError as error:
@@ -50,15 +55,6 @@ def main(arguments: Sequence[str]) -> int:
             print_error("plan", f"{options.policy}: {problem}")
         return PROBLEM
     return run_with_client("plan", options, lambda client: _decide(client, options, policy))
-
-
-def _of_remediator(options: argparse.Namespace) -> int:
-    try:
-        return _show(of_remediator(options.url, options.node), options)
-    except (ApiError, EndpointError) as error:
-        why = f"{options.url}: {error}; check that it is a remediator's --listen address"
-        print_error("plan", why)
-        return NO_ACCESS
 
 
 def _decide(client: Client, options: argparse.Namespace, policy: PolicyInForce | None) -> int:

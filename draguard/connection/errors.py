@@ -92,15 +92,11 @@ def forbidden(message: str) -> str:
         )
     what = found["path"] or ".".join(filter(None, (found["resource"], found["group"])))
     where = f" in namespace {found['namespace']}" if found["namespace"] else ""
+    role = ""
+    if found["group"] in _OUR_GROUPS:
+        name = "draguard-view" if found["verb"] in {"get", "list"} else "draguard-operator"
+        role = f", such as the chart's {name}"
     return (
         f"{found['user']} may not {found['verb']} {what}{where}; "
-        f"ask for a role that allows the verb {found['verb']} on {what}{_role(found)}"
+        f"ask for a role that allows the verb {found['verb']} on {what}{role}"
     )
-
-
-def _role(found: re.Match[str]) -> str:
-    """Name the chart's ClusterRole that has such a right."""
-    if found["group"] not in _OUR_GROUPS:
-        return ""
-    name = "draguard-view" if found["verb"] in {"get", "list"} else "draguard-operator"
-    return f", such as the chart's {name}"

@@ -134,17 +134,15 @@ class Reviews:
         kind = "SubjectAccessReview" if user else "SelfSubjectAccessReview"
         spec: dict[str, object] = {"resourceAttributes": attributes}
         if user:
-            spec |= {"user": user, "groups": self._groups()}
+            accounts = "system:serviceaccounts"
+            groups = [accounts, f"{accounts}:{self._namespace}", "system:authenticated"]
+            spec |= {"user": user, "groups": groups}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
         path = f"{_AUTHORIZATION}/{kind.lower()}s"
         try:
             return msgspec.json.decode(self._client.create(path, body), type=_Review).status.allowed
         except UNREADABLE as error:
             raise ApiError(f"POST {path}: the response is not a review ({error})") from error
-
-    def _groups(self) -> list[str]:
-        accounts = "system:serviceaccounts"
-        return [accounts, f"{accounts}:{self._namespace}", "system:authenticated"]
 
 
 def rights(client: Client, namespace: str) -> Iterator[Check]:

@@ -6,8 +6,7 @@ from datetime import datetime
 from draguard.phrases import age, moment, stamp
 from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text, Tone, leaf
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
-from remediator.model.incident import Incident, PodHold
-from remediator.model.intent import IntentRecord
+from remediator.model.incident import Incident
 from remediator.plan import overrides
 from remediator.plan.api_words import need_of, ours
 
@@ -62,10 +61,19 @@ def incident_page(incident: Incident, now: datetime) -> Iterator[Block]:
         ("Affected pods", status.affected, status.affected_left_out),
         ("Evicted pods", status.evicted, status.evicted_left_out),
     ):
-        rows = tuple(_pod(hold) for hold in holds)
-        yield Table(("POD", "CLAIM", "DEVICE", "VIA", "TOLERATES"), rows, title=title)
+        rows: list[tuple[Text, ...]] = []
+        for hold in holds:
+            pod = f"{hold.namespace}/{hold.pod}"
+            pod = pod if hold.pod else "no pod (the claim stays allocated)"
+            claim, via = f"{hold.namespace}/{hold.claim}", _VIA.get(hold.via, hold.via)
+            rows.append((pod, claim, leaf(hold.device), via, hold.tolerates))
+        yield Table(("POD", "CLAIM", "DEVICE", "VIA", "TOLERATES"), tuple(rows), title=title)
         yield Lines((f"and {more} more",) if more else ())
-    yield Lines(tuple(_override(record, now) for record in status.intents), title="User overrides")
+    requested: list[str] = []
+    for record in status.intents:
+        distance = moment(record.until, now).partition(", ")[2]
+        requested.append(overrides.in_words(record) + (f" ({distance})" if distance else ""))
+    yield Lines(tuple(requested), title="User overrides")
     yield Lines(status.foreign, title="Changes by others to these devices")
     yield Lines(status.informed, title="NVLink neighbours that may be affected")
     yield Lines(status.evidence, title="Evidence")
@@ -124,18 +132,6 @@ def _devices(incident: Incident) -> Iterator[Block]:
         ),
         title="Conditions",
     )
-
-
-def _pod(hold: PodHold) -> tuple[Text, ...]:
-    pod = f"{hold.namespace}/{hold.pod}" if hold.pod else "no pod (the claim stays allocated)"
-    claim = f"{hold.namespace}/{hold.claim}"
-    return pod, claim, leaf(hold.device), _VIA.get(hold.via, hold.via), hold.tolerates
-
-
-def _override(record: IntentRecord, now: datetime) -> str:
-    """Say what a user requested, its state, and how far its end is."""
-    distance = moment(record.until, now).partition(", ")[2]
-    return overrides.in_words(record) + (f" ({distance})" if distance else "")
 
 
 def repair_steps(incident: Incident) -> Iterator[str]:

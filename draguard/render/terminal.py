@@ -45,19 +45,16 @@ _LESS = "FRX"
 def show(blocks: Iterable[Block]) -> None:
     """Print blocks on the terminal that stdout is, an empty line between them."""
     console, shown_blocks = Console(highlight=False, emoji=False), filled(blocks)
-    if _height(shown_blocks, console.width) < console.height:
+    page, width = io.StringIO(), console.width
+    # How many lines they take is known once they are drawn.
+    tried = Console(file=page, width=width, highlight=False, emoji=False, no_color=True)
+    _draw(tried, shown_blocks)
+    if page.getvalue().count("\n") < console.height:
         _draw(console, shown_blocks)
         return
     os.environ.setdefault("LESS", _LESS)
     with console.pager(styles=not console.no_color):
         _draw(console, shown_blocks)
-
-
-def _height(blocks: Iterable[Block], width: int) -> int:
-    """Return how many lines blocks take on a terminal of a width."""
-    page = io.StringIO()
-    _draw(Console(file=page, width=width, highlight=False, emoji=False, no_color=True), blocks)
-    return page.getvalue().count("\n")
 
 
 def _draw(console: Console, blocks: Iterable[Block]) -> None:
@@ -66,16 +63,13 @@ def _draw(console: Console, blocks: Iterable[Block]) -> None:
             console.print()
         if block.title:
             console.print(Styled(shown(block.title), style=_STYLES["strong"]))
-        for renderable in _renderables(_fitting(block, console)):
+        fitting = block
+        if isinstance(block, Table):
+            unbounded = console.options.update(width=_UNBOUNDED)
+            natural = console.measure(_grid(block.columns, block.rows), options=unbounded).maximum
+            fitting = shortened(block) if natural > console.width else block
+        for renderable in _renderables(fitting):
             console.print(renderable)
-
-
-def _fitting(block: Block, console: Console) -> Block:
-    if isinstance(block, Table):
-        unbounded = console.options.update(width=_UNBOUNDED)
-        natural = console.measure(_grid(block.columns, block.rows), options=unbounded).maximum
-        return shortened(block) if natural > console.width else block
-    return block
 
 
 def _renderables(block: Block) -> Iterator[RenderableType]:

@@ -182,6 +182,8 @@ def _action(signal: Signal, now: datetime) -> RecoveryAction:
 
 
 def _xid(signal: Signal, code: int, happened: datetime) -> XidRecord:
+    # NVML sends no event of some codes.
+    log_only = signal.log_only or code in LOG_ONLY
     return XidRecord(
         code=code,
         count=1,
@@ -195,15 +197,8 @@ def _xid(signal: Signal, code: int, happened: datetime) -> XidRecord:
         reset_request=reset_request(
             at_once=signal.reset or None, after_drain=signal.drain_reset or None
         ),
-        sources=_sources(signal, code),
+        sources=(signal.log_only or "kmsg",) if log_only else ("kmsg", "nvml"),
     )
-
-
-def _sources(signal: Signal, code: int) -> tuple[str, ...]:
-    """Return the sources: the log, and NVML's event if there is one of that code."""
-    if signal.log_only or code in LOG_ONLY:
-        return (signal.log_only or "kmsg",)
-    return ("kmsg", "nvml")
 
 
 def _instances() -> tuple[MigInstance, ...]:

@@ -89,21 +89,19 @@ def build(say: Say = to_stderr, recipe: Recipe = CONTROL_PLANE) -> Path:
     """
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
+    module = recipe.sources / "go.mod"
+    stated = re.search(r"^go (\d+(?:\.\d+)*)$", module.read_text(), re.MULTILINE)
+    if stated is None:
+        raise BuildError(f"{module} has no go line")
+    version = tuple(map(int, stated[1].split(".")))
     with _alone(cache / "go.lock", "Go", say):
-        go = find_go(cache, _go_directive(recipe.sources), say)
+        go = find_go(cache, version, say)
     folder = cache / f"{recipe.name}-{_key(go, recipe)}"
     if not folder.is_dir():
         with _alone(cache / f"{recipe.name}.lock", recipe.title, say):
             if not folder.is_dir():
                 _build_into(folder, go, recipe, say)
     return folder
-
-
-def _go_directive(sources: Path) -> tuple[int, ...]:
-    found = re.search(r"^go (\d+(?:\.\d+)*)$", (sources / "go.mod").read_text(), re.MULTILINE)
-    if found is None:
-        raise BuildError(f"{sources / 'go.mod'} has no go line")
-    return tuple(map(int, found[1].split(".")))
 
 
 def _key(go: Path, recipe: Recipe) -> str:

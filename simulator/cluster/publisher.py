@@ -33,9 +33,19 @@ def publish(
     its devices change. Returns what is now published. Raises ApiError.
     """
     existing = {item["metadata"]["name"]: item for item in published(client, node)}
-    desired = _complete(node, slices, _owner(client, node))
+    owner: Json | None = None
+    with contextlib.suppress(NotFound):
+        uid = read(client, f"/api/v1/nodes/{node}")["metadata"]["uid"]
+        kind = {"apiVersion": "v1", "kind": "Node"}
+        owner = {**kind, "name": node, "uid": uid, "controller": True}
+    desired = _complete(node, slices, owner)
     if new_generation:
-        _renew(desired.values(), existing.values())
+        highest: dict[tuple[str, str], int] = {}
+        for item in existing.values():
+            pool = _pool(item)
+            highest[pool] = max(highest.get(pool, 0), item["spec"]["pool"]["generation"])
+        for item in desired.values():
+            item["spec"]["pool"]["generation"] = highest.get(_pool(item), 0) + 1
     for name, item in desired.items():
         _store(client, item, existing.get(name))
     for name in existing.keys() - desired.keys():
@@ -62,23 +72,6 @@ def _complete(node: str, slices: Iterable[Json], owner: Json | None) -> dict[str
             metadata["ownerReferences"] = [owner]
         complete[name] = item
     return complete
-
-
-def _owner(client: Client, node: str) -> Json | None:
-    try:
-        uid = read(client, f"/api/v1/nodes/{node}")["metadata"]["uid"]
-    except NotFound:
-        return None
-    return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
-
-
-def _renew(desired: Iterable[Json], existing: Iterable[Json]) -> None:
-    highest: dict[tuple[str, str], int] = {}
-    for item in existing:
-        pool = _pool(item)
-        highest[pool] = max(highest.get(pool, 0), item["spec"]["pool"]["generation"])
-    for item in desired:
-        item["spec"]["pool"]["generation"] = highest.get(_pool(item), 0) + 1
 
 
 def _pool(item: Json) -> tuple[str, str]:

@@ -77,10 +77,11 @@ def _xids(where: str, old: GpuHealth, new: GpuHealth) -> Iterator[News]:
         more = count - before.get(code, 0)
         if more > 0:
             times = f" {more} times" if more > 1 else ""
+            in_short = re.split(r"[;,(]", xid.lookup(code).description)[0].strip()
             yield News(
                 column="seen",
                 kind="xid",
-                text=f"{where}: XID {code}{times} ({_in_short(code)})",
+                text=f"{where}: XID {code}{times} ({in_short})",
                 subject=new.uuid,
                 value=str(code),
             )
@@ -92,10 +93,6 @@ def _xids(where: str, old: GpuHealth, new: GpuHealth) -> Iterator[News]:
             subject=new.uuid,
             value=str(gi),
         )
-
-
-def _in_short(code: int) -> str:
-    return re.split(r"[;,(]", xid.lookup(code).description)[0].strip()
 
 
 def _by_code(gpu: GpuHealth) -> Mapping[int, int]:

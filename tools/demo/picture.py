@@ -3,7 +3,7 @@
 Pure: decoded objects in, values out.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -110,7 +110,9 @@ def device_name(device: Device) -> str:
 def picture(objects: Objects) -> Picture:
     """Return the cluster as these objects tell it."""
     gpus = {gpu.uuid: gpu for report in objects.reports for gpu in report.status.gpus}
-    rules = dict(_effects(objects.rules))
+    # By strength, so that the strongest of a device stays.
+    by_strength = sorted(objects.rules, key=lambda rule: strength(rule.spec.taint.effect))
+    rules = {rule_target(rule): rule.spec.taint.effect for rule in by_strength}
     running = {
         pod.metadata.uid: pod.metadata.name for pod in objects.pods if pod.status.phase == "Running"
     }
@@ -122,12 +124,24 @@ def picture(objects: Objects) -> Picture:
     }
     seats = [_seat(one, gpus, rules, holders) for one in inventory(objects.slices)]
     waiting = [pod.metadata.name for pod in objects.pods if pod.metadata.uid not in running]
+    seats.sort(
+        key=lambda seat: (
+            seat.node,
+            -1 if seat.number is None else seat.number,
+            seat.device.device,
+        )
+    )
+    xids: dict[tuple[str, int], int] = {}
+    for gpu in gpus.values():
+        for record in gpu.xids:
+            key = gpu.uuid, record.code
+            xids[key] = xids.get(key, 0) + record.count
     return Picture(
-        seats=tuple(sorted(seats, key=_place)),
+        seats=tuple(seats),
         rules=rules,
         incidents=tuple(sorted(objects.incidents, key=_opened, reverse=True)),
         waiting=tuple(sorted(waiting)),
-        xids=_counts(gpus.values()),
+        xids=xids,
     )
 
 
@@ -148,12 +162,6 @@ def rule_target(rule: RawRule) -> str:
     if selector is None or not (selector.pool and selector.device):
         return f"every device that {rule.metadata.name} selects"
     return f"{selector.pool}/{selector.device}"
-
-
-def _effects(rules: Iterable[RawRule]) -> Iterator[tuple[str, str]]:
-    """Yield the rules by strength, so that in a dict the strongest of a device stays."""
-    for rule in sorted(rules, key=lambda one: strength(one.spec.taint.effect)):
-        yield rule_target(rule), rule.spec.taint.effect
 
 
 def strength(effect: str) -> int:
@@ -184,19 +192,6 @@ def _seat(
     )
 
 
-def _place(seat: Seat) -> tuple[str, int, str]:
-    return seat.node, -1 if seat.number is None else seat.number, seat.device.device
-
-
 def _opened(incident: Incident) -> str:
     created = incident.metadata.creation_timestamp
     return f"{created.isoformat() if created else ''} {incident.name}"
-
-
-def _counts(gpus: Iterable[GpuHealth]) -> Mapping[tuple[str, int], int]:
-    found: dict[tuple[str, int], int] = {}
-    for gpu in gpus:
-        for record in gpu.xids:
-            key = gpu.uuid, record.code
-            found[key] = found.get(key, 0) + record.count
-    return found

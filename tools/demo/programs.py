@@ -60,10 +60,9 @@ class Programs:
         for pid in self._running.values():
             self._supervisor.signal(pid, signal.SIGTERM)
         deadline = time.monotonic() + _END_SECONDS
-        while self._any_left() and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
+            codes = [self._supervisor.exit_code(pid) for pid in self._running.values()]
+            if None not in codes:
+                break
             time.sleep(0.05)
         self._supervisor.close()
-
-    def _any_left(self) -> bool:
-        codes = [self._supervisor.exit_code(pid) for pid in self._running.values()]
-        return None in codes

@@ -62,7 +62,9 @@ class Screen:
     def show(self, scene: Scene) -> None:
         """Draw the scene; without a terminal only what is new in the diary is printed."""
         if not self.is_terminal:
-            self._print_new(scene.entries)
+            for entry in scene.entries[self._shown :]:
+                self._console.print(diary_line(entry), soft_wrap=True)
+            self._shown = len(scene.entries)
         elif scene.at - self._drawn_at >= _REFRESH_SECONDS:
             self._drawn_at = scene.at
             width, height = self._console.size
@@ -82,11 +84,6 @@ class Screen:
         verdict = "The story came out right" if good else "The story came out WRONG"
         self.say(f"{verdict}, {took:.0f} s after the demo began.")
 
-    def _print_new(self, entries: tuple[Entry, ...]) -> None:
-        for entry in entries[self._shown :]:
-            self._console.print(diary_line(entry), soft_wrap=True)
-        self._shown = len(entries)
-
 
 def view(scene: Scene, width: int, height: int) -> RenderableType:
     """Return the whole live view, at most `height` lines: the diary gets what is left."""
@@ -97,11 +94,13 @@ def view(scene: Scene, width: int, height: int) -> RenderableType:
     wrapped = len(scene.tells) // width + 1
     used = 4 + wrapped + 2 * len(nodes) + len(checks) + len(incidents)
     room = max(height - used, _LEAST_DIARY)
+    clock = f"{int(scene.at) // 60:02d}:{int(scene.at) % 60:02d}"
+    legend = (Text.assemble(_MARKS[name], f" {says}") for name, says in _LEGEND.items())
     return Group(
-        _line((f"{_clock(scene.at)}  {scene.title}", "bold reverse")),
+        _line((f"{clock}  {scene.title}", "bold reverse")),
         tells,
         grid(scene.picture),
-        _legend(),
+        Text("   ").join(legend),
         *checks,
         *incidents,
         Text(),
@@ -132,7 +131,13 @@ def _cell(seats: list[Seat]) -> Text:
     below = Text(f"\n{taint}", style=_MARKS[taint][1] if taint in _MARKS else "")
     if len(seats) > 1 or seats[0].is_slice:
         return Text.assemble(*(_mark(seat) for seat in seats), below)
-    return Text.assemble(_mark(seats[0]), (f" {_who(seats[0])}", _mark(seats[0])[1]), below)
+    seat, mark = seats[0], _mark(seats[0])
+    if seat.holder:
+        # The part of a pod's name that tells it from its siblings.
+        who = seat.holder.pod.rpartition("-")[2]
+    else:
+        who = {"lost": "lost", "free": "free"}.get(state(seat), "empty")
+    return Text.assemble(mark, (f" {who}", mark[1]), below)
 
 
 def state(seat: Seat) -> str:
@@ -146,18 +151,6 @@ def state(seat: Seat) -> str:
 
 def _mark(seat: Seat) -> tuple[str, str]:
     return _MARKS[state(seat)]
-
-
-def _who(seat: Seat) -> str:
-    """Return the part of a pod's name that tells it from its siblings."""
-    if seat.holder:
-        return seat.holder.pod.rpartition("-")[2]
-    return {"lost": "lost", "free": "free"}.get(state(seat), "empty")
-
-
-def _legend() -> Text:
-    parts = [Text.assemble(_MARKS[name], f" {says}") for name, says in _LEGEND.items()]
-    return Text("   ").join(parts)
 
 
 def check_line(check: Check) -> Text:
@@ -201,7 +194,3 @@ def summary_table(outcomes: list[Outcome]) -> Table:
         style = {"ok": "green", "FAILED": "bold red"}.get(row[-1], "dim")
         table.add_row(*row[:-1], Text(row[-1], style=style))
     return table
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"

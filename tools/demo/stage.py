@@ -99,7 +99,11 @@ class Stage:
         self._step("starting 3 exporters and the remediator", self._start_programs)
         self._await("the exporters report all GPUs", self._all_reported)
         self._step(f"starting {TRAIN} training and {INFER} inference pods", self._start_workloads)
-        self._await("all pods hold a device and run", self._all_seated)
+        pods = TRAIN + INFER
+        self._await(
+            "all pods hold a device and run",
+            lambda: len(self.watching.picture().held()) == pods,
+        )
 
     def close(self) -> None:
         self._closing.close()
@@ -157,18 +161,15 @@ class Stage:
         for one in workloads.device_classes():
             self.client.create("/apis/resource.k8s.io/v1/deviceclasses", one)
         for name in NODES:
-            self._add_node(name)
+            node = SimulatedNode(self.programs.folder / name, name)
+            self._closing.callback(node.close)
+            node.create("8xH100", mig={0: [PROFILE] * 7} if name == SLICED else None)
+            self._nodes[name] = node
+            self.player.add_node(name)
+            self.player.publish(name, node.slices())
         self.watching = Watching(self.client, self.now)
         self.watching.start()
         self._closing.callback(self.watching.stop)
-
-    def _add_node(self, name: str) -> None:
-        node = SimulatedNode(self.programs.folder / name, name)
-        self._closing.callback(node.close)
-        node.create("8xH100", mig={0: [PROFILE] * 7} if name == SLICED else None)
-        self._nodes[name] = node
-        self.player.add_node(name)
-        self.player.publish(name, node.slices())
 
     def _pods_changed(self, name: str) -> None:
         if name in self._nodes:
@@ -228,6 +229,3 @@ class Stage:
             spec = workloads.pod_spec(template=name)
             body = workloads.deployment(name, replicas, spec)
             self.client.create("/apis/apps/v1/namespaces/default/deployments", body)
-
-    def _all_seated(self) -> bool:
-        return len(self.watching.picture().held()) == TRAIN + INFER

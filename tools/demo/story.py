@@ -100,7 +100,10 @@ class Story:
             held_since = (held_since or acted.at) if good else None
             done = held_since is not None and acted.at - held_since >= act.lasts
             if done or acted.at - acted.began > act.patience + self._soak:
-                self._linger(scene, first, heard, checks)
+                until = self._stage.now() + self._rest
+                while self._stage.now() < until:
+                    self._show(scene, self._look(first, heard), checks)
+                    time.sleep(_PAUSE)
                 return Outcome(act.title, acted, checks)
             self._stage.programs.check()
             time.sleep(_PAUSE)
@@ -115,12 +118,6 @@ class Story:
             at=self._stage.now(),
             counted=xid_counts(page(port)),
         )
-
-    def _linger(self, scene: Scene, first: Acted, heard: int, checks: tuple[Check, ...]) -> None:
-        until = self._stage.now() + self._rest
-        while self._stage.now() < until:
-            self._show(scene, self._look(first, heard), checks)
-            time.sleep(_PAUSE)
 
     def _show(self, scene: Scene, acted: Acted, checks: tuple[Check, ...]) -> None:
         self._audience.show(

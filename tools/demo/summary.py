@@ -32,6 +32,8 @@ def _row(number: int, outcome: Outcome) -> tuple[str, ...]:
     acted = outcome.acted
     if acted is None:
         return (title, "", "", "", "", "", "not played")
+    holder = acted.target.holder
+    gone = next(acted.news("gone", holder.uid), None) if holder else None
     verdict = "ok" if outcome.good else "FAILED"
     return (
         title,
@@ -39,7 +41,7 @@ def _row(number: int, outcome: Outcome) -> tuple[str, ...]:
         _decided(acted),
         _done(acted),
         _took(acted.began, acted.heard("rule", acted.target.name, "NoSchedule")),
-        _took(acted.heard("rule", acted.target.name, "NoExecute"), _gone(acted)),
+        _took(acted.heard("rule", acted.target.name, "NoExecute"), gone.at if gone else None),
         verdict,
     )
 
@@ -88,12 +90,6 @@ def _devices(names: set[str], became: str) -> str:
 
 def _pods(count: int, did: str) -> str:
     return {0: f"no pod {did}", 1: f"1 pod {did}"}.get(count, f"{count} pods {did}")
-
-
-def _gone(acted: Acted) -> float | None:
-    holder = acted.target.holder
-    found = acted.news("gone", holder.uid) if holder else iter(())
-    return next((one.at for one in found), None)
 
 
 def _took(begin: float | None, end: float | None) -> str:

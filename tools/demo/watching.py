@@ -41,9 +41,17 @@ class Watching:
 
         self._slices = watch(f"{_RESOURCE}/resourceslices", ResourceSlice)
         self._claims = watch(f"{_RESOURCE}/resourceclaims", Claim, self._claim)
-        self._rules = watch(f"{_RESOURCE}/devicetaintrules", RawRule, self._rule)
+        self._rules = watch(
+            f"{_RESOURCE}/devicetaintrules",
+            RawRule,
+            lambda change: self.tell(diary.of_rule(change.old, change.new)),
+        )
         self._pods = watch("/api/v1/pods", Pod, self._pod)
-        self._reports = watch(f"{_OURS}/nodedevicehealths", NodeDeviceHealth, self._report)
+        self._reports = watch(
+            f"{_OURS}/nodedevicehealths",
+            NodeDeviceHealth,
+            lambda change: self.tell(diary.of_report(change.old, change.new)),
+        )
         self._incidents = watch(f"{_OURS}/deviceincidents", Incident, self._incident)
 
     def start(self) -> None:
@@ -95,9 +103,6 @@ class Watching:
             self._incidents,
         )
 
-    def _report(self, change: Change[NodeDeviceHealth]) -> None:
-        self.tell(diary.of_report(change.old, change.new))
-
     def _incident(self, change: Change[Incident]) -> None:
         names = {
             gpu.uuid: diary.gpu_name(node, gpu)
@@ -105,9 +110,6 @@ class Watching:
             for gpu in report.status.gpus
         }
         self.tell(diary.of_incident(change.old, change.new, names))
-
-    def _rule(self, change: Change[RawRule]) -> None:
-        self.tell(diary.of_rule(change.old, change.new))
 
     def _claim(self, change: Change[Claim]) -> None:
         if change.new is not None:

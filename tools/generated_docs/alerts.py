@@ -12,7 +12,9 @@ def _alerts() -> Iterator[Sequence[str]]:
     yield "alert", "severity", "of", "when", "for", "what to do"
     for alert in alerts():
         name = f"[{alert.name}](../alerts/runbooks/{alert.name}.md)"
-        yield name, alert.severity, alert.of.name, alert.when, alert.wait, _plain(alert.next)
+        # `{{ $labels.node }}` is written as NODE.
+        to_do = re.sub(r"{{ \$labels\.(\w+) }}", lambda found: found[1].upper(), alert.next)
+        yield name, alert.severity, alert.of.name, alert.when, alert.wait, to_do
 
 
 def _times() -> Iterator[Sequence[str]]:
@@ -28,11 +30,6 @@ def _recorded() -> Iterator[Sequence[str]]:
     yield "series", "meaning"
     for series in recorded():
         yield f"`{series.name}`", series.says
-
-
-def _plain(template: str) -> str:
-    """Write `{{ $labels.node }}` as NODE."""
-    return re.sub(r"{{ \$labels\.(\w+) }}", lambda found: found[1].upper(), template)
 
 
 TABLES: Tables = {"alerts": _alerts, "times": _times, "recorded": _recorded}

@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.metrics import counters, fields
-from exporter.metrics.counters import Counter
 from exporter.metrics.families import METRICS
 from exporter.metrics.families_gpu import GPU
-from exporter.metrics.metric import Metric
 from exporter.metrics.render import DROPPED
 from exporter.self_metrics import SelfMetrics
 from tools.generated_docs.table import Tables
@@ -17,28 +15,21 @@ def _own() -> Iterator[Sequence[str]]:
     for one in METRICS:
         said = one.help if one.kept else f"{one.help} May be left out above the cap."
         needs = one.needs or "nothing"
-        yield f"`{one.name}`", one.type, _labels(one), said, one.source, needs
+        of_gpu = one.labels[: len(GPU)] == GPU
+        names = one.labels[len(GPU) :] if of_gpu else one.labels
+        labels = ", ".join([*(["*GPU*"] if of_gpu else []), *(f"`{name}`" for name in names)])
+        yield f"`{one.name}`", one.type, labels, said, one.source, needs
     said = "Series left out of this page because of the cap on series, by family."
     yield f"`{DROPPED}`", "gauge", "`family`", said, "the exporter", "nothing"
-
-
-def _labels(one: Metric) -> str:
-    if one.labels[: len(GPU)] == GPU:
-        return ", ".join(("*GPU*", *(f"`{name}`" for name in one.labels[len(GPU) :])))
-    return ", ".join(f"`{name}`" for name in one.labels)
 
 
 def _default() -> Iterator[Sequence[str]]:
     yield "metric", "type", "DCGM field", "unit", "of", "what it says"
     known = counters.default()
     for row in (*known.metrics, *known.labels):
-        yield _counter(row)
-
-
-def _counter(row: Counter) -> Sequence[str]:
-    field = row.field
-    number = f"{field.id}, `{field.renamed}` as of 4.6" if field.renamed else str(field.id)
-    return f"`{row.name}`", row.type, number, field.unit, _LEVELS[field.level], row.help
+        field = row.field
+        number = f"{field.id}, `{field.renamed}` as of 4.6" if field.renamed else str(field.id)
+        yield f"`{row.name}`", row.type, number, field.unit, _LEVELS[field.level], row.help
 
 
 def _numbers() -> Iterator[Sequence[str]]:
