@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 when the story came out right, 1 when not, 2 when it could not be played."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(handlers=[logging.NullHandler()])
-    interrupts, screen = Interrupts(), Screen()
+    interrupts, screen = Interrupts(), Screen(drawn=options.picture)
     try:
         policy = options.policy.read_text(encoding="utf-8") if options.policy else POLICY
         with interrupts.installed():
@@ -45,6 +45,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Watch Draguard taint failed GPUs: simulated ones, on a real control plane.",
     )
     parser.add_argument("--keep", action="store_true", help="stay up after the story")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw the screen with a lost GPU, as SVG"
+    )
     parser.add_argument(
         "--policy", type=Path, metavar="FILE", help="the remediator's policy, instead of enforce"
     )

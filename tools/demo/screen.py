@@ -1,7 +1,10 @@
 """A scene as a live view on a terminal, or as plain lines without one. The one door to rich."""
 
+import re
 from collections.abc import Iterator
+from io import StringIO
 from itertools import groupby
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -23,7 +26,7 @@ _MARKS = {
     "free": ("○", "dim"),
 }
 _LEGEND = {
-    "busy": "held by a pod",
+    "busy": "allocated",
     "free": "free",
     "NoSchedule": "NoSchedule",
     "NoExecute": "NoExecute",
@@ -38,13 +41,18 @@ _SMALL = 30
 """Lines of a terminal on which there is room for one incident only."""
 _LEAST_DIARY = 4
 _REFRESH_SECONDS = 0.25
+_PICTURE = (112, 32)
+"""Columns and lines of a picture."""
 
 
 class Screen:
     """What the demo says to whoever looks; use it in a `with` block of `live` for the story."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, drawn: Path | None = None) -> None:
+        """`drawn` is where a picture of the screen goes once a GPU is lost, as SVG."""
         self._console = console or Console(highlight=False)
+        self._drawn = drawn
+        self._scene: Scene | None = None
         if not self._console.is_terminal:
             self._console.width = _PLAIN_WIDTH
         self.live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
@@ -61,6 +69,7 @@ class Screen:
 
     def show(self, scene: Scene) -> None:
         """Draw the scene; without a terminal only what is new in the diary is printed."""
+        self._scene = scene
         if not self.is_terminal:
             for entry in scene.entries[self._shown :]:
                 self._console.print(diary_line(entry), soft_wrap=True)
@@ -74,6 +83,9 @@ class Screen:
         if not self.is_terminal:
             for check in outcome.checks:
                 self._console.print(check_line(check), soft_wrap=True)
+        lost = outcome.acted and outcome.acted.now.seat(outcome.acted.target.name)
+        if self._drawn and self._scene and lost and state(lost) == "lost":
+            self._drawn.write_text(drawn(self._scene), encoding="utf-8")
 
     def summary(self, outcomes: list[Outcome], took: float) -> None:
         self._console.print()
@@ -83,6 +95,20 @@ class Screen:
         good = all(one.good for one in outcomes)
         verdict = "The story came out right" if good else "The story came out WRONG"
         self.say(f"{verdict}, {took:.0f} s after the demo began.")
+
+
+def drawn(scene: Scene) -> str:
+    """Return a picture of the live view as SVG, in fonts that a browser has anyway."""
+    console = Console(
+        file=StringIO(),
+        record=True,
+        force_terminal=True,
+        highlight=False,
+        width=_PICTURE[0],
+        height=_PICTURE[1],
+    )
+    console.print(view(scene, *_PICTURE))
+    return re.sub(r"@font-face\s*{[^}]*}\s*", "", console.export_svg(title="make demo"))
 
 
 def view(scene: Scene, width: int, height: int) -> RenderableType:

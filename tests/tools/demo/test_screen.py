@@ -1,6 +1,7 @@
 """What people see, as text."""
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -49,6 +50,21 @@ def test_the_view_fits_the_terminal(width: int, height: int) -> None:
     lines = text_of(SCENE, width, height)
     assert len(lines) <= height
     assert max(len(line) for line in lines) <= width
+
+
+@pytest.mark.parametrize(("device", "drawn"), [("node-a/gpu-1", True), ("node-a/gpu-2", False)])
+def test_a_picture_is_drawn_of_the_act_that_loses_its_gpu(
+    tmp_path: Path, device: str, *, drawn: bool
+) -> None:
+    file = tmp_path / "demo.svg"
+    screen = Screen(Console(file=io.StringIO()), drawn=file)
+    screen.show(SCENE)
+    screen.end_act(Outcome("one", acted(device, PICTURE)))
+    assert file.exists() == drawn
+    if drawn:
+        text = file.read_text(encoding="utf-8")
+        assert all(word in text for word in ("Act&#160;3&#160;of&#160;5", "NoExecute", "bbbbb"))
+        assert "font-face" not in text
 
 
 def test_without_a_terminal_each_entry_is_one_line_and_told_once() -> None:
