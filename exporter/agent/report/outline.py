@@ -135,16 +135,18 @@ def capped(report: NodeHealth, limit: int) -> NodeHealth:
     counts = Counter(name[0] for name in gone)
     return msgspec.structs.replace(
         report,
-        gpus=tuple(_without(gpu, gone, counts[gpu.uuid]) for gpu in report.gpus),
+        gpus=tuple(
+            msgspec.structs.replace(
+                gpu,
+                xids=tuple(record for record in gpu.xids if _name(gpu.uuid, record) not in gone),
+                xids_dropped=gpu.xids_dropped + counts[gpu.uuid],
+            )
+            if counts[gpu.uuid]
+            else gpu
+            for gpu in report.gpus
+        ),
         xids_dropped=report.xids_dropped + len(gone),
     )
-
-
-def _without(gpu: GpuHealth, gone: set[_Name], count: int) -> GpuHealth:
-    if not count:
-        return gpu
-    kept = tuple(record for record in gpu.xids if _name(gpu.uuid, record) not in gone)
-    return msgspec.structs.replace(gpu, xids=kept, xids_dropped=gpu.xids_dropped + count)
 
 
 def _name(uuid: str, record: XidRecord) -> _Name:
