@@ -71,10 +71,11 @@ def families(laid_out: View) -> Iterator[Family]:
     for family in everything:
         shown = family
         if not family.kept:
-            shown = _within(family, max(room, 0))
-            room -= len(shown.samples)
-            if left := len(family.samples) - len(shown.samples):
+            if (left := len(family.samples) - max(room, 0)) > 0:
+                within = dict(list(family.samples.items())[: max(room, 0)])
+                shown = msgspec.structs.replace(family, samples=within)
                 dropped[family.name] = left
+            room -= len(shown.samples)
         if shown.samples:
             yield shown
     samples = {labels.text((("family", name),)): count for name, count in dropped.items()}
@@ -88,13 +89,6 @@ def _sound(family: Family) -> Family:
         return family
     sound = {found: value for found, value in family.samples.items() if value >= 0}
     return msgspec.structs.replace(family, samples=sound)
-
-
-def _within(family: Family, room: int) -> Family:
-    if len(family.samples) <= room:
-        return family
-    kept = dict(list(family.samples.items())[:room])
-    return msgspec.structs.replace(family, samples=kept)
 
 
 def _rendered(
