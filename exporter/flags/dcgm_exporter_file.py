@@ -83,15 +83,14 @@ def one_interval(
         found = min((*(whole or (usual,)), *(interval.seconds for interval in parts)))
         judged = list(requested)
     vain = [interval for interval in judged if interval.seconds != found]
-    return found, tuple(_vain(interval, found) for interval in vain[:MOST_REPORTED])
-
-
-def _vain(interval: Every, found: float) -> Ignored:
-    message = (
-        f"{interval.path} of dcgm-exporter's file asks for {interval.seconds:g} s: all fields are "
-        f"sampled at one interval here, which is {found:g} s; set it with --interval"
-    )
-    return Ignored("file", interval.path, "OneInterval", message)
+    told: list[Ignored] = []
+    for interval in vain[:MOST_REPORTED]:
+        message = (
+            f"{interval.path} of dcgm-exporter's file asks for {interval.seconds:g} s: all fields "
+            f"are sampled at one interval here, which is {found:g} s; set it with --interval"
+        )
+        told.append(Ignored("file", interval.path, "OneInterval", message))
+    return found, tuple(told)
 
 
 class _Leaf(NamedTuple):

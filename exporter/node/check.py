@@ -111,22 +111,18 @@ def _field_lines(
     answered |= {field for entity in (dcgm.entities if dcgm else ()) for field in entity.values}
     answered |= {field for part in (dcgm.node_parts if dcgm else ()) for field in part.values}
     rows = (*counters.metrics, *counters.labels)
-    answered |= set(_computed(nvml, dcgm))
+    # What the exporter works out itself, where it has what it needs.
+    if nvml is not None:
+        answered |= {XID_ERRORS, XID_COUNT, XID_TOTAL, CLOCK_EVENTS, CLOCK_EVENTS_TOTAL}
+        if any(gpu.peers for gpu in nvml.gpus):
+            answered.add(P2P_STATUS)
+    if dcgm is not None and dcgm.health is not None:
+        answered.add(HEALTH_STATUS)
     silent = [row.name for row in rows if row.field.id not in answered]
     yield f"counters: {len(rows)} rows, {len(rows) - len(silent)} answered here and now"
     yield from (f"  {note}" for note in counters.notes)
     for name in silent:
         yield f"  no answer: {name}"
-
-
-def _computed(nvml: NvmlReading | None, dcgm: DcgmReading | None) -> Iterator[int]:
-    """Give the ids of what the exporter works out itself, where it has what it needs."""
-    if nvml is not None:
-        yield from (XID_ERRORS, XID_COUNT, XID_TOTAL, CLOCK_EVENTS, CLOCK_EVENTS_TOTAL)
-        if any(gpu.peers for gpu in nvml.gpus):
-            yield P2P_STATUS
-    if dcgm is not None and dcgm.health is not None:
-        yield HEALTH_STATUS
 
 
 def _needs(settings: Settings) -> Iterator[str]:

@@ -27,9 +27,12 @@ def _gpu_devices(settings: Settings) -> str:
 
 
 def _kernel_log(settings: Settings) -> str:
-    if _opens(settings.kernel_log) or _has(_SYSLOG):
-        return ""
-    return f"{settings.kernel_log} cannot be read and CAP_SYSLOG is not there"
+    try:
+        os.close(open_log(settings.kernel_log))
+    except KernelLogError:
+        there = _has(_SYSLOG)
+        return "" if there else f"{settings.kernel_log} cannot be read and CAP_SYSLOG is not there"
+    return ""
 
 
 def _sys_admin(_: Settings) -> str:
@@ -61,14 +64,6 @@ _LOOKS: dict[Need, Callable[[Settings], str]] = {
     "pod-resources": _pod_resources,
     "api-server": _api_server,
 }
-
-
-def _opens(path: Path) -> bool:
-    try:
-        os.close(open_log(path))
-    except KernelLogError:
-        return False
-    return True
 
 
 def _has(capability: int) -> bool:

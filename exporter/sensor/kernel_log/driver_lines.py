@@ -137,6 +137,7 @@ def _xid(text: str, blank: Signal) -> Signal:
     reset = _RESET.search(message)
     known_pid = process is not None and process["pid"].isdigit()
     cause = _CAUSE.search(message)
+    recovery = _RECOVERY.fullmatch(message) if code == 154 else None
     return msgspec.structs.replace(
         blank,
         bus_id=_bus(found["bus"]),
@@ -149,14 +150,9 @@ def _xid(text: str, blank: Signal) -> Signal:
         process=plain(process["name"] or "", _PROCESS_LIMIT) if process and known_pid else "",
         message=plain(message),
         caused_by=int(cause[1]) if cause and int(cause[1]) <= _CODE_LIMIT else None,
-        recovery_to=_recovery(message) if code == 154 else None,
+        # By its number: the names behind it have changed between drivers.
+        recovery_to=int(recovery["to"], 16) if recovery else None,
     )
-
-
-def _recovery(message: str) -> int | None:
-    """Return the number: the names behind it have changed between drivers."""
-    found = _RECOVERY.fullmatch(message)
-    return int(found["to"], 16) if found else None
 
 
 def _sxid(text: str, blank: Signal) -> Signal | None:

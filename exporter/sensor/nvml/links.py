@@ -123,19 +123,16 @@ class Links:
         wanted = {way: number for way, number in numbers.items() if number in self._wanted}
         found: Values = {}
         for way, number in wanted.items():
-            counted = self._counted(scope, way)
+            sent, received = (self._fields.whole([flow]) for flow in _flows(scope))
+            counted = sent if way == SENT else received
+            if way == BOTH:
+                counted = None if sent is None or received is None else sent + received
             # The lane's field and the link's share one counter but not one memory.
             key = f"{way} {number}"
             if counted is not None:
                 rate = self._traffic.rate(self._gpu, scope, key, counted, self._now)
                 found |= {} if rate is None else {number: rate}
         return found
-
-    def _counted(self, scope: int, way: str) -> int | None:
-        sent, received = (self._fields.whole([flow]) for flow in _flows(scope))
-        if way == BOTH:
-            return None if sent is None or received is None else sent + received
-        return sent if way == SENT else received
 
     def _sums(self) -> Values:
         found: Values = {}
