@@ -57,14 +57,13 @@ class Securing:
             secured.do_handshake()
         except (OSError, ssl.SSLError) as error:
             raise Insecure(str(error)) from error
-        if self._sans and not self._sans & _names(secured):
+        if not self._sans:
+            return
+        certificate = secured.getpeercert() or {}
+        alternatives = certificate.get("subjectAltName", ())
+        names = {str(pair[1]) for pair in alternatives if isinstance(pair, tuple)}
+        if not self._sans & names:
             raise Insecure("the client's certificate has none of client_allowed_sans")
-
-
-def _names(secured: ssl.SSLSocket) -> frozenset[str]:
-    certificate = secured.getpeercert() or {}
-    alternatives = certificate.get("subjectAltName", ())
-    return frozenset(str(pair[1]) for pair in alternatives if isinstance(pair, tuple))
 
 
 def _ciphers(names: tuple[str, ...]) -> list[str]:

@@ -113,7 +113,13 @@ class _Leaves:
             )
         self.version = _VERSIONS[version]
         self._keys = {key.path: key for key in KEYS if self.version in key.versions}
-        self._above = {above for path in self._keys for above in _ways_to(path)}
+        # The paths of all that a key is in.
+        self._above: set[str] = set()
+        for path in self._keys:
+            for found in re.finditer(r"\[\]|\.", path):
+                self._above.add(path[: found.start()])
+                if found[0] == "[]":
+                    self._above.add(path[: found.end()])
         self.all = tuple(self._below(root, "", ""))
 
     def get(self, path: str) -> Node | None:
@@ -137,14 +143,6 @@ class _Leaves:
                     yield from self._below(value, where, below)
                 else:
                     yield _Leaf(where, None, value)
-
-
-def _ways_to(path: str) -> Iterator[str]:
-    """Give the paths of all that a key is in."""
-    for found in re.finditer(r"\[\]|\.", path):
-        yield path[: found.start()]
-        if found[0] == "[]":
-            yield path[: found.end()]
 
 
 _VERSIONS = {"1": 1, "2": 2}

@@ -7,7 +7,7 @@ from exporter.agent.join.claims import Holder
 from exporter.agent.join.device_resolution import Miss
 from exporter.metrics.snapshot import Snapshot
 from exporter.model import nvlink5
-from exporter.model.node_health import GpuHealth, NodeHealth, SourceHealth
+from exporter.model.node_health import NodeHealth, SourceHealth
 from exporter.model.xid import lookup
 
 _LAST_XIDS = 20
@@ -29,6 +29,16 @@ def debug_page(snapshot: Snapshot) -> str:
     report = snapshot.report
     index = {gpu.uuid: gpu.index for gpu in (snapshot.nvml.gpus if snapshot.nvml else ())}
     gpus = sorted(report.gpus, key=lambda gpu: (index.get(gpu.uuid, len(index)), gpu.uuid))
+    of_gpus = [
+        (
+            *(index.get(gpu.uuid), gpu.uuid, gpu.pci_bus_id, gpu.presence, gpu.presence_reason),
+            "not supported"
+            if gpu.recovery_action.supported is False
+            else gpu.recovery_action.value,
+            *(gpu.epoch, {True: "on", False: "off", None: None}[gpu.mig], gpu.product),
+        )
+        for gpu in gpus
+    ]
     sources = [
         (one.name, "up" if one.up else "DOWN", one.reason, _at(one.last_success), one.message)
         for one in _sources(snapshot)
@@ -52,7 +62,7 @@ def debug_page(snapshot: Snapshot) -> str:
             f"driver {_plain(report.driver_version) or 'not known'}, seen {_at(snapshot.at)}"
         ],
         _section("SOURCES", _SOURCES, sources),
-        _section("GPUS", _GPUS, (_gpu(gpu, index.get(gpu.uuid)) for gpu in gpus)),
+        _section("GPUS", _GPUS, of_gpus),
         _section("MIG SLICES", _SLICES, slices),
         _section("HOLDERS", _HOLDERS, held),
         _section("DEVICES WITHOUT A POD'S LABELS", _UNLABELLED, _unlabelled(snapshot)),
@@ -104,15 +114,6 @@ def _at(moment: datetime | None) -> str:
 def _sources(snapshot: Snapshot) -> Iterator[SourceHealth]:
     yield from snapshot.report.sources
     yield from snapshot.agent_sources
-
-
-def _gpu(gpu: GpuHealth, index: int | None) -> Sequence[object]:
-    action = gpu.recovery_action
-    wanted = "not supported" if action.supported is False else action.value
-    return (
-        *(index, gpu.uuid, gpu.pci_bus_id, gpu.presence, gpu.presence_reason),
-        *(wanted, gpu.epoch, {True: "on", False: "off", None: None}[gpu.mig], gpu.product),
-    )
 
 
 def _holder(holder: Holder) -> Sequence[object]:

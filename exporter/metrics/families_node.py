@@ -22,16 +22,6 @@ def _expected(view: View) -> Iterator[Sample]:
             yield labels.text((("source", source),)), count
 
 
-def _missing(view: View) -> Iterator[Sample]:
-    for device in view.snapshot.report.inventory.missing:
-        yield labels.text((("device", device),)), 1
-
-
-def _other_drivers(view: View) -> Iterator[Sample]:
-    for device, driver in sorted(view.snapshot.other_drivers.items()):
-        yield labels.text((("device", device), ("driver", driver or "none"))), 1
-
-
 def _sources_of(view: View) -> tuple[SourceHealth, ...]:
     return (*view.snapshot.report.sources, *view.snapshot.agent_sources)
 
@@ -89,11 +79,6 @@ def _of_sensor(count: Callable[[Observation], int]) -> Callable[[View], Iterable
     return _single(lambda snapshot: count(snapshot.seen) if snapshot.seen else None)
 
 
-def _rows_left_out(view: View) -> Iterator[Sample]:
-    left_out = view.snapshot.shown.counters.left_out
-    return _by_reason({reason: left_out.get(reason, 0) for reason in get_args(RowReason)})
-
-
 def _ignored(view: View) -> Iterator[Sample]:
     given = {
         (setting.source, setting.name, setting.reason) for setting in view.snapshot.shown.ignored
@@ -102,8 +87,8 @@ def _ignored(view: View) -> Iterator[Sample]:
         yield labels.text((("source", source), ("name", name), ("reason", reason))), 1
 
 
-def _by_reason(counts: dict[str, int]) -> Iterator[Sample]:
-    return ((labels.text((("reason", reason),)), count) for reason, count in counts.items())
+def _by(label: str, counts: dict[str, int]) -> Iterator[Sample]:
+    return ((labels.text(((label, value),)), count) for value, count in counts.items())
 
 
 METRICS: tuple[Metric, ...] = (
@@ -132,7 +117,9 @@ METRICS: tuple[Metric, ...] = (
         labels=("device",),
         source="sysfs, ResourceSlices, NVML",
         kept=True,
-        samples=_missing,
+        samples=lambda view: _by(
+            "device", dict.fromkeys(view.snapshot.report.inventory.missing, 1)
+        ),
     ),
     Metric(
         name="draguard_gpu_other_driver",
@@ -143,7 +130,10 @@ METRICS: tuple[Metric, ...] = (
         labels=("device", "driver"),
         source="sysfs",
         kept=True,
-        samples=_other_drivers,
+        samples=lambda view: (
+            (labels.text((("device", device), ("driver", driver or "none"))), 1)
+            for device, driver in sorted(view.snapshot.other_drivers.items())
+        ),
     ),
     Metric(
         name="draguard_source_up",
@@ -195,7 +185,9 @@ METRICS: tuple[Metric, ...] = (
         source="kernel log",
         needs="kernel log",
         kept=True,
-        samples=lambda view: _by_reason(view.snapshot.seen.rejected if view.snapshot.seen else {}),
+        samples=lambda view: _by(
+            "reason", view.snapshot.seen.rejected if view.snapshot.seen else {}
+        ),
     ),
     Metric(
         name="draguard_sensor_frames_refused_total",
@@ -253,7 +245,7 @@ METRICS: tuple[Metric, ...] = (
         labels=("reason",),
         source="the exporter",
         kept=True,
-        samples=lambda view: _by_reason(view.snapshot.join_misses),
+        samples=lambda view: _by("reason", view.snapshot.join_misses),
     ),
     Metric(
         name="draguard_counters_reload_failures_total",
@@ -279,7 +271,13 @@ METRICS: tuple[Metric, ...] = (
         labels=("reason",),
         source="the exporter",
         kept=True,
-        samples=_rows_left_out,
+        samples=lambda view: _by(
+            "reason",
+            {
+                reason: view.snapshot.shown.counters.left_out.get(reason, 0)
+                for reason in get_args(RowReason)
+            },
+        ),
     ),
     Metric(
         name="draguard_setting_ignored",

@@ -35,14 +35,6 @@ def _kernel_log(settings: Settings) -> str:
     return ""
 
 
-def _sys_admin(_: Settings) -> str:
-    return "" if _has(_SYS_ADMIN) else "CAP_SYS_ADMIN is not there"
-
-
-def _host_pids(settings: Settings) -> str:
-    return pid_namespace.lacking(settings.proc_dir)
-
-
 def _pod_resources(settings: Settings) -> str:
     socket = settings.pod_resources_socket
     return "" if os.access(socket, os.R_OK | os.W_OK) else f"{socket} is not there or not ours"
@@ -59,8 +51,8 @@ def _api_server(settings: Settings) -> str:
 _LOOKS: dict[Need, Callable[[Settings], str]] = {
     "gpu-devices": _gpu_devices,
     "kernel-log": _kernel_log,
-    "sys-admin": _sys_admin,
-    "host-pids": _host_pids,
+    "sys-admin": lambda _: "" if _has(_SYS_ADMIN) else "CAP_SYS_ADMIN is not there",
+    "host-pids": lambda settings: pid_namespace.lacking(settings.proc_dir),
     "pod-resources": _pod_resources,
     "api-server": _api_server,
 }

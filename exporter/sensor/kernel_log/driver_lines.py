@@ -183,18 +183,10 @@ def _lost(found: re.Match[str]) -> dict[str, object]:
     return {"kind": "fell-off", "code": 79, "bus_id": _bus(found["bus"]), "message": message}
 
 
-def _identity(found: re.Match[str]) -> dict[str, object]:
-    return {"kind": "identity", "bus_id": _bus(found["bus"]), "uuid": found["uuid"]}
-
-
 def _rate_limit(found: re.Match[str]) -> dict[str, object]:
     message = plain(found[0].removeprefix("NVRM: "))
     bus_id = _bus(found["bus"])
     return {"kind": "rate-limit", "code": RATE_LIMITED_CODE, "bus_id": bus_id, "message": message}
-
-
-def _driver_load(found: re.Match[str]) -> dict[str, object]:
-    return {"kind": "driver-load", "message": plain(found[0].removeprefix("NVRM: "))}
 
 
 _ERRORS: tuple[tuple[str, Callable[[str, Signal], Signal | None]], ...] = (
@@ -225,7 +217,9 @@ _NOTICES = (
         _lost,
     ),
     _notice(
-        rf"NVRM: GPU at (?:PCI:)?{_BUS}: (?=GPU-)", r"(?P<uuid>GPU-[0-9a-fA-F-]{36})", _identity
+        rf"NVRM: GPU at (?:PCI:)?{_BUS}: (?=GPU-)",
+        r"(?P<uuid>GPU-[0-9a-fA-F-]{36})",
+        lambda found: {"kind": "identity", "bus_id": _bus(found["bus"]), "uuid": found["uuid"]},
     ),
     _notice(
         rf"NVRM: Rate limiting GSP RPC error prints for GPU at PCI:{_BUS}",
@@ -236,7 +230,7 @@ _NOTICES = (
     _notice(
         r"NVRM: loading NVIDIA UNIX .{0,60}?Kernel Module",
         r"(?: for [\w.-]{1,20})?(?: {1,2}[\w(][\w()@.:+ -]{0,150})?",
-        _driver_load,
+        lambda found: {"kind": "driver-load", "message": plain(found[0].removeprefix("NVRM: "))},
     ),
 )
 """Lines by their beginning, and how the driver ends them: a line that ends otherwise is refused."""
