@@ -1,6 +1,6 @@
 """Families on the node, on the sources of the page and on the page itself. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import get_args
 
 from exporter.metrics import labels, relay
@@ -34,12 +34,6 @@ def _sources(view: View) -> Iterator[Sample]:
         yield labels.text((("source", source.name), ("reason", reason))), int(source.up)
 
 
-def _last_success(view: View) -> Iterator[Sample]:
-    for source in _sources_of(view):
-        if source.last_success is not None:
-            yield labels.text((("source", source.name),)), source.last_success.timestamp()
-
-
 def _hangs(view: View) -> Iterator[Sample]:
     uuid = view.options.named("UUID")
     seen = view.snapshot.seen
@@ -59,12 +53,6 @@ def _unsupported(view: View) -> Iterator[Sample]:
         yield labels.text((("field", field.name if field else str(number)),)), 1
 
 
-def _sample_seconds(view: View) -> Iterator[Sample]:
-    for source, reading in (("nvml", view.snapshot.nvml), ("dcgm", view.snapshot.dcgm)):
-        if reading is not None and reading.took is not None:
-            yield labels.text((("source", source),)), reading.took
-
-
 def _single(value: Callable[[Snapshot], float | None]) -> Callable[[View], Iterable[Sample]]:
     """Give one sample without labels, none where the value is not known."""
 
@@ -79,15 +67,7 @@ def _of_sensor(count: Callable[[Observation], int]) -> Callable[[View], Iterable
     return _single(lambda snapshot: count(snapshot.seen) if snapshot.seen else None)
 
 
-def _ignored(view: View) -> Iterator[Sample]:
-    given = {
-        (setting.source, setting.name, setting.reason) for setting in view.snapshot.shown.ignored
-    }
-    for source, name, reason in sorted(given):
-        yield labels.text((("source", source), ("name", name), ("reason", reason))), 1
-
-
-def _by(label: str, counts: dict[str, int]) -> Iterator[Sample]:
+def _by(label: str, counts: Mapping[str, int | float]) -> Iterator[Sample]:
     return ((labels.text(((label, value),)), count) for value, count in counts.items())
 
 
@@ -151,7 +131,14 @@ METRICS: tuple[Metric, ...] = (
         labels=("source",),
         source="the exporter",
         kept=True,
-        samples=_last_success,
+        samples=lambda view: _by(
+            "source",
+            {
+                source.name: source.last_success.timestamp()
+                for source in _sources_of(view)
+                if source.last_success is not None
+            },
+        ),
     ),
     Metric(
         name="draguard_source_hang_info",
@@ -288,7 +275,12 @@ METRICS: tuple[Metric, ...] = (
         labels=("source", "name", "reason"),
         source="the exporter",
         kept=True,
-        samples=_ignored,
+        samples=lambda view: (
+            (labels.text((("source", source), ("name", name), ("reason", reason))), 1)
+            for source, name, reason in sorted(
+                {(row.source, row.name, row.reason) for row in view.snapshot.shown.ignored}
+            )
+        ),
     ),
     Metric(
         name="draguard_sample_duration_seconds",
@@ -297,7 +289,14 @@ METRICS: tuple[Metric, ...] = (
         labels=("source",),
         source="NVML, DCGM",
         kept=True,
-        samples=_sample_seconds,
+        samples=lambda view: _by(
+            "source",
+            {
+                source: reading.took
+                for source, reading in (("nvml", view.snapshot.nvml), ("dcgm", view.snapshot.dcgm))
+                if reading is not None and reading.took is not None
+            },
+        ),
     ),
     Metric(
         name="draguard_render_duration_seconds",

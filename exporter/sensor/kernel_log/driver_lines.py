@@ -183,12 +183,6 @@ def _lost(found: re.Match[str]) -> dict[str, object]:
     return {"kind": "fell-off", "code": 79, "bus_id": _bus(found["bus"]), "message": message}
 
 
-def _rate_limit(found: re.Match[str]) -> dict[str, object]:
-    message = plain(found[0].removeprefix("NVRM: "))
-    bus_id = _bus(found["bus"])
-    return {"kind": "rate-limit", "code": RATE_LIMITED_CODE, "bus_id": bus_id, "message": message}
-
-
 _ERRORS: tuple[tuple[str, Callable[[str, Signal], Signal | None]], ...] = (
     ("NVRM: Xid ", _xid),
     ("nvidia-nvswitch", _sxid),
@@ -224,7 +218,12 @@ _NOTICES = (
     _notice(
         rf"NVRM: Rate limiting GSP RPC error prints for GPU at PCI:{_BUS}",
         r"(?: \(printing 1 of every \d{1,9}\)\.  ?The GPU likely needs to be reset\.)?",
-        _rate_limit,
+        lambda found: {
+            "kind": "rate-limit",
+            "code": RATE_LIMITED_CODE,
+            "bus_id": _bus(found["bus"]),
+            "message": plain(found[0].removeprefix("NVRM: ")),
+        },
     ),
     # Behind it the version, the build, who built it and when: no quotation mark and no `=`.
     _notice(
