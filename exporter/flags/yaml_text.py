@@ -118,7 +118,11 @@ class _Builder:
             elif isinstance(event, yaml.ScalarEvent):
                 self._add(self._scalar(line, event), line, event.anchor)
             elif isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
-                self._open(line, event)
+                self._check_tag(line, event.tag)
+                if len(self._stack) >= DEEPEST:
+                    raise YamlError(line, f"this is nested deeper than {DEEPEST} levels")
+                mapping = isinstance(event, yaml.MappingStartEvent)
+                self._stack.append(_Open(line, event.anchor, mapping=mapping))
             elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
                 done = self._stack.pop()
                 value = {**done.merged, **done.entries} if done.mapping else done.items
@@ -126,13 +130,6 @@ class _Builder:
         if self._document is None:
             raise YamlError(1, "the file is empty; write at least `version: 2`")
         return self._document
-
-    def _open(self, line: int, event: yaml.CollectionStartEvent) -> None:
-        self._check_tag(line, event.tag)
-        if len(self._stack) >= DEEPEST:
-            raise YamlError(line, f"this is nested deeper than {DEEPEST} levels")
-        mapping = isinstance(event, yaml.MappingStartEvent)
-        self._stack.append(_Open(line, event.anchor, mapping=mapping))
 
     def _scalar(self, line: int, event: yaml.ScalarEvent) -> Node:
         self._check_tag(line, event.tag)

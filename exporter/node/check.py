@@ -46,10 +46,15 @@ def check(settings: Settings) -> tuple[bool, str]:
     dcgm = None
     if settings.dcgm != OFF:
         dcgm = _read(DcgmVendor(settings, lambda: counters.wanted), settings)
-    lines = [
-        "settings: valid",
-        *_nvml_lines(nvml),
-        *_dcgm_lines(dcgm),
+    lines = ["settings: valid", *_nvml_lines(nvml)]
+    if dcgm is None:
+        lines.append("DCGM: off (--dcgm)")
+    elif dcgm.reading is None:
+        lines.append(f"DCGM: {dcgm.source.reason}: {dcgm.source.message}")
+    else:
+        lines.append(f"DCGM: {dcgm.reading.version}")
+        lines += [f"  {remark}" for remark in dcgm.reading.remarks]
+    lines += [
         *_field_lines(counters, nvml.reading, dcgm.reading if dcgm else None),
         "",
         "what is needed here:",
@@ -90,16 +95,6 @@ def _nvml_lines(state: VendorState[NvmlReading]) -> Iterator[str]:
         slices = f", {len(gpu.instances)} MIG slices" if gpu.instances else ""
         wrong = f", {gpu.error}" if gpu.error else ""
         yield f"  GPU {gpu.index} {gpu.uuid} {gpu.product}{slices}{wrong}"
-
-
-def _dcgm_lines(state: VendorState[DcgmReading] | None) -> Iterator[str]:
-    if state is None:
-        yield "DCGM: off (--dcgm)"
-    elif state.reading is None:
-        yield f"DCGM: {state.source.reason}: {state.source.message}"
-    else:
-        yield f"DCGM: {state.reading.version}"
-        yield from (f"  {remark}" for remark in state.reading.remarks)
 
 
 def _field_lines(
