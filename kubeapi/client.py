@@ -281,7 +281,10 @@ class Client:
             body = answer.body(monotonic() + self._timeout)
         except TransportError:
             body = b""
-        return error_of(doing, answer.status, body, _seconds(answer.headers.get("retry-after")))
+        # A Retry-After with a date is none, as servers send none.
+        text = answer.headers.get("retry-after")
+        seconds = float(text) if text and text.isascii() and text.isdigit() else 0.0
+        return error_of(doing, answer.status, body, min(seconds, LONGEST_ASKED))
 
 
 def warnings(header: str | None) -> list[str]:
@@ -292,12 +295,6 @@ def warnings(header: str | None) -> list[str]:
 
 def _with(path: str, params: Mapping[str, str] | None) -> str:
     return f"{path}?{urlencode(params)}" if params else path
-
-
-def _seconds(text: str | None) -> float:
-    """Return the seconds of a Retry-After header; one with a date is none, as servers send none."""
-    seconds = float(text) if text and text.isascii() and text.isdigit() else 0.0
-    return min(seconds, LONGEST_ASKED)
 
 
 def _lines(doing: str, answer: Answer, idle_timeout: float) -> Iterator[bytes]:

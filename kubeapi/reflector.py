@@ -327,13 +327,21 @@ class Reflector(Generic[T]):
             with self._open(query, self._pace.idle) as lines:
                 self.error, self._denials = "", 0
                 for line in lines:
-                    self._take(line)
+                    # After what is no event the version is not known: only a new list helps then.
+                    before, self._version = self._version, None
+                    event = self._event(line)
+                    meta = meta_of(event.object)
+                    self._apply(event)
+                    self._version = meta.resource_version or before
                     self._contact()
                     received = True
                     if monotonic() - opened > _STEADY:
                         self._failures = 0
         except ApiError as error:
-            if self._version is None or not self._quiet(error, opened):
+            # Quiet: it ended by its silence alone, and a list decides whether it is alive.
+            silent_since = max(opened, self.last_contact)
+            quiet = error.status is None and monotonic() - silent_since >= self._pace.idle
+            if self._version is None or not quiet:
                 raise
             _log.debug("%s; listing again", error.message)
             return
@@ -341,32 +349,23 @@ class Reflector(Generic[T]):
             raise ApiError(f"watch {self._path}: ended as soon as it was open")
         self._failures = 0
 
-    def _quiet(self, error: ApiError, opened: float) -> bool:
-        """Whether an open watch ended by its silence alone: a list decides whether it is alive."""
-        silent_since = max(opened, self.last_contact)
-        return error.status is None and monotonic() - silent_since >= self._pace.idle
-
     def _open(
         self, query: Mapping[str, str], silence: float
     ) -> AbstractContextManager[Iterator[bytes]]:
         return self._client.stream(self._path, query, idle_timeout=silence, accept=self._accepts[1])
-
-    def _take(self, line: bytes) -> None:
-        """Apply one watch event. Raises ApiError when it is none: only a new list helps then."""
-        before, self._version = self._version, None
-        event = self._event(line)
-        meta = meta_of(event.object)
-        self._apply(event)
-        self._version = meta.resource_version or before
 
     def _event(self, line: bytes) -> _Event:
         try:
             event = _events.decode(line)
         except UNREADABLE as error:
             raise ApiError(f"watch {self._path}: not an event ({error})") from error
-        if event.type == "ERROR":
-            raise _refused(self._path, event.object)
-        return event
+        if event.type != "ERROR":
+            return event
+        try:
+            code = _failures.decode(event.object).code
+        except UNREADABLE:
+            code = 0
+        raise error_of(f"watch {self._path}", code, bytes(event.object))
 
     def _apply(self, event: _Event, *, listed: bool = False) -> None:
         if event.type in ("ADDED", "MODIFIED"):
@@ -388,12 +387,3 @@ def _annotations(bookmark: msgspec.Raw) -> Mapping[str, str]:
         return _bookmarks.decode(bookmark).metadata.annotations
     except UNREADABLE:
         return {}
-
-
-def _refused(path: str, raw: msgspec.Raw) -> ApiError:
-    """Turn the Status inside of an ERROR event into the error to raise."""
-    try:
-        code = _failures.decode(raw).code
-    except UNREADABLE:
-        code = 0
-    return error_of(f"watch {path}", code, bytes(raw))

@@ -96,8 +96,11 @@ class Store(Generic[T]):
         if meta.resource_version and self._versions.get(key) == meta.resource_version:
             return []
         self._versions[key] = meta.resource_version
-        new = self._decode(key, raw)
-        if new is None:
+        try:
+            new = self._decoder.decode(raw)
+        except UNREADABLE as error:
+            self.undecodable += 1
+            _log.warning("%s is not as expected and is left out: %s", key, error)
             self.unreadable |= {key}
             return []
         old = self._objects.get(key)
@@ -124,11 +127,3 @@ class Store(Generic[T]):
                     gone.append(Change(key, old, None, listed))
             self._view = None
         return gone
-
-    def _decode(self, key: str, raw: msgspec.Raw) -> T | None:
-        try:
-            return self._decoder.decode(raw)
-        except UNREADABLE as error:
-            self.undecodable += 1
-            _log.warning("%s is not as expected and is left out: %s", key, error)
-            return None

@@ -59,13 +59,10 @@ class Users:
             # One at a time: a flood of wrong passwords takes one core, not all.
             right = self._check(password, known) and user in self._hashes
             if right:
-                self._remember(token)
+                while len(self._right) >= _REMEMBERED:
+                    del self._right[next(iter(self._right))]
+                self._right[token] = None
         return right
-
-    def _remember(self, token: bytes) -> None:
-        while len(self._right) >= _REMEMBERED:
-            del self._right[next(iter(self._right))]
-        self._right[token] = None
 
 
 def _credentials(authorization: str) -> tuple[str | None, bytes]:

@@ -67,13 +67,9 @@ def _choice(entry: str) -> _Choice:
     name, *rest = entry.split(";")
     pairs = (part.partition("=") for part in rest)
     parameters = {key.strip().lower(): value.strip().strip('"') for key, _, value in pairs}
-    return _Choice(name.strip().lower(), parameters, _quality(parameters.pop("q", "1")))
-
-
-def _quality(text: str) -> float:
-    """Read a q-value; one that is none counts as unwanted."""
     try:
-        value = float(text)
+        quality = float(parameters.pop("q", "1"))
     except ValueError:
-        return 0.0
-    return value if 0.0 <= value <= 1.0 else 0.0
+        quality = 0.0
+    # A q-value that is none counts as unwanted.
+    return _Choice(name.strip().lower(), parameters, quality if 0.0 <= quality <= 1.0 else 0.0)

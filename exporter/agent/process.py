@@ -277,7 +277,12 @@ class Agent:
 
     def _check_freshness(self) -> None:
         with self._lock:
-            self._excuse_standstill()
+            # What this process itself did not run is left out of the sensor's silence.
+            now = time.monotonic()
+            late = now - self._looked - self._settings.interval - _LATE
+            if late > 0:
+                self._received_at = min(now, self._received_at + late)
+            self._looked = now
             seconds = time.monotonic() - self._received_at
             if self._blind:
                 self._looked_at()
@@ -286,14 +291,6 @@ class Agent:
             self.unheard(f"no message from the sensor for {seconds:.0f} s; see its log")
             # Only a welcome makes us listen again, and there is one at the beginning alone.
             self._link.reconnect()
-
-    def _excuse_standstill(self) -> None:
-        """Leave out of the sensor's silence what this process itself did not run."""
-        now = time.monotonic()
-        late = now - self._looked - self._settings.interval - _LATE
-        if late > 0:
-            self._received_at = min(now, self._received_at + late)
-        self._looked = now
 
     def _stale_after(self) -> float:
         # The sensor speaks at least once an interval, or when a call hangs, after its deadline.

@@ -83,15 +83,14 @@ def one_interval(
         found = min((*(whole or (usual,)), *(interval.seconds for interval in parts)))
         judged = list(requested)
     vain = [interval for interval in judged if interval.seconds != found]
-    return found, tuple(_vain(interval, found) for interval in vain[:MOST_REPORTED])
-
-
-def _vain(interval: Every, found: float) -> Ignored:
-    message = (
-        f"{interval.path} of dcgm-exporter's file requests {interval.seconds:g} s: all fields are "
-        f"sampled at one interval here, which is {found:g} s; set it with --interval"
-    )
-    return Ignored("file", interval.path, "OneInterval", message)
+    ignored: list[Ignored] = []
+    for interval in vain[:MOST_REPORTED]:
+        message = (
+            f"{interval.path} of dcgm-exporter's file requests {interval.seconds:g} s: all fields "
+            f"are sampled at one interval here, which is {found:g} s; set it with --interval"
+        )
+        ignored.append(Ignored("file", interval.path, "OneInterval", message))
+    return found, tuple(ignored)
 
 
 class _Leaf(NamedTuple):
@@ -114,7 +113,13 @@ class _Leaves:
             )
         self.version = _VERSIONS[version]
         self._keys = {key.path: key for key in KEYS if self.version in key.versions}
-        self._above = {above for path in self._keys for above in _ways_to(path)}
+        # The paths of all that a key is in.
+        self._above: set[str] = set()
+        for path in self._keys:
+            for found in re.finditer(r"\[\]|\.", path):
+                self._above.add(path[: found.start()])
+                if found[0] == "[]":
+                    self._above.add(path[: found.end()])
         self.all = tuple(self._below(root, "", ""))
 
     def get(self, path: str) -> Node | None:
@@ -138,14 +143,6 @@ class _Leaves:
                     yield from self._below(value, where, below)
                 else:
                     yield _Leaf(where, None, value)
-
-
-def _ways_to(path: str) -> Iterator[str]:
-    """Give the paths of all that a key is in."""
-    for found in re.finditer(r"\[\]|\.", path):
-        yield path[: found.start()]
-        if found[0] == "[]":
-            yield path[: found.end()]
 
 
 _VERSIONS = {"1": 1, "2": 2}

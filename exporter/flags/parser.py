@@ -54,7 +54,9 @@ def parse(
     """
     env = os.environ if environment is None else environment
     parser = _parser()
-    words_kept, ignored = without_unknown(argv, _long_names(parser), ROLES)
+    options = (name for action in vars(parser)["_actions"] for name in action.option_strings)
+    known = frozenset(option.lstrip("-") for option in options)
+    words_kept, ignored = without_unknown(argv, known, ROLES)
     flags = vars(parser.parse_args([_switch(word) for word in words_kept]))
     given: dict[str, Any] = {}
     for variable in ENVIRONMENT:
@@ -66,12 +68,21 @@ def parse(
                 text = ",".join(text)
             given[alias.setting] = _read(alias.read, text, f"--{alias.flag}")
     ignored += [*_unused(env, flags), *unknown_variables(env, _VARIABLES)]
-    given |= {name: _whole(value) for name, value in flags.items() if value is not None}
+    # The words of a flag that was given more than once are all its words.
+    given |= {
+        name: tuple(chain.from_iterable(cast("list[tuple[str, ...]]", value)))
+        if isinstance(value, list)
+        else value
+        for name, value in flags.items()
+        if value is not None
+    }
     given = _with_file(given, ignored)
     ignored += _without_dcgm(given, env)
     given.setdefault("node_name", env.get("NODE_NAME") or socket.gethostname())
     messages = [setting.message for setting in ignored]
-    if instead := _instead_of(given.get("collectors")):
+    file: Path | None = given.get("collectors")
+    # A counters file that dcgm-exporter's image has and this one has not.
+    if file and not file.exists() and (instead := THEIR_COUNTERS.get(file)):
         messages.append(f"{given.pop('collectors')} is not here; {instead}")
     settings = check(Settings(**given, ignored=tuple(ignored)))
     for name in ("devices", *_OF_DCGM):
@@ -126,18 +137,6 @@ def _content(path: Path) -> bytes:
         ) from error
 
 
-def _whole(value: Any) -> Any:
-    """Return a value; the words of a flag that was given more than once are all its words."""
-    if not isinstance(value, list):
-        return value
-    return tuple(chain.from_iterable(cast("list[tuple[str, ...]]", value)))
-
-
-def _instead_of(file: Path | None) -> str:
-    """Say what is shown for a counters file that dcgm-exporter's image has and this one has not."""
-    return THEIR_COUNTERS.get(file, "") if file is not None and not file.exists() else ""
-
-
 def _unused(env: Mapping[str, str], flags: dict[str, Any]) -> Sequence[Ignored]:
     found: list[Ignored] = []
     for unused in UNUSED:
@@ -152,13 +151,6 @@ def _unused(env: Mapping[str, str], flags: dict[str, Any]) -> Sequence[Ignored]:
                 source, given = ("flag", unused.flag) if by_flag else ("environment", unused.env)
                 found.append(Ignored(source, given, "NotSupported", sentence))
     return found
-
-
-def _long_names(parser: argparse.ArgumentParser) -> frozenset[str]:
-    """Return every flag that the parser knows, without dashes."""
-    return frozenset(
-        name.lstrip("-") for action in vars(parser)["_actions"] for name in action.option_strings
-    )
 
 
 def _read(read: Callable[[str], Any], text: str, name: str) -> Any:

@@ -8,7 +8,7 @@ as all that it stands for. Pure.
 # pyright: basic
 # PyYAML's events carry no types.
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import yaml
@@ -78,7 +78,7 @@ def read(data: bytes) -> Node:
     loader = None
     try:
         loader = yaml.SafeLoader(text)
-        return _Builder().built(_events(loader))
+        return _Builder().built(loader)
     except _FOREIGN as error:
         raise _in_our_words(error, text, loader) from None
 
@@ -96,19 +96,15 @@ def _in_our_words(error: Exception, text: str, loader: "yaml.SafeLoader | None")
     return YamlError(line, f"this is no YAML: {type(error).__name__}")
 
 
-def _events(loader: yaml.SafeLoader) -> Iterator[yaml.Event]:
-    while loader.check_event():
-        yield loader.get_event()
-
-
 class _Builder:
     def __init__(self) -> None:
         self._stack: list[_Open] = []
         self._anchors: dict[str, Node] = {}
         self._document: Node | None = None
 
-    def built(self, events: Iterator[yaml.Event]) -> Node:
-        for event in events:
+    def built(self, loader: yaml.SafeLoader) -> Node:
+        while loader.check_event():
+            event: yaml.Event = loader.get_event()
             line = event.start_mark.line + 1 if event.start_mark else 1
             if isinstance(event, yaml.DocumentStartEvent) and self._document is not None:
                 raise YamlError(line, "a second document begins here; leave one")
@@ -122,7 +118,11 @@ class _Builder:
             elif isinstance(event, yaml.ScalarEvent):
                 self._add(self._scalar(line, event), line, event.anchor)
             elif isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
-                self._open(line, event)
+                self._check_tag(line, event.tag)
+                if len(self._stack) >= DEEPEST:
+                    raise YamlError(line, f"this is nested deeper than {DEEPEST} levels")
+                mapping = isinstance(event, yaml.MappingStartEvent)
+                self._stack.append(_Open(line, event.anchor, mapping=mapping))
             elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
                 done = self._stack.pop()
                 value = {**done.merged, **done.entries} if done.mapping else done.items
@@ -130,13 +130,6 @@ class _Builder:
         if self._document is None:
             raise YamlError(1, "the file is empty; write at least `version: 2`")
         return self._document
-
-    def _open(self, line: int, event: yaml.CollectionStartEvent) -> None:
-        self._check_tag(line, event.tag)
-        if len(self._stack) >= DEEPEST:
-            raise YamlError(line, f"this is nested deeper than {DEEPEST} levels")
-        mapping = isinstance(event, yaml.MappingStartEvent)
-        self._stack.append(_Open(line, event.anchor, mapping=mapping))
 
     def _scalar(self, line: int, event: yaml.ScalarEvent) -> Node:
         self._check_tag(line, event.tag)

@@ -7,7 +7,7 @@ from exporter.agent.join.claims import Holder
 from exporter.agent.join.device_resolution import Miss
 from exporter.metrics.snapshot import Snapshot
 from exporter.model import nvlink5
-from exporter.model.node_health import GpuHealth, NodeHealth, SourceHealth, XidRecord
+from exporter.model.node_health import NodeHealth, SourceHealth
 from exporter.model.xid import lookup
 
 _LAST_XIDS = 20
@@ -29,6 +29,31 @@ def debug_page(snapshot: Snapshot) -> str:
     report = snapshot.report
     index = {gpu.uuid: gpu.index for gpu in (snapshot.nvml.gpus if snapshot.nvml else ())}
     gpus = sorted(report.gpus, key=lambda gpu: (index.get(gpu.uuid, len(index)), gpu.uuid))
+    of_gpus = [
+        (
+            *(index.get(gpu.uuid), gpu.uuid, gpu.pci_bus_id, gpu.presence, gpu.presence_reason),
+            "not supported"
+            if gpu.recovery_action.supported is False
+            else gpu.recovery_action.value,
+            *(gpu.epoch, {True: "on", False: "off", None: None}[gpu.mig], gpu.product),
+        )
+        for gpu in gpus
+    ]
+    sources = [
+        (one.name, "up" if one.up else "DOWN", one.reason, _at(one.last_success), one.message)
+        for one in _sources(snapshot)
+    ]
+    slices = [
+        (
+            *(gpu.uuid, part.gi, part.ci, part.profile),
+            *(f"{part.placement_start}+{part.placement_size}", part.uuid),
+        )
+        for gpu in report.gpus
+        for part in gpu.instances
+    ]
+    by_uuid, elsewhere = snapshot.holders.by_uuid, snapshot.holders.elsewhere
+    held = [(uuid, *_holder(holder)) for uuid, holders in by_uuid.items() for holder in holders]
+    held += [("(not NVML's)", *_holder(holder)) for holder in elsewhere]
     misses = [(device, reason, MISSES[reason]) for reason, device in snapshot.holders.misses]
     ignored = [(row.source, row.name, row.reason, row.message) for row in snapshot.shown.ignored]
     parts = (
@@ -36,10 +61,10 @@ def debug_page(snapshot: Snapshot) -> str:
             f"node {_plain(snapshot.node)}, boot {_plain(report.boot_id) or 'not known'}, "
             f"driver {_plain(report.driver_version) or 'not known'}, seen {_at(snapshot.at)}"
         ],
-        _section("SOURCES", _SOURCES, map(_source, _sources(snapshot))),
-        _section("GPUS", _GPUS, (_gpu(gpu, index.get(gpu.uuid)) for gpu in gpus)),
-        _section("MIG SLICES", _SLICES, _slices(snapshot)),
-        _section("HOLDERS", _HOLDERS, _holders(snapshot)),
+        _section("SOURCES", _SOURCES, sources),
+        _section("GPUS", _GPUS, of_gpus),
+        _section("MIG SLICES", _SLICES, slices),
+        _section("HOLDERS", _HOLDERS, held),
         _section("DEVICES WITHOUT A POD'S LABELS", _UNLABELLED, _unlabelled(snapshot)),
         _section("HOLDS WITHOUT A DEVICE", _MISSES, misses),
         _section(f"LAST {_LAST_XIDS} XIDS", _XIDS, _xids(report)),
@@ -89,35 +114,6 @@ def _at(moment: datetime | None) -> str:
 def _sources(snapshot: Snapshot) -> Iterator[SourceHealth]:
     yield from snapshot.report.sources
     yield from snapshot.agent_sources
-
-
-def _source(source: SourceHealth) -> Sequence[object]:
-    state = "up" if source.up else "DOWN"
-    return source.name, state, source.reason, _at(source.last_success), source.message
-
-
-def _gpu(gpu: GpuHealth, index: int | None) -> Sequence[object]:
-    action = gpu.recovery_action
-    wanted = "not supported" if action.supported is False else action.value
-    return (
-        *(index, gpu.uuid, gpu.pci_bus_id, gpu.presence, gpu.presence_reason),
-        *(wanted, gpu.epoch, {True: "on", False: "off", None: None}[gpu.mig], gpu.product),
-    )
-
-
-def _slices(snapshot: Snapshot) -> Iterator[Sequence[object]]:
-    for gpu in snapshot.report.gpus:
-        for part in gpu.instances:
-            place = f"{part.placement_start}+{part.placement_size}"
-            yield gpu.uuid, part.gi, part.ci, part.profile, place, part.uuid
-
-
-def _holders(snapshot: Snapshot) -> Iterator[Sequence[object]]:
-    for uuid, holders in snapshot.holders.by_uuid.items():
-        for holder in holders:
-            yield (uuid, *_holder(holder))
-    for holder in snapshot.holders.elsewhere:
-        yield ("(not NVML's)", *_holder(holder))
 
 
 def _holder(holder: Holder) -> Sequence[object]:
@@ -172,17 +168,14 @@ def _xids(report: NodeHealth) -> Iterator[Sequence[object]]:
     records.sort(key=lambda pair: pair[1].last_seen, reverse=True)
     for gpu, record in records[:_LAST_XIDS]:
         known = lookup(record.code)
+        words = record.message or known.description
+        # What the hex words of an NVLink error of Blackwell mean.
+        decoded = nvlink5.decode(record.code, record.message, report.driver_version)
+        if decoded is not None:
+            whose = ", caused by the other end" if decoded.peer_caused else ""
+            words = f"[{decoded.unit}: {decoded.action}, {decoded.severity}{whose}] {words}"
         yield (
             *(_at(record.last_seen), gpu.uuid, record.gi, f"{record.code} {known.mnemonic}"),
             *(known.xid_class, record.count, "+".join(record.sources)),
-            _link_words(record, report.driver_version) + (record.message or known.description),
+            words,
         )
-
-
-def _link_words(record: XidRecord, driver: str) -> str:
-    """Say what the hex words of an NVLink error of Blackwell mean, "" for every other."""
-    decoded = nvlink5.decode(record.code, record.message, driver)
-    if decoded is None:
-        return ""
-    whose = ", caused by the other end" if decoded.peer_caused else ""
-    return f"[{decoded.unit}: {decoded.action}, {decoded.severity}{whose}] "

@@ -1,6 +1,6 @@
 """Families on the node, on the sources of the page and on the page itself. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import get_args
 
 from exporter.metrics import labels, relay
@@ -22,16 +22,6 @@ def _expected(view: View) -> Iterator[Sample]:
             yield labels.text((("source", source),)), count
 
 
-def _missing(view: View) -> Iterator[Sample]:
-    for device in view.snapshot.report.inventory.missing:
-        yield labels.text((("device", device),)), 1
-
-
-def _other_drivers(view: View) -> Iterator[Sample]:
-    for device, driver in sorted(view.snapshot.other_drivers.items()):
-        yield labels.text((("device", device), ("driver", driver or "none"))), 1
-
-
 def _sources_of(view: View) -> tuple[SourceHealth, ...]:
     return (*view.snapshot.report.sources, *view.snapshot.agent_sources)
 
@@ -42,12 +32,6 @@ def _sources(view: View) -> Iterator[Sample]:
         if source.name == "dcgm" and source.up and view.relayed.gpus:
             reason = reason or relay.REASON
         yield labels.text((("source", source.name), ("reason", reason))), int(source.up)
-
-
-def _last_success(view: View) -> Iterator[Sample]:
-    for source in _sources_of(view):
-        if source.last_success is not None:
-            yield labels.text((("source", source.name),)), source.last_success.timestamp()
 
 
 def _hangs(view: View) -> Iterator[Sample]:
@@ -69,12 +53,6 @@ def _unsupported(view: View) -> Iterator[Sample]:
         yield labels.text((("field", field.name if field else str(number)),)), 1
 
 
-def _sample_seconds(view: View) -> Iterator[Sample]:
-    for source, reading in (("nvml", view.snapshot.nvml), ("dcgm", view.snapshot.dcgm)):
-        if reading is not None and reading.took is not None:
-            yield labels.text((("source", source),)), reading.took
-
-
 def _single(value: Callable[[Snapshot], float | None]) -> Callable[[View], Iterable[Sample]]:
     """Give one sample without labels, none where the value is not known."""
 
@@ -89,21 +67,8 @@ def _of_sensor(count: Callable[[Observation], int]) -> Callable[[View], Iterable
     return _single(lambda snapshot: count(snapshot.seen) if snapshot.seen else None)
 
 
-def _rows_left_out(view: View) -> Iterator[Sample]:
-    left_out = view.snapshot.shown.counters.left_out
-    return _by_reason({reason: left_out.get(reason, 0) for reason in get_args(RowReason)})
-
-
-def _ignored(view: View) -> Iterator[Sample]:
-    given = {
-        (setting.source, setting.name, setting.reason) for setting in view.snapshot.shown.ignored
-    }
-    for source, name, reason in sorted(given):
-        yield labels.text((("source", source), ("name", name), ("reason", reason))), 1
-
-
-def _by_reason(counts: dict[str, int]) -> Iterator[Sample]:
-    return ((labels.text((("reason", reason),)), count) for reason, count in counts.items())
+def _by(label: str, counts: Mapping[str, int | float]) -> Iterator[Sample]:
+    return ((labels.text(((label, value),)), count) for value, count in counts.items())
 
 
 METRICS: tuple[Metric, ...] = (
@@ -132,7 +97,9 @@ METRICS: tuple[Metric, ...] = (
         labels=("device",),
         source="sysfs, ResourceSlices, NVML",
         kept=True,
-        samples=_missing,
+        samples=lambda view: _by(
+            "device", dict.fromkeys(view.snapshot.report.inventory.missing, 1)
+        ),
     ),
     Metric(
         name="draguard_gpu_other_driver",
@@ -143,7 +110,10 @@ METRICS: tuple[Metric, ...] = (
         labels=("device", "driver"),
         source="sysfs",
         kept=True,
-        samples=_other_drivers,
+        samples=lambda view: (
+            (labels.text((("device", device), ("driver", driver or "none"))), 1)
+            for device, driver in sorted(view.snapshot.other_drivers.items())
+        ),
     ),
     Metric(
         name="draguard_source_up",
@@ -161,7 +131,14 @@ METRICS: tuple[Metric, ...] = (
         labels=("source",),
         source="the exporter",
         kept=True,
-        samples=_last_success,
+        samples=lambda view: _by(
+            "source",
+            {
+                source.name: source.last_success.timestamp()
+                for source in _sources_of(view)
+                if source.last_success is not None
+            },
+        ),
     ),
     Metric(
         name="draguard_source_hang_info",
@@ -195,7 +172,9 @@ METRICS: tuple[Metric, ...] = (
         source="kernel log",
         needs="kernel log",
         kept=True,
-        samples=lambda view: _by_reason(view.snapshot.seen.rejected if view.snapshot.seen else {}),
+        samples=lambda view: _by(
+            "reason", view.snapshot.seen.rejected if view.snapshot.seen else {}
+        ),
     ),
     Metric(
         name="draguard_sensor_frames_refused_total",
@@ -253,7 +232,7 @@ METRICS: tuple[Metric, ...] = (
         labels=("reason",),
         source="the exporter",
         kept=True,
-        samples=lambda view: _by_reason(view.snapshot.join_misses),
+        samples=lambda view: _by("reason", view.snapshot.join_misses),
     ),
     Metric(
         name="draguard_counters_reload_failures_total",
@@ -279,7 +258,13 @@ METRICS: tuple[Metric, ...] = (
         labels=("reason",),
         source="the exporter",
         kept=True,
-        samples=_rows_left_out,
+        samples=lambda view: _by(
+            "reason",
+            {
+                reason: view.snapshot.shown.counters.left_out.get(reason, 0)
+                for reason in get_args(RowReason)
+            },
+        ),
     ),
     Metric(
         name="draguard_setting_ignored",
@@ -290,7 +275,12 @@ METRICS: tuple[Metric, ...] = (
         labels=("source", "name", "reason"),
         source="the exporter",
         kept=True,
-        samples=_ignored,
+        samples=lambda view: (
+            (labels.text((("source", source), ("name", name), ("reason", reason))), 1)
+            for source, name, reason in sorted(
+                {(row.source, row.name, row.reason) for row in view.snapshot.shown.ignored}
+            )
+        ),
     ),
     Metric(
         name="draguard_sample_duration_seconds",
@@ -299,7 +289,14 @@ METRICS: tuple[Metric, ...] = (
         labels=("source",),
         source="NVML, DCGM",
         kept=True,
-        samples=_sample_seconds,
+        samples=lambda view: _by(
+            "source",
+            {
+                source: reading.took
+                for source, reading in (("nvml", view.snapshot.nvml), ("dcgm", view.snapshot.dcgm))
+                if reading is not None and reading.took is not None
+            },
+        ),
     ),
     Metric(
         name="draguard_render_duration_seconds",

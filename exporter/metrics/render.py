@@ -39,7 +39,14 @@ def page(snapshot: Snapshot, own_text: bytes = b"", own_openmetrics: bytes = b""
     """
     shown = tuple(families(view(snapshot)))
     # The lines of the samples are the same in both forms and are made once.
-    bodies = [_body(family) for family in shown]
+    bodies: list[bytes] = []
+    for family in shown:
+        name = family.name
+        lines = [
+            f"{name}{{{found}}} {value!r}\n" if found else f"{name} {value!r}\n"
+            for found, value in family.samples.items()
+        ]
+        bodies.append("".join(lines).encode(errors="replace"))
     text = _rendered(shown, bodies, own_text)
     own_openmetrics = own_openmetrics.removesuffix(EOF_MARK) + EOF_MARK
     openmetrics = _rendered(shown, bodies, own_openmetrics, openmetrics=True)
@@ -71,10 +78,11 @@ def families(laid_out: View) -> Iterator[Family]:
     for family in everything:
         shown = family
         if not family.kept:
-            shown = _within(family, max(room, 0))
-            room -= len(shown.samples)
-            if left := len(family.samples) - len(shown.samples):
+            if (left := len(family.samples) - max(room, 0)) > 0:
+                within = dict(list(family.samples.items())[: max(room, 0)])
+                shown = msgspec.structs.replace(family, samples=within)
                 dropped[family.name] = left
+            room -= len(shown.samples)
         if shown.samples:
             yield shown
     samples = {labels.text((("family", name),)): count for name, count in dropped.items()}
@@ -88,13 +96,6 @@ def _sound(family: Family) -> Family:
         return family
     sound = {found: value for found, value in family.samples.items() if value >= 0}
     return msgspec.structs.replace(family, samples=sound)
-
-
-def _within(family: Family, room: int) -> Family:
-    if len(family.samples) <= room:
-        return family
-    kept = dict(list(family.samples.items())[:room])
-    return msgspec.structs.replace(family, samples=kept)
 
 
 def _rendered(
@@ -117,12 +118,3 @@ def _head(family: Family, *, openmetrics: bool) -> bytes:
     escaped = family.help.replace("\\", r"\\").replace("\n", r"\n")
     text = escaped.replace('"', r"\"") if openmetrics else escaped
     return f"# HELP {name} {text}\n# TYPE {name} {kind}\n".encode(errors="replace")
-
-
-def _body(family: Family) -> bytes:
-    name = family.name
-    lines = [
-        f"{name}{{{found}}} {value!r}\n" if found else f"{name} {value!r}\n"
-        for found, value in family.samples.items()
-    ]
-    return "".join(lines).encode(errors="replace")

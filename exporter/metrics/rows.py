@@ -104,17 +104,24 @@ class Layout:
         links = self._links(gpu)
         rest, of_slices = values.divided(whole, [slice_.values for slice_ in slices])
         own, of_links = values.divided(rest, [found for _, found in links])
-        return (
-            self._gpu_row(gpu, own, whole),
-            tuple(
-                self._slice_row(gpu, slice_, found, whole)
-                for slice_, found in zip(slices, of_slices, strict=True)
-            ),
-            tuple(
-                self._link_row(gpu, link, found, whole)
-                for (link, _), found in zip(links, of_links, strict=True)
-            ),
+        # Of two GPUs that say one UUID nobody can tell which one it is that is held.
+        owners = self._holders.owners(gpu.uuid) if gpu.uuid not in self._doubted else ()
+        scope = Scope(divided=bool(gpu.instances))
+        front = labels.device(self._options, _identity(gpu))
+        row = self._row(gpu, scope=scope, front=front, found=own, whole=whole, owners=owners)
+        slice_rows = tuple(
+            self._slice_row(gpu, slice_, found, whole)
+            for slice_, found in zip(slices, of_slices, strict=True)
         )
+        link_rows: list[Row] = []
+        for (link, _), found in zip(links, of_links, strict=True):
+            identity = msgspec.structs.replace(_identity(gpu), link=link.link)
+            front = labels.nvlink(self._options, identity)
+            of_link = self._row(
+                gpu, scope=Scope(), front=front, found=found, whole=whole, owners=owners
+            )
+            link_rows.append(msgspec.structs.replace(of_link, link=link, xids=()))
+        return row, slice_rows, tuple(link_rows)
 
     def _slices(self, gpu: GpuReading) -> Iterator[_Slice]:
         by_gi: dict[int, list[MigReading]] = {}
@@ -150,16 +157,6 @@ class Layout:
             for number, link in sorted(read.items())
         ]
 
-    def _owners(self, gpu: GpuReading) -> tuple[Holder, ...]:
-        # Of two GPUs that say one UUID nobody can tell which one it is that is held.
-        return self._holders.owners(gpu.uuid) if gpu.uuid not in self._doubted else ()
-
-    def _gpu_row(self, gpu: GpuReading, found: Values, whole: Values) -> Row:
-        owners = self._owners(gpu)
-        scope = Scope(divided=bool(gpu.instances))
-        front = labels.device(self._options, _identity(gpu))
-        return self._row(gpu, scope=scope, front=front, found=found, whole=whole, owners=owners)
-
     def _slice_row(self, gpu: GpuReading, slice_: _Slice, found: Values, whole: Values) -> Row:
         owners = tuple(
             holder for uuid in dict.fromkeys(slice_.uuids) for holder in self._holders.owners(uuid)
@@ -176,13 +173,6 @@ class Layout:
             mig_uuid=mig_uuid,
         )
         return msgspec.structs.replace(row, part=slice_.part)
-
-    def _link_row(self, gpu: GpuReading, link: LinkReading, found: Values, whole: Values) -> Row:
-        owners = self._owners(gpu)
-        identity = msgspec.structs.replace(_identity(gpu), link=link.link)
-        front = labels.nvlink(self._options, identity)
-        row = self._row(gpu, scope=Scope(), front=front, found=found, whole=whole, owners=owners)
-        return msgspec.structs.replace(row, link=link, xids=())
 
     def _row(
         self,

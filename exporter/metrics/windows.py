@@ -75,8 +75,9 @@ class Windows:
     def counts(self, now: datetime) -> WindowCounts:
         """Return what is within the windows that end now."""
         xids: dict[Place, dict[int, int]] = {}
-        for (place, code), count in sorted(self._xids.counts(now).items(), key=_by_code):
-            xids.setdefault(place, {})[code] = count
+        counts = self._xids.counts(now)
+        for place, code in sorted(counts, key=lambda counted: (counted[0][0], counted[1])):
+            xids.setdefault(place, {})[code] = counts[place, code]
         clocks: dict[str, dict[str, int]] = {}
         for (uuid, name), count in sorted(self._clocks.counts(now).items()):
             clocks.setdefault(uuid, {})[name] = count
@@ -117,8 +118,3 @@ class _Window(Generic[K]):
         for (_second, key), count in self._entries.items():
             sums[key] = sums.get(key, 0) + count
         return sums
-
-
-def _by_code(entry: tuple[Counted, int]) -> tuple[str, int]:
-    (place, code), _count = entry
-    return place[0], code

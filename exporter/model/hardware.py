@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from exporter.model.node_health import GpuHealth, MigInstance
+from exporter.model.node_health import GpuHealth
 
 
 class LiveSlice(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,18 +72,17 @@ def of_report(gpus: Iterable[GpuHealth]) -> Hardware:
             LiveGpu(
                 uuid=gpu.uuid,
                 number=None if gpu.presence == "Lost" else gpu.minor,
-                slices=tuple(map(_slice, gpu.instances)),
+                slices=tuple(
+                    LiveSlice(
+                        uuid=part.uuid,
+                        gi=part.gi,
+                        ci=part.ci,
+                        gi_profile_id=part.gi_profile_id,
+                        placement_start=part.placement_start,
+                    )
+                    for part in gpu.instances
+                ),
             )
             for gpu in gpus
         )
-    )
-
-
-def _slice(part: MigInstance) -> LiveSlice:
-    return LiveSlice(
-        uuid=part.uuid,
-        gi=part.gi,
-        ci=part.ci,
-        gi_profile_id=part.gi_profile_id,
-        placement_start=part.placement_start,
     )

@@ -83,26 +83,26 @@ def decode(code: int, message: str, driver: str) -> Decoded | None:
         return None
     intrinfo = int(words[1], 16)
     status = int(words[2], 16) if words[2] else None
+    layouts = _LAYOUTS
+    if branch := _BRANCH.match(driver):
+        layouts = ("v2",) if int(branch[0]) >= NEW_LAYOUT else ("v1",)
     meant = {
         decoded
-        for layout in _layouts(driver)
+        for layout in layouts
         if (decoded := _decoded(code, message, intrinfo, status, layout))
     }
     return meant.pop() if len(meant) == 1 else None
-
-
-def _layouts(driver: str) -> tuple[Layout, ...]:
-    branch = _BRANCH.match(driver)
-    if branch is None:
-        return _LAYOUTS
-    return ("v2",) if int(branch[0]) >= NEW_LAYOUT else ("v1",)
 
 
 def _decoded(
     code: int, message: str, intrinfo: int, status: int | None, layout: Layout
 ) -> Decoded | None:
     fitting = [
-        sort for sort in sorts() if sort.code == code and _fits(sort, intrinfo, status, layout)
+        sort
+        for sort in sorts()
+        if sort.code == code
+        and (not sort.statuses or status in sort.statuses)
+        and (_is(sort.patterns[layout], intrinfo) or _is(sort.stronger.get(layout), intrinfo))
     ]
     if not fitting:
         return None
@@ -123,12 +123,6 @@ def _decoded(
         peer_caused=reason in PEER_REASONS and sort.units[0] in _LINK_UNITS,
         link=int(link[1]) if link else None,
     )
-
-
-def _fits(sort: Sort, intrinfo: int, status: int | None, layout: Layout) -> bool:
-    if sort.statuses and status not in sort.statuses:
-        return False
-    return _is(sort.patterns[layout], intrinfo) or _is(sort.stronger.get(layout), intrinfo)
 
 
 def _is(pattern: tuple[int, int] | None, intrinfo: int) -> bool:

@@ -250,8 +250,12 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
     bus = normal_bus_id(text("resource.kubernetes.io/pciBusID", "pcieBusID"))
     place = placement_of(raw.name) if kind == "mig" and spec.driver == GPU_DRIVER else None
     start, size = (place.start, place.size) if place else (None, None)
-    if kind == "mig" and (taken := _memory_slices(content)):
-        start, size = taken[0], taken[-1] - taken[0] + 1
+    if kind == "mig":
+        shared = (consumed.counters for consumed in content.consumes_counters or ())
+        # The memory slices that the partition takes, lowest first.
+        taken = sorted(number for counters in shared if counters for number in counters.numbers())
+        if taken:
+            start, size = taken[0], taken[-1] - taken[0] + 1
     return SliceDevice(
         device=Device(spec.driver, spec.pool.name, raw.name),
         kind=cast("Kind", kind) if kind in _KINDS else "",
@@ -268,9 +272,3 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
         shareable=content.allow_multiple_allocations is True,
         product=text("productName"),
     )
-
-
-def _memory_slices(content: Content) -> list[int]:
-    """Return the numbers of the memory slices that a partition takes, lowest first."""
-    shared = (consumed.counters for consumed in content.consumes_counters or ())
-    return sorted(number for taken in shared if taken for number in taken.numbers())

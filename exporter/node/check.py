@@ -46,10 +46,15 @@ def check(settings: Settings) -> tuple[bool, str]:
     dcgm = None
     if settings.dcgm != OFF:
         dcgm = _read(DcgmVendor(settings, lambda: counters.wanted), settings)
-    lines = [
-        "settings: valid",
-        *_nvml_lines(nvml),
-        *_dcgm_lines(dcgm),
+    lines = ["settings: valid", *_nvml_lines(nvml)]
+    if dcgm is None:
+        lines.append("DCGM: off (--dcgm)")
+    elif dcgm.reading is None:
+        lines.append(f"DCGM: {dcgm.source.reason}: {dcgm.source.message}")
+    else:
+        lines.append(f"DCGM: {dcgm.reading.version}")
+        lines += [f"  {remark}" for remark in dcgm.reading.remarks]
+    lines += [
         *_field_lines(counters, nvml.reading, dcgm.reading if dcgm else None),
         "",
         "what is needed here:",
@@ -92,16 +97,6 @@ def _nvml_lines(state: VendorState[NvmlReading]) -> Iterator[str]:
         yield f"  GPU {gpu.index} {gpu.uuid} {gpu.product}{slices}{wrong}"
 
 
-def _dcgm_lines(state: VendorState[DcgmReading] | None) -> Iterator[str]:
-    if state is None:
-        yield "DCGM: off (--dcgm)"
-    elif state.reading is None:
-        yield f"DCGM: {state.source.reason}: {state.source.message}"
-    else:
-        yield f"DCGM: {state.reading.version}"
-        yield from (f"  {remark}" for remark in state.reading.remarks)
-
-
 def _field_lines(
     counters: Counters, nvml: NvmlReading | None, dcgm: DcgmReading | None
 ) -> Iterator[str]:
@@ -111,22 +106,18 @@ def _field_lines(
     answered |= {field for entity in (dcgm.entities if dcgm else ()) for field in entity.values}
     answered |= {field for part in (dcgm.node_parts if dcgm else ()) for field in part.values}
     rows = (*counters.metrics, *counters.labels)
-    answered |= set(_computed(nvml, dcgm))
+    # What the exporter works out itself, where it has what it needs.
+    if nvml is not None:
+        answered |= {XID_ERRORS, XID_COUNT, XID_TOTAL, CLOCK_EVENTS, CLOCK_EVENTS_TOTAL}
+        if any(gpu.peers for gpu in nvml.gpus):
+            answered.add(P2P_STATUS)
+    if dcgm is not None and dcgm.health is not None:
+        answered.add(HEALTH_STATUS)
     silent = [row.name for row in rows if row.field.id not in answered]
     yield f"counters: {len(rows)} rows, {len(rows) - len(silent)} answered here and now"
     yield from (f"  {note}" for note in counters.notes)
     for name in silent:
         yield f"  no answer: {name}"
-
-
-def _computed(nvml: NvmlReading | None, dcgm: DcgmReading | None) -> Iterator[int]:
-    """Give the ids of what the exporter works out itself, where it has what it needs."""
-    if nvml is not None:
-        yield from (XID_ERRORS, XID_COUNT, XID_TOTAL, CLOCK_EVENTS, CLOCK_EVENTS_TOTAL)
-        if any(gpu.peers for gpu in nvml.gpus):
-            yield P2P_STATUS
-    if dcgm is not None and dcgm.health is not None:
-        yield HEALTH_STATUS
 
 
 def _needs(settings: Settings) -> Iterator[str]:

@@ -27,17 +27,12 @@ def _gpu_devices(settings: Settings) -> str:
 
 
 def _kernel_log(settings: Settings) -> str:
-    if _opens(settings.kernel_log) or _has(_SYSLOG):
-        return ""
-    return f"{settings.kernel_log} cannot be read and CAP_SYSLOG is not there"
-
-
-def _sys_admin(_: Settings) -> str:
-    return "" if _has(_SYS_ADMIN) else "CAP_SYS_ADMIN is not there"
-
-
-def _host_pids(settings: Settings) -> str:
-    return pid_namespace.lacking(settings.proc_dir)
+    try:
+        os.close(open_log(settings.kernel_log))
+    except KernelLogError:
+        there = _has(_SYSLOG)
+        return "" if there else f"{settings.kernel_log} cannot be read and CAP_SYSLOG is not there"
+    return ""
 
 
 def _pod_resources(settings: Settings) -> str:
@@ -56,19 +51,11 @@ def _api_server(settings: Settings) -> str:
 _LOOKS: dict[Need, Callable[[Settings], str]] = {
     "gpu-devices": _gpu_devices,
     "kernel-log": _kernel_log,
-    "sys-admin": _sys_admin,
-    "host-pids": _host_pids,
+    "sys-admin": lambda _: "" if _has(_SYS_ADMIN) else "CAP_SYS_ADMIN is not there",
+    "host-pids": lambda settings: pid_namespace.lacking(settings.proc_dir),
     "pod-resources": _pod_resources,
     "api-server": _api_server,
 }
-
-
-def _opens(path: Path) -> bool:
-    try:
-        os.close(open_log(path))
-    except KernelLogError:
-        return False
-    return True
 
 
 def _has(capability: int) -> bool:

@@ -89,7 +89,12 @@ class Sensor:
         self._cgroups = Cgroups(settings.proc_dir)
         nvml = NvmlVendor(settings, self._fields)
         self._child = VendorChild[NvmlReading](nvml, settings, self._on_nvml, self.add)
-        self._dcgm_child = self._dcgm_of(settings)
+        self._dcgm_child: VendorChild[DcgmReading] | None = None
+        if settings.dcgm != OFF:
+            source = SourceHealth(name="dcgm", state="Down", reason=STARTING)
+            self._dcgm = VendorState(source=source)
+            dcgm = DcgmVendor(settings, self._fields_of_dcgm)
+            self._dcgm_child = VendorChild[DcgmReading](dcgm, settings, self._on_dcgm, self.add)
         self._watch = NodeWatch(settings, self._on_node)
         self._config = ConfigWatch(
             settings.pci_devices_dir, pause_of(settings), self._on_config_space
@@ -219,10 +224,15 @@ class Sensor:
         return Signals(tuple(batch), last)
 
     def _observation(self) -> Observation:
+        at = clock.now()
+        # A log that is read waits for its next record until now.
+        kmsg = self._kmsg
+        if kmsg.up:
+            kmsg = msgspec.structs.replace(kmsg, last_success=clock.now())
         dcgm = (self._dcgm.source,) if self._dcgm else ()
         return Observation(
-            at=clock.now(),
-            sources=(self._nvml.source, self._kernel_log(), self._node.pods, *dcgm),
+            at=at,
+            sources=(self._nvml.source, kmsg, self._node.pods, *dcgm),
             nvml=self._nvml.reading,
             hang=self._nvml.hang or (self._dcgm.hang if self._dcgm else None),
             dcgm=self._dcgm.reading if self._dcgm else None,
@@ -298,20 +308,6 @@ class Sensor:
     def _on_config_space(self) -> None:
         with self.changed:
             self._touch()
-
-    def _dcgm_of(self, settings: Settings) -> VendorChild[DcgmReading] | None:
-        if settings.dcgm == OFF:
-            return None
-        source = SourceHealth(name="dcgm", state="Down", reason=STARTING)
-        self._dcgm = VendorState(source=source)
-        vendor = DcgmVendor(settings, self._fields_of_dcgm)
-        return VendorChild[DcgmReading](vendor, settings, self._on_dcgm, self.add)
-
-    def _kernel_log(self) -> SourceHealth:
-        """Return the log's state; a log that is read waits for its next record until now."""
-        if not self._kmsg.up:
-            return self._kmsg
-        return msgspec.structs.replace(self._kmsg, last_success=clock.now())
 
     def _placed(self, signal: Signal, number: int) -> Signal:
         """Number a signal, and name its GPU in both ways where NVML told them."""

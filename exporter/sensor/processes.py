@@ -3,9 +3,9 @@
 import msgspec
 
 from exporter.model.node_health import SourceHealth
-from exporter.model.readings import GpuReading, NvmlReading, ProcessReading
+from exporter.model.readings import GpuReading, NvmlReading
 from exporter.sensor.kernel_log import pid_namespace
-from exporter.sensor.kernel_log.cgroups import Cgroups, Placement
+from exporter.sensor.kernel_log.cgroups import Cgroups
 from exporter.settings import Settings
 
 SOURCE = "processes"
@@ -43,12 +43,13 @@ def with_pods(reading: NvmlReading, cgroups: Cgroups) -> NvmlReading:
     places = cgroups.placements(pids)
     placed: list[GpuReading] = []
     for gpu in reading.gpus:
-        found = tuple(_of_pod(process, places.get(process.pid)) for process in gpu.processes or ())
+        found = tuple(
+            process
+            if (place := places.get(process.pid)) is None
+            else msgspec.structs.replace(
+                process, pod_uid=place.pod_uid, container_id=place.container_id
+            )
+            for process in gpu.processes or ()
+        )
         placed.append(msgspec.structs.replace(gpu, processes=found) if found else gpu)
     return msgspec.structs.replace(reading, gpus=tuple(placed))
-
-
-def _of_pod(process: ProcessReading, place: Placement | None) -> ProcessReading:
-    if place is None:
-        return process
-    return msgspec.structs.replace(process, pod_uid=place.pod_uid, container_id=place.container_id)

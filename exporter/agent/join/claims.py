@@ -173,6 +173,11 @@ class _Join:
         for result in results or (None,):
             if pod and result and not pod.may_use(container.container, claim.claim, result.request):
                 continue
+            of_result: dict[str, Any] = {}
+            if result is not None:
+                of_result["request"] = result.request
+                of_result["admin"] = result.admin
+                of_result["device_class"] = result.device_class
             yield Holder(
                 namespace=container.namespace,
                 pod=container.pod,
@@ -182,19 +187,9 @@ class _Join:
                 profile=device.profile if device else "",
                 bus_id=device.pci_bus_id if device and device.kind == "vfio" else "",
                 declared_memory=_declared(device, claim, result),
-                **_of_result(result),
+                **of_result,
                 **_of_claim(container, key, detail, pod, result),
             )
-
-
-def _of_result(result: ResultDetail | None) -> dict[str, Any]:
-    if result is None:
-        return {}
-    return {
-        "request": result.request,
-        "admin": result.admin,
-        "device_class": result.device_class,
-    }
 
 
 def _of_claim(

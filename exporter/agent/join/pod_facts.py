@@ -59,7 +59,15 @@ class Allowed:
     """Which labels may ride: those whose key a pattern is found in, all without patterns."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
-        self._patterns = tuple(map(_compiled, patterns))
+        compiled: list[re.Pattern[str]] = []
+        for pattern in patterns:
+            try:
+                compiled.append(re.compile(pattern))
+            except (re.error, OverflowError, RecursionError) as error:
+                raise PodLabelsError(
+                    f"{pattern!r} in the allow-list of pod labels is no regular expression: {error}"
+                ) from error
+        self._patterns = tuple(compiled)
 
     def of(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         return tuple(
@@ -69,15 +77,6 @@ class Allowed:
                 if not self._patterns or any(pattern.search(key) for pattern in self._patterns)
             )
         )
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise PodLabelsError(
-            f"{pattern!r} in the allow-list of pod labels is no regular expression: {error}"
-        ) from error
 
 
 class _ClaimUse(msgspec.Struct, frozen=True):

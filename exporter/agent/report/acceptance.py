@@ -73,7 +73,12 @@ STARTED = SourceHealth(
 
 def refused(status: int | None, answer: str, before: SourceHealth) -> SourceHealth:
     """Return the state after a write that was not taken; `status` None: no answer."""
-    kind = _kind(status, answer)
+    if status is None:
+        kind = _UNREACHABLE
+    elif status < 500:
+        kind = _BY_STATUS.get(status, _REFUSED)
+    else:
+        kind = _BY_STATUS[413] if any(word in answer for word in _ETCD_TOO_LARGE) else _FAILED
     return SourceHealth(
         name=SOURCE,
         state="Down",
@@ -119,11 +124,3 @@ def fields_dropped(warnings: Sequence[str]) -> list[str]:
 def _named(warnings: Sequence[str]) -> str:
     more = len(warnings) - _NAMED
     return "; ".join(warnings[:_NAMED])[:_QUOTED] + (f" and {more} more" if more > 0 else "")
-
-
-def _kind(status: int | None, answer: str) -> Refusal:
-    if status is None:
-        return _UNREACHABLE
-    if status >= 500:
-        return _BY_STATUS[413] if any(word in answer for word in _ETCD_TOO_LARGE) else _FAILED
-    return _BY_STATUS.get(status, _REFUSED)

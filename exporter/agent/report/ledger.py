@@ -6,7 +6,7 @@ have been without a restart. Pure: time comes in as `now` or with the news.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -126,7 +126,7 @@ def take(
     for signal in signals:
         if signal.number > done:
             done = signal.number
-            _HOW.get(signal.kind, _nothing)(node, signal)
+            _apply(node, signal)
     read = [
         sequence
         for sequence in (report.cursor.kernel_sequence, kernel_sequence)
@@ -222,6 +222,32 @@ def blind(report: NodeHealth, reason: str, message: str, at: datetime) -> NodeHe
     return observe(report, Observation(at=at, sources=sources))
 
 
+def _apply(node: _Node, signal: Signal) -> None:
+    """Do what a signal of its kind does.
+
+    Of a "recovery" and of a "topology" the reading says it: the sensor looks again because of them.
+    """
+    if signal.kind in ERRORS:
+        _count(node, signal)
+    elif signal.kind == "rate-limit":
+        gpu = node.gpus.get(naming.uuid_of(node.gpus, signal))
+        if gpu is not None:
+            records = xid_counts.rate_limited(gpu.xids, signal.code)
+            node.gpus[gpu.uuid] = msgspec.structs.replace(gpu, xids=records)
+    elif signal.kind == "sxid":
+        node.switches, dropped = switches.counted(node.switches, signal)
+        node.dropped += dropped
+    elif signal.kind == "driver-load":
+        for uuid, gpu in node.gpus.items():
+            # Programs can forge what syslog(2) reads, and a new epoch ends faults: NVML must agree.
+            if signal.source != "syslog" or presence.let_go_of(gpu):
+                node.gpus[uuid] = presence.driver_loaded(gpu, signal.at)
+    elif signal.kind == "identity":
+        naming.rename(node.gpus, signal.bus_id, signal.uuid)
+        # The driver says it before a GPU's first XID, NVML may not have listed it yet.
+        node.dropped += not naming.admit(node.gpus, signal.uuid, signal)
+
+
 def _count(node: _Node, signal: Signal) -> None:
     uuid = naming.uuid_of(node.gpus, signal)
     if not naming.admit(node.gpus, uuid, signal):
@@ -236,47 +262,6 @@ def _count(node: _Node, signal: Signal) -> None:
         source = "syslog" if signal.source == "syslog" else "kmsg"
         gpu = presence.action_logged(gpu, signal.recovery_to, signal.at, node.now, source)
     node.gpus[uuid] = gpu
-
-
-def _limit(node: _Node, signal: Signal) -> None:
-    gpu = node.gpus.get(naming.uuid_of(node.gpus, signal))
-    if gpu is not None:
-        records = xid_counts.rate_limited(gpu.xids, signal.code)
-        node.gpus[gpu.uuid] = msgspec.structs.replace(gpu, xids=records)
-
-
-def _count_of_switch(node: _Node, signal: Signal) -> None:
-    node.switches, dropped = switches.counted(node.switches, signal)
-    node.dropped += dropped
-
-
-def _reload(node: _Node, signal: Signal) -> None:
-    for uuid, gpu in node.gpus.items():
-        # A program can forge what syslog(2) reads, and a new epoch ends faults: NVML must agree.
-        if signal.source != "syslog" or presence.let_go_of(gpu):
-            node.gpus[uuid] = presence.driver_loaded(gpu, signal.at)
-
-
-def _identify(node: _Node, signal: Signal) -> None:
-    naming.rename(node.gpus, signal.bus_id, signal.uuid)
-    # The driver says it before a GPU's first XID, NVML may not have listed it yet.
-    node.dropped += not naming.admit(node.gpus, signal.uuid, signal)
-
-
-def _nothing(_node: _Node, _signal: Signal) -> None:
-    return
-
-
-_HOW: dict[str, Callable[[_Node, Signal], None]] = {
-    **dict.fromkeys(ERRORS, _count),
-    "rate-limit": _limit,
-    "sxid": _count_of_switch,
-    "driver-load": _reload,
-    "identity": _identify,
-    "recovery": _nothing,  # the sensor looks again because of it, and the reading says it
-    "topology": _nothing,
-}
-"""What a signal of a kind does."""
 
 
 def _dropped(gpus: Gpus) -> int:

@@ -266,15 +266,11 @@ def _value(value: Any, limit: Limit | None, path: str, cut: set[str]) -> Any:
         return _entry(value, f"{path}.", cut)
     if value is None:
         return value
+    whole: Any = value
     if isinstance(value, tuple):
-        value = _all_of(cast("tuple[Any, ...]", value), path, cut)
-    return value if limit is None else limit.fitted(value)
-
-
-def _all_of(entries: tuple[Any, ...], path: str, cut: set[str]) -> tuple[Any, ...]:
-    if not entries or not isinstance(entries[0], msgspec.Struct):
-        return entries
-    fitted: list[Any] = [_entry(entry, f"{path}.", cut) for entry in entries]
-    if all(entry is other for entry, other in zip(fitted, entries, strict=True)):
-        return entries
-    return tuple(entry for entry in fitted if entry is not None)
+        entries = cast("tuple[Any, ...]", value)
+        if entries and isinstance(entries[0], msgspec.Struct):
+            fitted: list[Any] = [_entry(entry, f"{path}.", cut) for entry in entries]
+            if any(entry is not other for entry, other in zip(fitted, entries, strict=True)):
+                whole = tuple(entry for entry in fitted if entry is not None)
+    return whole if limit is None else limit.fitted(whole)

@@ -7,7 +7,6 @@ nothing could be counted right. Pure.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 
 import msgspec
 
@@ -31,7 +30,16 @@ def uuid_of(gpus: Gpus, signal: Signal) -> str:
     on_bus = [
         gpu for gpu in gpus.values() if gpu.pci_bus_id == signal.bus_id and not _ambiguous(gpu)
     ]
-    there = max(on_bus, key=_still_there, default=None)
+    # A board that was taken out has the address in its entry, too.
+    there = max(
+        on_bus,
+        key=lambda gpu: (
+            gpu.presence == "Present",
+            gpu.presence_reason not in _AWAY,
+            gpu.presence_since,
+        ),
+        default=None,
+    )
     by_bus = there.uuid if there else UNKNOWN_PREFIX + signal.bus_id
     if named is not None:
         # By bus as the kernel log is, so that two sources of one error meet.
@@ -79,11 +87,6 @@ def name_by_bus(gpus: Gpus, uuids: Mapping[str, str]) -> None:
     for gpu in [gpu for gpu in gpus.values() if gpu.uuid.startswith(UNKNOWN_PREFIX)]:
         if gpu.pci_bus_id in uuids:
             rename(gpus, gpu.pci_bus_id, uuids[gpu.pci_bus_id])
-
-
-def _still_there(gpu: GpuHealth) -> tuple[bool, bool, datetime]:
-    """Rank who is meant by an address: a board that was taken out has it in its entry, too."""
-    return gpu.presence == "Present", gpu.presence_reason not in _AWAY, gpu.presence_since
 
 
 def _ambiguous(gpu: GpuHealth) -> bool:

@@ -11,7 +11,7 @@ from itertools import chain
 import msgspec
 
 from exporter.agent.report import limits, severity, switches, xid_counts
-from exporter.model.node_health import GpuHealth, NodeHealth, RecoveryAction, Summary, XidRecord
+from exporter.model.node_health import GpuHealth, NodeHealth, Summary, XidRecord
 from exporter.model.node_health_words import (
     FABRIC_STATES,
     FABRIC_SUMMARIES,
@@ -83,7 +83,12 @@ def change_key(report: NodeHealth) -> object:
     read after the last XID: that reading is evidence.
     """
     sources = tuple(msgspec.structs.replace(source, last_success=None) for source in report.sources)
-    looked = tuple(_looked_after_last_xid(gpu) for gpu in report.gpus)
+    looked = tuple(
+        gpu.recovery_action.observed_at >= max(record.last_seen for record in gpu.xids)
+        if gpu.xids and gpu.recovery_action.observed_at is not None
+        else None
+        for gpu in report.gpus
+    )
     settled = msgspec.structs.replace(
         report,
         gpus=tuple(_without_times_of_looking(gpu) for gpu in report.gpus),
@@ -135,16 +140,18 @@ def capped(report: NodeHealth, limit: int) -> NodeHealth:
     counts = Counter(name[0] for name in gone)
     return msgspec.structs.replace(
         report,
-        gpus=tuple(_without(gpu, gone, counts[gpu.uuid]) for gpu in report.gpus),
+        gpus=tuple(
+            msgspec.structs.replace(
+                gpu,
+                xids=tuple(record for record in gpu.xids if _name(gpu.uuid, record) not in gone),
+                xids_dropped=gpu.xids_dropped + counts[gpu.uuid],
+            )
+            if counts[gpu.uuid]
+            else gpu
+            for gpu in report.gpus
+        ),
         xids_dropped=report.xids_dropped + len(gone),
     )
-
-
-def _without(gpu: GpuHealth, gone: set[_Name], count: int) -> GpuHealth:
-    if not count:
-        return gpu
-    kept = tuple(record for record in gpu.xids if _name(gpu.uuid, record) not in gone)
-    return msgspec.structs.replace(gpu, xids=kept, xids_dropped=gpu.xids_dropped + count)
 
 
 def _name(uuid: str, record: XidRecord) -> _Name:
@@ -184,10 +191,3 @@ def _findings(gpu: GpuHealth) -> Iterator[str]:
         yield f"{name}: XID {code}"
     if gpu.nvlink.failed:
         yield f"{name}: {len(gpu.nvlink.failed)} NVLinks down"
-
-
-def _looked_after_last_xid(gpu: GpuHealth) -> bool | None:
-    action: RecoveryAction = gpu.recovery_action
-    if not gpu.xids or action.observed_at is None:
-        return None
-    return action.observed_at >= max(record.last_seen for record in gpu.xids)

@@ -136,13 +136,6 @@ class Reporter:
         report = reduced(report, self._sizing.size)
         return msgspec.structs.replace(report, content_hash=outline.content_hash(report))
 
-    def _newest_hash(self) -> str:
-        with self._news:
-            newest = self._newest
-        if newest is None:
-            return ""
-        return self._sealed(outline.finished(newest, self._limit)).content_hash
-
     def _await(self, due: float) -> NodeHealth | None:
         """Wait for a newer report, or until the one there is due again; None when stopping."""
         with self._news:
@@ -233,6 +226,12 @@ class Reporter:
             if not (self._accepted.wait(_LEASE_LOOK) and self._observed.wait(_LEASE_LOOK)):
                 continue
             self._observed.clear()
+            now = clock.now()
+            with self._news:
+                newest = self._newest
+            newest_hash = ""
+            if newest is not None:
+                newest_hash = self._sealed(outline.finished(newest, self._limit)).content_hash
             try:
                 lease.renew(
                     self._client,
@@ -240,8 +239,8 @@ class Reporter:
                     name,
                     self._settings.node_name,
                     duration,
-                    clock.now(),
-                    {REPORT_HASH: self._newest_hash()},
+                    now,
+                    {REPORT_HASH: newest_hash},
                 )
                 logged = ""
             except ApiError as error:

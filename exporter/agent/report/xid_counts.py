@@ -77,7 +77,13 @@ def counted(
     seen = _record(signal, target, epoch, layout)
     if earlier is not None and key_of(earlier) != target:
         # The count moves; what the first source knew of the process moves along.
-        seen = _merged(_latest(earlier, target), seen, more=0)
+        first = earlier.first_seen if earlier.count <= 1 else earlier.last_seen
+        gi, ci, placement = target.gi, target.ci, target.placement
+        # Its last sighting as one of the other instance, not counted yet.
+        sighting = msgspec.structs.replace(
+            earlier, gi=gi, ci=ci, placement=placement, count=0, first_seen=first
+        )
+        seen = _merged(sighting, seen, more=0)
         _take_one(by_key, earlier)
     more = 0 if earlier is not None and key_of(earlier) == target else signal.times
     old = by_key.get(target)
@@ -180,17 +186,14 @@ def _with_partner(records: Iterable[XidRecord], signal: Signal) -> Signal:
     """
     if signal.partner is not None or not signal.past or signal.times > 1:
         return signal
-    earlier = next((record for record in records if _lacks_line(record, signal)), None)
-    if earlier is None:
-        return signal
-    return msgspec.structs.replace(signal, partner=Partner(0, earlier.gi, earlier.ci))
-
-
-def _lacks_line(record: XidRecord, line: Signal) -> bool:
-    if record.code != line.code or record.event_at is None or not _LOGS.isdisjoint(record.sources):
-        return False
-    near = -WINDOW <= line.at - record.event_at <= WINDOW
-    return near and same(record.gi, line.gi) and same(record.ci, line.ci)
+    for record in records:
+        if record.code != signal.code or record.event_at is None:
+            continue
+        near = -WINDOW <= signal.at - record.event_at <= WINDOW
+        lacks_line = near and _LOGS.isdisjoint(record.sources)
+        if lacks_line and same(record.gi, signal.gi) and same(record.ci, signal.ci):
+            return msgspec.structs.replace(signal, partner=Partner(0, record.gi, record.ci))
+    return signal
 
 
 def _earlier_record(
@@ -264,14 +267,6 @@ def _merged(old: XidRecord, new: XidRecord, *, more: int) -> XidRecord:
         rate_limited=old.rate_limited or new.rate_limited,
         sources=tuple(sorted({*old.sources, *new.sources})),
         event_at=max((at for at in (old.event_at, new.event_at) if at is not None), default=None),
-    )
-
-
-def _latest(record: XidRecord, key: Key) -> XidRecord:
-    """Return the last sighting of a record as one of another instance, not counted yet."""
-    first = record.first_seen if record.count <= 1 else record.last_seen
-    return msgspec.structs.replace(
-        record, gi=key.gi, ci=key.ci, placement=key.placement, count=0, first_seen=first
     )
 
 

@@ -60,16 +60,10 @@ class CpuInfo(msgspec.Struct, frozen=True):
 
 def listed(answer: Any) -> list[CpuInfo]:
     """Return what was filled in, in either version."""
-    return [
-        CpuInfo(cpu.cpu, tuple(_cores(cpu.cores.bitmask)), _serial(cpu))
-        for cpu in answer.cpus[: min(answer.count, _MAX_CPUS)]
-    ]
-
-
-def _cores(words: Any) -> list[int]:
-    return [64 * at + bit for at, word in enumerate(words) for bit in range(64) if word >> bit & 1]
-
-
-def _serial(cpu: Any) -> str:
-    text = getattr(cpu, "serial", b"").decode("utf-8", "replace")
-    return "" if text.startswith("<<<") else text
+    found: list[CpuInfo] = []
+    for cpu in answer.cpus[: min(answer.count, _MAX_CPUS)]:
+        words = enumerate(cpu.cores.bitmask)
+        cores = (64 * at + bit for at, word in words for bit in range(64) if word >> bit & 1)
+        serial = getattr(cpu, "serial", b"").decode("utf-8", "replace")
+        found.append(CpuInfo(cpu.cpu, tuple(cores), "" if serial.startswith("<<<") else serial))
+    return found

@@ -66,22 +66,19 @@ class Entities:
         places: dict[Entity, Place] = {}
         detached: list[str] = []
         for gpu in self._library.entities(Kind.GPU):
-            status = self._status(gpu)
+            try:
+                status = self._library.gpu_status(gpu)
+            except DcgmError as error:
+                if error.lost:
+                    raise
+                # The call is one of DCGM's test interface: without it the values tell.
+                status = EntityStatus.UNKNOWN
             if status in _READABLE and self._identify(gpu):
                 places[Kind.GPU, gpu] = self._gpus[gpu]
             elif status == EntityStatus.DETACHED and gpu in self._gpus:
                 detached.append(self._gpus[gpu].uuid)
         parts = self._instances(places) | (self._links(places) if links else {})
         return Topology(places | parts, tuple(detached))
-
-    def _status(self, gpu: int) -> int:
-        try:
-            return self._library.gpu_status(gpu)
-        except DcgmError as error:
-            if error.lost:
-                raise
-            # The call is one of DCGM's test interface: without it the values tell.
-            return EntityStatus.UNKNOWN
 
     def _identify(self, gpu: int) -> bool:
         try:

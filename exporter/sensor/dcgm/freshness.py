@@ -35,14 +35,15 @@ class Freshness:
             known = answer.status == Status.OK and answer.at > 0
             if answer.entity[0] == Kind.GPU and answer.field in ALWAYS_THERE and known:
                 newest[answer.entity] = max(answer.at, newest.get(answer.entity, 0))
-        self._moved = {gpu: (at, self._since(gpu, at, wall, now)) for gpu, at in newest.items()}
+        moved: dict[Entity, tuple[int, float]] = {}
+        for gpu, at in newest.items():
+            if (before := self._moved.get(gpu)) is not None:
+                since = before[1] if at == before[0] else now
+            else:
+                age = wall.timestamp() - at / 1_000_000
+                since = now if abs(age) <= self._seconds else _NEVER
+            moved[gpu] = (at, since)
+        self._moved = moved
         return frozenset(
             gpu for gpu, (_, since) in self._moved.items() if now - since > self._seconds
         )
-
-    def _since(self, gpu: Entity, at: int, wall: datetime, now: float) -> float:
-        before = self._moved.get(gpu)
-        if before is None:
-            age = wall.timestamp() - at / 1_000_000
-            return now if abs(age) <= self._seconds else _NEVER
-        return before[1] if at == before[0] else now

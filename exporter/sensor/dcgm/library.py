@@ -120,7 +120,14 @@ class Library:
         """List GPU instances and compute instances."""
         answer = abi.MigHierarchy(abi.MIG_HIERARCHY_VERSION)
         self._ask("dcgmGetGpuInstanceHierarchy", ctypes.byref(answer))
-        return [_instance(entry) for entry in answer.entities[: answer.count]]
+        found: list[InstanceInfo] = []
+        for entry in answer.entities[: answer.count]:
+            ci = entry.info.nvml_compute_instance_id
+            whole = entry.entity.kind == abi.Kind.GPU_INSTANCE or ci == abi.NO_INSTANCE
+            name = (entry.entity.kind, entry.entity.id)
+            uuid, gi = _text(entry.info.gpu_uuid), entry.info.nvml_instance_id
+            found.append(InstanceInfo(name, uuid, gi, None if whole else ci))
+        return found
 
     def link_states(self) -> LinkTable:
         """Return the state of each possible NVLink, by GPU and by NVSwitch."""
@@ -275,25 +282,14 @@ class Library:
 
 def _answer(entity: Entity, value: Any) -> Answer:
     kind = chr(value.field_type) if value.field_type < 128 else ""
-    return Answer(entity, value.field_id, value.status, kind, value.ts, _raw(kind, value.value))
-
-
-def _raw(kind: str, value: Any) -> int | float | bytes | None:
+    raw: int | float | bytes | None = None
     if kind in (abi.INT64, abi.TIMESTAMP):
-        return value.i64
-    if kind == abi.DOUBLE:
-        return value.dbl
-    return value.str if kind == abi.STRING else None
-
-
-def _instance(entry: Any) -> InstanceInfo:
-    ci = entry.info.nvml_compute_instance_id
-    return InstanceInfo(
-        (entry.entity.kind, entry.entity.id),
-        _text(entry.info.gpu_uuid),
-        entry.info.nvml_instance_id,
-        None if entry.entity.kind == abi.Kind.GPU_INSTANCE or ci == abi.NO_INSTANCE else ci,
-    )
+        raw = value.value.i64
+    elif kind == abi.DOUBLE:
+        raw = value.value.dbl
+    elif kind == abi.STRING:
+        raw = value.value.str
+    return Answer(entity, value.field_id, value.status, kind, value.ts, raw)
 
 
 def _text(raw: bytes) -> str:

@@ -1,8 +1,8 @@
 """Which field is asked of whom, and what is left to DCGM beside NVML. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from exporter.model.readings import NvmlReading, Values
+from exporter.model.readings import NvmlReading
 from exporter.sensor.dcgm.abi import MAX_FIELDS, Kind
 
 NAME = 50
@@ -54,19 +54,18 @@ def left_to_dcgm(wanted: Iterable[int], nvml: NvmlReading | None) -> tuple[int, 
 
 
 def _read_by_nvml(field: int, nvml: NvmlReading) -> bool:
-    if field in LINK_FIELDS:
-        there = [field in link.values for gpu in nvml.gpus for link in gpu.links if gpu.values]
-    else:
-        there = [field in values for values in _values(nvml, instances=field in INSTANCE_FIELDS)]
-    return bool(there) and all(there)
-
-
-def _values(nvml: NvmlReading, *, instances: bool) -> Iterator[Values]:
+    there: list[bool] = []
     for gpu in nvml.gpus:
         # A GPU that is silent as a whole says nothing about what NVML knows.
-        if gpu.values:
-            yield gpu.values
-            yield from (part.values for part in (gpu.instances or ()) if instances)
+        if not gpu.values:
+            continue
+        if field in LINK_FIELDS:
+            there += [field in link.values for link in gpu.links]
+            continue
+        there.append(field in gpu.values)
+        if field in INSTANCE_FIELDS:
+            there += [field in part.values for part in gpu.instances or ()]
+    return bool(there) and all(there)
 
 
 def fields_for(kind: Kind, wanted: Iterable[int]) -> list[int]:

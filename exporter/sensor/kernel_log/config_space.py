@@ -42,19 +42,18 @@ def read(device: Path) -> ConfigAnswer | None:
     One that sleeps is not woken. May wait for the kernel.
     """
     try:
-        if not _is_awake(device):
-            return None
+        power = (device / "power" / "runtime_status").read_bytes().strip()
+    except FileNotFoundError:
+        power = b""
+    except OSError:
+        return None
+    if power == b"suspended":
+        return None
+    try:
         with (device / "config").open("rb", buffering=0) as file:
             return meaning(file.read(_IDS) or b"")
     except OSError:
         return None
-
-
-def _is_awake(device: Path) -> bool:
-    try:
-        return (device / "power" / "runtime_status").read_bytes().strip() != b"suspended"
-    except FileNotFoundError:
-        return True
 
 
 class ConfigWatch:

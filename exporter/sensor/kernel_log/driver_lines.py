@@ -137,6 +137,7 @@ def _xid(text: str, blank: Signal) -> Signal:
     reset = _RESET.search(message)
     known_pid = process is not None and process["pid"].isdigit()
     cause = _CAUSE.search(message)
+    recovery = _RECOVERY.fullmatch(message) if code == 154 else None
     return msgspec.structs.replace(
         blank,
         bus_id=_bus(found["bus"]),
@@ -149,14 +150,9 @@ def _xid(text: str, blank: Signal) -> Signal:
         process=plain(process["name"] or "", _PROCESS_LIMIT) if process and known_pid else "",
         message=plain(message),
         caused_by=int(cause[1]) if cause and int(cause[1]) <= _CODE_LIMIT else None,
-        recovery_to=_recovery(message) if code == 154 else None,
+        # By its number: the names behind it have changed between drivers.
+        recovery_to=int(recovery["to"], 16) if recovery else None,
     )
-
-
-def _recovery(message: str) -> int | None:
-    """Return the number: the names behind it have changed between drivers."""
-    found = _RECOVERY.fullmatch(message)
-    return int(found["to"], 16) if found else None
 
 
 def _sxid(text: str, blank: Signal) -> Signal | None:
@@ -187,20 +183,6 @@ def _lost(found: re.Match[str]) -> dict[str, object]:
     return {"kind": "fell-off", "code": 79, "bus_id": _bus(found["bus"]), "message": message}
 
 
-def _identity(found: re.Match[str]) -> dict[str, object]:
-    return {"kind": "identity", "bus_id": _bus(found["bus"]), "uuid": found["uuid"]}
-
-
-def _rate_limit(found: re.Match[str]) -> dict[str, object]:
-    message = plain(found[0].removeprefix("NVRM: "))
-    bus_id = _bus(found["bus"])
-    return {"kind": "rate-limit", "code": RATE_LIMITED_CODE, "bus_id": bus_id, "message": message}
-
-
-def _driver_load(found: re.Match[str]) -> dict[str, object]:
-    return {"kind": "driver-load", "message": plain(found[0].removeprefix("NVRM: "))}
-
-
 _ERRORS: tuple[tuple[str, Callable[[str, Signal], Signal | None]], ...] = (
     ("NVRM: Xid ", _xid),
     ("nvidia-nvswitch", _sxid),
@@ -229,18 +211,25 @@ _NOTICES = (
         _lost,
     ),
     _notice(
-        rf"NVRM: GPU at (?:PCI:)?{_BUS}: (?=GPU-)", r"(?P<uuid>GPU-[0-9a-fA-F-]{36})", _identity
+        rf"NVRM: GPU at (?:PCI:)?{_BUS}: (?=GPU-)",
+        r"(?P<uuid>GPU-[0-9a-fA-F-]{36})",
+        lambda found: {"kind": "identity", "bus_id": _bus(found["bus"]), "uuid": found["uuid"]},
     ),
     _notice(
         rf"NVRM: Rate limiting GSP RPC error prints for GPU at PCI:{_BUS}",
         r"(?: \(printing 1 of every \d{1,9}\)\.  ?The GPU likely needs to be reset\.)?",
-        _rate_limit,
+        lambda found: {
+            "kind": "rate-limit",
+            "code": RATE_LIMITED_CODE,
+            "bus_id": _bus(found["bus"]),
+            "message": plain(found[0].removeprefix("NVRM: ")),
+        },
     ),
     # Behind it the version, the build, who built it and when: no quotation mark and no `=`.
     _notice(
         r"NVRM: loading NVIDIA UNIX .{0,60}?Kernel Module",
         r"(?: for [\w.-]{1,20})?(?: {1,2}[\w(][\w()@.:+ -]{0,150})?",
-        _driver_load,
+        lambda found: {"kind": "driver-load", "message": plain(found[0].removeprefix("NVRM: "))},
     ),
 )
 """Lines by their beginning, and how the driver ends them: a line that ends otherwise is refused."""

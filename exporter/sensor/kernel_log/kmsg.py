@@ -210,7 +210,12 @@ class KernelLogReader:
                     )
                 )
             before = now
-            self._stopping.wait(_rest(time.monotonic() - begun, news.size, len(text)))
+            took = time.monotonic() - begun
+            rest = min(max(_SYSLOG_SECONDS, _SYSLOG_SHARE * took), _SYSLOG_LONGEST)
+            if 4 * news.size > len(text):
+                # Sooner while the ring fills fast.
+                rest = min(max(_SYSLOG_SHORTEST, 4 * took), _SYSLOG_SECONDS)
+            self._stopping.wait(rest)
 
     def _hand_on(
         self, lines: Iterable[Line], boot: datetime, before: datetime | None, now: datetime
@@ -327,10 +332,3 @@ def _opened(path: Path) -> int:
         ) from error
     except OSError as error:
         raise KernelLogError("OpenFailed", f"{path} cannot be opened: {error}") from error
-
-
-def _rest(took: float, new: int, whole: int) -> float:
-    """Return the seconds until the next look: shorter while the ring fills fast."""
-    if 4 * new > whole:
-        return min(max(_SYSLOG_SHORTEST, 4 * took), _SYSLOG_SECONDS)
-    return min(max(_SYSLOG_SECONDS, _SYSLOG_SHARE * took), _SYSLOG_LONGEST)

@@ -135,21 +135,16 @@ class _Reader:
 def _pod(reader: _Reader, pod: _Span) -> Iterator[ContainerDevices]:
     for container in reader.parts(3, pod):
         try:
-            held = _container(reader, pod, container)
+            plugin = tuple(sorted(_each(reader, container, 2, _plugin)))
+            claims = tuple(sorted(_each(reader, container, 5, _claims)))
+            if not (plugin or claims):
+                continue
+            name = reader.text(1, container)
+            held = ContainerDevices(reader.text(2, pod), reader.text(1, pod), name, claims, plugin)
         except _Refused:
             reader.refused += 1
         else:
-            if held is not None:
-                yield held
-
-
-def _container(reader: _Reader, pod: _Span, container: _Span) -> ContainerDevices | None:
-    plugin = tuple(sorted(_each(reader, container, 2, _plugin)))
-    claims = tuple(sorted(_each(reader, container, 5, _claims)))
-    if not (plugin or claims):
-        return None
-    name = reader.text(1, container)
-    return ContainerDevices(reader.text(2, pod), reader.text(1, pod), name, claims, plugin)
+            yield held
 
 
 def _each(

@@ -108,7 +108,18 @@ class Fields:
     def value(self, sources: Iterable[Source]) -> int | float | str | None:
         """Return what the first source that has it tells, in DCGM's unit."""
         for source in sources:
-            found = self._value(source)
+            if source not in self._values:
+                if isinstance(source, Field):
+                    number = field_number(source.name)
+                    answer = None if number is None else self.answer((number, source.scope))
+                    raw = answer.value if answer and answer.code == nvml.SUCCESS else None
+                else:
+                    raw = self._raw(source)
+                taken = text_of(raw) if source.unit is None else source.unit.take(raw)
+                self._tally.refused += raw is not None and taken is None
+                # A string that is not filled in is no value.
+                self._values[source] = None if taken == "" else taken
+            found = self._values[source]
             if found is not None:
                 return found
         return None
@@ -166,20 +177,6 @@ class Fields:
             if answer.code in (*nvml.LACKING, nvml.INVALID_ARGUMENT):
                 self._lacking.add(key, answer.code)
         return found
-
-    def _value(self, source: Source) -> int | float | str | None:
-        if source not in self._values:
-            raw = self._raw_field(source) if isinstance(source, Field) else self._raw(source)
-            taken = text_of(raw) if source.unit is None else source.unit.take(raw)
-            self._tally.refused += raw is not None and taken is None
-            # A string that is not filled in is no value.
-            self._values[source] = None if taken == "" else taken
-        return self._values[source]
-
-    def _raw_field(self, source: Field) -> int | float | None:
-        number = field_number(source.name)
-        answer = None if number is None else self.answer((number, source.scope))
-        return answer.value if answer and answer.code == nvml.SUCCESS else None
 
     def _raw(self, source: Call) -> Any:
         ask = self.about_node if source.node else self.get

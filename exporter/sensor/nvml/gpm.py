@@ -91,7 +91,13 @@ class Gpm:
     def _read(
         self, key: Hashable, fields: Fields, numbers: list[int], name: str, *where: Any
     ) -> Values:
-        if not numbers or (sample := self._sample(fields, name, *where)) is None:
+        if not numbers:
+            return {}
+        sample = self._spare.pop() if self._spare else fields.ask("nvmlGpmSampleAlloc")
+        if sample is None:
+            return {}
+        if fields.ask(name, *where, sample) is None:
+            self._spare.append(sample)
             return {}
         before = self._last.get(key)
         self._last[key] = sample
@@ -100,15 +106,6 @@ class Gpm:
             return {}
         self._spare.append(before)
         return self._between(fields, before, sample, numbers)
-
-    def _sample(self, fields: Fields, name: str, *where: Any) -> Any:
-        spare = self._spare.pop() if self._spare else fields.ask("nvmlGpmSampleAlloc")
-        if spare is None:
-            return None
-        if fields.ask(name, *where, spare) is None:
-            self._spare.append(spare)
-            return None
-        return spare
 
     def _between(self, fields: Fields, before: Any, now: Any, numbers: list[int]) -> Values:
         metrics = {number: metric_number(METRICS[number][0]) for number in numbers}

@@ -78,7 +78,11 @@ class GpuReader:
         """Return the fields of a `GpuReading` that change; `key` names the GPU for all passes."""
         known.lacking.begin_pass()
         fields = Fields(self._call, index, handle, known.lacking, self._tally)
-        mig = _mig(fields)
+        if (modes := fields.get("nvmlDeviceGetMigMode")) is not None:
+            mig = bool(modes[0])
+        else:
+            # One that has no such mode is not in it.
+            mig = None if fields.lost or fields.error else False
         if known.links is None and not fields.lost:
             known.links = count_links(fields)
         count = 0 if mig else known.links or 0
@@ -128,14 +132,6 @@ def _recovery(fields: Fields) -> tuple[bool | None, int | None]:
     # A number that makes no sense is refused and counted there, and nothing was told.
     action = fields.whole(TABLE[1523])
     return (None if action is None else True), action
-
-
-def _mig(fields: Fields) -> bool | None:
-    """Return whether the GPU is in MIG mode; one that has no such mode is not."""
-    modes = fields.get("nvmlDeviceGetMigMode")
-    if modes is not None:
-        return bool(modes[0])
-    return None if fields.lost or fields.error else False
 
 
 def _fabric(fields: Fields) -> FabricReading | None:

@@ -178,10 +178,6 @@ def _field_answer(answer: Any) -> FieldAnswer:
     return FieldAnswer(REFUSED if kind == 1 and value == 0xFFFFFFFF else code, value)
 
 
-def _memory_v2(handle: Any) -> Any:
-    return pynvml.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2)
-
-
 def _sram_status(handle: Any) -> Any:
     status = pynvml.c_nvmlEccSramErrorStatus_v1_t()
     pynvml.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
@@ -226,10 +222,6 @@ def _gpm_metrics(before: Any, now: Any, metrics: Sequence[int]) -> dict[int, flo
     return {int(row.metricId): float(row.value) for row in rows if row.nvmlReturn == SUCCESS}
 
 
-def _gpm_support(handle: Any) -> int:
-    return int(pynvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
-
-
 def _system_events(kinds: int) -> Any:
     """Return a set of system events with these kinds registered."""
     made = pynvml.nvmlSystemEventSetCreate(pynvml.nvmlSystemEventSetCreateRequest_v1)
@@ -247,12 +239,16 @@ def _system_wait(event_set: Any, milliseconds: int) -> list[int]:
 
 _WRAPPED: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetFieldValues": _field_values,
-    "nvmlDeviceGetMemoryInfo_v2": _memory_v2,
+    "nvmlDeviceGetMemoryInfo_v2": lambda handle: pynvml.nvmlDeviceGetMemoryInfo(
+        handle, pynvml.nvmlMemory_v2
+    ),
     "nvmlDeviceGetSramEccErrorStatus": _sram_status,
     "nvmlDeviceGetGpuFabricInfoV": _fabric,
     "nvmlDeviceGetProcessUtilization": _process_utilization,
     "nvmlGpmMetricsGet": _gpm_metrics,
-    "nvmlGpmQueryDeviceSupport": _gpm_support,
+    "nvmlGpmQueryDeviceSupport": lambda handle: int(
+        pynvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice
+    ),
     "nvmlSystemEventSetCreate": _system_events,
     "nvmlSystemEventSetWait": _system_wait,
 }

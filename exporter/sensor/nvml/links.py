@@ -85,7 +85,13 @@ class Links:
                 source for n, found in whole.items() if n in self._wanted for source in found
             ]
         scopes = [*range(self._count), *([links.ALL_LINKS] if self._count else [])]
-        flows = [flow for scope in scopes if self._ways(scope) for flow in _flows(scope)]
+        flows: list[Field] = []
+        for scope in scopes:
+            total = scope == links.ALL_LINKS
+            tables = [links.RATE_TOTAL] if total else [links.RATE_PER_LINK, _lanes(scope)]
+            # Only where somebody wants to see one of its ways.
+            if any(n in self._wanted for table in tables for n in table.values()):
+                flows += _flows(scope)
         sums = [
             links.sum_field(number, link)
             for number in links.SUMS
@@ -113,29 +119,20 @@ class Links:
         self.values |= {number: value for number, value in found.items() if number in _LANE_FIELDS}
         return LinkReading(link=link, up=None if state is None else state != 0, values=found)
 
-    def _ways(self, scope: int) -> list[str]:
-        """Return the ways of a scope that somebody wants to see."""
-        total = scope == links.ALL_LINKS
-        tables = [links.RATE_TOTAL] if total else [links.RATE_PER_LINK, _lanes(scope)]
-        return [way for table in tables for way, n in table.items() if n in self._wanted]
-
     def _rates(self, scope: int, numbers: dict[str, int]) -> Values:
         wanted = {way: number for way, number in numbers.items() if number in self._wanted}
         found: Values = {}
         for way, number in wanted.items():
-            counted = self._counted(scope, way)
+            sent, received = (self._fields.whole([flow]) for flow in _flows(scope))
+            counted = sent if way == SENT else received
+            if way == BOTH:
+                counted = None if sent is None or received is None else sent + received
             # The lane's field and the link's share one counter but not one memory.
             key = f"{way} {number}"
             if counted is not None:
                 rate = self._traffic.rate(self._gpu, scope, key, counted, self._now)
                 found |= {} if rate is None else {number: rate}
         return found
-
-    def _counted(self, scope: int, way: str) -> int | None:
-        sent, received = (self._fields.whole([flow]) for flow in _flows(scope))
-        if way == BOTH:
-            return None if sent is None or received is None else sent + received
-        return sent if way == SENT else received
 
     def _sums(self) -> Values:
         found: Values = {}

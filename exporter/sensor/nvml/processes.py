@@ -1,6 +1,5 @@
 """The processes on a GPU: who they are, their memory, and their share of the SMs."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from exporter.model.device import NO_INSTANCE_ID
@@ -41,7 +40,14 @@ class ProcessShares:
         if any(_PID.take(entry.pid) is None for entry in entries):
             # Pid 0 is a process that the asker's pid namespace has no number for.
             return None
-        merged = _merged(entries)
+        # A process with a compute and a graphics context is in both lists.
+        merged: dict[Key, int | None] = {}
+        for entry in entries:
+            gi, ci = _instance(entry.gpuInstanceId), _instance(entry.computeInstanceId)
+            key, memory = (int(entry.pid), gi, ci), _BYTES.take(entry.usedGpuMemory)
+            told = [merged.get(key), None if memory is None else int(memory)]
+            merged[key] = max((size for size in told if size is not None), default=None)
+        ordered = sorted(merged.items(), key=lambda item: [-1 if n is None else n for n in item[0]])
         shares = None if mig else self._shares(gpu, fields)
         return tuple(
             ProcessReading(
@@ -51,7 +57,7 @@ class ProcessShares:
                 memory=memory,
                 sm_util=None if shares is None else shares.get(pid, 0),
             )
-            for (pid, gi, ci), memory in sorted(merged.items(), key=_order)[:_MOST]
+            for (pid, gi, ci), memory in ordered[:_MOST]
         )
 
     def keep(self, keys: set[str]) -> None:
@@ -76,24 +82,5 @@ class ProcessShares:
         return {pid: None if share is None else int(share) for pid, share in shares.items()}
 
 
-def _merged(entries: Iterable[Any]) -> dict[Key, int | None]:
-    """Join the lists: a process with a compute and a graphics context is in both."""
-    found: dict[Key, int | None] = {}
-    for entry in entries:
-        key = (int(entry.pid), _instance(entry.gpuInstanceId), _instance(entry.computeInstanceId))
-        memory = _BYTES.take(entry.usedGpuMemory)
-        found[key] = _most(found.get(key), None if memory is None else int(memory))
-    return found
-
-
-def _most(one: int | None, other: int | None) -> int | None:
-    return one if other is None else other if one is None else max(one, other)
-
-
 def _instance(number: Any) -> int | None:
     return None if number in (None, NO_INSTANCE_ID) else int(number)
-
-
-def _order(item: tuple[Key, int | None]) -> tuple[int, int, int]:
-    pid, gi, ci = item[0]
-    return pid, -1 if gi is None else gi, -1 if ci is None else ci

@@ -97,7 +97,12 @@ class Sampler:
                 break
             found = self._pass(skip, options or SampleOptions())
         self._leave_overdue(found)
-        self._find_peers(found)
+        # Which GPUs reach each other is asked once for each set of GPUs.
+        present = sorted(index for index, gpu in found.live.items() if not gpu.lost)
+        uuids = tuple(found.live[index].uuid for index in present)
+        if uuids != self._peers_of:
+            self._peers_of = uuids
+            self._peers = {index: self._peers_at(index, present, found) for index in present}
         self._leave_overdue(found)
         self.handles = found.handles
         # Of GPUs that are gone nothing is remembered.
@@ -184,15 +189,6 @@ class Sampler:
             msgspec.structs.replace(gpu, peers=self._peers.get(gpu.index, ())) for gpu in gpus
         )
         return _doubted(gpus)
-
-    def _find_peers(self, found: _Pass) -> None:
-        """Ask which GPUs reach each other, once for each set of GPUs."""
-        present = sorted(index for index, gpu in found.live.items() if not gpu.lost)
-        uuids = tuple(found.live[index].uuid for index in present)
-        if uuids == self._peers_of:
-            return
-        self._peers_of = uuids
-        self._peers = {index: self._peers_at(index, present, found) for index in present}
 
     def _peers_at(self, index: int, present: list[int], found: _Pass) -> tuple[PeerReading, ...]:
         handle = found.handles[index]

@@ -84,17 +84,11 @@ class FolderWatch:
             poll.poll()
             if self._stopping.is_set():
                 return
-            masks = _masks(os.read(watch, _BUFFER))
+            events, at, masks = os.read(watch, _BUFFER), 0, 0
+            # Each struct inotify_event has a mask, and tells how long the name behind it is.
+            while at + 16 <= len(events):
+                masks |= int.from_bytes(events[at + _MASK_AT : at + 8], "little")
+                at += 16 + int.from_bytes(events[at + 12 : at + 16], "little")
             self._on_change()
-            if any(mask & _GONE for mask in masks):
+            if masks & _GONE:
                 return
-
-
-def _masks(events: bytes) -> list[int]:
-    """Return the mask of each struct inotify_event."""
-    found: list[int] = []
-    at = 0
-    while at + 16 <= len(events):
-        found.append(int.from_bytes(events[at + _MASK_AT : at + 8], "little"))
-        at += 16 + int.from_bytes(events[at + 12 : at + 16], "little")
-    return found

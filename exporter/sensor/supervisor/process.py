@@ -110,9 +110,11 @@ class Process:
         except subprocess.TimeoutExpired:
             return Ended("Crashed", f"the {title} process closed its socket and did not end")
         if code < 0:
-            return Ended(
-                "Crashed", f"the {title} process was ended by {_name(-code)}; it is started again"
-            )
+            try:
+                name = signal.Signals(-code).name
+            except ValueError:
+                name = f"signal {-code}"
+            return Ended("Crashed", f"the {title} process was ended by {name}; it is started again")
         return Ended(
             "Crashed", f"the {title} process ended by itself with code {code}; see its output"
         )
@@ -134,10 +136,3 @@ class Process:
         except subprocess.TimeoutExpired:
             return False
         return True
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -59,7 +59,13 @@ class ResourceLimits:
         if taken is None:
             return None
         if resting:
-            self._rested(taken, now)
+            before, self._before = self._before, (now, taken)
+            events, self._events = self._events, 0
+            if before is not None:
+                burnt = taken.cpu - before[1].cpu - events * _PER_EVENT
+                self._rest.append((now - before[0], burnt))
+                while sum(seconds for seconds, _ in self._rest) - self._rest[0][0] >= SPIN_SECONDS:
+                    self._rest.popleft()
         if taken.memory > self._limit * _MIB:
             return Excess(
                 "Leaking",
@@ -73,15 +79,6 @@ class ResourceLimits:
             "Spinning",
             f"burnt {100 * cpu / seconds:.0f}% of a core over {seconds:.0f} s without a request",
         )
-
-    def _rested(self, taken: Taken, now: float) -> None:
-        before, self._before = self._before, (now, taken)
-        events, self._events = self._events, 0
-        if before is None:
-            return
-        self._rest.append((now - before[0], taken.cpu - before[1].cpu - events * _PER_EVENT))
-        while sum(seconds for seconds, _ in self._rest) - self._rest[0][0] >= SPIN_SECONDS:
-            self._rest.popleft()
 
 
 def taken(pid: int) -> Taken | None:
