@@ -84,10 +84,10 @@ def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
     named = [Path(name) for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
     if named:
         # As with kubectl, a missing file is no error unless all of them are missing.
-        return [file for file in named if file.exists()] or named[:1]
+        return [file for file in named if os.access(file, os.F_OK)] or named[:1]
     try:
         standard = Path.home() / _STANDARD
-        return [standard] if standard.exists() else []
+        return [standard] if os.access(standard, os.F_OK) else []
     except RuntimeError:
         return []  # a user without a home, as in many containers
     except OSError as error:
@@ -186,7 +186,11 @@ def _path(file: str, folder: Path | None) -> Path:
     if folder is None and not Path(file).is_absolute():
         raise ValueError(f"{file} is relative")
     path = Path(os.path.normpath((folder or Path()) / file))
-    if not path.is_file():
+    try:
+        there = path.is_file()
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    if not there:
         raise ValueError(f"{path} is missing")
     return path
 

@@ -82,7 +82,7 @@ def parse(
     messages = [setting.message for setting in ignored]
     file: Path | None = given.get("collectors")
     # A counters file that dcgm-exporter's image has and this one has not.
-    if file and not file.exists() and (instead := THEIR_COUNTERS.get(file)):
+    if file and (instead := THEIR_COUNTERS.get(file)) and not os.access(file, os.F_OK):
         messages.append(f"{given.pop('collectors')} is not here; {instead}")
     settings = check(Settings(**given, ignored=tuple(ignored)))
     for name in ("devices", *_OF_DCGM):

@@ -199,6 +199,15 @@ class TestKubeconfig:
         with pytest.raises(EndpointError, match="nowhere does not exist"):
             endpoint_of(None, "", {"KUBECONFIG": str(tmp_path / "nowhere")})
 
+    def test_a_name_that_is_too_long_is_a_file_that_cannot_be_read(self, tmp_path: Path) -> None:
+        with pytest.raises(EndpointError, match="File name too long"):
+            endpoint_of(None, "", {"KUBECONFIG": str(tmp_path / ("a" * 300))})
+
+        content = config("http://one:1", "t1", "one")
+        content["users"][0]["user"] = {"tokenFile": "a" * 300}
+        with pytest.raises(EndpointError, match="File name too long"):
+            endpoint_of(written(tmp_path, "long", content), "", {})
+
     def test_without_anything_it_says_where_it_has_looked(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

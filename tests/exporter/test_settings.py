@@ -84,8 +84,9 @@ def test_the_file_of_1x_that_is_not_there_is_the_default_set_under_its_own_names
     )
 
 
-def test_a_counters_file_of_ones_own_that_is_not_there_is_no_default() -> None:
-    assert str(settings_of("-f", "/nowhere/mine.csv").collectors) == "/nowhere/mine.csv"
+@pytest.mark.parametrize("name", ["mine.csv", "a" * 300])
+def test_a_counters_file_of_ones_own_that_is_not_there_is_no_default(name: str) -> None:
+    assert str(settings_of("-f", f"/etc/{name}").collectors) == f"/etc/{name}"
 
 
 def test_a_flag_outranks_the_environment_and_ours_outranks_theirs() -> None:
