@@ -28,7 +28,7 @@ def _idle() -> str:
 def count() -> Stat:
     return stats.number(
         "Idle devices",
-        f"Devices that a claim has held for {WINDOW} with an average utilization below "
+        f"Devices allocated to a claim for {WINDOW} with an average utilization below "
         f"{BELOW:.0%}. The table below lists them with their claims.",
         f"count({_idle()}) or 0 * count({of_cluster('draguard_gpu_info')})",
         stats.NOTABLE,
@@ -39,7 +39,7 @@ def count() -> Stat:
 def table() -> Table:
     return Table(
         title="Allocated but idle",
-        says=f"Claims that have held a device for {WINDOW} with an average utilization below "
+        says=f"Claims with a device allocated for {WINDOW} and an average utilization below "
         f"{BELOW:.0%}. A shared device has one line for each claim. Devices that report no "
         "utilization are left out.",
         queries=(Query(expr=_idle(), value="busy", empty="every allocated device is used"),),

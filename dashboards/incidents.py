@@ -77,7 +77,7 @@ def _queries(scope: Scope) -> tuple[Query, ...]:
             empty=f"{NO_INCIDENT}, or it is too new to have a mode",
         ),
         Query(expr=needs, value="needed", empty=f"{NO_INCIDENT}, or none needs a repair"),
-        Query(expr=held, value="is held", empty="nothing is deferred"),
+        Query(expr=held, value="is deferred", empty="nothing is deferred"),
         Query(
             expr=f"count by (cluster, incident) ({pods})",
             value="hit",

@@ -73,7 +73,7 @@ def pods() -> tuple[Panel, ...]:
     return (
         taken(
             "Pods evicted",
-            "Pods that held a device in scope during an eviction and no longer do. "
+            "Pods that used a device in scope during an eviction and no longer do. "
             "NoExecute: deleted by Kubernetes. EvictionAPI: evicted by Draguard.",
             f"{_OWN}_pods_evicted_total",
             "by",

@@ -230,7 +230,7 @@ UNUSED: tuple[Unused, ...] = (
     Unused(
         "gpu-bind-unbind-poll-interval",
         f"{_P}GPU_BIND_UNBIND_POLL_INTERVAL",
-        "the driver tells it",
+        "the driver reports it",
         takes_value=True,
         silent=True,
     ),

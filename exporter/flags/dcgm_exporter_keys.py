@@ -16,7 +16,7 @@ class Key(NamedTuple):
 
 
 _KEPT = "DCGM keeps what one look needs"
-_PUBLISHED_BY_DRIVER = "the driver tells it"
+_PUBLISHED_BY_DRIVER = "the driver reports it"
 
 KEYS: tuple[Key, ...] = (
     Key("version", "in force", "1 or 2"),

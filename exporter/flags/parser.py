@@ -105,7 +105,7 @@ def _without_dcgm(given: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[
             by_env = env.get(variable) == given[name]
             source, written = ("environment", variable) if by_env else ("flag", flag_of(name)[2:])
             origin = f"${variable}" if by_env else flag_of(name)
-            sentence = f"{origin} chooses what DCGM alone tells, and --dcgm is off: {_ADD_DCGM}"
+            sentence = f"{origin} selects values of DCGM only, and --dcgm is off: {_ADD_DCGM}"
             found.append(Ignored(source, written, "NeedsDcgm", sentence))
     return found
 

@@ -176,7 +176,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_gpu_row_remap_pending",
         type="gauge",
-        help="1: a row is remapped at the next reset. A GPU with MIG slices does not tell.",
+        help="1: a row is remapped at the next reset. Not available for GPUs with MIG slices.",
         labels=GPU,
         source="nvmlDeviceGetRemappedRows (DCGM 396)",
         samples=of_gpus(lambda row: row.gpu.remap_pending),

@@ -85,7 +85,7 @@ def sentence(reading: NvmlReading, seen: Observation) -> str:
     """Say in a log what the page shows now, and why."""
     why = next((source.reason for source in seen.sources if source.name == "nvml"), "")
     return (
-        f"NVML tells nothing ({why}) and DCGM answers: the DCGM_* series of {len(reading.gpus)} "
+        f"NVML is not available ({why}) and DCGM answers: the DCGM_* series of {len(reading.gpus)} "
         "GPUs are shown under DCGM's own GPU ids; no draguard_* family and no report is made "
         "from them"
     )

@@ -42,7 +42,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What the sensor last sent, with the GPUs that are chosen; None while it is not heard: its
     samples vanish, and so do its counts, as a counter that is 0 meanwhile jumps afterwards."""
     relayed: NvmlReading | None = None
-    """GPUs as DCGM calls them, while NVML tells nothing (`exporter.metrics.relay`)."""
+    """GPUs as DCGM calls them, while NVML is not available (`exporter.metrics.relay`)."""
     holders: Holders = Holders()
     shown: Shown = Shown()
     windows: WindowCounts = WindowCounts()

@@ -40,8 +40,8 @@ CAPABILITIES: tuple[Capability, ...] = (
         # nvml.h asks for root or an administrator of nvmlDeviceGetSramEccErrorStatus; NVIDIA's open
         # kernel module (580) takes for one who has this capability, whatever the user: NV_IS_SUSER
         # in kernel-open/common/inc/nv-linux.h.
-        "whether the SRAM error threshold is exceeded (NVML tells it to administrators), and "
-        "DCGM_FI_PROF_* by DCGM on GPUs older than Hopper",
+        "whether the SRAM error threshold is exceeded (NVML reports it only to callers with "
+        "CAP_SYS_ADMIN), and DCGM_FI_PROF_* by DCGM on GPUs older than Hopper",
         "give the sensor CAP_SYS_ADMIN, which user 0 alone is not; or do without: SRAM errors are "
         "counted all the same",
     ),

@@ -79,7 +79,7 @@ def faults(gpu: GpuHealth) -> Iterator[Fault]:
     if action is None:
         return
     level = action.level
-    source = "XID 154 reports that the driver requests" if action.logged else "the driver asks for"
+    source = "XID 154 reports that the driver requests" if action.logged else "the driver requests"
     doubt = f"under {action.in_words()} running work may finish" if level.spares else ""
     if action.logged:
         doubt = doubt or f"{ALONE}: the recovery action has not been read since"

@@ -156,7 +156,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     ),
     _gauge(
         "node_mig_config",
-        "1 for each node of which the label `nvidia.com/mig.config` asks for a MIG geometry, with "
+        "1 for each node of which the label `nvidia.com/mig.config` requests a MIG geometry, with "
         "what NVIDIA's MIG manager says of it (`nvidia.com/mig.config.state`): pending, rebooting, "
         "success, failed; `none` where it says nothing.",
         "node",
@@ -165,7 +165,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     ),
     _gauge(
         "node_mig_config_differs_gpus",
-        "GPUs of the node whose reported slices are not what the label asks for. Judged are "
+        "GPUs of the node whose reported slices are not what the label requests. Judged are "
         "`all-disabled`, `all-enabled` and `all-PROFILE`; nothing for other names, whose meaning "
         "is in the MIG manager's file.",
         "node",

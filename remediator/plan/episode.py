@@ -139,7 +139,7 @@ def _elsewhere(
     if current is not None:
         parts = hardware.tainted(case, current)
         rebound = hardware.rebound(case, current, parts, kept, policy)
-    why = f"its incident is told by {', '.join(case.elsewhere)}, where the board is"
+    why = f"its incident is handled by {', '.join(case.elsewhere)}, where the board is"
     rules = hardware.with_rebound(kept, rebound)
     return Desired(uuid=case.uuid, rules=rules, rebound=rebound, reason=why)
 

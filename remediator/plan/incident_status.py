@@ -113,7 +113,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
 
 def duplicate(incident: Incident, leading: Incident, now: datetime) -> IncidentStatus:
     """Return how a younger open incident of a GPU is closed in favour of the one that leads."""
-    why = f"{leading.name} is the older incident of this GPU and tells the incident"
+    why = f"{leading.name} is the older incident of this GPU and continues"
     closed = msgspec.structs.replace(
         incident.status,
         phase="Closed",

@@ -145,7 +145,7 @@ SHIPPED: tuple[Row, ...] = (
         ceiling="NoSchedule",
         patient=True,
         why="Work that does not use NVLink goes on, and the driver lets it finish. Often several "
-        "GPUs tell of one broken link: the second source says whose it is.",
+        "GPUs report one broken link; the second source shows which GPU it belongs to.",
     ),
     Row(
         fault_class="memory",

@@ -52,8 +52,8 @@ class NvmlVendor:
             return None
         return (
             "Released",
-            f"{self._release_file} is there and names no GPU, so none is held open; remove it when "
-            "the reset or driver change is done",
+            f"{self._release_file} is there and names no GPU, so no GPU is kept open; remove it "
+            "when the reset or driver change is done",
         )
 
     def request(self, now: float) -> protocol.SampleRequest:
@@ -76,7 +76,7 @@ class NvmlVendor:
     def _log_without_events(self, reading: NvmlReading) -> None:
         numbers = ", ".join(str(gpu.index) for gpu in reading.gpus if gpu.unheard)
         sentence = numbers and (
-            f"NVML refuses to tell the events of GPU {numbers} (nvmlDeviceRegisterEvents), so its "
+            f"NVML refuses events of GPU {numbers} (nvmlDeviceRegisterEvents), so its "
             "XIDs are known from the kernel log and from DCGM alone"
         )
         if sentence and sentence != self._without_events:

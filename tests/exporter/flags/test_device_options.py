@@ -38,8 +38,8 @@ def test_a_form_that_cannot_be_read_names_its_flag() -> None:
 def test_without_dcgm_a_choice_is_said_to_change_nothing() -> None:
     settings, message = parse(("-s", "g"), {"DCGM_EXPORTER_CPU_DEVICES_STR": "i"})
     assert message == (
-        f"--switch-devices chooses what DCGM alone tells, and --dcgm is off: {HINT}",
-        "$DCGM_EXPORTER_CPU_DEVICES_STR chooses what DCGM alone tells, and --dcgm is off: " + HINT,
+        f"--switch-devices selects values of DCGM only, and --dcgm is off: {HINT}",
+        "$DCGM_EXPORTER_CPU_DEVICES_STR selects values of DCGM only, and --dcgm is off: " + HINT,
     )
     assert [(setting.source, setting.name, setting.reason) for setting in settings.ignored] == [
         ("flag", "switch-devices", "NeedsDcgm"),
