@@ -167,8 +167,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_gpu_remapped_rows_total",
         type="counter",
-        help="Memory rows remapped in the GPU's life, by what made it necessary. A GPU with MIG "
-        "slices does not tell.",
+        help="Memory rows remapped in the GPU's life, by what made it necessary. Not available for "
+        "GPUs with MIG slices.",
         labels=(*GPU, "cause"),
         source="nvmlDeviceGetRemappedRows (DCGM 393, 394)",
         samples=_by_field("cause", _REMAPPED),
@@ -184,8 +184,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_gpu_row_remap_failure",
         type="gauge",
-        help="1: a row could not be remapped: replace the GPU. A GPU with MIG slices does not "
-        "tell.",
+        help="1: a row could not be remapped: replace the GPU. Not available for "
+        "GPUs with MIG slices.",
         labels=GPU,
         source="nvmlDeviceGetRemappedRows (DCGM 395)",
         samples=of_gpus(lambda row: row.gpu.remap_failure),

@@ -84,8 +84,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_gpus_seen",
         type="gauge",
-        help="GPUs that NVML lists, hung ones too; not those that it calls lost, and not those "
-        "that were let go. No sample while NVML is down.",
+        help="GPUs that NVML lists, hung ones too; not those that it calls lost, and not released "
+        "ones. No sample while NVML is down.",
         source="NVML",
         kept=True,
         samples=_single(lambda snapshot: snapshot.report.inventory.seen),

@@ -143,7 +143,7 @@ class TestCaps:
 
         assert (effects(dry), dry.deferred) == (["None"], "")
         assert effects(mixed) == ["None"]
-        assert "NoSchedule held" in mixed.deferred
+        assert "NoSchedule deferred" in mixed.deferred
 
     def test_a_taint_that_is_held_deletes_no_rule_that_stands(self) -> None:
         none = limits(taint=Caps(cluster=Cap(0)))
@@ -160,7 +160,7 @@ class TestCaps:
         answer = grant(none, Fleet(), desired("a0", "NoSchedule", evict=(pod,)))["a0"]
 
         assert answer.evict == ()
-        assert "NoExecute held" in answer.deferred
+        assert "NoExecute deferred" in answer.deferred
 
     def test_one_node_cannot_taint_more_gpus_than_any_machine_has(self) -> None:
         invented = [desired(f"a{number}", "NoSchedule") for number in range(40)]
@@ -174,7 +174,7 @@ class TestCaps:
 
         answer = grant(limits(evict=Caps(cluster=Cap(0))), Fleet(), one)["a0"]
 
-        assert answer.deferred.startswith("ann asked to wait; NoExecute held")
+        assert answer.deferred.startswith("ann asked to wait; NoExecute deferred")
         assert answer.deferred_by == "Human"
 
     @pytest.mark.parametrize("wanted", ["Evict", "NoExecute"])
