@@ -5,6 +5,7 @@ from alerts.identity import CLAIM
 from alerts.recordings import CLAIM_BUSY, DECLARED, OF_CLAIMS, USED
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_CLAIM
+from alerts.thresholds import IDLE_UTILIZATION
 
 _BY = f"max by ({', '.join(CLAIM)})"
 _PENDING_SECONDS = 900
@@ -19,7 +20,7 @@ GROUP = Group(
             of=OF_CLAIM,
             when="The busiest device of an allocated claim has had a GPU utilization below 1 % for "
             "two hours. Devices that cannot be measured never count as idle.",
-            expr=f"{CLAIM_BUSY} < 0.01",
+            expr=f"{CLAIM_BUSY} < {IDLE_UTILIZATION}",
             wait="2h",
             wait_why="Data loading and compilation are normal idle time.",
             keep="15m",

@@ -4,6 +4,7 @@ from alerts.identity import on
 from alerts.recordings import GPUS, OF_REMEDIATORS, REMEDIATORS
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_CLUSTER
+from alerts.thresholds import QUEUE_AGE, WATCH_AGE
 from remediator.diagnose.clock_trust import TRUSTED
 
 _CLUSTER = ("cluster",)
@@ -100,8 +101,8 @@ GROUP = Group(
             of=OF_CLUSTER,
             when="A watch of the remediator has been stale for 150 s, or a node has waited in its "
             "workqueue for two minutes.",
-            expr=f"(\n  {_any('draguard_remediator_watch_age_seconds')} > 150\n"
-            f"  or {_any('draguard_remediator_queue_age_seconds')} > 120\n)\n{_WITH_GPUS}",
+            expr=f"(\n  {_any('draguard_remediator_watch_age_seconds')} > {WATCH_AGE}\n"
+            f"  or {_any('draguard_remediator_queue_age_seconds')} > {QUEUE_AGE}\n)\n{_WITH_GPUS}",
             wait="5m",
             wait_why="A restart of the API server takes minutes.",
             keep=_KEEP,

@@ -5,6 +5,7 @@ from alerts.identity import BOARD, DEVICE, NODE, by, of, on
 from alerts.recordings import COUNTED, GPU_UP, LOST, MISSING, OF_DEVICES, RECOVERY, XID_SEEN
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_BOARD, OF_DEVICE, OF_NODE, OF_PAGE
+from alerts.thresholds import APPLICATION_ERRORS, NEW_CONTAINED_ERROR, NEW_ERROR, NEW_LOSS
 
 _GPU = codes.of_faults("gpu", "lost", "node")
 _FABRIC = codes.of_faults("fabric")
@@ -35,7 +36,6 @@ Target labels or exporter labels alone are wrong where a node was renamed, where
 on one node, or where each of two collectors adds its own node. So both must show two nodes.
 """
 
-_DAY = 86400
 _RESTART = "A restart of the exporter or the driver interrupts the series for minutes."
 
 
@@ -79,7 +79,7 @@ GROUP = Group(
             when="A GPU has left the bus, or NVML hangs on it. The alert stays for a day when no "
             "exporter reports the node's GPUs, the node still exists, and the GPU answers on no "
             "other node.",
-            expr=f"time() - ({LOST} > 0) < {_DAY}",
+            expr=f"time() - ({LOST} > 0) < {NEW_LOSS}",
             wait="1m",
             wait_why="Two samples: one failed answer may be a manual reset.",
             keep="10m",
@@ -166,7 +166,7 @@ GROUP = Group(
             "cleared, or a recovery action for a reset or reboot. Not with an incident, open or "
             "closed within the hour, nor with a taint of a remediator that went down within the "
             "hour.",
-            expr=f"(\n  (\n    {_recent(_GPU, 3600)}\n    {_OVER}\n    {_CLOSED}\n  )\n"
+            expr=f"(\n  (\n    {_recent(_GPU, NEW_ERROR)}\n    {_OVER}\n    {_CLOSED}\n  )\n"
             f"  or {RECOVERY} > 0 != 3 != 5\n)\n{_UNWATCHED}",
             wait="2m",
             wait_why="Within a minute a remediator opens an incident, or the driver reports that "
@@ -190,7 +190,7 @@ GROUP = Group(
             "an open incident, nor with a taint of a remediator that went down within the hour.",
             expr=f"(\n  {of(DEVICE, 'draguard_gpu_row_remap_failure')} == 1\n"
             f"  or {of(DEVICE, 'draguard_gpu_sram_threshold_exceeded')} == 1\n"
-            f"  or (\n    {_recent(_MEMORY, 3600)}\n    {_CLOSED}\n  )\n)\n{_UNWATCHED}",
+            f"  or (\n    {_recent(_MEMORY, NEW_ERROR)}\n    {_CLOSED}\n  )\n)\n{_UNWATCHED}",
             wait="2m",
             wait_why="A remediator opens an incident within a minute.",
             keep="10m",
@@ -226,7 +226,7 @@ GROUP = Group(
             of=OF_DEVICE,
             when="A contained error of one slice or process (XID 94) within the last ten minutes, "
             "or an open incident of class contained.",
-            expr=f"{_recent(_CONTAINED, 600)}\nor {_incident('contained')}",
+            expr=f"{_recent(_CONTAINED, NEW_CONTAINED_ERROR)}\nor {_incident('contained')}",
             wait="0s",
             wait_why="One log line is the whole event, and its process is dead already.",
             keep="10m",
@@ -245,7 +245,7 @@ GROUP = Group(
             when="An NVLink XID within the last hour that neither the driver nor a closed incident "
             "has cleared, a recovery action for the fabric, an unhealthy fabric, or an open "
             "incident of class fabric.",
-            expr=f"(\n  {_recent(_FABRIC, 3600)}\n  {_OVER}\n  {_CLOSED}\n)\n"
+            expr=f"(\n  {_recent(_FABRIC, NEW_ERROR)}\n  {_OVER}\n  {_CLOSED}\n)\n"
             f"or {RECOVERY} == 3\nor {RECOVERY} == 5\n"
             f"or {of(DEVICE, 'draguard_fabric_health')} == 2\nor {_incident('fabric')}",
             wait="2m",
@@ -269,7 +269,7 @@ GROUP = Group(
             when="A fatal SXid of an NVSwitch within the last hour.",
             expr=of(
                 NODE,
-                'time() - draguard_sxid_last_seen_timestamp_seconds{fatal="true"} < 3600',
+                f'time() - draguard_sxid_last_seen_timestamp_seconds{{fatal="true"}} < {NEW_ERROR}',
             ),
             wait="0s",
             wait_why="A fatal SXid is one log line, and the GPUs have lost their links already.",
@@ -296,7 +296,7 @@ GROUP = Group(
                 ),
                 "sum",
             )
-            + " >= 3",
+            + f" >= {APPLICATION_ERRORS}",
             wait="0s",
             wait_why="The expression already covers one hour.",
             keep="15m",

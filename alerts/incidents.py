@@ -8,6 +8,7 @@ from alerts import templates
 from alerts.identity import DEVICE, on
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_HELD_INCIDENT, OF_INCIDENT
+from alerts.thresholds import LONGEST_PHASE
 
 _BY = f"max by ({', '.join(DEVICE)})"
 _TAINTED = f'{_BY} (draguard_incident_rules{{effect=~"NoSchedule|NoExecute"}}) > 0'
@@ -25,20 +26,6 @@ _HERE = f'unless {on(DEVICE)} draguard_incident_deferred{{reason="NodeGone"}} ==
 _KEEP = "5m"
 _KEEP_WHY = "A restarted remediator exports no metrics until its caches are synced."
 
-_HOUR = 3600
-_DAY = 86400
-LONGEST = {
-    "Evicting": _HOUR,
-    "Tainted": _DAY,
-    "Drained": _DAY,
-    "Repairing": _DAY,
-    "Verifying": 2 * _HOUR,
-}
-"""Seconds in a phase after which an incident is stuck.
-
-Suspected is not here: a GPU that should be tainted and is not has its own alert, and the others
-wait for nothing. A soak time above two hours needs a higher limit."""
-
 
 def _untainted(classes: str) -> str:
     return (
@@ -55,7 +42,7 @@ def _stuck() -> str:
     return "\nor ".join(
         f"{_BY} (\n  ({since} > {limit})\n"
         f'  and {on(labels)} draguard_incident_phase{{phase="{phase}"}} == 1\n)'
-        for phase, limit in LONGEST.items()
+        for phase, limit in LONGEST_PHASE.items()
     )
 
 

@@ -5,15 +5,13 @@ from alerts.identity import NODE, of, on
 from alerts.recordings import EXPECTED, EXPORTERS, OF_SENSORS, SHOWN
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_FLEET, OF_PAGE, OF_SOURCE
+from alerts.thresholds import LAST_PAGE, LAST_REPORT, OLD_READINGS
 
-_SILENT_SECONDS = 300
-_SILENT = of(NODE, f"time() - draguard_snapshot_timestamp_seconds > {_SILENT_SECONDS}")
+_SILENT = of(NODE, f"time() - draguard_snapshot_timestamp_seconds > {OLD_READINGS}")
 _NO_GPUS = f"{EXPECTED} == 0"
 """Known to have none. An unknown number does not suppress alerts."""
 _TARGETS = f"(up and on (cluster, job) {EXPORTERS})"
 """Whether or not they can be scraped."""
-_DAY = 86400
-_WEEK = 7 * _DAY
 _ASIDE = "Off|HostPIDOff|NotServed"
 """Reasons of a source that is not expected: switched off, or not in this cluster."""
 _ROWS_LEFT_OUT = of(NODE, "draguard_counters_rows_left_out > 0")
@@ -45,7 +43,7 @@ GROUP = Group(
             of=OF_PAGE,
             when="A node had GPUs within the last week and still exists, but Prometheus has no "
             "exporter as a target there any more. Not when no exporter of the cluster is left.",
-            expr=f"time() - {SHOWN} < {_WEEK}\nunless {on(NODE)} {_TARGETS}\n"
+            expr=f"time() - {SHOWN} < {LAST_PAGE}\nunless {on(NODE)} {_TARGETS}\n"
             f"and on (cluster) {_TARGETS}",
             wait="15m",
             wait_why="A reinstalled DaemonSet pulls images; a removed node is listed for minutes.",
@@ -65,7 +63,7 @@ GROUP = Group(
             of=OF_FLEET,
             when="Nodes of a cluster had GPUs within the last day and still exist, but Prometheus "
             "has no exporter as a target in that cluster any more.",
-            expr=f"count by (cluster) (time() - {SHOWN} < {_DAY})\n"
+            expr=f"count by (cluster) (time() - {SHOWN} < {LAST_REPORT})\n"
             f"unless on (cluster) {_TARGETS}\nunless on (cluster) draguard_exporter_build_info",
             wait="15m",
             wait_why="A reinstalled DaemonSet pulls images.",

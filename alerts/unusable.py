@@ -8,9 +8,8 @@ from alerts import codes, templates, templates_unusable
 from alerts.identity import DEVICE, NODE, of, on
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_DEVICE, OF_NODE
+from alerts.thresholds import FABRIC_JOINED, NEW_ERROR
 
-_JOINED = 3
-"""NVML_GPU_FABRIC_STATE_COMPLETED; 0 is a GPU without such a fabric."""
 _STATE = of(DEVICE, "draguard_fabric_state")
 _STATUS = of(DEVICE, "draguard_fabric_status")
 _BY_NODE = f"count by ({', '.join(NODE)})"
@@ -31,8 +30,8 @@ GROUP = Group(
             of=OF_NODE,
             when="GPUs of a node have not registered with their NVLink fabric (not started, or in "
             "progress for too long), or their registration ended with an error.",
-            expr=f"{_BY_NODE} (\n{_STATE} > 0 < {_JOINED}\n"
-            f"or ({_STATE} == {_JOINED} and {on(DEVICE)} {_STATUS} != 0)\n) > 0",
+            expr=f"{_BY_NODE} (\n{_STATE} > 0 < {FABRIC_JOINED}\n"
+            f"or ({_STATE} == {FABRIC_JOINED} and {on(DEVICE)} {_STATUS} != 0)\n) > 0",
             wait="15m",
             wait_why="After a boot the Fabric Manager needs minutes to train all links.",
             keep="10m",
@@ -55,7 +54,7 @@ GROUP = Group(
             when="An XID within the last hour that no table of Draguard classifies.",
             expr=f"max by ({', '.join(DEVICE)}) (\n  time() - "
             + of((*DEVICE, "code"), f"draguard_xid_last_seen_timestamp_seconds{{{_UNKNOWN}}}")
-            + " < 3600\n)",
+            + f" < {NEW_ERROR}\n)",
             wait="0s",
             wait_why="One log line is the whole event.",
             keep="10m",

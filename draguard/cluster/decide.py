@@ -104,10 +104,11 @@ def _cache(objects: Objects) -> Cache:
         cache.node(node.metadata.name, facts(node))
     for report in objects.reports:
         cache.report(report.metadata.name, report)
-    for published in objects.slices:
-        cache.slice(published.metadata.name, None, published)
+    # Before the slices: then the place of each GPU is worked out once.
     for claim in objects.claims:
         cache.claim(f"{claim.metadata.namespace}/{claim.metadata.name}", None, claim)
+    for published in objects.slices:
+        cache.slice(published.metadata.name, None, published)
     for incident in objects.incidents:
         cache.incident(incident.name, incident)
     for rule in objects.rules:
