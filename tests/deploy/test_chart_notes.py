@@ -34,8 +34,8 @@ def test_the_notes_say_what_to_do_next(helm: Helm, runtime_class: None) -> None:
 TOLD = [
     ((), "has no RuntimeClass nvidia"),
     (("metricsOnly=true",), "nothing is ever tainted"),
-    (("admission.enabled=false",), "NOT GUARDED"),
-    ((), "NOT SHOWN: who uses how much of a shared GPU"),
+    (("admission.enabled=false",), "WARNING: admission.enabled is off"),
+    ((), "OFF: usage of shared GPUs by pod"),
     (
         ("exporter.gpu.access=driver-root",),
         "--check --nvml-library-dir=/host/driver/usr/lib/x86_64",
@@ -45,7 +45,7 @@ NOT_TOLD = [
     (("exporter.gpu.runtimeClassName=",), "RuntimeClass"),
     (("exporter.gpu.access=driver-root",), "RuntimeClass"),
     (("metricsOnly=true",), "deviceincidents"),
-    (("exporter.podShares=true",), "NOT SHOWN"),
+    (("exporter.podShares=true",), "OFF: usage"),
     (("metricsOnly=true",), "draguard-controller"),
     (("image.controller.repository=registry.example.org/controller",), "--set image.controller"),
 ]

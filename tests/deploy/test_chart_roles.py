@@ -99,7 +99,7 @@ def test_viewing_joins_the_role_view_and_operating_joins_none() -> None:
 
     assert view["metadata"]["labels"][key] == "true"
     assert not [label for label in operator["metadata"]["labels"] if "aggregate" in label]
-    (alone, _) = roles("draguard-view", "people.aggregateToView=false")
+    (alone, _) = roles("draguard-view", "userRoles.aggregateToView=false")
     assert key not in alone["metadata"]["labels"]
 
 
@@ -115,7 +115,7 @@ def test_people_are_bound_to_what_they_were_given_and_nobody_by_default() -> Non
         }
 
     assert subjects() == {}
-    assert subjects(*SETTINGS["people"]) == {
+    assert subjects(*SETTINGS["user-roles"]) == {
         ("ClusterRoleBinding", "draguard-view"): ["ml"],
         ("ClusterRoleBinding", "draguard-operator"): ["ana@example.org", "bot"],
         ("RoleBinding", "draguard-view"): ["ml", "ana@example.org", "bot"],

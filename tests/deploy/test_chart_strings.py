@@ -65,7 +65,7 @@ def names(name: str, namespace: str) -> Json:
             "nodeSelector": labels,
             "podAnnotations": labels,
         },
-        "people": {"viewers": seen_by, "operators": seen_by},
+        "userRoles": {"viewers": seen_by, "operators": seen_by},
         "monitoring": {
             "labels": labels,
             "serviceMonitor": {"enabled": True},
@@ -101,7 +101,7 @@ def texts(text: str) -> Json:
             "podAnnotations": {"note": text},
             "extraArgs": [f"--such={text}"],
         },
-        "people": {"viewers": [{"kind": "User", "name": f"a{text}"}]},
+        "userRoles": {"viewers": [{"kind": "User", "name": f"a{text}"}]},
         "monitoring": {"podMonitor": {"enabled": True}, "relabelings": [step]},
         "dashboards": {"enabled": True, "folder": f"a{text}"},
     }
@@ -147,7 +147,7 @@ UNQUOTED = [
     ("monitoring: {labels: {release: on}}", "/monitoring/labels/release"),
     ("dashboards: {labelValue: 1}", "/dashboards/labelValue"),
     ("dashboards: {namespace: 123}", "/dashboards/namespace"),
-    ("people: {viewers: [{kind: User, name: null}]}", "/people/viewers/0/name"),
+    ("userRoles: {viewers: [{kind: User, name: null}]}", "/userRoles/viewers/0/name"),
 ]
 """Values that a person forgot to quote: Helm reads no string."""
 
