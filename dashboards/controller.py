@@ -78,7 +78,7 @@ def now() -> tuple[Panel, ...]:
         _number(
             "Incidents not shown",
             "Open incidents without series of their own, because more than 1000 are open.",
-            f"max({of_cluster('draguard_incidents_untold')})",
+            f"max({of_cluster('draguard_incidents_omitted')})",
             stats.NOTABLE,
         ),
     )

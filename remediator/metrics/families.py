@@ -82,9 +82,9 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     ),
     _incident(
         "consumer_info",
-        "1 for each pod that is hit, and how: by a `claim`, an `extended` resource, `admin` "
-        "access, or as a `gang` peer; `evicted`: it was evicted. No pod name: an allocated claim "
-        "that no pod uses. At most "
+        "1 for each affected pod, by how it uses the device: by a `claim`, an `extended` resource, "
+        "`admin` access, or as a `gang` peer; `evicted`: it was evicted. No pod name: an allocated "
+        "claim that no pod uses. At most "
         f"{CONSUMERS} for one incident, and {ALL_CONSUMERS} in all; the object's status has more.",
         "dra_claim_namespace",
         "dra_claim_name",
@@ -104,7 +104,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "Pods that used a device under NoExecute and no longer do, evicted or gone by themselves.",
     ),
     _gauge(
-        "incidents_untold",
+        "incidents_omitted",
         f"Open incidents without series of their own, because more than {INCIDENTS} are open.",
     ),
     _gauge(

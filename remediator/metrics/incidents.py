@@ -52,7 +52,7 @@ def incident_rows(
             {*map(_consumer, incident.status.affected), *map(_moved, incident.status.evicted)}
         )
         rows["incident_consumer_info"] |= ones((*identity, *rest) for rest in affected[:each])
-    return {**rows, "incidents_untold": {(): float(len(standing) - len(listed))}}
+    return {**rows, "incidents_omitted": {(): float(len(standing) - len(listed))}}
 
 
 def _urgency(incident: Incident) -> tuple[int, str, str]:

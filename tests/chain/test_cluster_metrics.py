@@ -84,7 +84,7 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     page.await_by("draguard_devices", "state", {"allocated": 2})
     assert page.by("draguard_claims", "state") == {"in-use": 2}
     assert page.samples("draguard_incident_info") == []
-    assert page.samples("draguard_incidents_untold") == [({}, 0)]
+    assert page.samples("draguard_incidents_omitted") == [({}, 0)]
 
     broken = fails(one)
     scene.report("node-a", broken, other)

@@ -152,7 +152,7 @@ draguard_budget_limit_gpus{{budget="taint",ground="cluster"}} 24
 draguard_emergency_stop 1
 draguard_maintenance_windows_open 1
 draguard_correlation_in_force{{reason="SameCause"}} 1
-draguard_incidents_untold 1
+draguard_incidents_omitted 1
 draguard_agent_stale{{node="{NODE}"}} 0
 draguard_agent_stale{{node="node-z"}} 1
 draguard_claims{{state="pending"}} 1

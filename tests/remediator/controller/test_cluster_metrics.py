@@ -42,7 +42,7 @@ class Source:
 
     def gather(self) -> Rows:
         self.asked += 1
-        return {"incidents_untold": {(): float(self.asked)}}
+        return {"incidents_omitted": {(): float(self.asked)}}
 
     def cluster_metrics(self) -> ClusterMetrics:
         return ClusterMetrics(lambda: self.whole, self.gather, lambda: self.now)

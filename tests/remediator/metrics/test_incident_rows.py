@@ -96,7 +96,7 @@ def test_what_is_not_written_yet_has_no_sample() -> None:
         "incident_info",
         "incident_rules",
         "incident_evicted_pods",
-        "incidents_untold",
+        "incidents_omitted",
     }
 
 
@@ -163,7 +163,7 @@ def test_a_closed_incident_is_gone_from_every_family() -> None:
     rows = incident_rows([incident(closed_at=T0)], ())
 
     assert {name: samples for name, samples in rows.items() if samples} == {
-        "incidents_untold": {(): 0.0}
+        "incidents_omitted": {(): 0.0}
     }
 
 
@@ -173,7 +173,7 @@ def test_of_too_many_the_worst_classes_and_then_the_oldest_are_told_and_the_rest
     rows = incident_rows(reversed(incidents), (), most=4)
 
     assert {key[0] for key in rows["incident_info"]} == {"i-5", "i-6", "i-7", "i-0"}
-    assert rows["incidents_untold"] == {(): 4.0}
+    assert rows["incidents_omitted"] == {(): 4.0}
 
 
 def test_a_pod_is_told_once_however_many_devices_it_holds_and_so_is_its_eviction() -> None:
@@ -254,4 +254,4 @@ def test_whatever_is_written_into_incidents_the_page_can_be_read(incidents: list
 
 
 def test_an_idle_fleet_tells_that_nothing_is_left_out() -> None:
-    assert incident_rows(Fleet().incidents, ())["incidents_untold"] == {(): 0.0}
+    assert incident_rows(Fleet().incidents, ())["incidents_omitted"] == {(): 0.0}
