@@ -1,5 +1,6 @@
 """One thing, one word: what a reader meets is named as the field names it (docs/concepts.md)."""
 
+import ast
 import re
 import tokenize
 from collections.abc import Iterator
@@ -51,6 +52,36 @@ PHRASES = {
 }
 """In texts for users, and what to write."""
 
+TEXTS = {
+    r"held: ": "deferred",
+    r"new harm": "new actions",
+    r"a person": "a user",
+    r"(some|no)body": "a pod, a user, another agent",
+    r"asks for(?! confirmation)": "requests",
+    r"(un)?heard": "reported; stale",
+    r"spoken": "supported",
+    r"(?<!be )told": "reported",
+}
+"""In texts of the programs, besides: logs, errors, help, metrics, conditions."""
+NAMES = {"nobody"}
+"""Of objects that are never stored."""
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Return line and text of each string that is no docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if id(node) not in docstrings:
+                yield node.lineno, text
+            case _:
+                pass
+
 
 def sources() -> Iterator[Path]:
     for package in CODE:
@@ -60,6 +91,20 @@ def sources() -> Iterator[Path]:
 def parts(name: str) -> set[str]:
     """Return the words of an identifier: `_FencedGpu` has `fenced` and `gpu`."""
     return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, "alerts", "deploy"])
+def test_texts_of_programs_have_the_field_s_words(package: str) -> None:
+    found = {
+        f"{path.relative_to(ROOT)}:{line}: {match.group(0)}: write {word}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for line, text in texts(path)
+        if text not in NAMES
+        for phrase, word in {**PHRASES, **TEXTS}.items()
+        for match in re.finditer(rf"\b{phrase}", text, re.IGNORECASE)
+    }
+
+    assert found == set()
 
 
 def test_identifiers_have_the_field_s_words() -> None:

@@ -142,7 +142,7 @@ class Elector:
     def __str__(self) -> str:
         if self.leading:
             return f"leader ({self._candidate.identity})"
-        return f"follower of {self._candidate.holder or 'nobody yet'}" + (
+        return f"follower of {self._candidate.holder or 'no leader yet'}" + (
             f"; {self.error}" if self.error else ""
         )
 

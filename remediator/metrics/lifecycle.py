@@ -97,7 +97,7 @@ LIFECYCLE_FAMILIES: tuple[Family, ...] = (
         "pods_evicted",
         "Pods that used a device in scope during an eviction and no longer do, once for each "
         "incident: deleted under NoExecute, or evicted by the Eviction API. Some ended by "
-        "themselves: nobody can tell these apart.",
+        "themselves: these cannot be distinguished.",
         fault=CLASSES,
         by=BY,
     ),
