@@ -18,7 +18,7 @@ from tests.draguard.told import told
 from tests.lab.cluster import RULES, await_true
 
 Tell = Callable[..., str]
-ROLES = "--show-only=templates/people.yaml"
+ROLES = "--show-only=templates/user-roles.yaml"
 POLICIES = "--show-only=templates/admission.yaml"
 NAMESPACE = f"--namespace={LEASES}"
 
