@@ -81,7 +81,10 @@ class Agents:
             return
         node = name.removeprefix(AGENT_LEASE_PREFIX)
         if change.new is None:
-            self._left(node)
+            # Of an agent nothing is kept that is not stored: nodes come and go, and memory stays.
+            self._renewals.forget(node)
+            if node not in self._reports.items():
+                self._freshness.forget(node)
             return
         was_stale = bool(self._freshness.stale(node))
         if change.listed:
@@ -89,24 +92,15 @@ class Agents:
             self._freshness.listed(node, "Lease", renewed, self._server_time())
         else:
             self._freshness.changed(node, "Lease")
-            self._renewed(node, change.new)
+            report = self._reports.items().get(node)
+            stored = report.status.content_hash if report else ""
+            report_hash = change.new.metadata.annotations.get(REPORT_HASH, "")
+            self._renewals.renewed(node, report_hash, stored, self._now())
+            if self._has_incident(node):
+                self._mark(node)
         if was_stale:
             self._mark(node)
 
     def _server_time(self) -> datetime:
         """Return the API server's time, which our clock need not know."""
         return self._client.server_clock.now() or self._now()
-
-    def _renewed(self, node: str, lease: Lease) -> None:
-        report = self._reports.items().get(node)
-        stored = report.status.content_hash if report else ""
-        report_hash = lease.metadata.annotations.get(REPORT_HASH, "")
-        self._renewals.renewed(node, report_hash, stored, self._now())
-        if self._has_incident(node):
-            self._mark(node)
-
-    def _left(self, node: str) -> None:
-        """Forget an agent of which nothing is stored: nodes come and go, and memory stays."""
-        self._renewals.forget(node)
-        if node not in self._reports.items():
-            self._freshness.forget(node)

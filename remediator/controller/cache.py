@@ -6,7 +6,7 @@ of the one before it. Callers pass the time. Any thread may feed or read: there 
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from exporter.model.device import GPU_DRIVER, Device
@@ -25,7 +25,7 @@ from remediator.model.claim import Claim, compute_domain
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import RawRule, Rule
-from remediator.plan.fleet import Fleet, GpuPlace
+from remediator.plan.fleet import Fleet
 from remediator.plan.view import NodeView
 
 MarkDirty = Callable[[str], None]
@@ -145,12 +145,17 @@ class Cache:
                 node, named, gangs=any(incident.open for incident in incidents)
             )
             uuids = {rule.gpu for rule in rules} | {incident.spec.uuid for incident in incidents}
+            pools = {(device.device.driver, device.device.pool) for device in devices}
+            places = self.census.places
             return NodeView(
                 node=node,
                 report=report.status if report else None,
                 stale=stale(node),
                 inventory=devices,
-                contested=self._contested(node, devices),
+                # Pools into which not this node alone publishes.
+                contested=frozenset(
+                    pool for pool in pools if {*self._pools.get(pool, {}).values()} - {node}
+                ),
                 incidents=incidents,
                 rules=rules,
                 leftovers=leftovers,
@@ -160,7 +165,7 @@ class Cache:
                 facts=self._nodes.get(node),
                 nodes_known=self.nodes_known,
                 foreign=self._rule_index.foreign(names),
-                places=self._places(reported | uuids),
+                places={uuid: places[uuid] for uuid in reported | uuids if uuid in places},
                 domains={uuid: self.census.peers(uuid) for uuid in uuids},
             )
 
@@ -203,10 +208,6 @@ class Cache:
             domains = {compute_domain(claim) for claim in found.values()} - {""}
             found |= self._claims.under(("domain", domain) for domain in domains)
         return tuple(found.values())
-
-    def _places(self, uuids: Iterable[str]) -> Mapping[str, GpuPlace]:
-        known = self.census.places
-        return {uuid: known[uuid] for uuid in uuids if uuid in known}
 
     def _elsewhere(
         self, node: str, uuids: set[str], stale: Callable[[str], str]
@@ -266,11 +267,6 @@ class Cache:
         if not members:
             del self._pools[key]
         return nodes - {""} if len(nodes) > 1 else set()
-
-    def _contested(self, node: str, devices: Iterable[SliceDevice]) -> frozenset[PoolKey]:
-        """Return the pools of these devices into which not this node alone publishes."""
-        pools = {(device.device.driver, device.device.pool) for device in devices}
-        return frozenset(pool for pool in pools if {*self._pools.get(pool, {}).values()} - {node})
 
     def _publish(self, node: str, name: str, part: ResourceSlice | None) -> set[str]:
         mine = self._slices[node]

@@ -165,7 +165,12 @@ class Census:
             if old != new:
                 self._count(old, -1)
                 self._count(new, 1)
-                self._join(uuid, old.domain if old else "", new.domain if new else "")
+                before, after = old.domain if old else "", new.domain if new else ""
+                self._members[before].discard(uuid)
+                if not self._members[before]:
+                    del self._members[before]
+                if after:
+                    self._members[after].add(uuid)
                 self.places.pop(uuid, None)
                 if new is not None:
                     self.places[uuid] = self._shared(new)
@@ -174,24 +179,23 @@ class Census:
         nodes = self._publishers.get(uuid) or tuple(sorted(self._keepers.get(uuid, ())))
         if not nodes:
             return None
-        parts = [part for node in nodes for part in self._parts(node, uuid)]
+        parts: list[SliceDevice] = []
+        for node in nodes:
+            mine = self._published.get(node, {})
+            parts += mine[uuid] if uuid in mine else self._kept[node][uuid][0]
         names = [part.device for part in parts]
         # A name that stands for another board by now is claimed for that one.
-        mine = (name for name in names if self._gpu_on.get(name) == uuid)
+        own = (name for name in names if self._gpu_on.get(name) == uuid)
         domains = (self._domains.get(node, {}).get(uuid, "") for node in nodes)
         product = next((part.product for part in parts if part.product), "")
         version = self._versions.get(nodes[0], ("", ""))[0]
         return GpuPlace(
             node=nodes[0],
             pools=frozenset(f"{name.driver}/{name.pool}" for name in names),
-            classes=frozenset(known for name in mine for known in self._claimed.get(name, ())),
+            classes=frozenset(known for name in own for known in self._claimed.get(name, ())),
             domain=next((domain for domain in domains if domain), ""),
             product=f"{product} with driver {version}" if product and version else product,
         )
-
-    def _parts(self, node: str, uuid: str) -> tuple[SliceDevice, ...]:
-        mine = self._published.get(node, {})
-        return mine[uuid] if uuid in mine else self._kept[node][uuid][0]
 
     def _shared(self, place: GpuPlace) -> GpuPlace:
         """Return a neighbour's place that is the same: most of a node's are, and all are kept."""
@@ -218,13 +222,6 @@ class Census:
         if not here:
             del self._here[place.node]
 
-    def _join(self, uuid: str, old: str, new: str) -> None:
-        self._members[old].discard(uuid)
-        if not self._members[old]:
-            del self._members[old]
-        if new:
-            self._members[new].add(uuid)
-
     def _note_versions(self, node: str, health: NodeHealth | None) -> None:
         """Note when a version became another one.
 
@@ -236,7 +233,13 @@ class Census:
             self.changes.pop(node, None)
             return
         if node not in self._versions:
-            self._note_changes_before(node, health)
+            latest = self._now()
+            driver, agent = (
+                min(change.time, latest) if change.time is not None else None
+                for change in (health.driver_since, health.agent_since)
+            )
+            if driver or agent:
+                self.changes[node] = Changed(driver_at=driver, agent_at=agent)
         old = self._versions.get(node, ("", ""))
         versions = (health.driver_version, health.agent_version)
         # A driver that is not loaded has no version: the last one known is still the last one.
@@ -249,15 +252,6 @@ class Census:
                 driver_at=now if moved[0] else was.driver_at,
                 agent_at=now if moved[1] else was.agent_at,
             )
-
-    def _note_changes_before(self, node: str, health: NodeHealth) -> None:
-        now = self._now()
-        driver, agent = (
-            min(change.time, now) if change.time is not None else None
-            for change in (health.driver_since, health.agent_since)
-        )
-        if driver or agent:
-            self.changes[node] = Changed(driver_at=driver, agent_at=agent)
 
 
 def _gpus(node: str, devices: tuple[SliceDevice, ...]) -> _Gpus:

@@ -48,7 +48,7 @@ from remediator.plan.api_words import need_of
 from remediator.plan.disruption import Disruption
 from remediator.plan.fleet import Fleet
 from remediator.plan.steps import Step
-from remediator.plan.trust import Blind, WatchedKind
+from remediator.plan.trust import WatchedKind
 from remediator.plan.view import NodeView
 
 
@@ -105,14 +105,13 @@ class Cluster:
         self._nodes = Reflector(
             client, NODES, RawNode, on_change=self._node, by_watch=True, metadata_only=True
         )
-        self._incidents = self._case_files()
+        self._incidents = Reflector(
+            client, INCIDENTS, Incident, on_change=self._incident, by_watch=True
+        )
         self._agents = Agents(
             client, self._reports, lease_namespace, stale_after, now, mark, self.cache.has_incident
         )
         self._reflectors = (self._reports, self._incidents, self._agents.leases)
-
-    def _case_files(self) -> Reflector[Incident]:
-        return Reflector(self._client, INCIDENTS, Incident, on_change=self._incident, by_watch=True)
 
     def start(self) -> None:
         self._recorder.start()
@@ -257,12 +256,17 @@ class Cluster:
             # Stored rules that are not served do nothing: the incident is all that there is.
             unseen = view.rules
             view = msgspec.structs.replace(view, rules=(), unseen=unseen, leftovers=(), foreign=())
+        # An object of this one node may be unreadable.
+        blind = dict(self.blind())
+        blind["slices"] = blind["slices"] or unreadable_slices(self._slices, view.node)
+        blind["claims"] = blind["claims"] or unreadable_claims(self._claims, view)
+        blind["rules"] = blind["rules"] or unreadable_rules(self.rules, view.node)
         return msgspec.structs.replace(
             view,
             refusals=self.writer.evictions.refusals(),
             clock_doubt=self._clock_doubt(),
             unread=self._incidents.unreadable,
-            blind=self._blind(view),
+            blind={kind: why for kind, why in blind.items() if why},
             rules_served=served,
             renewals=self._agents.renewals(node, view.report.content_hash if view.report else ""),
         )
@@ -281,14 +285,6 @@ class Cluster:
             "rules": distrust_versioned(self.rules, "DeviceTaintRules") if served else "",
             "incidents": distrust(self._incidents) or self.writer.incident_rights.refused,
         }
-
-    def _blind(self, view: NodeView) -> Blind:
-        """Return the same for one node, an object of which may be unreadable."""
-        found = dict(self.blind())
-        found["slices"] = found["slices"] or unreadable_slices(self._slices, view.node)
-        found["claims"] = found["claims"] or unreadable_claims(self._claims, view)
-        found["rules"] = found["rules"] or unreadable_rules(self.rules, view.node)
-        return {kind: why for kind, why in found.items() if why}
 
     def confirm(self, view: NodeView, begins: Disruption) -> str:
         """Return what the API server has otherwise than a view on which a disruption rests."""

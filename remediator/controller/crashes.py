@@ -54,15 +54,14 @@ class Crashes:
                 owners = _owners(view, gpu, record)
                 self._suspicions.add(Sighting(gpu.uuid, record.code, record.last_seen, owners))
             self._counts[view.node] = (report.boot_id, _counts(report.gpus))
-            suspects = {gpu.uuid: self._suspect(view, gpu) for gpu in report.gpus}
+            now = report.observed_at
+            # A GPU of another node is not counted here.
+            suspects = {
+                gpu.uuid: self._suspicions.of(gpu.uuid, now)
+                for gpu in report.gpus
+                if now is not None and not view.elsewhere.get(gpu.uuid)
+            }
         return {uuid: fault for uuid, fault in suspects.items() if fault is not None}
-
-    def _suspect(self, view: NodeView, gpu: GpuHealth) -> Fault | None:
-        """A GPU of another node is not counted here."""
-        now = view.report.observed_at if view.report else None
-        if now is None or view.elsewhere.get(gpu.uuid):
-            return None
-        return self._suspicions.of(gpu.uuid, now)
 
     def _risen(self, view: NodeView) -> Iterable[tuple[GpuHealth, XidRecord]]:
         """Return the records that count more than in the last report of the same boot.

@@ -111,7 +111,11 @@ def told(decision: NodeDecision, *, everything: bool) -> NodePlan:
     gpus = (
         _gpu(case, desired)
         for case, desired in decision.pairs
-        if everything or _talks(case, desired)
+        if everything
+        or desired.incident is not None
+        or case.rules
+        or isinstance(case.verdict, Sick)
+        or desired.undecided is not None
     )
     return NodePlan(
         node=decision.node,
@@ -120,11 +124,6 @@ def told(decision: NodeDecision, *, everything: bool) -> NodePlan:
         wake_at=decision.wake_at,
         gpus=tuple(gpus),
     )
-
-
-def _talks(case: Case, desired: Desired) -> bool:
-    talks = desired.incident is not None or bool(case.rules) or isinstance(case.verdict, Sick)
-    return talks or desired.undecided is not None
 
 
 def _gpu(case: Case, desired: Desired) -> GpuPlan:

@@ -72,7 +72,9 @@ class Evictions:
         pod alone: two PodDisruptionBudgets for one pod are a 500.
         """
         now = self._clock()
-        self._forget(now)
+        for uid, eviction in list(self._evictions.items()):
+            if now >= eviction.again_at + FORGOTTEN_AFTER:
+                del self._evictions[uid]
         before = self._evictions.get(pod.uid, _Eviction(now))
         # A server that does not answer costs a decision one time limit, not one for each pod.
         if now < max(before.again_at, self._silent_until):
@@ -121,11 +123,6 @@ class Evictions:
             pod.pod,
             error,
         )
-
-    def _forget(self, now: float) -> None:
-        for uid, eviction in list(self._evictions.items()):
-            if now >= eviction.again_at + FORGOTTEN_AFTER:
-                del self._evictions[uid]
 
     def _delete(self, pod: PodHold) -> None:
         """Delete a pod as the eviction controller does, with the pod's own grace period."""

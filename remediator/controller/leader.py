@@ -158,7 +158,11 @@ class Elector:
         if self._thread.ident is not None:
             self._thread.join(2 * self._terms.request)
         if self.leading and not self._thread.is_alive():
-            self._give_back()
+            self._candidate.gave_up()
+            try:
+                self._write("")
+            except ApiError as error:
+                _log.info("the Lease could not be given back and runs out instead: %s", error)
         self._client.close()
 
     def _run(self) -> None:
@@ -218,13 +222,6 @@ class Elector:
             self._now(),
             self._notes(),
         )
-
-    def _give_back(self) -> None:
-        self._candidate.gave_up()
-        try:
-            self._write("")
-        except ApiError as error:
-            _log.info("the Lease could not be given back and runs out instead: %s", error)
 
 
 class Alone:

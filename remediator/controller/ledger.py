@@ -54,15 +54,9 @@ class Ledger:
             incident.name: incident for incident in known() if incident.name in self._unanswered
         }
         for name, step in list(self._unanswered.items()):
-            there = stored.get(name)
-            if there is None or not _is_past(step, there):
+            there, before = stored.get(name), step.incident.metadata
+            if there is None or before.resource_version == there.metadata.resource_version:
                 continue  # not stored, or not received yet
             del self._unanswered[name]
             if isinstance(step, OpenIncident) or step.status == there.status:
                 self.stored(step, there)
-
-
-def _is_past(step: OpenIncident | WriteStatus, there: Incident) -> bool:
-    """Whether what is stored is younger than what a write was made over."""
-    before = step.incident.metadata
-    return before.resource_version != there.metadata.resource_version

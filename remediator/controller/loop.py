@@ -146,7 +146,12 @@ class Loop:
         self._failures.pop(node, None)
         self._metrics.decided(decision)
         self._metrics.duration.observe(took)
-        self._log_decision(node, decision.sentence)
+        # It quotes text of others, which must not add lines to this log.
+        sentence = shorten(decision.sentence, LONGEST_SENTENCE, placeholder=" ...")
+        sentence = "".join(character if character.isprintable() else "?" for character in sentence)
+        level = logging.DEBUG if self._logged.get(node) == sentence else logging.INFO
+        self._logged[node] = sentence
+        _log.log(level, "%s", sentence)
         self._log_bugs(node, decision.bugs)
         if any(isinstance(step, EvictPod) and not step.unhurried for step in decision.steps):
             self._queue.add(node, EVICT_AGAIN)
@@ -169,19 +174,16 @@ class Loop:
             for node in [name for name in list(memory) if name not in nodes]:
                 memory.pop(node, None)
 
-    def _log_decision(self, node: str, sentence: str) -> None:
-        # It quotes text of others, which must not add lines to this log.
-        sentence = shorten(sentence, LONGEST_SENTENCE, placeholder=" ...")
-        sentence = "".join(character if character.isprintable() else "?" for character in sentence)
-        level = logging.DEBUG if self._logged.get(node) == sentence else logging.INFO
-        self._logged[node] = sentence
-        _log.log(level, "%s", sentence)
-
     def _log_bugs(self, node: str, found: tuple[Bug, ...]) -> None:
         """Log what went wrong, each fault of a GPU or of the node once; the others go on."""
         logged = self._bugs.setdefault(node, {}) if found else {}
         for bug in found:
-            if (place := _place(bug)) in logged:
+            # Where a trace comes from, without its words, which may differ at each look.
+            lines = bug.trace.splitlines()
+            kind = lines[-1].partition(":")[0] if lines else ""
+            frames = [line for line in lines if line.startswith('  File "')]
+            place = Bug(bug.uuid, "\n".join((*frames, kind)))
+            if place in logged:
                 continue
             logged[place] = None
             about = f"{node} {bug.uuid}".rstrip()
@@ -192,11 +194,3 @@ class Loop:
     def _job_failed(self, event: JobExecutionEvent) -> None:
         self._metrics.jobs_failed.inc()
         _log.error("timer %s: %s", event.job_id, getattr(event, "exception", None) or "missed")
-
-
-def _place(bug: Bug) -> Bug:
-    """Return where a trace comes from, without its words, which may differ at each look."""
-    lines = bug.trace.splitlines()
-    kind = lines[-1].partition(":")[0] if lines else ""
-    frames = [line for line in lines if line.startswith('  File "')]
-    return Bug(bug.uuid, "\n".join((*frames, kind)))

@@ -234,10 +234,13 @@ class NodeConditions:
             for condition in raw.status.conditions or ()
             if condition.type in CONDITION_TYPES
         ]
+        # What a device plugin offers; one that has left leaves a 0 behind.
+        capacity = (raw.status.capacity or {}).items()
+        offered = (name for name, amount in capacity if whole(amount) != 0)
         stored = Stored(
             conditions=tuple(condition for condition in written if is_ours(condition, types)),
             others=tuple(condition for condition in written if not is_ours(condition, types)),
-            plugin_resources=_plugin_resources(raw.status.capacity or {}),
+            plugin_resources=tuple(sorted(filter(possibly_gpu, offered))),
         )
         meta = raw.metadata
         known = _Known(meta.uid, meta.resource_version, types, stored, self._elapsed())
@@ -248,12 +251,6 @@ class NodeConditions:
     def _forget(self, node: str) -> None:
         with self._lock:
             self._known.pop(node, None)
-
-
-def _plugin_resources(capacity: Mapping[str, str | float]) -> tuple[str, ...]:
-    """Return what a device plugin offers; one that has left leaves a 0 behind."""
-    offered = (name for name, amount in capacity.items() if whole(amount) != 0)
-    return tuple(sorted(filter(possibly_gpu, offered)))
 
 
 def _owned_by_another(condition: NodeCondition, known: _Known) -> bool:

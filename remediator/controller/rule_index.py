@@ -48,9 +48,19 @@ class RuleIndex:
         taken as it is: after a restore of etcd versions fall. `gone` is the UID of what was
         deleted: a rule of that name that was made again since is another one.
         """
-        mine = parse(new, self._under_its_name(new)) if new else None
+        selector = new.spec.device_selector if new else None
+        there: SliceDevice | None = None
+        if selector is not None:
+            there = self._published(Device(selector.driver, selector.pool, selector.device))
+        mine = parse(new, there) if new else None
         old = self._ours.get(name)
-        if mine and old and old.uid == mine.uid and not listed and _newer(old, mine):
+        if (
+            mine
+            and old
+            and old.uid == mine.uid
+            and not listed
+            and version(old.resource_version) >= version(mine.resource_version)
+        ):
             return frozenset()
         if new is None and old and gone and old.uid != gone:
             return frozenset()
@@ -107,12 +117,6 @@ class RuleIndex:
             del self._ruled[bisect_left(self._ruled, device)]
         self._standing = None
 
-    def _under_its_name(self, raw: RawRule | None) -> SliceDevice | None:
-        selector = raw.spec.device_selector if raw else None
-        if selector is None:
-            return None
-        return self._published(Device(selector.driver, selector.pool, selector.device))
-
 
 def _keys(rule: Rule) -> tuple[Key, ...]:
     pool = pool_key(rule.device.driver, rule.device.pool)
@@ -122,10 +126,6 @@ def _keys(rule: Rule) -> tuple[Key, ...]:
 def _foreign_keys(rule: ForeignRule) -> tuple[Key, ...]:
     whole = rule.driver and rule.pool
     return (pool_key(rule.driver, rule.pool) if whole else ("pool", ANY),)
-
-
-def _newer(stored: Rule, received: Rule) -> bool:
-    return version(stored.resource_version) >= version(received.resource_version)
 
 
 def version(text: str) -> int:

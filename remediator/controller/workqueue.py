@@ -36,7 +36,10 @@ class Queue:
             if delay <= 0:
                 self._put(node, urgent=urgent)
             elif node not in self._urgent and node not in self._rest:
-                self._postpone(node, self._clock() + delay, urgent=urgent)
+                date = self._clock() + delay
+                known, was_urgent = self._later.get(node, (date, False))
+                self._later[node] = (min(known, date), urgent or was_urgent)
+                heapq.heappush(self._dates, (min(known, date), node))
             self._changed.notify()
 
     def take(self, timeout: float) -> str | None:
@@ -77,11 +80,6 @@ class Queue:
         since = self._rest.pop(node, min(date, self._clock()))
         (self._urgent if urgent or was_urgent else self._rest)[node] = since
 
-    def _postpone(self, node: str, date: float, *, urgent: bool) -> None:
-        known, was_urgent = self._later.get(node, (date, False))
-        self._later[node] = (min(known, date), urgent or was_urgent)
-        heapq.heappush(self._dates, (min(known, date), node))
-
     def _ripen(self, now: float) -> None:
         while self._dates and self._dates[0][0] <= now:
             date, node = heapq.heappop(self._dates)
@@ -92,7 +90,8 @@ class Queue:
         self._takes += 1
         if self._takes % EVERY == 0:
             lane = min(
-                (candidate for candidate in (self._urgent, self._rest) if candidate), key=_since
+                (candidate for candidate in (self._urgent, self._rest) if candidate),
+                key=lambda waiting: next(iter(waiting.values())),
             )
             node = next(iter(lane))
             del lane[node]
@@ -102,7 +101,3 @@ class Queue:
         node = next(iter(self._rest))
         del self._rest[node]
         return node
-
-
-def _since(lane: dict[str, float]) -> float:
-    return next(iter(lane.values()))

@@ -42,11 +42,6 @@ from remediator.plan.steps import (
 _log = logging.getLogger(__name__)
 
 
-def _is_urgent(step: Step) -> bool:
-    """Whether a step makes something safer, or free: it waits for no turn."""
-    return isinstance(step, CreateRule | DeleteRule)
-
-
 UNSTORABLE = frozenset({413, 422})
 """How an API server refuses an object for what is in it."""
 _TELLING = OpenIncident | WriteStatus | DeleteIncident
@@ -102,8 +97,9 @@ class Writer:
         """
         if not self._leading():
             raise NotLeadingError("another replica leads now")
-        patient = isinstance(step, _TELLING)
-        if wait := self._pace.ask(urgent=_is_urgent(step), patient=patient):
+        # What makes something safer, or free, waits for no turn.
+        urgent, patient = isinstance(step, CreateRule | DeleteRule), isinstance(step, _TELLING)
+        if wait := self._pace.ask(urgent=urgent, patient=patient):
             raise PacedError(wait)
         if isinstance(step, CreateRule):
             if not self._sent(step):
@@ -195,7 +191,8 @@ class Writer:
         self._ledger.stored(step, stored)
 
     def _stored(self, incident: Incident, status: IncidentStatus) -> Incident:
-        body = {"metadata": _precondition(incident), "status": merge_patch(status)}
+        metadata = {"resourceVersion": incident.metadata.resource_version}
+        body = {"metadata": metadata, "status": merge_patch(status)}
         answer = self._client.merge_patch(f"{INCIDENTS}/{incident.name}/status", body)
         return self._cache_incident(answer)
 
@@ -313,7 +310,9 @@ class Writer:
         if stored.effect != rule.effect:
             taint["timeAdded"] = None  # the server fills it in anew; before 1.36 it would keep it
         marks = taint_rule.marks(rule)
-        notes = {**_unmarked(stored, rule), **marks["annotations"]}
+        # The mark of an eviction goes off a rule that is for none any more.
+        unmarked = {taint_rule.EVICT: None} if stored.effect == "Evict" != rule.effect else {}
+        notes = {**unmarked, **marks["annotations"]}
         meta = {"resourceVersion": stored.resource_version, **marks, "annotations": notes}
         body = {"metadata": meta, "spec": {"taint": taint}}
         self._version()
@@ -350,12 +349,3 @@ class Writer:
                 "--runtime-config=resource.k8s.io/v1beta2=true and the gate DRADeviceTaintRules"
             )
         return self._rules.version
-
-
-def _unmarked(stored: taint_rule.Rule, rule: taint_rule.Rule) -> dict[str, None]:
-    """Return what takes the mark of an eviction off a rule that is for none any more."""
-    return {taint_rule.EVICT: None} if stored.effect == "Evict" != rule.effect else {}
-
-
-def _precondition(incident: Incident) -> dict[str, str]:
-    return {"resourceVersion": incident.metadata.resource_version}

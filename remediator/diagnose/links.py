@@ -26,7 +26,13 @@ FALLEN_OFF = 79
 
 
 def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
-    yield from _registration(gpu)
+    fabric = gpu.fabric
+    if fabric.state == COMPLETED and fabric.status:
+        evidence = f"registration with the fabric failed with status {fabric.status}"
+        yield _fault(gpu, "fabric-status", evidence, "fabric-recovery")
+    if fabric.health_summary == UNHEALTHY:
+        evidence = "the fabric manager calls this GPU's part of the fabric unhealthy"
+        yield _fault(gpu, "fabric-unhealthy", evidence, "fabric-recovery")
     if gpu.nvlink.failed and not _other_end(gpu, around):
         links = _numbers(gpu.nvlink.failed)
         yield _fault(gpu, "nvlink-failed", f"NVLink {links} went down in this boot", "gpu-reset")
@@ -112,16 +118,6 @@ def unread(gpu: GpuHealth, cause: str) -> str:
     read = {"fabric-status": gpu.fabric.state, "fabric-unhealthy": gpu.fabric.health_summary}
     missing = cause in read and read[cause] is None
     return "the GPU's part of the fabric could not be read" if missing else ""
-
-
-def _registration(gpu: GpuHealth) -> Iterator[Fault]:
-    fabric = gpu.fabric
-    if fabric.state == COMPLETED and fabric.status:
-        evidence = f"registration with the fabric failed with status {fabric.status}"
-        yield _fault(gpu, "fabric-status", evidence, "fabric-recovery")
-    if fabric.health_summary == UNHEALTHY:
-        evidence = "the fabric manager calls this GPU's part of the fabric unhealthy"
-        yield _fault(gpu, "fabric-unhealthy", evidence, "fabric-recovery")
 
 
 def _fault(

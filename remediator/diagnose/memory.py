@@ -66,6 +66,8 @@ SIGNALS: tuple[Signal, ...] = (
 
 
 def faults(gpu: GpuHealth) -> Iterator[Fault]:
+    read = gpu.memory.remap_observed_at
+    age = f" (last read at {read.isoformat(timespec='seconds')})" if gpu.mig and read else ""
     for signal in SIGNALS:
         if getattr(gpu.memory, signal.flag) == "True" and not _carried_out(gpu, signal):
             yield Fault(
@@ -73,7 +75,7 @@ def faults(gpu: GpuHealth) -> Iterator[Fault]:
                 cause=signal.cause,
                 needs=signal.needs,
                 last_seen=gpu.presence_since,
-                evidence=signal.evidence + (_age(gpu) if signal.is_remap else ""),
+                evidence=signal.evidence + (age if signal.is_remap else ""),
                 doubt=signal.doubt,
             )
 
@@ -102,8 +104,3 @@ def _carried_out(gpu: GpuHealth, signal: Signal) -> bool:
 def _read_before(gpu: GpuHealth, moment: datetime | None) -> bool:
     read = gpu.memory.remap_observed_at
     return read is not None and moment is not None and read < moment
-
-
-def _age(gpu: GpuHealth) -> str:
-    read = gpu.memory.remap_observed_at
-    return f" (last read at {read.isoformat(timespec='seconds')})" if gpu.mig and read else ""

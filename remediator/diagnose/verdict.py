@@ -17,12 +17,11 @@ The rules, in the order of the design's safety argument:
 `policy` decides what is done about it. Pure.
 """
 
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose import links, memory, presence, recovery_action, xid_faults
-from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict, baffled
+from remediator.diagnose.fault import Healthy, Sick, Unknown, Verdict, baffled
 from remediator.diagnose.surroundings import ALONE, Surroundings
 
 OLD_READING = timedelta(minutes=5)
@@ -43,31 +42,31 @@ def verdict(gpu: GpuHealth, around: Surroundings = ALONE, unusable: str = "") ->
 
 
 def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:
-    faults = tuple(_faults(gpu, around))
+    faults = (
+        *recovery_action.faults(gpu),
+        *presence.faults(gpu, around),
+        *memory.faults(gpu),
+        *links.faults(gpu, around),
+        *xid_faults.faults(gpu, around),
+    )
     standing = [fault for fault in faults if fault.ended is None]
-    gap = _omission(gpu) or _gap(gpu, around)
+    gap = _gap(gpu, around)
+    if gpu.omitted:
+        # In the parts that the agent could not write a fault may hide.
+        gap = f"the report on {gpu.uuid} is incomplete: without {', '.join(gpu.omitted)}"
     if any(fault.fault_class != "pending" for fault in standing) or (standing and gap):
         return Sick(faults)
     if gap:
         return Unknown(gap)
     over = tuple(fault for fault in faults if fault.ended is not None)
-    healthy = Healthy(_healthy_since(gpu, over), _evidence_of_health(gpu), over)
+    starts = [gpu.presence_since]
+    starts += [fault.ended for fault in over if fault.ended is not None]
+    starts += [since for since in (gpu.recovery_action.since, gpu.epoch_started) if since]
+    evidence = "answers, and nothing speaks against it (the driver has no recovery action to ask)"
+    if gpu.recovery_action.supported:
+        evidence = "answers, and the driver requests no recovery action"
+    healthy = Healthy(max(starts), evidence, over)
     return Sick(faults, healthy) if standing else healthy
-
-
-def _faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
-    yield from recovery_action.faults(gpu)
-    yield from presence.faults(gpu, around)
-    yield from memory.faults(gpu)
-    yield from links.faults(gpu, around)
-    yield from xid_faults.faults(gpu, around)
-
-
-def _omission(gpu: GpuHealth) -> str:
-    """Return which parts the agent could not write: in these a fault may hide."""
-    if not gpu.omitted:
-        return ""
-    return f"the report on {gpu.uuid} is incomplete: without {', '.join(gpu.omitted)}"
 
 
 def _gap(gpu: GpuHealth, around: Surroundings) -> str:
@@ -85,16 +84,3 @@ def _gap(gpu: GpuHealth, around: Surroundings) -> str:
     if not action.supported and around.up("kmsg") is False:
         return f"nothing but XIDs speaks of {gpu.uuid}, and the kernel log cannot be read"
     return ""
-
-
-def _healthy_since(gpu: GpuHealth, faults: tuple[Fault, ...]) -> datetime:
-    starts = [gpu.presence_since]
-    starts += [fault.ended for fault in faults if fault.ended is not None]
-    starts += [since for since in (gpu.recovery_action.since, gpu.epoch_started) if since]
-    return max(starts)
-
-
-def _evidence_of_health(gpu: GpuHealth) -> str:
-    if gpu.recovery_action.supported:
-        return "answers, and the driver requests no recovery action"
-    return "answers, and nothing speaks against it (the driver has no recovery action to ask)"

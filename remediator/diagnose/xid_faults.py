@@ -105,7 +105,8 @@ def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[Asked]:
             or (cause, reported.epoch) in seen
         ):
             continue
-        if cause in codes and not _all_in_this_epoch(gpu, reported):
+        begun = gpu.epoch_started
+        if cause in codes and begun is not None and reported.first_seen < begun:
             continue  # a record keeps the cause that one of its lines named, and not when
         record = XidRecord(
             code=cause,
@@ -121,10 +122,6 @@ def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[Asked]:
             sources=reported.sources,
         )
         yield Asked(gpu, around, record, rule_of(cause), named_by=reported.code)
-
-
-def _all_in_this_epoch(gpu: GpuHealth, record: XidRecord) -> bool:
-    return gpu.epoch_started is None or record.first_seen >= gpu.epoch_started
 
 
 def _is_tail(signal: Asked, pairs: list[tuple[Asked, Fault]]) -> bool:
@@ -153,7 +150,7 @@ def _fault(signal: Asked) -> Fault | None:
         not second
         and ended is None
         and meant.fault_class in _UNPROVABLE
-        and _no_second_source(signal)
+        and (signal.gpu.recovery_action.supported is False or signal.around.up("nvml") is False)
     )
     doubt = _doubt(signal, meant, placed, ended)
     if not second:
@@ -196,10 +193,6 @@ def logs(sources: tuple[str, ...]) -> tuple[Source, ...]:
     """
     found: list[Source] = ["Kmsg"] if "kmsg" in sources or not sources else []
     return (*found, "Syslog") if "syslog" in sources else tuple(found)
-
-
-def _no_second_source(signal: Asked) -> bool:
-    return signal.gpu.recovery_action.supported is False or signal.around.up("nvml") is False
 
 
 def _head(signal: Asked) -> datetime:
@@ -333,17 +326,16 @@ def _remapped(signal: Asked) -> Meaning | None:
         if mate.code in PLACES and near(mate.last_seen, record.last_seen)
     }
     spares = "its memory was taken out of use: running work may finish before the reset"
-    handled = any(mate.code in REMAPS and _spans(mate, record.last_seen) for mate in mates)
+    handled = any(
+        mate.code in REMAPS and mate.first_seen - NEAR <= record.last_seen <= mate.last_seen + NEAR
+        for mate in mates
+    )
     return Meaning(
         "gpu",
         "gpu-reset",
         spares=spares if handled else "",
         adds=f"the error was {' and '.join(sorted(places))}" if places else "",
     )
-
-
-def _spans(record: XidRecord, moment: datetime) -> bool:
-    return record.first_seen - NEAR <= moment <= record.last_seen + NEAR
 
 
 def _repeated(signal: Asked) -> Meaning | None:

@@ -7,7 +7,6 @@ pods are not watched.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from heapq import nsmallest
 from typing import Literal, get_args
 
@@ -85,7 +84,7 @@ def claim_rows(
         for claim in pending
         if (since := claim.metadata.creation_timestamp) is not None
     ]
-    oldest = nsmallest(most, dated, key=_age)
+    oldest = nsmallest(most, dated, key=lambda entry: entry[:3])
     return {
         "claims": {(word,): float(count) for word, count in states.items()},
         "claim_pending_since_timestamp_seconds": {
@@ -93,10 +92,6 @@ def claim_rows(
             for since, namespace, name, claim in oldest
         },
     }
-
-
-def _age(entry: tuple[datetime, str, str, Claim]) -> tuple[datetime, str, str]:
-    return entry[:3]
 
 
 def why_pending(claim: Claim, rooms: Mapping[Sort, Room]) -> Reason:

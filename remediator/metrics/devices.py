@@ -6,7 +6,6 @@ from typing import Literal
 
 import msgspec
 
-from exporter.model.device import Device
 from exporter.model.resource_slices import SliceDevice
 from remediator.metrics.claims import Room, Sort
 from remediator.metrics.rows import Labels, Rows, labels
@@ -52,31 +51,21 @@ def pool_count(
         if not device.kind:
             continue
         name, sort = device.device, (device.device.driver, device.kind)
-        others = _tainted_by_others(device, theirs)
+        by_driver = any(taint.effect in _KEEP_AWAY for taint in device.taints)
+        others = by_driver or any(rule.selects(name) for rule in theirs)
         usable = not others and name not in held
         without[sort] += usable
         free[sort] += usable and name not in ours
-        state = _state(name, ours, held, others=others)
+        state: State = "allocated" if name in held else "free"
+        if name in ours:
+            state = "tainted"
+        elif others:
+            state = "tainted_by_others"
         states[(name.driver, device.kind, device.product, device.profile), state] += 1
     return PoolCount(
         tuple((model, state, count) for (model, state), count in states.items()),
         tuple((sort, free[sort], count) for sort, count in without.items()),
     )
-
-
-def _tainted_by_others(device: SliceDevice, theirs: Iterable[ForeignRule]) -> bool:
-    by_driver = any(taint.effect in _KEEP_AWAY for taint in device.taints)
-    return by_driver or any(rule.selects(device.device) for rule in theirs)
-
-
-def _state(
-    name: Device, ours: Collection[Device], held: Collection[Device], *, others: bool
-) -> State:
-    if name in ours:
-        return "tainted"
-    if others:
-        return "tainted_by_others"
-    return "allocated" if name in held else "free"
 
 
 def rooms(counts: Iterable[PoolCount]) -> Mapping[Sort, Room]:
@@ -94,13 +83,10 @@ def device_rows(totals: Mapping[tuple[Model, State], int], most: int = SORTS) ->
     models = Counter[Model]()
     for (model, _), count in totals.items():
         models[model] += count
-    listed = {model for model, _ in sorted(models.items(), key=_rarity)[:most]}
+    by_number = sorted(models.items(), key=lambda entry: (-entry[1], entry[0]))
+    listed = {model for model, _ in by_number[:most]}
     found = Counter[Labels]()
     for (model, state), count in totals.items():
         driver, kind, product, profile = model if model in listed else (REST, model[1], REST, REST)
         found[labels(driver, kind, product, profile, state)] += count
     return {"devices": {key: float(count) for key, count in found.items()}}
-
-
-def _rarity(entry: tuple[Model, int]) -> tuple[int, Model]:
-    return -entry[1], entry[0]

@@ -9,7 +9,7 @@ from remediator.diagnose.fault import SEVERITY
 from remediator.metrics.families import ALL_CONSUMERS, CONSUMERS, INCIDENTS
 from remediator.metrics.rows import Labels, Rows, labels, ones
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
-from remediator.model.incident import EVICTION_BLOCKED, Incident, IncidentStatus, PodHold
+from remediator.model.incident import EVICTION_BLOCKED, Incident, IncidentStatus
 from remediator.model.taint_rule import MAINTENANCE, TAINT_EFFECTS, Rule
 from remediator.plan.api_words import ours
 from remediator.plan.incident_status import UNCONFIRMED
@@ -36,7 +36,7 @@ def incident_rows(
     standing = [candidate for candidate in incidents if candidate.open]
     listed = nsmallest(most, standing, key=_urgency) if len(standing) > most else standing
     each = min(CONSUMERS, ALL_CONSUMERS // max(len(listed), 1))
-    stored = _stored(rules)
+    stored = Counter((rule.incident, rule.taint_effect) for rule in rules)
     rows: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
     for incident in listed:
         identity = labels(incident.name, incident.node, incident.spec.uuid)
@@ -48,10 +48,16 @@ def incident_rows(
         rows["incident_rules"] |= {
             (*identity, word): stored[incident.name, word] for word in TAINT_EFFECTS
         }
-        affected = sorted(
-            {*map(_consumer, incident.status.affected), *map(_moved, incident.status.evicted)}
-        )
-        rows["incident_consumer_info"] |= ones((*identity, *rest) for rest in affected[:each])
+        consumers = {
+            labels(hold.namespace, hold.claim, hold.pod, _BY.get(hold.via, hold.via))
+            for hold in incident.status.affected
+        }
+        consumers |= {
+            labels(hold.namespace, hold.claim, hold.pod, EVICTED)
+            for hold in incident.status.evicted
+        }
+        named = sorted(consumers)[:each]
+        rows["incident_consumer_info"] |= ones((*identity, *rest) for rest in named)
     return {**rows, "incidents_omitted": {(): float(len(standing) - len(listed))}}
 
 
@@ -60,14 +66,6 @@ def _urgency(incident: Incident) -> tuple[int, str, str]:
     opened = incident.metadata.creation_timestamp
     rank = _RANK.get(incident.status.fault, _UNKNOWN_CLASS)
     return rank, opened.isoformat() if opened else "", incident.name
-
-
-def _stored(rules: Iterable[Rule]) -> Mapping[tuple[str, str], float]:
-    return Counter[tuple[str, str]]((rule.incident, rule.taint_effect) for rule in rules)
-
-
-def _info(incident: Incident) -> Iterable[Labels]:
-    return [labels(incident.status.fault, incident.status.cause, incident.status.scope.summary)]
 
 
 def _word(word: str) -> Iterable[Labels]:
@@ -108,14 +106,6 @@ def _true(kind: str) -> _Part:
     ]
 
 
-def _consumer(hold: PodHold) -> Labels:
-    return labels(hold.namespace, hold.claim, hold.pod, _BY.get(hold.via, hold.via))
-
-
-def _moved(hold: PodHold) -> Labels:
-    return labels(hold.namespace, hold.claim, hold.pod, EVICTED)
-
-
 def _seconds(moment: datetime | None) -> float | None:
     return moment.timestamp() if moment else None
 
@@ -128,7 +118,9 @@ def _evicted(status: IncidentStatus) -> float:
 
 
 _WORDS: Mapping[str, _Part] = {
-    "incident_info": _info,
+    "incident_info": lambda incident: [
+        labels(incident.status.fault, incident.status.cause, incident.status.scope.summary)
+    ],
     "incident_phase": lambda incident: _word(incident.status.phase),
     "incident_mode": lambda incident: _word(ours(incident.status.mode)),
     "incident_deferred": _held,

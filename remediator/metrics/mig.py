@@ -27,7 +27,10 @@ class MigAsked(msgspec.Struct, frozen=True):
 def mig_rows(nodes: Iterable[MigAsked]) -> Rows:
     """Return what each node's label requests, and on how many GPUs it is not so."""
     known = tuple(nodes)
-    states = {labels(node.facts.name, node.facts.mig_config, _state(node)): 1.0 for node in known}
+    states = {
+        labels(node.facts.name, node.facts.mig_config, node.facts.mig_state or "none"): 1.0
+        for node in known
+    }
     counts = ((labels(node.facts.name), _differing(node)) for node in known)
     return {
         "node_mig_config": states,
@@ -35,10 +38,6 @@ def mig_rows(nodes: Iterable[MigAsked]) -> Rows:
             node: float(count) for node, count in counts if count is not None
         },
     }
-
-
-def _state(node: MigAsked) -> str:
-    return node.facts.mig_state or "none"
 
 
 def _differing(node: MigAsked) -> int | None:
@@ -53,9 +52,6 @@ def _differing(node: MigAsked) -> int | None:
         return sum(gpu.mig is not (config == "all-enabled") for gpu in modes)
     if (named := _PROFILE.fullmatch(config)) is None:
         return None
-    return sum({_spelled(part.profile) for part in gpu.instances} != {named[1]} for gpu in modes)
-
-
-def _spelled(profile: str) -> str:
-    """Return a profile as the labels spell it, which may hold no `+`."""
-    return profile.replace("+", ".")
+    # As the labels spell a profile, which may hold no `+`.
+    spelled = ({part.profile.replace("+", ".") for part in gpu.instances} for gpu in modes)
+    return sum(profiles != {named[1]} for profiles in spelled)

@@ -101,12 +101,9 @@ class Stock:
         for model, state, number in new.states:
             self._totals[model, state] += number
         if new != PoolCount():
-            self._counts[pool] = self._shared(new)
-
-    def _shared(self, count: PoolCount) -> PoolCount:
-        if len(self._shapes) > SHAPES:
-            self._shapes.clear()
-        return self._shapes.setdefault(count, count)
+            if len(self._shapes) > SHAPES:
+                self._shapes.clear()
+            self._counts[pool] = self._shapes.setdefault(new, new)
 
     def told(self) -> DeviceCounts:
         """Return all published devices by state, and by pool."""

@@ -6,7 +6,7 @@ Pure.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 import msgspec
@@ -126,16 +126,16 @@ def _evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
     known = {_pod(pod) for pod in old.evicted}
     requested = {rule.device for rule in old.rules if rule.effect == "Evict"}
     fresh = [pod for pod in new.evicted if _pod(pod) not in known]
-    found: dict[Pod, By] = {_pod(pod): _by(pod, requested) for pod in fresh}
+    # The Eviction API evicts the pods of these devices, and those of extended resources.
+    found: dict[Pod, By] = {
+        _pod(pod): "EvictionAPI"
+        if pod.via == EXTENDED_RESOURCE or pod.device in requested
+        else "NoExecute"
+        for pod in fresh
+    }
     counted = Counter(found.values())
     counted["NoExecute"] += max(new.evicted_left_out - old.evicted_left_out, 0)
     return +counted
-
-
-def _by(hold: PodHold, requested: Container[str]) -> By:
-    """Return what evicted a pod; `requested` are the devices whose pods the Eviction API evicts."""
-    by_us = hold.via == EXTENDED_RESOURCE or hold.device in requested
-    return "EvictionAPI" if by_us else "NoExecute"
 
 
 def _pod(hold: PodHold) -> Pod:

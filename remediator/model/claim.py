@@ -195,7 +195,10 @@ def compute_domain(claim: Claim) -> str:
 
     Parameters alone bind no claim, and the claims of the domain's own daemons are no workload's.
     """
-    if not any(_is_channel(result) for result in claim.results):
+    if not any(
+        result.driver == COMPUTE_DOMAIN_DRIVER and result.device.startswith("channel-")
+        for result in claim.results
+    ):
         return ""
     allocation = claim.status.allocation if claim.status else None
     for config in allocation.devices.config if allocation else ():
@@ -203,10 +206,6 @@ def compute_domain(claim: Claim) -> str:
             domain = config.opaque.parameters.domain_id
             return domain if isinstance(domain, str) else ""
     return ""
-
-
-def _is_channel(result: DeviceResult) -> bool:
-    return result.driver == COMPUTE_DOMAIN_DRIVER and result.device.startswith("channel-")
 
 
 def holds(

@@ -68,10 +68,7 @@ def in_words(kind: str, intent: Intent) -> str:
         name += f" until {intent.until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     elif kind == "Ignore":
         name += " without end"
-    return _printable(f"{name} by {intent.by}: {intent.reason}")
-
-
-def _printable(text: str) -> str:
     return "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for letter in f"{name} by {intent.by}: {intent.reason}"
     )

@@ -88,10 +88,11 @@ class RawNode(msgspec.Struct, frozen=True):
 def facts(raw: RawNode) -> NodeFacts:
     """Return what a Node's metadata shows."""
     meta = raw.metadata
+    signs = {**meta.annotations, **meta.labels}
     return NodeFacts(
         name=meta.name,
         uid=meta.uid,
-        cordons=_cordons(meta.labels, meta.annotations),
+        cordons=tuple(sorted(text for key, value in signs.items() if (text := _sign(key, value)))),
         marked=marked(meta.annotations),
         mig_config=meta.labels.get(MIG_CONFIG, ""),
         mig_state=meta.labels.get(MIG_STATE, ""),
@@ -135,11 +136,6 @@ _SIGNS: Mapping[str, tuple[Callable[[str], bool], str]] = {
 }
 """Label or annotation: when it means something, and what. NVSentinel v1.14, NHC of July 2026."""
 _OTHER_MEDIK8S = "remediation.medik8s.io/"
-
-
-def _cordons(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, ...]:
-    found = {**annotations, **labels}
-    return tuple(sorted(text for key, value in found.items() if (text := _sign(key, value))))
 
 
 def _sign(key: str, value: str) -> str:

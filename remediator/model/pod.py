@@ -113,6 +113,8 @@ class RawPod(msgspec.Struct, frozen=True):
 def facts_of(pod: RawPod) -> PodFacts:
     """Cut a pod down to what decisions rest on."""
     group, extended = pod.spec.scheduling_group, pod.status.extended_resource_claim_status
+    named = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
+    claims = {claim.resource_claim_name for claim in named if claim.resource_claim_name}
     return PodFacts(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
@@ -128,7 +130,7 @@ def facts_of(pod: RawPod) -> PodFacts:
         ),
         started=pod.status.start_time or pod.metadata.creation_timestamp,
         extended_claim=extended.resource_claim_name if extended else "",
-        claims=_claims(pod),
+        claims=tuple(sorted(claims)),
         plugin_resources=tuple(sorted(set(_plugin_resources(pod.spec)))),
     )
 
@@ -157,10 +159,3 @@ def _plugin_resources(spec: PodSpec) -> Iterator[str]:
             for resource, amount in (amounts or {}).items():
                 if possibly_gpu(resource) and whole(amount) != 0:
                     yield resource
-
-
-def _claims(pod: RawPod) -> tuple[str, ...]:
-    named = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
-    return tuple(
-        sorted({claim.resource_claim_name for claim in named if claim.resource_claim_name})
-    )

@@ -220,6 +220,7 @@ def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
     uuid = published.uuid if published and is_label_value(published.uuid or "") else ""
     node = raw.metadata.annotations.get(NODE) or (published.node if published else "")
     name, effect = raw.metadata.name, _effect(raw)
+    classes = raw.metadata.annotations.get(CLASSES)
     try:
         rule = Rule(
             device=device,
@@ -230,7 +231,7 @@ def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
             uuid=next(iter(_label_values(raw, UUID)), uuid or gpu),
             gpu=gpu,
             node=node or device.pool,
-            classes=_classes(raw),
+            classes=None if classes is None else tuple(part for part in classes.split(",") if part),
             uid=raw.metadata.uid,
             resource_version=raw.metadata.resource_version,
             time_added=raw.spec.taint.time_added,
@@ -268,16 +269,12 @@ def settled(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
 
     A rule by its proper name goes before a copy under another name.
     """
-    ordered = sorted(rules, key=_propriety)
+    ordered = sorted(rules, key=lambda rule: (rule.device, rule.stored_as))
     kept: dict[Device, Rule] = {}
     for rule in ordered:
         kept.setdefault(rule.device, rule)
     leftovers = tuple(rule for rule in ordered if kept[rule.device] is not rule)
     return tuple(kept.values()), leftovers
-
-
-def _propriety(rule: Rule) -> tuple[Device, str]:
-    return rule.device, rule.stored_as
 
 
 def _gpu_of(published: SliceDevice | None) -> str:
@@ -305,11 +302,6 @@ def _gpu_meant(raw: RawRule) -> str:
         return sum(incident.rpartition("-")[0] == gpu.lower() for incident in incidents)
 
     return max(_label_values(raw, GPU), key=borne_out, default="")
-
-
-def _classes(raw: RawRule) -> tuple[str, ...] | None:
-    names = raw.metadata.annotations.get(CLASSES)
-    return None if names is None else tuple(name for name in names.split(",") if name)
 
 
 def _is_stripped(raw: RawRule, rule: Rule) -> bool:

@@ -31,18 +31,13 @@ def moving(case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: date
     if not (evict or unseen or desired.evicting_since):
         return desired
     again = now + (LOOK_AGAIN_BLOCKED if desired.blocked else LOOK_AGAIN)
-    delete = _deleted(case, desired, evict)
+    delete, plan = frozenset[str](), desired.evict_plan
+    if plan is not None and plan.then != "wait" and plan.extended_resources != "wait":
+        # Pods that NoExecute would delete if it reached them.
+        missed = {hold.uid for hold in _missed(case, desired)}
+        delete = frozenset(hold.uid for hold in evict if hold.uid in missed)
     wake_at = min(desired.wake_at or again, again)
     return msgspec.structs.replace(desired, evict=evict, delete=delete, wake_at=wake_at)
-
-
-def _deleted(case: Case, desired: Desired, evict: tuple[PodHold, ...]) -> frozenset[str]:
-    """Return pods that NoExecute would delete if it reached them, where the policy deletes them."""
-    plan = desired.evict_plan
-    if plan is None or plan.then == "wait" or plan.extended_resources == "wait":
-        return frozenset()
-    missed = {hold.uid for hold in _missed(case, desired)}
-    return frozenset(hold.uid for hold in evict if hold.uid in missed)
 
 
 def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]:

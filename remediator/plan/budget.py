@@ -77,18 +77,22 @@ def budget(
     answer does not depend on the order of observation. `places` says by GPU
     where the policy sees it; `calling`, whether repairs of nodes are called for.
     """
-    all_desired = sorted(desired, key=_by_incident)
-    stored = _stored_by_gpu(
-        fleet.rules, {desired.uuid for desired in all_desired if _needs_grant(desired)}
+    all_desired = sorted(
+        desired, key=lambda each: (each.incident.name if each.incident else "", each.uuid)
     )
+    gpus = {desired.uuid for desired in all_desired if _needs_grant(desired)}
+    stored: dict[str, tuple[Rule, ...]] = {}
+    for rule in fleet.rules:
+        if rule.gpu in gpus:
+            stored[rule.gpu] = (*stored.get(rule.gpu, ()), rule)
     spending, waves = Spending(fleet, now), Waves(fleet, policy.limits.correlation, now)
     questions: tuple[_Question, ...] = (
         partial(_stopped, fleet=fleet, policy=policy),
         partial(_paused, policy=policy, now=now),
-        partial(_taint_caps, spending=spending, limits=policy.limits),
+        partial(_capped, action="taint", caps=policy.limits.taint, spending=spending),
         partial(_wave_of_taints, waves=waves, spending=spending, limits=policy.limits),
         partial(_correlation, waves=waves, spending=spending),
-        partial(_evict_caps, spending=spending, limits=policy.limits),
+        partial(_capped, action="evict", caps=policy.limits.evict, spending=spending),
     )
 
     def grant(desired: Desired) -> Desired:
@@ -191,17 +195,6 @@ def _escalates(desired: Desired, stored: Iterable[Rule]) -> bool:
     return any(rule.effect == "NoExecute" and rule.device in requested for rule in desired.rules)
 
 
-def _by_incident(desired: Desired) -> tuple[str, str]:
-    return desired.incident.name if desired.incident else "", desired.uuid
-
-
-def _stored_by_gpu(rules: Iterable[Rule], gpus: set[str]) -> dict[str, tuple[Rule, ...]]:
-    found: dict[str, tuple[Rule, ...]] = {}
-    for rule in [stored for stored in rules if stored.gpu in gpus]:
-        found[rule.gpu] = (*found.get(rule.gpu, ()), rule)
-    return found
-
-
 def _about(desired: Desired, stored: tuple[Rule, ...], fleet: Fleet, known_as: Place) -> _Request:
     known = fleet.places.get(desired.uuid)
     nodes = [rule.node for rule in desired.rules]
@@ -267,10 +260,12 @@ def _policy_place(request: _Request) -> Place:
     )
 
 
-def _taint_caps(request: _Request, *, spending: Spending, limits: Limits) -> Deferral | None:
-    if not _is_new("taint", request.desired, request.stored, spending):
+def _capped(
+    request: _Request, *, action: RuleAction, caps: Caps, spending: Spending
+) -> Deferral | None:
+    if not _is_new(action, request.desired, request.stored, spending):
         return None
-    return _over("taint", limits.taint, request, spending)
+    return _over(action, caps, request, spending)
 
 
 def _wave_of_taints(
@@ -308,12 +303,6 @@ def _correlation(request: _Request, *, waves: Waves, spending: Spending) -> Defe
     return Deferral(by="Correlation", why=why, most="NoSchedule", until=found.until)
 
 
-def _evict_caps(request: _Request, *, spending: Spending, limits: Limits) -> Deferral | None:
-    if not _is_new("evict", request.desired, request.stored, spending):
-        return None
-    return _over("evict", limits.evict, request, spending)
-
-
 _MOST: Mapping[Action, Effect] = {"taint": "None", "evict": "NoSchedule", "call": "NoExecute"}
 """What costs less than an action."""
 _DEFERRED: Mapping[Action, str] = {
@@ -349,7 +338,9 @@ def _over(action: Action, caps: Caps, request: _Request, spending: Spending) -> 
                 where = f"{WORDS[ground]} {name}".strip()
                 where += f", {len(begun)} of them lately" if begun else ""
                 why = f"{deferred}.{KEYS[ground]}={cap} is used up ({used}/{limit} GPUs of {where})"
-                reopens = _reopens(begun, used - limit, caps)
+                # Time alone makes room for one more GPU in a node's cap.
+                enough = caps.rate is not None and used - limit < len(begun)
+                reopens = begun[used - limit] + caps.rate.within if enough and caps.rate else None
                 return Deferral(by="Budget", why=why, most=_MOST[action], until=reopens)
     rate = caps.rate
     begins = spending.lately(action, caps, but=request.desired.uuid if action == "call" else "")
@@ -358,12 +349,6 @@ def _over(action: Action, caps: Caps, request: _Request, spending: Spending) -> 
     reopens = begins[-rate.count] + rate.within if rate.count else None
     why = f"{deferred}.rate={rate} is used up ({len(begins)}/{rate.count} GPUs lately)"
     return Deferral(by="Budget", why=why, most=_MOST[action], until=reopens)
-
-
-def _reopens(begun: list[datetime], too_many: int, caps: Caps) -> datetime | None:
-    """Return when time alone makes room for one more GPU in a node's cap."""
-    enough = caps.rate is not None and too_many < len(begun)
-    return begun[too_many] + caps.rate.within if enough and caps.rate else None
 
 
 def _cut(request: _Request, deferral: Deferral) -> Desired:

@@ -86,7 +86,7 @@ class Waves:
         cause, limits = cause_of(incident), self._limits
         if not limits.nodes:
             return None
-        alike = (*self._of(cause), incident)
+        alike = (*self._by_cause().get(cause, []), incident)
         # One that is dated later than now would end a wave, and can be of no later one.
         openings = [
             (min(opened_at(candidate) or self._now, self._now), candidate) for candidate in alike
@@ -112,10 +112,6 @@ class Waves:
             "NodeChanged": sum(lately(node.driver_at, node.agent_at) for node in nodes),
             "PolicyChanged": int(lately(self._fleet.policy_changed_at)),
         }
-
-    def _of(self, cause: str) -> list[Incident]:
-        """Return the open incidents of a cause."""
-        return self._by_cause().get(cause, [])
 
     def _by_cause(self) -> Mapping[str, list[Incident]]:
         if self._open is None:

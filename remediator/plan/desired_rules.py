@@ -24,25 +24,20 @@ def rules(
     """
     held = {hold.device for hold in case.holds}
     desired = {rule.device: msgspec.structs.replace(rule, incident=incident.name) for rule in kept}
-    for demand in sorted(demands, key=_by_class):
+    # From the mildest class; among equals as an incident is named (`weight`).
+    order = sorted(
+        demands, key=lambda each: (severity(each.fault.fault_class), *weight(each.fault)[1:])
+    )
+    for demand in order:
+        row = demand.row
+        shown = row.mode == "dry-run" and row.ceiling != "observe"
         for target in demand.targets:
-            effect = _effect(demand, allocated=str(target.name) in held)
+            unenforced: Effect | None = "None" if shown and str(target.name) in held else None
+            effect = demand.effect if row.mode == "enforce" else unenforced
             if effect is not None:
                 rule = _rule(case, incident, demand.fault, target, effect)
                 desired[target.name] = _joined(rule, desired.get(target.name))
     return tuple(desired[device] for device in sorted(desired))
-
-
-def _by_class(demand: Demand) -> tuple[object, ...]:
-    """Order demands from the mildest class; among equals as an incident is named (`weight`)."""
-    return severity(demand.fault.fault_class), *weight(demand.fault)[1:]
-
-
-def _effect(demand: Demand, *, allocated: bool) -> Effect | None:
-    if demand.row.mode == "enforce":
-        return demand.effect
-    shown = demand.row.mode == "dry-run" and demand.row.ceiling != "observe"
-    return "None" if shown and allocated else None
 
 
 def _joined(rule: Rule, standing: Rule | None) -> Rule:

@@ -22,8 +22,11 @@ def deferred(case: Case, desired: Desired) -> Desired:
     begins = [rule for rule in desired.rules if _raises(rule, stored.get(rule.device))]
     if not why or not (begins or desired.evict):
         return desired
+    # What goes on stays an eviction while what would begin waits.
     rules = (
-        msgspec.structs.replace(rule, effect=_kept(stored.get(rule.device)))
+        msgspec.structs.replace(
+            rule, effect="Evict" if stored.get(rule.device) == "Evict" else "NoSchedule"
+        )
         if rule in begins
         else rule
         for rule in desired.rules
@@ -43,11 +46,6 @@ def _raises(rule: Rule, stored: Effect | None) -> bool:
     """Whether a rule begins to evict pods, or to delete those that would not be evicted."""
     before = EFFECTS.index(stored or EFFECTS[0])
     return rule.effect in EVICTING and EFFECTS.index(rule.effect) > before
-
-
-def _kept(stored: Effect | None) -> Effect:
-    """Return what a device has while what would begin waits: an eviction that goes on stays one."""
-    return "Evict" if stored == "Evict" else "NoSchedule"
 
 
 def _confirmed(case: Case, incident: Incident) -> bool:

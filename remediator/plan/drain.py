@@ -27,7 +27,11 @@ def empty_since(case: Case, desired: Desired, incident: Incident, now: datetime)
     if case.no_disruption:
         # Whether pods hold the devices is unknown now. Devices that were found empty twice stay so.
         return incident.status.empty_since if incident.status.drained_at else None
-    if _used(case, desired, incident) or _pods_left(case, incident.status) is not False:
+    watched = {str(device) for device in moved(desired)}
+    watched = watched or {str(target.name) for target in incident.status.scope.devices}
+    # Admin access may tolerate everything and stay for ever; it uses nothing.
+    used = any(hold.device in watched and hold.via != ADMIN for hold in case.holds)
+    if used or _pods_left(case, incident.status) is not False:
         return None
     return incident.status.empty_since or now
 
@@ -49,13 +53,6 @@ def look_again(case: Case, incident: Incident, now: datetime) -> datetime | None
     if any(hold.device in names and hold.via != ADMIN for hold in case.holds):
         return None
     return now + min(max((now - since) / 2, LOOK_AGAIN), LOOK_AGAIN_AT_LAST)
-
-
-def _used(case: Case, desired: Desired, incident: Incident) -> bool:
-    watched = {str(device) for device in moved(desired)}
-    watched = watched or {str(target.name) for target in incident.status.scope.devices}
-    # Admin access may tolerate everything and stay for ever; it uses nothing.
-    return any(hold.device in watched and hold.via != ADMIN for hold in case.holds)
 
 
 def _pods_left(case: Case, status: IncidentStatus) -> bool | None:

@@ -17,7 +17,10 @@ def emptied(status: IncidentStatus) -> Iterator[Emptied]:
     waits for a PodDisruptionBudget waits for as long as its owner likes.
     """
     drained = status.drained_at is not None and status.empty_since is not None
-    waits = status.eviction_start_time is None or _blocked(status)
+    waits = status.eviction_start_time is None or any(
+        (condition.type, condition.status) == (EVICTION_BLOCKED, "True")
+        for condition in status.conditions
+    )
     over = {"NoExecute", "Evict"} if drained else {"Evict"} if waits else set[str]()
     for rule in status.rules:
         if rule.uid and rule.effect in over:
@@ -39,10 +42,3 @@ def turned(before: IncidentStatus, after: IncidentStatus) -> Turned:
     """Return which rules an incident will call emptied, and did not, and the other way round."""
     old, new = frozenset(emptied(before)), frozenset(emptied(after))
     return Turned(filled=old - new, emptied=new - old)
-
-
-def _blocked(status: IncidentStatus) -> bool:
-    return any(
-        (condition.type, condition.status) == (EVICTION_BLOCKED, "True")
-        for condition in status.conditions
-    )

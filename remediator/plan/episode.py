@@ -210,10 +210,11 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
     why = recovery.unknown(case, incident, confirmed)
     if why:
         wakes = (recovery.gone_until(case, incident), *_wakes(case, known, now))
+        parts = (f"unknown, so nothing changes: {why}", hardware.in_words(known.rebound))
         return msgspec.structs.replace(
             known,
             rules=kept,
-            reason=_and(f"unknown, so nothing changes: {why}", hardware.in_words(known.rebound)),
+            reason="; ".join(part for part in parts if part),
             wake_at=min((moment for moment in wakes if moment and moment > now), default=None),
         )
     quiet = known.seen_through == incident.status.seen_through and not known.news
@@ -305,10 +306,6 @@ def _reason(case: Case, incident: Incident, known: Desired, demands: tuple[Deman
     if known.rebound:
         parts.append(hardware.in_words(known.rebound))
     return "; ".join(parts)
-
-
-def _and(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
 
 
 def _ignored(case: Case, desired: Desired, now: datetime) -> Desired:

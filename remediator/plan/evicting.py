@@ -19,7 +19,6 @@ from remediator.diagnose.fault import Unknown
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, Claim, reserved, tolerated_for
 from remediator.model.incident import (
     EVICTION_BLOCKED,
-    Condition,
     DeviceRounds,
     Incident,
     IncidentStatus,
@@ -145,7 +144,13 @@ def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desir
     """
     if desired.incident is None:
         return desired
-    old, known = desired.incident.status, _blocked(desired.incident.status.conditions)
+    old = desired.incident.status
+    blocking = (
+        condition.message
+        for condition in old.conditions
+        if condition.type == EVICTION_BLOCKED and condition.status == "True"
+    )
+    known = next(blocking, "")
     rules = in_force(case, desired)
     as_it_was = msgspec.structs.replace(
         desired,
@@ -157,7 +162,8 @@ def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desir
         return msgspec.structs.replace(as_it_was, blocked=known)
     rounds = _kept_rounds(case, desired, old, now)
     # Once no pod is left under NoExecute the time is over: the next slice gets all of its own.
-    if not rules and _there(case, _no_execute(desired), terminating=True):
+    no_execute = {str(rule.device): rule for rule in desired.rules if rule.effect == "NoExecute"}
+    if not rules and _there(case, no_execute, terminating=True):
         return msgspec.structs.replace(as_it_was, rounds=rounds)
     held = frozen or (bool(desired.deferred) and desired.deferred_by != "Budget")
     there = () if held else _there(case, rules, terminating=True)
@@ -187,19 +193,6 @@ def _clock(
     if now - start >= plan.within:
         return old.eviction_start_time, last
     return start, now if last is None or now - last >= _counts(plan) / 2 else last
-
-
-def _no_execute(desired: Desired) -> dict[str, Rule]:
-    return {str(rule.device): rule for rule in desired.rules if rule.effect == "NoExecute"}
-
-
-def _blocked(conditions: Iterable[Condition]) -> str:
-    found = (
-        condition
-        for condition in conditions
-        if condition.type == EVICTION_BLOCKED and condition.status == "True"
-    )
-    return next((condition.message for condition in found), "")
 
 
 def _there(

@@ -164,12 +164,9 @@ def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tu
     for closed_at, incident in newest:
         kept.update((incident.spec.uuid, incident.node))
         many = kept[incident.spec.uuid] > KEPT_PER_GPU or kept[incident.node] > KEPT_PER_NODE
-        old = now - closed_at > _lifetime(incident, policy) and not _lasting(incident, now)
+        row = policy.row(class_of(incident.status.fault))
+        lifetime = max(row.repeat.within, KEPT_FOR) + row.probation
+        old = now - closed_at > lifetime and not _lasting(incident, now)
         if old or many:
             found.append(incident)
     return tuple(reversed(found))[:PRUNED_AT_ONCE]
-
-
-def _lifetime(incident: Incident, policy: Policy) -> timedelta:
-    row = policy.row(class_of(incident.status.fault))
-    return max(row.repeat.within, KEPT_FOR) + row.probation

@@ -43,14 +43,13 @@ def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
         fault
         for fault in faults_of(case.verdict)
         if policy.row(fault.fault_class, case.place).mode != "off"
-        and (fault.ended is None or not _is_handled(case, fault, handled))
+        and (
+            fault.ended is None
+            or handled is None
+            or is_later(fault.last_seen, handled, case.reported_at)
+        )
         and (fault.ended is None or _is_fresh(case, fault, policy, begun_at, now))
     )
-
-
-def _is_handled(case: Case, fault: Fault, handled: datetime | None) -> bool:
-    """Whether a closed incident has dealt with it."""
-    return handled is not None and not is_later(fault.last_seen, handled, case.reported_at)
 
 
 def _is_fresh(case: Case, fault: Fault, policy: Policy, moment: datetime, now: datetime) -> bool:
@@ -152,15 +151,21 @@ def _found(
     fault_class = worst((class_of(current.status.fault), *(fault.fault_class for fault in faults)))
     targets = {target for demand in demands for target in demand.targets}
     targets |= {_target(rule) for rule in kept}
-    targets |= _unpublished(case, current)
+    # What was in scope stays so while it is not published, or not under its UUID.
+    known = {device.device for device in case.inventory if device.uuid is not None}
+    targets |= {target for target in current.status.scope.devices if target.name not in known}
     found = tuple(sorted(targets))
     sources = {*current.status.sources, *(source for fault in faults for source in fault.sources)}
     mine = parts_of(case.gpu, case.inventory) if case.gpu else []
+    # XIDs that are no longer reported: each is recorded once, one line for each code, and stays
+    # true. `recovery` needs to see the end of those, too.
+    xids = {str(fault.xid) for fault in faults} | {""}
+    earlier = (line for line in current.status.evidence if xid_in(line) not in xids)
     seen = (
         *_kept(current, history.LOST),
         *_relapse(case, current, now),
         *(fault.evidence for fault in faults),
-        *_earlier_xids(current, faults),
+        *earlier,
         *case.remarks,
     )
     return msgspec.structs.replace(
@@ -184,21 +189,6 @@ def _relapse(case: Case, current: Incident, now: datetime) -> tuple[str, ...]:
 def _kept(current: Incident, begin: str) -> tuple[str, ...]:
     """Return the lines of an incident that begin so."""
     return tuple(line for line in current.status.evidence if line.startswith(begin))
-
-
-def _earlier_xids(current: Incident, faults: tuple[Fault, ...]) -> tuple[str, ...]:
-    """Return the lines of XIDs that are no longer reported: each is recorded once and stays true.
-
-    `recovery` needs to see the end of those, too. One line for each code.
-    """
-    now = {str(fault.xid) for fault in faults} | {""}
-    return tuple(line for line in current.status.evidence if xid_in(line) not in now)
-
-
-def _unpublished(case: Case, current: Incident) -> set[Target]:
-    """Return what was in scope and is not published, or not under its UUID, now."""
-    known = {device.device for device in case.inventory if device.uuid is not None}
-    return {target for target in current.status.scope.devices if target.name not in known}
 
 
 def _cause(status: IncidentStatus, faults: tuple[Fault, ...], fault_class: FaultClass) -> str:

@@ -28,7 +28,7 @@ from remediator.model.incident import (
     TimelineEntry,
 )
 from remediator.model.incident_caps import capped
-from remediator.model.taint_rule import EVICTING, Rule
+from remediator.model.taint_rule import EVICTING
 from remediator.plan.api_words import MODES, NEEDS
 from remediator.plan.case import Case, Desired
 from remediator.plan.drain import empty_since, holds_in_scope
@@ -238,14 +238,13 @@ def _siblings(case: Case, old: IncidentStatus) -> tuple[str, ...] | None:
 
 def _records(case: Case, old: IncidentStatus) -> tuple[RuleRecord, ...]:
     """Return the rules that stand; one that cannot be seen now is as it was last seen."""
-    found = {rule.name: _record(rule) for rule in (*case.unseen, *case.rules)}
+    found = {
+        rule.name: RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect)
+        for rule in (*case.unseen, *case.rules)
+    }
     if not case.rules_known:
         found = {record.name: record for record in old.rules} | found
     return tuple(sorted(found.values(), key=lambda record: record.device))
-
-
-def _record(rule: Rule) -> RuleRecord:
-    return RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect)
 
 
 def _pods(
@@ -280,18 +279,25 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     old, waits = before.conditions, waits_since(before, now)
     unknown = case.verdict.why if isinstance(case.verdict, Unknown) else ""
+    named = ", ".join(case.ignoring[:3])
+    more = f" and {len(case.ignoring) - 3} more" if len(case.ignoring) > 3 else ""
+    ignored = f"allocated after the taint: {named}{more}" if named else ""
+    # Why pods may be affected that the incident does not name.
+    incomplete = "the pods of the node could not be listed" if case.pods is None else ""
+    if case.no_disruption and not case.distrust:
+        incomplete = case.no_disruption
     found = (
         ("Deferred", desired.deferred_by, desired.deferred),
         (STATE_UNKNOWN, "ReportUnusable", unknown),
         ("NeedsHuman", "Sticky", desired.confirmation),
         (AWAITING, "Doubtful", _awaited(desired, old, waits, now)),
         (EVICTION_REFUSED, "EvictionAPI", _refused(case, desired)),
-        (EVICTION_BLOCKED, _blocked_by(desired), desired.blocked),
+        (EVICTION_BLOCKED, "PodsJoin" if over(desired) else "DisruptionBudget", desired.blocked),
         (REPAIR_DEFERRED, desired.call_deferred_by, desired.call_deferred),
         (WOULD_REPAIR, *_would_repair(case, desired, old)),
         (UNCONFIRMED, *_unconfirmed(case, desired, old)),
-        ("TaintIgnored", "SchedulerIgnoresTaints", _ignored(case)),
-        ("AffectedPodsIncomplete", "NotKnown", _incomplete(case)),
+        ("TaintIgnored", "SchedulerIgnoresTaints", ignored),
+        ("AffectedPodsIncomplete", "NotKnown", incomplete),
     )
     stored = {condition.type: condition for condition in old}
     if waits is None and AWAITING in stored and stored[AWAITING].status == "True":
@@ -318,10 +324,6 @@ def _refused(case: Case, desired: Desired) -> str:
     )
     more = f"; and {len(found) - REFUSED_NAMED} more" if len(found) > REFUSED_NAMED else ""
     return "; ".join(found[:REFUSED_NAMED]) + more
-
-
-def _blocked_by(desired: Desired) -> str:
-    return "PodsJoin" if over(desired) else "DisruptionBudget"
 
 
 def _would_repair(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tuple[str, str]:
@@ -360,19 +362,6 @@ def _unconfirmed(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tu
     if case.gpu is not None and case.gpu.recovery_action.supported is False:
         return "DriverTooOld", f"{alone} this driver has no recovery action: R565 is the first"
     return "NvmlUnavailable", f"{alone} NVML does not answer on the node"
-
-
-def _ignored(case: Case) -> str:
-    named = ", ".join(case.ignoring[:3])
-    more = f" and {len(case.ignoring) - 3} more" if len(case.ignoring) > 3 else ""
-    return f"allocated after the taint: {named}{more}" if named else ""
-
-
-def _incomplete(case: Case) -> str:
-    """Return why pods may be affected that the incident does not name, "" when all are known."""
-    if case.no_disruption and not case.distrust:
-        return case.no_disruption
-    return "the pods of the node could not be listed" if case.pods is None else ""
 
 
 def _awaited(

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.device import GPU_DRIVER
 from exporter.model.resource_slices import PoolKey
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
@@ -54,12 +54,14 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     why = distrusted(view.blind, "True")
     if view.pods is None:
         return Neighbours((), why or NOT_LISTED)
-    named = _named(view, incidents)
+    # The devices that name the node's pools: published now, ruled, or once in scope.
+    named = {device.device for device in view.inventory} | {rule.device for rule in view.rules}
+    named |= {device.name for each in incidents for device in each.status.scope.devices}
     published = any(device.kind for device in view.inventory)
     pools = {(device.driver, device.pool) for device in named} | {(GPU_DRIVER, view.node)}
     drivers = {device.driver for device in named} | {GPU_DRIVER}
     drivers |= {device.device.driver for device in view.inventory if device.kind}
-    known = {_key(claim): claim for claim in view.claims}
+    known = {(claim.metadata.namespace, claim.metadata.name): claim for claim in view.claims}
     here = {
         key: claim
         for key, claim in known.items()
@@ -77,17 +79,20 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
         if pod.running and (pod.plugin_resources or _claims_one(pod, known, held))
     }
     # What is reserved is older than the list of pods, or younger: it counts if it can be trusted.
-    reserved = set[ClaimKey]() if why else _reserved(here.values()) - _finished(view.pods)
+    reserved = set[ClaimKey]()
+    if not why:
+        reserved = {
+            (claim.metadata.namespace, consumer.name)
+            for claim in here.values()
+            for consumer in claim.consumers
+        }
+        reserved -= {(pod.namespace, pod.name) for pod in view.pods if not pod.running}
     found = tuple(f"{space}/{name}" for space, name in sorted(running | reserved))
-    offered = published or (not named and not here and _has_plugin(view))
+    # The Node itself may show that a device plugin allocates its GPUs.
+    has_plugin = bool(view.facts and view.facts.plugin_resources)
+    offered = published or (not named and not here and has_plugin)
     why = why or ("" if view.pods_live else NOT_LIVE)
     return Neighbours(found, why or ("" if offered else NOT_PUBLISHED))
-
-
-def _named(view: NodeView, incidents: Iterable[Incident]) -> set[Device]:
-    """Return the devices that name the node's pools: published now, ruled, or once in scope."""
-    named = {device.device for device in view.inventory} | {rule.device for rule in view.rules}
-    return named | {device.name for each in incidents for device in each.status.scope.devices}
 
 
 def _allocated_in(claim: Claim) -> set[PoolKey]:
@@ -97,24 +102,3 @@ def _allocated_in(claim: Claim) -> set[PoolKey]:
 def _claims_one(pod: PodFacts, known: dict[ClaimKey, Claim], held: dict[ClaimKey, Claim]) -> bool:
     keys = {(pod.namespace, name) for name in (*pod.claims, pod.extended_claim) if name}
     return any(key not in known or key in held for key in keys)
-
-
-def _reserved(claims: Iterable[Claim]) -> set[ClaimKey]:
-    return {
-        (claim.metadata.namespace, consumer.name)
-        for claim in claims
-        for consumer in claim.consumers
-    }
-
-
-def _finished(pods: Iterable[PodFacts]) -> set[ClaimKey]:
-    return {(pod.namespace, pod.name) for pod in pods if not pod.running}
-
-
-def _key(claim: Claim) -> ClaimKey:
-    return claim.metadata.namespace, claim.metadata.name
-
-
-def _has_plugin(view: NodeView) -> bool:
-    """Whether the Node itself shows that a device plugin allocates its GPUs."""
-    return bool(view.facts and view.facts.plugin_resources)

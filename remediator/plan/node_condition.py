@@ -201,7 +201,9 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     if free:
         answer = _answer_for(free, standing, seen, deadline, now, said=said)
     elif standing:
-        answer = _held(standing, stopped)
+        why = stopped or "; ".join(sorted({due_gpu.deferred for due_gpu in standing}))
+        message = _bounded(f"{_needs(standing)}; deferred: {why}")
+        answer = _Answer(needed=False, reason=HELD, message=message)
     certain = len(standing) == len(due) and not undecided
     if not said:
         # A lost incident of one GPU may count against a call for another.
@@ -239,13 +241,6 @@ def _answer_for_none(
         text = f"not healthy, but no repair of the node is needed: {_listed(others)}"
         return _Answer(needed=False, reason=OTHER_REPAIR, message=_bounded(text))
     return _Answer(needed=False, reason=NOTHING_NEEDED, message="no GPU needs a node-level repair")
-
-
-def _held(standing: tuple[Due, ...], stopped: str) -> _Answer:
-    why = stopped or "; ".join(sorted({due_gpu.deferred for due_gpu in standing}))
-    return _Answer(
-        needed=False, reason=HELD, message=_bounded(f"{_needs(standing)}; deferred: {why}")
-    )
 
 
 def _answer_for(
@@ -351,14 +346,11 @@ _GOOD: Mapping[Literal["True", "False"], Literal["True", "False"]] = {
 
 
 def _needs(due: tuple[Due, ...]) -> str:
-    return f"{most_needed(due_gpu.need for due_gpu in due)} needed by {_names(due)}"
-
-
-def _names(due: tuple[Due, ...]) -> str:
-    return _listed(
+    names = _listed(
         f"{due_gpu.case.uuid} ({due_gpu.incident.status.cause}, incident {due_gpu.incident.name})"
         for due_gpu in due
     )
+    return f"{most_needed(due_gpu.need for due_gpu in due)} needed by {names}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -39,13 +39,15 @@ def given(
         # One that is read together with a new signal may have been given before that.
         unread = wiped or (news and incident.status.seen_through is not None)
         later |= unread if known is None else news or known.state == "Overtaken"
+        overtaken = kind == "RepairConfirmed" and later
+        in_time = "Overtaken" if overtaken else "InForce"
         found.append(
             IntentRecord(
                 kind=kind,
                 until=intent.until,
                 by=intent.by,
                 reason=intent.reason,
-                state=_state(kind, intent, now, later=later),
+                state=in_time if counts(intent, now) else "Expired",
                 seen_time=seen_time,
                 seen_through_time=through,
             )
@@ -76,12 +78,6 @@ def _merged_intents(case: Case, incident: Incident, now: datetime) -> dict[Kind,
                 if counts(intent, now) >= only_counting
             }
     return merged
-
-
-def _state(kind: Kind, intent: Intent, now: datetime, *, later: bool) -> str:
-    if not counts(intent, now):
-        return "Expired"
-    return "Overtaken" if kind == "RepairConfirmed" and later else "InForce"
 
 
 def inherited(case: Case, begun: Incident, now: datetime) -> Incident:

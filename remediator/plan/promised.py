@@ -35,39 +35,28 @@ def with_promises(
     decided = tuple(pairs)
     known = {name for case, _ in decided for name in _holders(case)}
     somewhere = tuple(name for name in seen.pods if name not in known)
-    found = [
-        promise
-        for case, desired in decided
-        if (incident := _incident(case, desired)) is not None
-        for promise in (
-            _held(case, desired, incident, seen, somewhere, now),
-            _leaving(case, desired, incident, seen, now),
-        )
-        if promise is not None
-    ]
-    return msgspec.structs.replace(seen, promised=tuple(sorted(found, key=_by_text)))
+    found: list[Promise] = []
+    for case, desired in decided:
+        opened = (incident for incident in case.incidents if incident.open)
+        incident = desired.incident or next(opened, None)
+        if incident is not None:
+            held = _held(case, desired, incident, seen, somewhere, now)
+            leaving = _leaving(case, desired, incident, seen, now)
+            found += [promise for promise in (held, leaving) if promise is not None]
+    found.sort(key=lambda promise: (promise.why, promise.pods))
+    return msgspec.structs.replace(seen, promised=tuple(found))
 
 
 def in_words(promises: Iterable[Promise]) -> tuple[str, ...]:
     """Name the pods that no deadline overrides, and why."""
-    parts = [f"{_listed(promise.pods)} ({promise.why})" for promise in promises]
+    parts: list[str] = []
+    for promise in promises:
+        pods = promise.pods
+        more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
+        # Where none is known there may be some.
+        listed = ", ".join(pods[:NAMED]) + more if pods else "who may be there"
+        parts.append(f"{listed} ({promise.why})")
     return (f"not overridden: {', '.join(parts)}",) if parts else ()
-
-
-def _listed(pods: tuple[str, ...]) -> str:
-    """Name some; where none is known there may be some."""
-    more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
-    return ", ".join(pods[:NAMED]) + more if pods else "who may be there"
-
-
-def _by_text(promise: Promise) -> tuple[str, tuple[str, ...]]:
-    return promise.why, promise.pods
-
-
-def _incident(case: Case, desired: Desired) -> Incident | None:
-    return desired.incident or next(
-        (incident for incident in case.incidents if incident.open), None
-    )
 
 
 def _held(  # noqa: PLR0917 - everything that it rests on

@@ -40,7 +40,7 @@ from remediator.plan.steps import (
 from remediator.plan.undecided import or_undecided, undecided
 from remediator.plan.view import NodeView, cases
 from remediator.plan.words import class_of
-from remediator.policy.table import Mode, Place, Policy
+from remediator.policy.table import Place, Policy
 
 T = TypeVar("T")
 MOST_OPEN = 64
@@ -126,6 +126,8 @@ def decide_node(
     steps = _bounded(view, ordered(steps, view.rules))
     decision_events = _courtesy(bugs, lambda: events.of_decision(view, steps, pairs))
     stored = (view.facts.conditions if view.facts else None) or ()
+    unknown = ((case.uuid, case.verdict) for case, _ in pairs if isinstance(case.verdict, Unknown))
+    bugs = [*(Bug(uuid, verdict.bug) for uuid, verdict in unknown if verdict.bug), *bugs]
     return NodeDecision(
         node=view.node,
         steps=steps,
@@ -136,7 +138,7 @@ def decide_node(
         ),
         pairs=pairs,
         begins=disruption(steps, (case for case, _ in pairs), stored),
-        bugs=(*_bugs(pairs), *bugs),
+        bugs=tuple(bugs),
     )
 
 
@@ -219,7 +221,11 @@ class Reconciler:
         second = decide_node(blind, self._hands.fleet(), policy, now, self._options)
         wait = min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
         wake_at = min(now + wait, second.wake_at or now + wait)
-        steps = [step for step in second.steps if not disruption([step], _cases(second), ())]
+        steps = [
+            step
+            for step in second.steps
+            if not disruption([step], (case for case, _ in second.pairs), ())
+        ]
         return msgspec.structs.replace(
             second, steps=steps, wake_at=wake_at, begins=Disruption(), unconfirmed=differs
         )
@@ -231,10 +237,6 @@ def _wake_at(all_desired: Iterable[Desired]) -> datetime | None:
 
 def _earliest(*times: datetime | None) -> datetime | None:
     return min((at for at in times if at is not None), default=None)
-
-
-def _cases(decision: NodeDecision) -> Iterable[Case]:
-    return (case for case, _ in decision.pairs)
 
 
 def _bounded(view: NodeView, steps: list[Step]) -> list[Step]:
@@ -318,18 +320,13 @@ def _gpu_plan(  # noqa: PLR0917 - everything that a status rests on
             called = node_condition.called_since(view, ((case, desired),), now, options, stopped)
             status = _status(case, desired, called.get(case.uuid), policy, now)
             steps = steps_of(case, desired, status)
-            return _GpuPlan(
-                case, desired, steps, _closings(case, desired, now), _turned(desired, status)
-            )
+            closings, found = _closings(case, desired, now), Turned()
+            if desired.incident is not None and status is not None:
+                found = turned(desired.incident.status, status)
+            return _GpuPlan(case, desired, steps, closings, found)
         except Exception as error:  # noqa: BLE001 - the other GPUs go on
             case, desired = undecided(case, baffled(error))
     return _GpuPlan(case, desired, [*no_eviction_of_others(case), *_bug_noted(case, desired, now)])
-
-
-def _turned(desired: Desired, status: IncidentStatus | None) -> Turned:
-    if desired.incident is None or status is None:
-        return Turned()
-    return turned(desired.incident.status, status)
 
 
 def _bug_noted(case: Case, desired: Desired, now: datetime) -> list[Step]:
@@ -352,7 +349,8 @@ def _status(
     """Return how a GPU's incident should read now, None where it has none."""
     if desired.incident is None:
         return None
-    mode, before = _mode(case, desired, policy), desired.incident.status
+    before = desired.incident.status
+    mode = policy.row(class_of(before.fault), case.place).mode
     since = called.called if called else None
     deadline = called.deadline if called else None
     if recovery.unseen_rules(case):
@@ -385,14 +383,3 @@ def _courtesy(bugs: list[Bug], make: Callable[[], tuple[T, ...]]) -> tuple[T, ..
     except Exception as error:  # noqa: BLE001 - the taints of the node go on
         bugs.append(Bug("", baffled(error).bug))
         return ()
-
-
-def _bugs(pairs: Iterable[tuple[Case, Desired]]) -> Iterable[Bug]:
-    for case, _ in pairs:
-        if isinstance(case.verdict, Unknown) and case.verdict.bug:
-            yield Bug(case.uuid, case.verdict.bug)
-
-
-def _mode(case: Case, desired: Desired, policy: Policy) -> Mode:
-    fault = desired.incident.status.fault if desired.incident else ""
-    return policy.row(class_of(fault), case.place).mode

@@ -68,12 +68,14 @@ def unknown(case: Case, incident: Incident, confirmed: Intent | None = None) -> 
 def _unseen_end(case: Case, gpu: GpuHealth, incident: Incident) -> str:
     """Return which end has not been seen, "" when nothing is missing."""
     unread = links.unread(gpu, incident.status.cause)
+
     needs_epoch = (
         gpu.recovery_action.supported is False
         and incident.status.fault not in _OVER_AT_ONCE
         and (
             incident.status.cause.startswith(_SIGNALS)
-            or any(map(_is_xid_with_end, incident.status.evidence))
+            # A contained or suspicious XID has no end that can be seen.
+            or any(xid_in(line) not in _WITHOUT_END for line in incident.status.evidence)
         )
     )
     if needs_epoch and not _new_epoch(case, gpu, incident.status):
@@ -85,11 +87,6 @@ _OVER_AT_ONCE = frozenset({"suspect", "contained"})
 _SIGNALS = ("xid-", "sxid-", "recovery-action-")
 """How the names of causes begin that a report has once and does not read again."""
 _WITHOUT_END = frozenset({"", "94", *map(str, CODES)})
-
-
-def _is_xid_with_end(evidence: str) -> bool:
-    """Whether a line reports an XID; a contained or suspicious one has no end that can be seen."""
-    return xid_in(evidence) not in _WITHOUT_END
 
 
 def _new_epoch(case: Case, gpu: GpuHealth, status: IncidentStatus) -> bool:

@@ -23,7 +23,12 @@ from remediator.policy.table import Policy, Row
 
 def kept(case: Case, policy: Policy) -> tuple[Rule, ...]:
     """Return the stored rules that may stay, each within what the policy allows its class."""
-    proper = [rule for rule in case.rules if not _proven_other(case, rule)]
+    # A name that is proven to stand for other hardware, or for none of this board, keeps none.
+    proper = [
+        rule
+        for rule in case.rules
+        if not displaced(rule, case.inventory) and not (case.left and rule.node == case.node)
+    ]
     if policy.disagrees:
         return tuple(proper)
     capped: list[tuple[Rule, Effect | None]] = [
@@ -45,11 +50,6 @@ def displaced_here(case: Case, policy: Policy) -> tuple[Rule, ...]:
         and displaced(rule, case.inventory)
         and (policy.disagrees or _ceiling(policy.row(class_of(rule.fault), case.place)))
     )
-
-
-def _proven_other(case: Case, rule: Rule) -> bool:
-    """Whether the rule's name is proven to stand for other hardware, or for none of this board."""
-    return displaced(rule, case.inventory) or (case.left and rule.node == case.node)
 
 
 def _ceiling(row: Row) -> Effect | None:

@@ -11,7 +11,10 @@ from remediator.plan.view import NodeView, unnamed
 def sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[Step]) -> str:
     """Return what is known of a node's GPUs, what is done now and what is deferred."""
     gpu_texts = [
-        _gpu_in_words(case, desired) for case, desired in pairs if desired.incident is not None
+        f"{case.uuid} {incident.status.cause} ({incident.status.scope.summary}): "
+        f"{desired.deferred or desired.reason}"
+        for case, desired in pairs
+        if (incident := desired.incident) is not None
     ]
     verdicts = [case.verdict for case, _ in pairs]
     healthy = sum(isinstance(verdict, Healthy) for verdict in verdicts)
@@ -20,19 +23,7 @@ def sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[
     counts = f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown"
     nameless = unnamed(view)
     counts += f", {nameless} without a name" if nameless else ""
-    done = _steps_in_words(steps)
+    names = [type(step).__name__ for step in steps if not isinstance(step, WriteStatus)]
+    done = ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))
     parts = [counts, *gpu_texts, *(f"unknown: {why}" for why in unknown[:2]), done]
     return f"{view.node}: {'; '.join(part for part in parts if part)}"
-
-
-def _gpu_in_words(case: Case, desired: Desired) -> str:
-    incident = desired.incident
-    if incident is None:
-        return ""
-    scope = incident.status.scope.summary
-    return f"{case.uuid} {incident.status.cause} ({scope}): {desired.deferred or desired.reason}"
-
-
-def _steps_in_words(steps: list[Step]) -> str:
-    names = [type(step).__name__ for step in steps if not isinstance(step, WriteStatus)]
-    return ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))

@@ -44,9 +44,5 @@ def _why(hold: PodHold, case: Case, desired: Desired) -> Reason | None:
         return "Tolerates"
     if effect == "NoExecute" or hold.uid in {pod.uid for pod in desired.evict}:
         return None
-    return _passed_by(hold, case)
-
-
-def _passed_by(hold: PodHold, case: Case) -> Reason | None:
-    """Return why the Eviction API gets no request for a pod."""
+    # The Eviction API gets no request for these.
     return "AdminAccess" if hold.via == ADMIN else is_passed_by(case, hold.uid)

@@ -117,9 +117,6 @@ class Spending:
             self._emptied = frozenset(rule for status in statuses for rule in emptied(status))
         return (rule.uid, rule.effect) in self._emptied
 
-    def _stays_empty(self, rule: Rule) -> bool:
-        return self.drained(rule) and (rule.uid, rule.effect) not in self._fleet.filled_again
-
     def lately(self, action: Action, caps: Caps, but: str = "") -> list[datetime]:
         """Return when each GPU that counts for a rate began, sorted.
 
@@ -221,7 +218,12 @@ class Spending:
                     yield call.spec.uuid, call.node
         known: RuleAction = "taint" if action == "taint" else "evict"
         for rule in self._fleet.rules:
-            over = rule.node in self._gone() or (known == "evict" and self._stays_empty(rule))
+            empty = (
+                known == "evict"
+                and self.drained(rule)
+                and (rule.uid, rule.effect) not in self._fleet.filled_again
+            )
+            over = rule.node in self._gone() or empty
             if suffers(rule, known) and not over:
                 yield rule.gpu, rule.node
 
@@ -327,10 +329,19 @@ def begins(fleet: Fleet, action: RuleAction, since: datetime, now: datetime) -> 
     young = [
         rule
         for rule in fleet.rules
-        if suffers(rule, action) and (rule.incident in unrecorded or _after(since, rule))
+        if suffers(rule, action)
+        and (rule.incident in unrecorded or rule.time_added is None or rule.time_added > since)
     ]
     unnoted = {rule.incident for rule in young}
-    again = _dated(young) - _begun_before(fleet, since) if action == "evict" else set[str]()
+    again = set[str]()
+    if action == "evict":
+        # Of these every rule that evicts is known to be young, by a date.
+        again = {rule.incident for rule in young if rule.time_added is not None}
+        again -= {
+            rule.incident
+            for rule in fleet.rules
+            if suffers(rule, "evict") and (rule.time_added is None or rule.time_added <= since)
+        }
     found: dict[str, datetime] = {}
     for incident in fleet.incidents:
         at = incident.status.evicting_at if action == "evict" else incident.status.tainted_at
@@ -355,21 +366,3 @@ def _unrecorded(fleet: Fleet, action: RuleAction) -> set[str]:
         for incident in fleet.incidents
         if noted(incident.status) is None and incident.open
     }
-
-
-def _dated(rules: Iterable[Rule]) -> set[str]:
-    """Return the incidents whose rules are known to be young, each by a date."""
-    return {rule.incident for rule in rules if rule.time_added is not None}
-
-
-def _begun_before(fleet: Fleet, since: datetime) -> set[str]:
-    """Return the incidents with a rule that evicts since before a moment, or at an unknown time."""
-    return {
-        rule.incident
-        for rule in fleet.rules
-        if suffers(rule, "evict") and (rule.time_added is None or rule.time_added <= since)
-    }
-
-
-def _after(since: datetime, rule: Rule) -> bool:
-    return rule.time_added is None or rule.time_added > since

@@ -205,17 +205,13 @@ _FIRST = -1
 def _rank(step: Step) -> tuple[int, int]:
     """Order of steps; the second number puts milder effects first."""
     effect = step.rule.effect if isinstance(step, CreateRule | ChangeRule) else EFFECTS[0]
-    if isinstance(step, ChangeRule | DeleteRule) and _stops_eviction(step):
-        return _FIRST, 0
+    if isinstance(step, ChangeRule | DeleteRule):
+        before = step.stored.effect
+        if before in EVICTING and EFFECTS.index(effect) < EFFECTS.index(before):
+            return _FIRST, 0
     if isinstance(step, ChangeRule) and step.stored.gpu != step.rule.gpu:
         return _ORDER.index(CreateRule), EFFECTS.index(effect)
     return _ORDER.index(type(step)), EFFECTS.index(effect)
-
-
-def _stops_eviction(step: ChangeRule | DeleteRule) -> bool:
-    after = step.rule.effect if isinstance(step, ChangeRule) else EFFECTS[0]
-    before = step.stored.effect
-    return before in EVICTING and EFFECTS.index(after) < EFFECTS.index(before)
 
 
 def gpu_of(step: Step) -> str:

@@ -38,29 +38,27 @@ def timeline(
 def _changes(old: IncidentStatus, new: IncidentStatus, desired: Desired) -> Iterator[str]:
     opening = not old.timeline
     if opening or (new.phase, new.mode) != (old.phase, old.mode):
-        yield _line(old, new, desired, opening=opening)
-    if desired.deferred and kernel(desired.deferred) != kernel(_held(old)):
+        decided = new.message if new.message != desired.deferred else desired.reason
+        seen = _seen(desired, opening=opening)
+        yield f"seen: {seen}; decided: {decided}; done: {_done(old, new)}; {_row(desired)}"
+    held = next(
+        (condition.message for condition in old.conditions if condition.type == "Deferred"), ""
+    )
+    if desired.deferred and kernel(desired.deferred) != kernel(held):
         yield f"seen: {_seen(desired, opening=False)}; decided: {desired.deferred}; {_row(desired)}"
     if new.recurrence > 1 and new.recurrence != old.recurrence:
         yield f"seen: {ordinal(new.recurrence)} incident of the GPU that counts; {_row(desired)}"
-    yield from _intents(old, new)
+    for record in overrides.news(old.intents, new.intents):
+        yield overrides.in_words(record)
+    kinds = {entry.kind for entry in new.intents}
+    for record in old.intents:
+        if record.state == "InForce" and record.kind not in kinds:
+            yield f"a user removed: {intent.in_words(record.kind, record)}"
 
 
 def kernel(text: str) -> str:
     """Return what is held and by what, without the figures of the moment behind it."""
     return text.partition(" (")[0][:KERNEL]
-
-
-def _held(old: IncidentStatus) -> str:
-    return next(
-        (condition.message for condition in old.conditions if condition.type == "Deferred"), ""
-    )
-
-
-def _line(old: IncidentStatus, new: IncidentStatus, desired: Desired, *, opening: bool) -> str:
-    decided = new.message if new.message != desired.deferred else desired.reason
-    seen = _seen(desired, opening=opening)
-    return f"seen: {seen}; decided: {decided}; done: {_done(old, new)}; {_row(desired)}"
 
 
 def _seen(desired: Desired, *, opening: bool) -> str:
@@ -79,32 +77,16 @@ def _done(old: IncidentStatus, new: IncidentStatus) -> str:
     before = {rule.uid: rule.effect for rule in old.rules}
     after = {rule.uid for rule in new.rules}
     changed = [rule.effect for rule in new.rules if before.get(rule.uid) != rule.effect]
-    parts = [_count(effect, changed.count(effect)) for effect in EFFECTS]
-    parts += [_gone(before.keys() - after), _pods(old, new)]
-    return ", ".join(part for part in parts if part) or "nothing"
-
-
-def _count(effect: str, number: int) -> str:
-    return f"{effect} on {number} device{'s' if number > 1 else ''}" if number else ""
-
-
-def _gone(uids: set[str]) -> str:
-    return f"{len(uids)} rule{'s' if len(uids) > 1 else ''} taken away" if uids else ""
-
-
-def _pods(old: IncidentStatus, new: IncidentStatus) -> str:
-    """Name the pods that are gone when the devices are empty."""
-    if new.phase != "Drained" or old.phase == "Drained":
-        return ""
-    pods = sorted({f"{pod.namespace}/{pod.pod}" for pod in new.evicted})
-    more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
-    return f"pods gone: {', '.join(pods[:NAMED])}{more}" if pods else ""
-
-
-def _intents(old: IncidentStatus, new: IncidentStatus) -> Iterator[str]:
-    for record in overrides.news(old.intents, new.intents):
-        yield overrides.in_words(record)
-    kinds = {entry.kind for entry in new.intents}
-    for record in old.intents:
-        if record.state == "InForce" and record.kind not in kinds:
-            yield f"a user removed: {intent.in_words(record.kind, record)}"
+    parts = [
+        f"{effect} on {number} device{'s' if number > 1 else ''}"
+        for effect in EFFECTS
+        if (number := changed.count(effect))
+    ]
+    if uids := before.keys() - after:
+        parts.append(f"{len(uids)} rule{'s' if len(uids) > 1 else ''} taken away")
+    # Pods are named once the devices are empty.
+    if new.phase == "Drained" and old.phase != "Drained":
+        pods = sorted({f"{pod.namespace}/{pod.pod}" for pod in new.evicted})
+        more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
+        parts += [f"pods gone: {', '.join(pods[:NAMED])}{more}"] if pods else []
+    return ", ".join(parts) or "nothing"

@@ -111,7 +111,11 @@ def cases(view: NodeView) -> tuple[Case, ...]:
     own = () if view.blind.get("slices") else own
     bound = msgspec.structs.replace(view, inventory=own)
     gpus = view.report.gpus if view.report else ()
-    reported = _unlisted(bound) | {gpu.uuid: gpu for gpu in gpus}
+    reported = {gpu.uuid: gpu for gpu in gpus}
+    if view.report is not None:
+        # Only the node's own slices list these; others' boards are not.
+        found = unlisted(view.report, own).items()
+        reported = {uuid: gpu for uuid, gpu in found if not view.elsewhere.get(uuid)} | reported
     remembered = {incident.spec.uuid for incident in view.incidents if incident.open}
     ruled = {rule.gpu for rule in view.rules}
     here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
@@ -134,14 +138,6 @@ def _not_own(view: NodeView, own: tuple[SliceDevice, ...]) -> Mapping[str, str]:
         found[device.parent_uuid or device.uuid or ""] = why
     bound = {part.parent_uuid or part.uuid for part in own}
     return {uuid: why for uuid, why in found.items() if uuid not in bound}
-
-
-def _unlisted(view: NodeView) -> dict[str, GpuHealth]:
-    """Return entries for GPUs that only the node's own slices list; others' boards are not."""
-    if view.report is None:
-        return {}
-    found = unlisted(view.report, view.inventory)
-    return {uuid: gpu for uuid, gpu in found.items() if not view.elsewhere.get(uuid)}
 
 
 def unnamed(view: NodeView) -> int:
@@ -264,7 +260,11 @@ def _place(
     """Return where a GPU is."""
     open_incidents = [incident for incident in incidents if incident.open]
     pools = {(device.device.driver, device.device.pool) for device in parts}
-    pools = pools or _remembered(view, open_incidents, rules) or _around(view)
+    pools = pools or _remembered(view, open_incidents, rules)
+    if not pools:
+        # Where GPUs of this node are published; while none is, where NVIDIA's driver would.
+        around = [device.device for device in view.inventory if device.kind]
+        pools = {(device.driver, device.pool) for device in around} or {(GPU_DRIVER, view.node)}
     hardware = [entry.uuid for entry in (*parts, *rules)]
     hardware += [
         target.uuid for incident in open_incidents for target in incident.status.scope.devices
@@ -313,12 +313,6 @@ def _remembered(
         target.name for incident in open_incidents for target in incident.status.scope.devices
     }
     return {(device.driver, device.pool) for device in names if _may_be_of(device, view.node)}
-
-
-def _around(view: NodeView) -> set[PoolKey]:
-    """Return where GPUs of this node are published; while none is, where NVIDIA's driver would."""
-    found = {(device.device.driver, device.device.pool) for device in view.inventory if device.kind}
-    return found or {(GPU_DRIVER, view.node)}
 
 
 def _other_reporters(

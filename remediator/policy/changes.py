@@ -68,19 +68,16 @@ def named(
 
 
 def override(said: OverrideText, name: str) -> Override:
+    match = said.match or MatchText()
     return Override(
         name=name,
-        match=_match(said.match or MatchText()),
+        match=Match(
+            nodes=match.node or (),
+            drivers=match.driver or (),
+            pools=match.pool or (),
+            device_classes=match.device_class or (),
+        ),
         changes=changes(said.defaults, said.classes),
-    )
-
-
-def _match(said: MatchText) -> Match:
-    return Match(
-        nodes=said.node or (),
-        drivers=said.driver or (),
-        pools=said.pool or (),
-        device_classes=said.device_class or (),
     )
 
 

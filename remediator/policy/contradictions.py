@@ -19,11 +19,20 @@ def contradictions(whole: Any) -> Iterator[Problem]:
     yield from _ceilings((), whole)
     for path, override in _entries(whole, "overrides"):
         yield from _ceilings(path, override)
-        yield from _override(path, override)
+        if _empty(override.get("match")):
+            why = "names nothing; give any of deviceClass, driver, pool, node"
+            yield (*path, "match"), f"{why}, or write what holds everywhere outside overrides"
+        if _empty(override.get("defaults")) and _empty(override.get("classes")):
+            yield path, "changes nothing; give defaults or classes"
     names: set[object] = set()
     for path, window in _entries(whole, "maintenance"):
         yield from _exactly_one(path, window, "nodes", "pools")
-        yield from _times(path, window)
+        given = [window.get(key) is not None for key in ("from", "until")]
+        if window.get("weekly") is not None:
+            if any(given):
+                yield path, "give either from and until, or weekly"
+        elif not all(given):
+            yield path, "give from and until, or weekly"
         name = window.get("name")
         if isinstance(name, str) and name.strip() in names - {""}:
             yield (*path, "name"), f"{shown(name)} is another window's name"
@@ -58,14 +67,6 @@ def _ceilings(path: Path, said: Any) -> Iterator[Problem]:
             yield (*path, "classes", fault_class, "ceiling"), why
 
 
-def _override(path: Path, said: _Mapping) -> Iterator[Problem]:
-    if _empty(said.get("match")):
-        why = "names nothing; give any of deviceClass, driver, pool, node"
-        yield (*path, "match"), f"{why}, or write what holds everywhere outside overrides"
-    if _empty(said.get("defaults")) and _empty(said.get("classes")):
-        yield path, "changes nothing; give defaults or classes"
-
-
 def _empty(said: Any) -> bool:
     if isinstance(said, dict):
         return all(map(_empty, cast("_Mapping", said).values()))
@@ -75,12 +76,3 @@ def _empty(said: Any) -> bool:
 def _exactly_one(path: Path, said: _Mapping, *keys: str) -> Iterator[Problem]:
     if sum(said.get(key) is not None for key in keys) != 1:
         yield path, f"give exactly one of {', '.join(keys)}; write an entry for each"
-
-
-def _times(path: Path, window: _Mapping) -> Iterator[Problem]:
-    given = [window.get(key) is not None for key in ("from", "until")]
-    if window.get("weekly") is not None:
-        if any(given):
-            yield path, "give either from and until, or weekly"
-    elif not all(given):
-        yield path, "give from and until, or weekly"

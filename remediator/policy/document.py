@@ -59,7 +59,15 @@ def compose(text: str | bytes) -> Document:
     """Read one YAML document; an empty text is an empty mapping. Raises PolicyError."""
     if len(text) > LARGEST:
         raise PolicyError(f"the file is larger than {LARGEST >> 10} KiB; no policy needs that")
-    root = _root(_decoded(text))
+    if isinstance(text, str):
+        characters = text
+    else:
+        try:
+            characters = text.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = text[: error.start].count(b"\n") + 1
+            raise PolicyError(f"line {line}: no UTF-8; save the file as UTF-8") from error
+    root = _root(characters)
     lines: dict[Path, int] = {}
     value = _value(root, (), lines) if root is not None else None
     return Document({} if value is None else value, lines)
@@ -75,26 +83,12 @@ def _root(text: str) -> Node | None:
     try:
         return loader.get_single_node()
     except yaml.MarkedYAMLError as error:
-        raise PolicyError(_marked(error)) from error
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}: " if mark else ""
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        raise PolicyError(f"{where}no YAML: {said}") from error
     except (ValueError, OverflowError, RecursionError) as error:  # escapes that are no characters
         raise PolicyError(f"line {loader.line + 1}: no YAML: {error}") from error
-
-
-def _decoded(text: str | bytes) -> str:
-    if isinstance(text, str):
-        return text
-    try:
-        return text.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = text[: error.start].count(b"\n") + 1
-        raise PolicyError(f"line {line}: no UTF-8; save the file as UTF-8") from error
-
-
-def _marked(error: yaml.MarkedYAMLError) -> str:
-    mark = error.problem_mark or error.context_mark
-    where = f"line {mark.line + 1}: " if mark else ""
-    said = ", ".join(part for part in (error.context, error.problem) if part)
-    return f"{where}no YAML: {said}"
 
 
 class _Loader(yaml.BaseLoader):

@@ -15,7 +15,7 @@ from remediator.policy.contradictions import contradictions
 from remediator.policy.document import Path, Problem, dotted
 from remediator.policy.error import PolicyError
 from remediator.policy.place import Area
-from remediator.policy.schema import EmergencyText, ExemptText, PolicyText, WindowText
+from remediator.policy.schema import ExemptText, PolicyText, WindowText
 from remediator.policy.shape import shaped
 from remediator.policy.table import SHIPPED, Override, Policy, Row
 from remediator.policy.windows import Exemption, Once, Weekly, Window, moment
@@ -48,6 +48,9 @@ def _reversed(said: PolicyText, written: Collection[Path]) -> Iterator[Problem]:
 
 
 def _policy(said: PolicyText) -> Policy:
+    stop, stopped = said.emergency_stop, ""
+    if stop is not None:
+        stopped = f"{stop.by}, in the policy file: {stop.why}" if stop.by else "the policy file"
     return Policy(
         rows=_rows(said),
         limits=limits_of(said.budget or BudgetText()),
@@ -57,7 +60,7 @@ def _policy(said: PolicyText) -> Policy:
             _exemption(text, dotted(("exempt", index)))
             for index, text in enumerate(said.exempt or ())
         ),
-        stopped=_stopped(said.emergency_stop),
+        stopped=stopped,
     )
 
 
@@ -81,16 +84,14 @@ def _overrides(said: PolicyText) -> list[Override]:
 
 def _window(said: WindowText) -> Window:
     area = Area(nodes=said.nodes or (), pools=said.pools or ())
-    return Window(name=said.name, area=area, when=_when(said))
-
-
-def _when(said: WindowText) -> Once | Weekly:
     if said.weekly is None:  # with both moments, or it would have been refused
-        return Once(cast("datetime", said.from_), cast("datetime", said.until))
+        once = Once(cast("datetime", said.from_), cast("datetime", said.until))
+        return Window(name=said.name, area=area, when=once)
     weekly = said.weekly
-    return Weekly(
+    when = Weekly(
         day=weekly.day, start=weekly.start, duration=weekly.duration, zone=weekly.timezone or UTC
     )
+    return Window(name=said.name, area=area, when=when)
 
 
 def _exemption(said: ExemptText, name: str) -> Exemption:
@@ -98,10 +99,3 @@ def _exemption(said: ExemptText, name: str) -> Exemption:
         nodes=said.nodes or (), pools=said.pools or (), devices=frozenset(said.devices or ())
     )
     return Exemption(name=name, area=area, why=said.why, until=said.until)
-
-
-def _stopped(said: EmergencyText | None) -> str:
-    """Return what stopped all new disruption, "" when nothing did."""
-    if said is None:
-        return ""
-    return f"{said.by}, in the policy file: {said.why}" if said.by else "the policy file"

@@ -109,7 +109,7 @@ def test_only_what_is_held_back_now_is_held() -> None:
     assert of(incident_rows([incident(conditions=(over,))], ()), "deferred") == set()
 
 
-@pytest.mark.parametrize(("state", "deferred"), [("InForce", [("Human",)]), ("Expired", [])])
+@pytest.mark.parametrize(("state", "held"), [("InForce", [("Human",)]), ("Expired", [])])
 def test_what_a_person_ignores_is_held_for_whoever_is_paged(
     state: str, held: list[tuple[str]]
 ) -> None:
@@ -119,7 +119,7 @@ def test_what_a_person_ignores_is_held_for_whoever_is_paged(
 
 
 @pytest.mark.parametrize(
-    ("foreign", "deferred"),
+    ("foreign", "held"),
     [
         ("rule draguard-maintenance-1: draguard.dev/maintenance:NoSchedule", [("Maintenance",)]),
         ("rule draguard-maintenance-1: draguard.dev/maintenance:NoExecute", [("Maintenance",)]),
