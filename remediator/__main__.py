@@ -15,11 +15,12 @@ import msgspec
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
 from kubeapi.clocks import ServerClock
+from kubeapi.election import Alone, Elector, new_identity
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
+from remediator.controller.agents import LEASE_NAME
 from remediator.controller.cluster import Cluster
 from remediator.controller.cluster_metrics import ClusterMetrics, cluster_rows
 from remediator.controller.debug_plan import DebugPlan
-from remediator.controller.leader import Alone, Elector, new_identity
 from remediator.controller.loop import Loop
 from remediator.controller.metrics import Metrics, Reading
 from remediator.controller.policy_on_lease import PolicyOnLease
@@ -68,7 +69,12 @@ class Remediator:
         if settings.policy is None:
             self._policy_on_lease.loaded(self._policy_file.policy)
         self._unstated: tuple[str, ...] = ()
-        client = self._client(running)
+        client = Client(
+            endpoint_of(settings),
+            agent=f"draguard-remediator/{running}",
+            heard=self._metrics.answered,
+            server_clock=self._server_clock,
+        )
         self._cluster = Cluster(
             client,
             mark=self._queue.add,
@@ -95,24 +101,14 @@ class Remediator:
             now=clock.now,
             leading=lambda: self._elector.leading,
         )
-        self._front = Front(settings.listen, self._routes(), at_once={DEBUG_PLAN: 1})
-
-    def _routes(self) -> dict[str, Handler]:
         plans = DebugPlan(self._cluster, self._policy, lambda: str(self._elector), clock.now)
-        return {
+        routes: dict[str, Handler] = {
             "/metrics": self._page,
             "/healthz": self._healthy,
             "/readyz": self._ready,
             DEBUG_PLAN: plans,
         }
-
-    def _client(self, running: str) -> Client:
-        return Client(
-            endpoint_of(self._settings),
-            agent=f"draguard-remediator/{running}",
-            heard=self._metrics.answered,
-            server_clock=self._server_clock,
-        )
+        self._front = Front(settings.listen, routes, at_once={DEBUG_PLAN: 1})
 
     def _candidate(self, client: Client) -> Elector | Alone:
         if not self._settings.leader_elect:
@@ -120,7 +116,8 @@ class Remediator:
         return Elector(
             client,
             self._settings.lease_namespace,
-            self._settings.leader_identity or new_identity(),
+            LEASE_NAME,
+            identity=self._settings.leader_identity or new_identity(),
             now=clock.now,
             on_gain=self._gained,
             found=self._policy_on_lease.gained,
@@ -130,7 +127,11 @@ class Remediator:
     def run(self) -> None:
         self._front.start()
         try:
-            self._until_there_is_a_policy()
+            # The first good policy: the shipped one would take down what stands.
+            while not self._loop.stopped and not self._policy_file.ready:
+                self._reload_policy()
+                if not self._policy_file.ready:
+                    sleep(POLICY_LOOK)
             self._until_synced()
             self._elector.start()
             self._loop.every(POLICY_LOOK, self._reload_policy, "policy file")
@@ -143,13 +144,6 @@ class Remediator:
 
     def stop(self) -> None:
         self._loop.stop()
-
-    def _until_there_is_a_policy(self) -> None:
-        """Wait for the first good policy: the shipped one would take down what stands."""
-        while not self._loop.stopped and not self._policy_file.ready:
-            self._reload_policy()
-            if not self._policy_file.ready:
-                sleep(POLICY_LOOK)
 
     def _until_synced(self) -> None:
         """Wait for a whole world: acting on a part of it would be acting on absence."""

@@ -7,7 +7,7 @@ import msgspec
 
 from draguard.phrases import age, short
 from kubeapi.lease import Lease, LeaseSpec
-from remediator.controller.leader import LEASE_NAME
+from remediator.controller.agents import LEASE_NAME
 
 LEADERLESS = timedelta(seconds=30)
 """Without a renewal for so long, another replica should lead; a fail-over takes 12 s."""

@@ -9,11 +9,12 @@ from kubeapi.client import Client
 from kubeapi.lease import Lease, leases
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
-from remediator.controller.leader import LEASE_NAME
 from remediator.controller.watches import WATCH_DEAD
 from remediator.diagnose.freshness import Freshness, Renewals
 
 AGENT_LEASE_PREFIX = "draguard-agent-"
+LEASE_NAME = "draguard-remediator"
+"""Of the leader's Lease, in the same namespace."""
 
 
 class Agents:

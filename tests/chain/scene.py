@@ -19,7 +19,7 @@ from exporter.model.resource_slices import SliceDevice
 from kubeapi import clock
 from kubeapi.client import ApiError, Conflict, NotFound
 from kubeapi.lease import leases, renew
-from remediator.controller.leader import LEASE_NAME
+from remediator.controller.agents import LEASE_NAME
 from simulator.cluster import workloads
 from tests.lab.cluster import RULES, Cluster, Json, await_true
 from tests.remediator import builders

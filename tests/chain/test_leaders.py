@@ -4,7 +4,7 @@ import signal
 import time
 
 from kubeapi.lease import read
-from remediator.controller.leader import LEASE_NAME
+from remediator.controller.agents import LEASE_NAME
 from simulator.cluster.workloads import gpu_request
 from tests.chain.proxy import Proxy, Write
 from tests.chain.scene import INCIDENT_ONLY, LEASES, Remediator, Scene, fresh

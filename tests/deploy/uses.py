@@ -11,7 +11,7 @@ from typing import Any
 
 from exporter.model.device import GPU_DRIVER, Device
 from kubeapi.lease import read
-from remediator.controller.leader import LEASE_NAME
+from remediator.controller.agents import LEASE_NAME
 from remediator.model import taint_rule
 from simulator.cluster import workloads
 from tests.chain.conftest import served

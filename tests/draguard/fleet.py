@@ -18,8 +18,7 @@ from exporter.model.node_health import GpuHealth, NodeHealth, RecoveryAction, So
 from kubeapi import clock
 from kubeapi.client import ApiError, Conflict, NotFound
 from kubeapi.lease import leases, renew
-from remediator.controller.agents import AGENT_LEASE_PREFIX
-from remediator.controller.leader import LEASE_NAME
+from remediator.controller.agents import AGENT_LEASE_PREFIX, LEASE_NAME
 from remediator.model.incident import (
     Condition,
     IncidentSpec,

@@ -10,8 +10,7 @@ import pytest
 
 from kubeapi import clock
 from kubeapi.lease import renew
-from remediator.controller.agents import AGENT_LEASE_PREFIX
-from remediator.controller.leader import LEASE_NAME
+from remediator.controller.agents import AGENT_LEASE_PREFIX, LEASE_NAME
 from remediator.model.intent import Intent
 from tests.chain.scene import INCIDENTS, LEASES
 from tests.draguard.cluster.test_fleet_status import LATE, known, lease, looked_at, objects, said

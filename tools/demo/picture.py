@@ -136,10 +136,15 @@ def picture(objects: Objects) -> Picture:
         for record in gpu.xids:
             key = gpu.uuid, record.code
             xids[key] = xids.get(key, 0) + record.count
+    newest_first = sorted(
+        objects.incidents,
+        key=lambda incident: (str(incident.metadata.creation_timestamp or ""), incident.name),
+        reverse=True,
+    )
     return Picture(
         seats=tuple(seats),
         rules=rules,
-        incidents=tuple(sorted(objects.incidents, key=_opened, reverse=True)),
+        incidents=tuple(newest_first),
         waiting=tuple(sorted(waiting)),
         xids=xids,
     )
@@ -190,8 +195,3 @@ def _seat(
         effect=rules.get(name, ""),
         presence=known.presence if known else "",
     )
-
-
-def _opened(incident: Incident) -> str:
-    created = incident.metadata.creation_timestamp
-    return f"{created.isoformat() if created else ''} {incident.name}"

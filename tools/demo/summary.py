@@ -35,10 +35,11 @@ def _row(number: int, outcome: Outcome) -> tuple[str, ...]:
     holder = acted.target.holder
     gone = next(acted.news("gone", holder.uid), None) if holder else None
     verdict = "ok" if outcome.good else "FAILED"
+    phases = groupby(entry.news.value for entry in acted.news("phase"))
     return (
         title,
         _seen(acted),
-        _decided(acted),
+        " > ".join(phase for phase, _ in phases) or "nothing to do",
         _done(acted),
         _took(acted.began, acted.heard("rule", acted.target.name, "NoSchedule")),
         _took(acted.heard("rule", acted.target.name, "NoExecute"), gone.at if gone else None),
@@ -60,11 +61,6 @@ def _seen(acted: Acted) -> str:
     words += [f"GPU instance {one.news.value}" for one in acted.news("instance")]
     words += [_PRESENCE.get(one.news.value, one.news.value) for one in acted.news("presence")]
     return ", ".join(words) or "-"
-
-
-def _decided(acted: Acted) -> str:
-    found = groupby(one.news.value for one in acted.news("phase"))
-    return " > ".join(phase for phase, _ in found) or "nothing to do"
 
 
 def _done(acted: Acted) -> str:

@@ -15,8 +15,7 @@ from draguard.render.status_page import MOST, status_page
 from exporter.model.node_health import GpuHealth, NodeDeviceHealth, ObjectMeta, SourceHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.lease import Lease, LeaseMeta, LeaseSpec
-from remediator.controller.agents import AGENT_LEASE_PREFIX
-from remediator.controller.leader import LEASE_NAME
+from remediator.controller.agents import AGENT_LEASE_PREFIX, LEASE_NAME
 from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.node import RawNode
 from remediator.policy.reading import read

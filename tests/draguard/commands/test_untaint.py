@@ -8,7 +8,7 @@ import pytest
 from draguard.__main__ import main
 from kubeapi import clock
 from kubeapi.lease import renew
-from remediator.controller.leader import LEASE_NAME
+from remediator.controller.agents import LEASE_NAME
 from tests.chain.scene import INCIDENTS, LEASES
 from tests.draguard.fleet import LOST_INCIDENT, SICK, SLICE_INCIDENT, Fleet
 from tests.draguard.test_cli_races import GIVEN

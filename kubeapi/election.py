@@ -25,7 +25,6 @@ from kubeapi.client import ApiError, Client, Conflict
 from kubeapi.lease import Lease, LeaseSpec
 
 _log = logging.getLogger(__name__)
-LEASE_NAME = "draguard-remediator"
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,8 +104,9 @@ class Elector:
         self,
         client: Client,
         namespace: str,
-        identity: str,
+        name: str,
         *,
+        identity: str,
         now: Callable[[], datetime],
         on_gain: Callable[[], None],
         terms: Terms = Terms(),  # noqa: B008 - frozen
@@ -114,7 +114,7 @@ class Elector:
         notes: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._client = client.sibling(terms.request)
-        self._namespace = namespace
+        self._namespace, self._name = namespace, name
         self._now = now
         self._on_gain = on_gain
         self._on_found, self._notes = found, notes
@@ -177,7 +177,7 @@ class Elector:
         """Log a change of the leader; our own right may also have run out by itself."""
         before, self._role = self._role, (self.leading, self._candidate.holder)
         if self._role != before:
-            _log.info("%s: now %s", LEASE_NAME, self)
+            _log.info("%s: now %s", self._name, self)
         if self._role[0] and not before[0]:
             self._on_gain()
 
@@ -191,7 +191,7 @@ class Elector:
         except ApiError as error:
             self._found = None
             if not self.error:
-                _log.warning("%s: %s", LEASE_NAME, error)
+                _log.warning("%s: %s", self._name, error)
             self.error = error.message
         else:
             self.error = ""
@@ -201,7 +201,7 @@ class Elector:
     def _campaign(self) -> None:
         mine = self._candidate
         if self._found is None or not mine.leads(monotonic()):
-            self._found = leases.read(self._client, self._namespace, LEASE_NAME)
+            self._found = leases.read(self._client, self._namespace, self._name)
             mine.saw(self._found, monotonic())
         if mine.may_take(monotonic()):
             if not mine.leads(monotonic()):
@@ -215,7 +215,7 @@ class Elector:
         return leases.take(
             self._client,
             self._namespace,
-            LEASE_NAME,
+            self._name,
             self._found,
             holder,
             lasts,

@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from kubeapi import clock
 from kubeapi.client import Client, Conflict
+from kubeapi.election import Candidate, Elector, Terms, new_identity
 from kubeapi.lease import Lease, LeaseMeta, LeaseSpec, leases, read, take
-from remediator.controller.leader import LEASE_NAME, Candidate, Elector, Terms, new_identity
 from tests.kubeapi.hostile import Gate
 from tests.lab.cluster import Cluster, await_true
 
 TERMS = Terms()
 NAMESPACE = "leaders"
+LEASE_NAME = "the-leader"
 T0 = datetime(2026, 11, 21, tzinfo=UTC)
 
 
@@ -109,7 +110,13 @@ LONG = Terms(lease=60, renew_deadline=40, renew=0.2, retry=0.2, request=15)
 def elector(client: Client, gained: list[str], terms: Terms = FAST) -> Elector:
     name = new_identity()
     return Elector(
-        client, NAMESPACE, name, now=clock.now, on_gain=lambda: gained.append(name), terms=terms
+        client,
+        NAMESPACE,
+        LEASE_NAME,
+        identity=name,
+        now=clock.now,
+        on_gain=lambda: gained.append(name),
+        terms=terms,
     )
 
 
@@ -184,7 +191,9 @@ def test_an_election_that_a_bug_ended_is_dead_and_one_that_was_stopped_is_not(
     def fail() -> None:
         raise RuntimeError("a bug")
 
-    stricken = Elector(namespace, NAMESPACE, "one", now=clock.now, on_gain=fail, terms=FAST)
+    stricken = Elector(
+        namespace, NAMESPACE, LEASE_NAME, identity="one", now=clock.now, on_gain=fail, terms=FAST
+    )
     assert not stricken.dead
     stricken.start()
     await_true("it is known to be dead", lambda: stricken.dead)
