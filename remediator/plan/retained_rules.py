@@ -72,12 +72,15 @@ def narrowed(
     """
     if history.was_lost(incident) or not incident.status.phase:
         return False  # since when the whole GPU is tainted is not known, or not any more
-    tainted_at, scope = (
-        incident.status.tainted_at,
-        {device.name for device in incident.status.scope.devices},
+    tainted_at, scope = incident.status.tainted_at, incident.status.scope.devices
+    # By the hardware as well: a slice that has just got another name was tainted under the old one.
+    names, hardware = {target.name for target in scope}, {target.uuid for target in scope} - {""}
+    whole = all(
+        device.device in names or device.uuid in hardware
+        for device in case.inventory
+        if device.parent_uuid == case.uuid
     )
-    slices = {device.device for device in case.inventory if device.parent_uuid == case.uuid}
-    if not slices <= scope or (tainted_at is not None and now - tainted_at > NEAR):
+    if not whole or (tainted_at is not None and now - tainted_at > NEAR):
         return False
     own = rule.uuid in named_before(case, incident.status.seen_signals)
     if own or not any(demand.new for demand in demands):

@@ -53,6 +53,34 @@ def test_the_other_slices_are_untainted_once_and_stay_so() -> None:
     assert stored.effects() == {SLICE_5: "NoExecute"}
 
 
+@pytest.mark.parametrize("killed_after", range(18))
+def test_slices_that_get_other_names_before_theirs_is_named_are_untainted_too(
+    killed_after: int,
+) -> None:
+    """Another release of the driver; a rule of an old name stays until the incident ends."""
+
+    def anew(second: float, gi: int | None) -> NodeView:
+        sick = mig_gpu(0, xid(94, gi=gi), recovery_action=action(observed=second - 0.1))
+        named = tuple(
+            msgspec.structs.replace(
+                device, device=Device(DRIVER, NODE, f"{device.device.device}-r2")
+            )
+            for device in published(sick)
+        )
+        return view(sick, inventory=named)
+
+    stored, taken = tainted_whole(), 0
+    for second in (4.2, 4.3, 4.4):
+        seen_now = stored.over(anew(second, None))
+        for step in decide_node(seen_now, stored.fleet(), ENFORCE, at(second)).steps:
+            if taken < killed_after:
+                stored.take(step, at(second))
+                taken += 1
+
+    settle(stored, anew(5, 5), 5)
+    assert stored.effects() == {SLICE_5: "NoSchedule", f"{SLICE_5}-r2": "NoSchedule"}
+
+
 def test_a_slice_that_is_being_emptied_keeps_no_other_one_tainted() -> None:
     """Pods are evicted from slice 5, then an error comes of which slice 2 is named late."""
     first, stored = xid(94, gi=5), Stored()
