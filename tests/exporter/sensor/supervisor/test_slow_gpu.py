@@ -83,7 +83,7 @@ def test_a_gpu_that_used_up_its_time_is_not_asked_any_more() -> None:
     budget(NO_GPU, "nvmlDeviceGetCount")
     budget(NO_GPU, "nvmlDeviceGetCount")
     budget(3, "nvmlDeviceGetUUID")
-    with pytest.raises(NvmlError, match="not asked"):
+    with pytest.raises(NvmlError, match="not called"):
         budget(3, "nvmlDeviceGetName")
     budget(4, "nvmlDeviceGetUUID")
     assert [gpu for gpu, _ in requested] == [NO_GPU, NO_GPU, 3, 4]
