@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.device import Instance
+from exporter.model.device import Device, Instance
 from exporter.model.node_health import GpuHealth, MemorySlices, MigInstance
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
 from remediator.diagnose.fault import Fault, faults_of
@@ -18,6 +18,7 @@ from simulator.board import gpus_of
 from simulator.gpu import Scenario
 from simulator.slices import Publishing, resource_slices
 from tests.remediator.builders import (
+    DRIVER,
     NO_ACTION_FIELD,
     NODE,
     T0,
@@ -139,6 +140,20 @@ class TestDynamicMig:
 
         assert "gpu-0-mig-1g10gb-19-3" in found
         assert "gpu-0-mig-3g40gb-9-4" not in found
+
+    @pytest.mark.parametrize(("start", "meant"), [(0, True), (1, False)])
+    def test_of_a_device_of_unknown_size_only_the_first_slice_is_certain(
+        self, start: int, *, meant: bool
+    ) -> None:
+        unknown = SliceDevice(
+            device=Device(DRIVER, NODE, "part"),
+            kind="mig",
+            parent_uuid=self.sick.uuid,
+            placement_start=0,
+        )
+        found = scope(contained(place=MemorySlices(start, 1)), self.sick, (unknown,))
+
+        assert names(found) == ({"part"} if meant else set())
 
     def test_where_nothing_published_intersects_it_means_nothing(self) -> None:
         apart = tuple(device for device in self.free if device.device.device.endswith("-19-6"))

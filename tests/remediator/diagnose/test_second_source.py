@@ -233,6 +233,10 @@ class TestSxids:
         assert alone.forgeable is (by == "syslog")
         assert both.sources == (by.capitalize(), "NvLink")
 
+        apart = gpu(1, fabric=FabricHealth(health_summary=2))
+        (third,) = faults_of(verdict(well, Surroundings(switches=switches, gpus=(well, apart))))
+        assert third.sources == (by.capitalize(), "Fabric")
+
 
 class TestIncidents:
     def test_read_from_kmsg_alone_it_restricts_and_moves_nobody(self) -> None:

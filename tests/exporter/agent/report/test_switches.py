@@ -71,6 +71,7 @@ class TestSxids:
         assert switch.sxids[0].code == 20034
         assert report.xids_dropped == 101 - switches.MAX_CODES
 
+        assert switches.MAX_SWITCHES == 12, "as many as a DGX-2 has"
         places = [sxid(n, bus_id=f"{n:04x}:00:00.0") for n in range(1, 101)]
         report = take(FRESH, *places)
         assert len(report.switches) == switches.MAX_SWITCHES

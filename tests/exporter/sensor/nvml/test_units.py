@@ -1,6 +1,7 @@
 """What NVML says is shown in DCGM's unit, or not at all."""
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from exporter.sensor.nvml import units as unit
+from exporter.sensor.nvml.picks import used_share
 from exporter.sensor.nvml.units import Unit, text_of
 
 UNITS = [value for value in vars(unit).values() if isinstance(value, Unit)]
@@ -19,6 +21,12 @@ ANYTHING = st.one_of(
     st.binary(),
     st.none(),
 )
+
+
+@pytest.mark.parametrize(("reserved", "share"), [({}, 0.5), ({"reserved": 2}, 0.625)])
+def test_the_used_share_is_of_what_is_not_reserved(reserved: dict[str, int], share: float) -> None:
+    """Older drivers report no reserved memory."""
+    assert used_share(SimpleNamespace(used=5, total=10, **reserved)) == share
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,28 @@
+"""What steps would begin to do to running pods, and what was confirmed when it began."""
+
+import pytest
+
+from exporter.model.device import Device
+from remediator.diagnose.fault import Unknown
+from remediator.model.incident import PodHold
+from remediator.plan.case import Case
+from remediator.plan.disruption import disruption
+from remediator.plan.steps import EvictPod
+from tests.remediator.builders import DRIVER, at, uuid
+from tests.remediator.plan.fleets import an_incident
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_eviction_begins_where_its_incident_has_not_begun_one(*, begun: bool) -> None:
+    device = Device(DRIVER, "node-a", "gpu-0")
+    incident = an_incident(
+        "a0",
+        evicting_at=at(-60) if begun else None,
+        eviction_start_time=at(-60) if begun else None,
+    )
+    case = Case(node="node-a", uuid=uuid(0), verdict=Unknown("not read"), incidents=(incident,))
+    step = EvictPod(uuid(0), PodHold("default", "train", "train", str(device), "uid"))
+
+    found = disruption([step], [case], ())
+
+    assert found.devices == (frozenset() if begun else frozenset({device}))
