@@ -121,6 +121,7 @@ MISTAKES = [
     ("defaults:\n  mode:\n  soak: [1m]", 3, "defaults.soak: a list is not a duration"),
     (f"exempt: [{{nodes: {'a' * 254}, why: x}}]", 1, "nodes: a name is longer than 253"),
     ("exempt: [{nodes: [a, ''], why: x}]", 1, "nodes[1]: an empty name matches nothing"),
+    ("budget: {correlation: {within: ''}}", 1, "budget.correlation.within: "),
 ]
 
 
