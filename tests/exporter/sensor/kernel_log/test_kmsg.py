@@ -268,12 +268,15 @@ def test_this_machines_log_is_the_same_both_ways(tmp_path: Path) -> None:
             return  # somebody has cleared it
         (oldest, _), (newest, _) = reported[0], reported[-1]
         wait_for(lambda: max(device.places(), default=0) > newest - PLACES_PER_MICROSECOND)
-        # Records of one moment are one to syslog(2), as if they were its lines.
+        # Records of one moment are one to syslog(2), as if they were its lines. Only the device
+        # escapes control characters; tests of forged lines leave such records here.
         moments = Counter(place // PLACES_PER_MICROSECOND for place, _ in device.told())
         seen = {
             (place, message)
             for place, message in device.told()
-            if oldest <= place <= newest and moments[place // PLACES_PER_MICROSECOND] == 1
+            if oldest <= place <= newest
+            and moments[place // PLACES_PER_MICROSECOND] == 1
+            and "\\x" not in message
         }
         assert len(seen.intersection(reported)) >= 0.9 * len(seen) > 0
 
