@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from remediator.controller.census import Census
@@ -134,6 +134,7 @@ def test_no_wipe_and_no_silence_lowers_a_percentage_within_a_day(
         most = census.totals["cluster", ""]
 
 
+@example([(("node-a", frozenset(range(40))), 0)])
 @given(st.lists(st.tuples(OWN, st.integers(0, 3 * DAY)), max_size=12))
 def test_no_node_raises_a_total_by_more_than_its_share(
     news: list[tuple[tuple[str, frozenset[int]], int]],
