@@ -162,7 +162,7 @@ class Elector:
             try:
                 self._write("")
             except ApiError as error:
-                _log.info("the Lease could not be given back and runs out instead: %s", error)
+                _log.info("the Lease could not be released and expires instead: %s", error)
         self._client.close()
 
     def _run(self) -> None:
