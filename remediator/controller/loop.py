@@ -21,7 +21,7 @@ from remediator.controller.metrics import Metrics
 from remediator.controller.rate_limit import PacedError
 from remediator.controller.workqueue import Queue
 from remediator.controller.writes import NotLeadingError, RulesNotServedError
-from remediator.diagnose.fault import baffled
+from remediator.diagnose.fault import of_bug
 from remediator.plan.reconcile import Bug, NodeDecision, Reconciler, StepsFailedError
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod
 
@@ -139,7 +139,7 @@ class Loop:
                 self._retry(node, getattr(error, "retry_after", 0.0))
             case _:
                 self._metrics.reconciles.labels("bug").inc()
-                self._log_bugs(node, (Bug("", baffled(error).bug),))
+                self._log_bugs(node, (Bug("", of_bug(error).bug),))
                 self._retry(node)
 
     def _done(self, node: str, decision: NodeDecision, took: float) -> None:

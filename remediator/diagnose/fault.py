@@ -5,15 +5,16 @@ own and travels as one: it never adds a taint and never takes one away. Pure.
 """
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 
 from exporter.model.device import Instance
 from exporter.model.node_health import MemorySlices
 
+T = TypeVar("T")
 FaultClass = Literal["suspect", "pending", "contained", "fabric", "memory", "gpu", "lost", "node"]
 """`suspect`: application XIDs that follow the GPU and not the job; `pending`: a reset when
 convenient (row remap or page retirement waits); the others as in docs/policy.md."""
@@ -139,8 +140,20 @@ class Unknown(msgspec.Struct, frozen=True):
     """The trace, where a mistake of this program is why."""
 
 
-def baffled(error: Exception) -> Unknown:
-    """Return what is known of a GPU that this program cannot cope with; call it as it is caught."""
+def attempt(decide: Callable[[], T]) -> T | Unknown:
+    """Return a decision, or Unknown with the trace where this program fails to make it.
+
+    The one place where a bug in a decision is caught: it costs one GPU its decision, and no other
+    GPU theirs.
+    """
+    try:
+        return decide()
+    except Exception as error:  # noqa: BLE001 - the other GPUs go on
+        return of_bug(error)
+
+
+def of_bug(error: Exception) -> Unknown:
+    """Return what is known where this program failed; call it where the error is caught."""
     text = f"{type(error).__name__}: {error}"[:200]
     why = f"a bug of Draguard, please report it: {text}"
     return Unknown(why, bug="".join(traceback.format_exception(error)))

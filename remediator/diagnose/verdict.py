@@ -21,7 +21,7 @@ from datetime import timedelta
 
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose import links, memory, presence, recovery_action, xid_faults
-from remediator.diagnose.fault import Healthy, Sick, Unknown, Verdict, baffled
+from remediator.diagnose.fault import Healthy, Sick, Unknown, Verdict, attempt
 from remediator.diagnose.surroundings import ALONE, Surroundings
 
 OLD_READING = timedelta(minutes=5)
@@ -35,10 +35,7 @@ def verdict(gpu: GpuHealth, around: Surroundings = ALONE, unusable: str = "") ->
     """
     if unusable:
         return Unknown(unusable)
-    try:
-        return _judged(gpu, around)
-    except Exception as error:  # noqa: BLE001 - one GPU's bug must not stop its neighbours
-        return baffled(error)
+    return attempt(lambda: _judged(gpu, around))
 
 
 def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:

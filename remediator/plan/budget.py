@@ -25,7 +25,7 @@ from functools import partial
 
 import msgspec
 
-from remediator.diagnose.fault import NODE_LEVEL, baffled
+from remediator.diagnose.fault import NODE_LEVEL, Unknown, attempt
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.case import DeferredBy, Desired
 from remediator.plan.correlation import Waves
@@ -115,10 +115,10 @@ def budget(
 
 def _or_nothing(desired: Desired, grant: Callable[[Desired], Desired]) -> Desired:
     """Return what is granted; a GPU for which this program fails to count gets nothing new."""
-    try:
-        return grant(desired)
-    except Exception as error:  # noqa: BLE001 - the other GPUs go on
-        return Desired(uuid=desired.uuid, undecided=baffled(error))
+    granted = attempt(lambda: grant(desired))
+    if isinstance(granted, Unknown):
+        return Desired(uuid=desired.uuid, undecided=granted)
+    return granted
 
 
 def _called(request: _Request, waves: Waves, spending: Spending, limits: Limits) -> Desired:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from remediator.diagnose.fault import Unknown, baffled
+from remediator.diagnose.fault import Unknown, attempt
 from remediator.model.incident import IncidentStatus
 from remediator.plan import adoption, events, history, incident_status, node_condition, recovery
 from remediator.plan.affected_pods import moving
@@ -315,32 +315,33 @@ def _gpu_plan(  # noqa: PLR0917 - everything that a status rests on
     stopped: str,
 ) -> _GpuPlan:
     """Return the steps of one GPU; where this program fails to give them, nothing changes."""
-    if desired.undecided is None:
-        try:
-            called = node_condition.called_since(view, ((case, desired),), now, options, stopped)
-            status = _status(case, desired, called.get(case.uuid), policy, now)
-            steps = steps_of(case, desired, status)
-            closings, found = _closings(case, desired, now), Turned()
-            if desired.incident is not None and status is not None:
-                found = turned(desired.incident.status, status)
-            return _GpuPlan(case, desired, steps, closings, found)
-        except Exception as error:  # noqa: BLE001 - the other GPUs go on
-            case, desired = undecided(case, baffled(error))
-    return _GpuPlan(case, desired, [*no_eviction_of_others(case), *_bug_noted(case, desired, now)])
+
+    def steps() -> _GpuPlan:
+        called = node_condition.called_since(view, ((case, desired),), now, options, stopped)
+        status = _status(case, desired, called.get(case.uuid), policy, now)
+        found = Turned()
+        if desired.incident is not None and status is not None:
+            found = turned(desired.incident.status, status)
+        written = steps_of(case, desired, status)
+        return _GpuPlan(case, desired, written, _closings(case, desired, now), found)
+
+    plan = desired.undecided or attempt(steps)
+    if isinstance(plan, _GpuPlan):
+        return plan
+    same, nothing = undecided(case, plan)
+    noted = attempt(lambda: _bug_noted(case, plan, now))
+    kept = [] if isinstance(noted, Unknown) else noted  # the log reports the bug all the same
+    return _GpuPlan(same, nothing, [*no_eviction_of_others(same), *kept])
 
 
-def _bug_noted(case: Case, desired: Desired, now: datetime) -> list[Step]:
+def _bug_noted(case: Case, why: Unknown, now: datetime) -> list[Step]:
     """Return the step that records a bug in the GPU's incident, where it can be recorded there."""
-    why = desired.undecided
-    try:
-        incident = next((candidate for candidate in case.incidents if candidate.open), None)
-        # One that cannot be read as it is stored now cannot be written either.
-        if incident is None or incident.node != case.node or why is None or not why.bug:
-            return []
-        status = incident_status.undecided(incident.status, why.why, now)
-        return [WriteStatus(incident, status)] if status != incident.status else []
-    except Exception:  # noqa: BLE001 - the log reports it all the same
+    incident = next((candidate for candidate in case.incidents if candidate.open), None)
+    # One that cannot be read as it is stored now cannot be written either.
+    if incident is None or incident.node != case.node or not why.bug:
         return []
+    status = incident_status.undecided(incident.status, why.why, now)
+    return [WriteStatus(incident, status)] if status != incident.status else []
 
 
 def _status(
@@ -378,8 +379,8 @@ def _closings(case: Case, desired: Desired, now: datetime) -> tuple[WriteStatus,
 
 def _courtesy(bugs: list[Bug], make: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
     """Return what goes beyond single GPUs; nothing of it where this program fails on it."""
-    try:
-        return make()
-    except Exception as error:  # noqa: BLE001 - the taints of the node go on
-        bugs.append(Bug("", baffled(error).bug))
+    made = attempt(make)
+    if isinstance(made, Unknown):
+        bugs.append(Bug("", made.bug))
         return ()
+    return made

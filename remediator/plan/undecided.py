@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from remediator.diagnose.fault import Unknown, baffled
+from remediator.diagnose.fault import Unknown, attempt
 from remediator.plan.case import Case, Desired
 
 
@@ -21,7 +21,5 @@ def undecided(case: Case, why: Unknown) -> tuple[Case, Desired]:
 
 def or_undecided(case: Case, answer: Callable[[], Desired]) -> tuple[Case, Desired]:
     """Return a case with its answer; where this program fails to give one, nothing changes."""
-    try:
-        return case, answer()
-    except Exception as error:  # noqa: BLE001 - the other GPUs go on
-        return undecided(case, baffled(error))
+    desired = attempt(answer)
+    return undecided(case, desired) if isinstance(desired, Unknown) else (case, desired)

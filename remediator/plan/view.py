@@ -14,7 +14,7 @@ import msgspec
 from exporter.model.device import GPU_DRIVER, Device
 from exporter.model.node_health import SCHEMA_VERSION, GpuHealth, NodeHealth
 from exporter.model.resource_slices import PoolKey, SliceDevice
-from remediator.diagnose.fault import Fault, Unknown, baffled
+from remediator.diagnose.fault import Fault, Unknown, attempt
 from remediator.diagnose.links import remarks
 from remediator.diagnose.presence import NOT_REPORTED, unlisted
 from remediator.diagnose.scope import displaced, parts_of
@@ -164,14 +164,15 @@ def _may_be_of(name: Device, node: str) -> bool:
 
 def _case_or_blank(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
     """Return what is known of a GPU; where this program fails on it, its incidents and rules."""
-    try:
-        unread = sorted(name for name in view.unread if tells_of(name, uuid))
-        if not unread:
-            return _case(view, uuid, gpu)
+    unread = sorted(name for name in view.unread if tells_of(name, uuid))
+    if unread:
         why = f"{', '.join(unread)} cannot be read; the log says what is wrong with it"
         blank = Unknown(f"{why}: mend or delete it")
-    except Exception as error:  # noqa: BLE001 - one GPU's bug must not stop its neighbours
-        blank = baffled(error)
+    else:
+        case = attempt(lambda: _case(view, uuid, gpu))
+        if isinstance(case, Case):
+            return case
+        blank = case
     return Case(
         node=view.node,
         uuid=uuid,
