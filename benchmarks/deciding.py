@@ -18,9 +18,10 @@ from benchmarks.figures import Figure, Section, milliseconds, ratios
 from benchmarks.machine import machine
 from benchmarks.table import table
 from exporter.model.device import Device
-from exporter.model.node_health import NodeDeviceHealth, NodeHealth, ObjectMeta
+from exporter.model.node_health import NodeDeviceHealth, NodeHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi import clock
+from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.model import taint_rule
 from remediator.model.incident import (

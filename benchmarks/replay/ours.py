@@ -15,7 +15,7 @@ from benchmarks.replay.taints import Taints
 from benchmarks.replay.truth import WHOLE, Happening, NodeHistory
 from benchmarks.replay.truth import Device as Slot
 from exporter.model.device import Device
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.incident import Incident, intending
 from remediator.model.intent import Intent

@@ -20,7 +20,8 @@ from exporter.agent.report.inventory import other_drivers
 from exporter.metrics.render import families
 from exporter.metrics.snapshot import Snapshot
 from exporter.metrics.view import view
-from exporter.model.node_health import NodeDeviceHealth, ObjectMeta
+from exporter.model.node_health import NodeDeviceHealth
+from kubeapi.types import ObjectMeta
 from remediator.metrics.mig import MigAsked, mig_rows
 from remediator.metrics.rows import Rows
 from remediator.model.node import NodeFacts

@@ -14,8 +14,8 @@ import msgspec
 
 from draguard.cluster.listing import listed
 from draguard.connection.errors import forbidden
-from exporter.model.node_health import ObjectMeta, kubernetes_case
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
+from kubeapi.types import ObjectMeta, kubernetes_case
 from remediator.controller.emergency import FORBIDDEN
 from remediator.policy.error import PolicyError
 from remediator.policy.table import Policy

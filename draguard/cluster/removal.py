@@ -15,10 +15,10 @@ import msgspec
 from draguard.cluster.cordon_rule import is_maintenance
 from draguard.cluster.listing import listed
 from draguard.phrases import some
-from exporter.model.node_health import ObjectMeta
 from kubeapi.client import ApiError, Client, NotFound
 from kubeapi.discovery import served
 from kubeapi.resources import NODES
+from kubeapi.types import ObjectMeta
 from remediator.controller.node_conditions import NodeConditions
 from remediator.controller.versions import GROUP, RULE_VERSIONS
 from remediator.model.node import CONDITION_TYPES, MARK, REPAIR_NEEDED

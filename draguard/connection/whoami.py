@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from exporter.model.node_health import Moment
 from kubeapi import clock
 from kubeapi.client import UNREADABLE, ApiError, Client
+from kubeapi.types import Moment
 
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _EXACT = timedelta(seconds=3)

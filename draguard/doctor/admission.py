@@ -6,8 +6,8 @@ import msgspec
 
 from draguard.cluster.listing import listed
 from draguard.doctor.check import Check, ok, warn
-from exporter.model.node_health import ObjectMeta, kubernetes_case
 from kubeapi.client import Client
+from kubeapi.types import ObjectMeta, kubernetes_case
 
 _GROUP = "/apis/admissionregistration.k8s.io/v1"
 GUARDED = {

@@ -12,7 +12,7 @@ import msgspec
 from draguard.trial import signal as signals
 from draguard.trial.signal import GPU, Signal
 from exporter.model.device import GPU_DRIVER, Device
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from exporter.model.node_health import ObjectMeta, kubernetes_case
 from exporter.model.quantity import whole
 from exporter.model.readings import ClaimDevice
+from kubeapi.types import ObjectMeta, kubernetes_case
 
 EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 """Annotation ("true") of a claim that the scheduler made for a pod that asked by resource name."""

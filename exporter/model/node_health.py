@@ -21,14 +21,6 @@ from typing import Literal
 
 import msgspec
 
-from exporter.model.kubernetes_entry import (
-    EARLIEST,
-    LATEST,
-    Entry,
-    Moment,
-    ObjectMeta,
-    kubernetes_case,
-)
 from exporter.model.node_health_condition import (
     ConfigSpace,
     FabricHealth,
@@ -45,6 +37,14 @@ from exporter.model.node_health_words import (
     SxidSeverity,
     Via,
     known,
+)
+from kubeapi.types import (
+    EARLIEST,
+    LATEST,
+    Entry,
+    Moment,
+    ObjectMeta,
+    kubernetes_case,
 )
 
 API_GROUP = "draguard.dev"

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from exporter.model.kubernetes_entry import Entry, Moment
 from exporter.model.node_health_words import Answer, ConfigState, known
+from kubeapi.types import Entry, Moment
 
 
 class MemoryHealth(Entry, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from exporter.model.node_health import Moment, SourceHealth
+from exporter.model.node_health import SourceHealth
+from kubeapi.types import Moment
 
 Values = dict[int, int | float | str]
 """By DCGM field id (`exporter.metrics.fields`), in DCGM's unit, whichever library told it."""

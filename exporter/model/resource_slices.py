@@ -13,8 +13,8 @@ import msgspec
 
 from exporter.model.device import GPU_DRIVER, Device, normal_bus_id
 from exporter.model.mig_names import placement_of
-from exporter.model.node_health import ObjectMeta
 from exporter.model.quantity import whole
+from kubeapi.types import ObjectMeta
 
 Kind = Literal["gpu", "mig", "vfio", ""]
 """Attribute `type`; "" for anything else, such as an IMEX channel."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from exporter.model.node_health import Moment
+from kubeapi.types import Moment
 
 Kind = Literal[
     "xid", "fell-off", "driver-load", "identity", "recovery", "sxid", "rate-limit", "topology"

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from exporter.model.node_health import ObjectMeta
 from kubeapi.client import Client
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
+from kubeapi.types import ObjectMeta
 from remediator.model.taint_rule import DOMAIN
 
 _log = logging.getLogger(__name__)

@@ -20,11 +20,11 @@ from typing import Literal
 
 import msgspec
 
-from exporter.model.node_health import ObjectMeta
 from exporter.model.plugin_ids import possibly_gpu
 from exporter.model.quantity import whole
 from kubeapi import clock
 from kubeapi.client import UNREADABLE, ApiError, Client, Conflict, NotFound
+from kubeapi.types import ObjectMeta
 from remediator.model.node import (
     CONDITION_TYPES,
     MARK,

@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr
 
 from exporter.model.claim_objects import EXTENDED
 from exporter.model.device import Device
-from exporter.model.node_health import kubernetes_case
+from kubeapi.types import kubernetes_case
 from remediator.model.incident import PodHold
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import DOMAIN

@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from exporter.model.device import Device
-from exporter.model.node_health import Entry, MemorySlices, ObjectMeta, kubernetes_case
+from exporter.model.node_health import MemorySlices
+from kubeapi.types import Entry, ObjectMeta, kubernetes_case
 from remediator.model.intent import Intent, IntentRecord, Kind
 from remediator.model.taint_rule import Effect
 

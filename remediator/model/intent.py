@@ -13,7 +13,7 @@ who writes. Pure.
 from datetime import UTC, datetime
 from typing import Literal, get_args
 
-from exporter.model.node_health import Entry
+from kubeapi.types import Entry
 
 Kind = Literal["Hold", "Ignore", "RepairConfirmed"]
 """`Hold`: no new restriction and no disruption, what stands stays. `Ignore`: the fault is not

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 
 REPAIR_NEEDED = "DraguardDeviceRepairNeeded"
 """Type of our condition; True is a problem, as node-problem-detector has it."""

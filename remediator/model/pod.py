@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
-from exporter.model.node_health import ObjectMeta, kubernetes_case
 from exporter.model.plugin_ids import possibly_gpu
 from exporter.model.quantity import whole
+from kubeapi.types import NamespacedMeta, kubernetes_case
 
 POD_TEMPLATE_HASH = "pod-template-hash"
 """Label that a Deployment puts on its pods; its ReplicaSet is named `<deployment>-<hash>`."""
@@ -49,8 +49,7 @@ class OwnerReference(msgspec.Struct, frozen=True):
     controller: bool = False
 
 
-class PodMeta(ObjectMeta, frozen=True):
-    namespace: str = ""
+class PodMeta(NamespacedMeta, frozen=True):
     owner_references: tuple[OwnerReference, ...] = ()
     deletion_timestamp: datetime | None = None
 

@@ -15,8 +15,8 @@ from typing import Literal, get_args
 import msgspec
 
 from exporter.model.device import Device
-from exporter.model.node_health import ObjectMeta, kubernetes_case
 from exporter.model.resource_slices import SliceDevice
+from kubeapi.types import ObjectMeta, kubernetes_case
 
 DOMAIN = "draguard.dev"
 MANAGED_BY = "app.kubernetes.io/managed-by"

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import SEVERITY, Fault, FaultClass, Unknown, faults_of, weight, worst
 from remediator.diagnose.scope import in_words, parts_of
 from remediator.model import incident as words

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from exporter.model.node_health import ObjectMeta
 from kubeapi import clock
+from kubeapi.types import ObjectMeta
 from remediator.controller.node_conditions import NodeConditions
 from remediator.controller.node_pods import NodePods
 from remediator.diagnose.fault import Fault, Healthy, Sick, Verdict

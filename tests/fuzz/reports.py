@@ -15,7 +15,7 @@ import msgspec
 from exporter import protocol
 from exporter.agent.report import ledger, outline
 from exporter.agent.report.ledger import Published
-from exporter.model.node_health import NodeDeviceHealth, NodeHealth, ObjectMeta, SourceHealth
+from exporter.model.node_health import NodeDeviceHealth, NodeHealth, SourceHealth
 from exporter.model.readings import (
     FabricReading,
     GpuReading,
@@ -31,6 +31,7 @@ from exporter.sensor.dcgm.entities import Place
 from exporter.sensor.dcgm.values import Answer
 from exporter.sensor.kernel_log import driver_lines
 from exporter.sensor.ring import Ring
+from kubeapi.types import ObjectMeta
 from tests.fuzz import hostile, kernel_lines
 from tests.fuzz.target import Target, demand
 

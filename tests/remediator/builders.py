@@ -9,13 +9,13 @@ from exporter.model.node_health import (
     GpuHealth,
     MigInstance,
     NodeHealth,
-    ObjectMeta,
     RecoveryAction,
     SourceHealth,
     XidRecord,
 )
 from exporter.model.node_health_words import mig_mode, reset_request
 from exporter.model.resource_slices import SliceDevice
+from kubeapi.types import ObjectMeta
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.incident import EVICTION_BLOCKED, Incident, PodHold, intending
 from remediator.model.intent import Intent, Kind

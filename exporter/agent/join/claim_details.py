@@ -25,11 +25,12 @@ from exporter.model.claim_objects import (
     key_of,
 )
 from exporter.model.device import GPU_DRIVER
-from exporter.model.node_health import SourceHealth, kubernetes_case
+from exporter.model.node_health import SourceHealth
 from exporter.model.readings import ContainerDevices
 from kubeapi import clock
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
+from kubeapi.types import kubernetes_case
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from exporter.model.node_health import ObjectMeta, kubernetes_case
+from kubeapi.types import NamespacedMeta, kubernetes_case
 
 PodKey = tuple[str, str]
 """(namespace, name)."""
@@ -117,10 +117,6 @@ class _Extended(msgspec.Struct, frozen=True, rename=kubernetes_case):
 class _Status(msgspec.Struct, frozen=True, rename=kubernetes_case):
     resource_claim_statuses: tuple[_PodClaim, ...] | None = None
     extended_resource_claim_status: _Extended | None = None
-
-
-class NamespacedMeta(ObjectMeta, frozen=True):
-    namespace: str = ""
 
 
 class RawPod(msgspec.Struct, frozen=True):

@@ -15,7 +15,6 @@ from exporter.agent.report import config_space, inventory, naming, presence, swi
 from exporter.agent.report.inventory import Bus, Published
 from exporter.agent.report.naming import MAX_UNKNOWN, UNKNOWN_PREFIX, Gpus
 from exporter.model.node_health import (
-    LATEST,
     SCHEMA_VERSION,
     Cursor,
     GpuHealth,
@@ -26,6 +25,7 @@ from exporter.model.node_health import (
 )
 from exporter.model.readings import STARTING, NvmlReading, Observation
 from exporter.model.signals import ERRORS, Signal
+from kubeapi.types import LATEST
 
 __all__ = [
     "MAX_UNKNOWN",

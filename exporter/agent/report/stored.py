@@ -8,14 +8,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from exporter.model.node_health import (
-    API_GROUP,
-    API_VERSION,
-    NodeDeviceHealth,
-    NodeHealth,
-    ObjectMeta,
-)
+from exporter.model.node_health import API_GROUP, API_VERSION, NodeDeviceHealth, NodeHealth
 from kubeapi.client import METADATA, Client, Conflict, NotFound
+from kubeapi.types import ObjectMeta
 
 COLLECTION = f"/apis/{API_GROUP}/{API_VERSION}/nodedevicehealths"
 

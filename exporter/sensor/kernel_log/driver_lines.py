@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 import msgspec
 
 from exporter.model.device import normal_bus_id
-from exporter.model.node_health import LATEST
 from exporter.model.signals import Signal
 from exporter.model.xid import sxid_fatal
 from exporter.sensor.kernel_log.quoted import LINE_END, ends_at, is_quoted
+from kubeapi.types import LATEST
 
 MESSAGE_LIMIT = 160
 """Characters of a message that are kept."""

@@ -12,8 +12,9 @@ from draguard.cluster.find_device import (
     find_devices,
 )
 from exporter.model.device import Device
-from exporter.model.node_health import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta
+from exporter.model.node_health import GpuHealth, NodeDeviceHealth, NodeHealth
 from exporter.model.resource_slices import SliceDevice
+from kubeapi.types import ObjectMeta
 from remediator.model.claim import (
     Allocation,
     Claim,

@@ -12,9 +12,10 @@ from draguard.cluster.installation import Installation, PolicyInForce
 from draguard.cluster.objects import Objects
 from draguard.render.plain import plain
 from draguard.render.status_page import MOST, status_page
-from exporter.model.node_health import GpuHealth, NodeDeviceHealth, ObjectMeta, SourceHealth
+from exporter.model.node_health import GpuHealth, NodeDeviceHealth, SourceHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.lease import Lease, LeaseMeta, LeaseSpec
+from kubeapi.types import ObjectMeta
 from remediator.controller.agents import AGENT_LEASE_PREFIX, LEASE_NAME
 from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.node import RawNode

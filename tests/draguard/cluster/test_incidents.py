@@ -3,7 +3,7 @@
 import pytest
 
 from draguard.cluster.incidents import NoIncidentError, find_incident, short_name
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from tests.draguard.fleet import T0
 from tests.remediator.builders import uuid

@@ -11,7 +11,7 @@ from draguard.cluster.plans import Plans
 from draguard.render.incident_page import incident_page
 from draguard.render.plain import plain
 from draguard.render.plan_page import plan_page
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.controller.debug_plan import NodePlan, Page
 from remediator.diagnose.fault import Need
 from remediator.model.incident import (

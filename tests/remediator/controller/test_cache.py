@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.model.node_health import Inventory, NodeDeviceHealth, NodeHealth, ObjectMeta
+from exporter.model.node_health import Inventory, NodeDeviceHealth, NodeHealth
 from exporter.model.resource_slices import ResourceSlice
+from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.model import taint_rule
 from remediator.model.incident import (

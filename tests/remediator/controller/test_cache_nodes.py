@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.model.node_health import ObjectMeta
 from exporter.model.resource_slices import ResourceSlice
+from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.model.claim import (
     Allocation,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.model.device import Device
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.controller.rule_index import RuleIndex
 from remediator.model import taint_rule

@@ -7,9 +7,10 @@ from threading import Event
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.model.node_health import NodeDeviceHealth, ObjectMeta
+from exporter.model.node_health import NodeDeviceHealth
 from kubeapi.client import Client
 from kubeapi.endpoint import Endpoint
+from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.controller.cluster import Cluster
 from remediator.controller.cluster_metrics import FRESH, ClusterMetrics, cluster_rows

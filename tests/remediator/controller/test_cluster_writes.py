@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from exporter.model.device import Device
-from exporter.model.node_health import ObjectMeta
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from kubeapi.store import Change
+from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.rate_limit import Pace, PacedError

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.controller.counted import Counted
 from remediator.model.incident import Incident

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from exporter.model.node_health import ObjectMeta
 from kubeapi.client import Client, Conflict
+from kubeapi.types import ObjectMeta
 from remediator.controller.emergency import ANNOTATION, NAMESPACES, Emergency, Namespace, stop_of
 from tests.kubeapi.hostile import Hostile, refusal
 from tests.lab.cluster import await_true

@@ -6,8 +6,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from exporter.model.node_health import ObjectMeta
 from kubeapi.client import ApiError, Client, Conflict
+from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.controller.metrics import Metrics
 from remediator.controller.rate_limit import Pace

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.controller.unstored import FIRST_TRY, LAST_TRY, Unstored
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from remediator.plan.steps import WriteStatus

@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from exporter.model.node_health import NodeDeviceHealth, NodeHealth, ObjectMeta
+from exporter.model.node_health import NodeDeviceHealth, NodeHealth
 from kubeapi.store import Store
+from kubeapi.types import ObjectMeta
 from tests.remediator.builders import NODE, T0, action, dead, gpu, report, xid
 
 BEYOND = ("9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z")

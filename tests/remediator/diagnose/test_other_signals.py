@@ -13,9 +13,9 @@ from exporter.model.node_health import (
     SourceHealth,
     SwitchHealth,
     SxidRecord,
-    kubernetes_case,
 )
 from exporter.model.node_health_words import answer
+from kubeapi.types import kubernetes_case
 from remediator.diagnose import links, memory, recovery_action
 from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, faults_of
 from remediator.diagnose.surroundings import Surroundings

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.controller.metrics import Metrics
 from remediator.metrics.families import CLUSTER_FAMILIES
 from remediator.metrics.incidents import incident_rows

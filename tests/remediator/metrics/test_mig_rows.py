@@ -2,7 +2,8 @@
 
 import pytest
 
-from exporter.model.node_health import GpuHealth, MigInstance, NodeDeviceHealth, ObjectMeta
+from exporter.model.node_health import GpuHealth, MigInstance, NodeDeviceHealth
+from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.controller.cluster_metrics import cluster_rows
 from remediator.metrics.mig import MigAsked, mig_rows

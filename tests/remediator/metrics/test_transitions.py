@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
 from remediator.metrics.transitions import Happened, changed, opened
 from remediator.model.claim import EXTENDED_RESOURCE

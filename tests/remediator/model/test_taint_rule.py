@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.model.device import Device
-from exporter.model.node_health import ObjectMeta
 from exporter.model.resource_slices import SliceDevice
+from kubeapi.types import ObjectMeta
 from remediator.model import taint_rule
 from remediator.model.taint_rule import IncompleteSelectorError, RawRule, Rule
 

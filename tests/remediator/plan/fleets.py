@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from exporter.model.device import Device
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, TimelineEntry
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.budget import budget

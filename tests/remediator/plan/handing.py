@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import Fault, Healthy, Need, Sick, Unknown, Verdict
 from remediator.model.claim import Claim
 from remediator.model.incident import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.model.incident import (
     Incident,
     IncidentSpec,

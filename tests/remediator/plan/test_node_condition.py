@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from exporter.model.device import Device
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import NEEDS, NODE_LEVEL, Need, Verdict
 from remediator.model.claim import Claim, ClaimMeta
 from remediator.model.incident import (

@@ -5,7 +5,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from exporter.model.node_health import GpuHealth, MemoryHealth, ObjectMeta
+from exporter.model.node_health import GpuHealth, MemoryHealth
+from kubeapi.types import ObjectMeta
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.plan.events import CONDITION_REASONS, Event

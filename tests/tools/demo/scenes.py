@@ -4,15 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from exporter.model.node_health import (
-    GpuHealth,
-    NodeDeviceHealth,
-    NodeHealth,
-    ObjectMeta,
-    XidRecord,
-)
+from exporter.model.node_health import GpuHealth, NodeDeviceHealth, NodeHealth, XidRecord
 from exporter.model.node_health_words import mig_mode
 from exporter.model.resource_slices import ResourceSlice
+from kubeapi.types import ObjectMeta
 from remediator.model.claim import (
     Allocation,
     Claim,

@@ -1,6 +1,6 @@
 """Objects of the API server as one picture."""
 
-from exporter.model.node_health import ObjectMeta
+from kubeapi.types import ObjectMeta
 from remediator.model.taint_rule import RawRule, RawRuleSpec, RawTaint, Selector
 from tests.tools.demo.scenes import BOARDS, SLICE, gpu, incident, pod, report, rule, seen, xid
 from tools.demo.picture import rule_target

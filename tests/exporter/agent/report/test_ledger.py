@@ -10,17 +10,11 @@ from hypothesis import strategies as st
 
 from exporter.agent.report import ledger
 from exporter.agent.report.ledger import Published
-from exporter.model.node_health import (
-    Cursor,
-    GpuHealth,
-    NodeDeviceHealth,
-    NodeHealth,
-    ObjectMeta,
-    SourceHealth,
-)
+from exporter.model.node_health import Cursor, GpuHealth, NodeDeviceHealth, NodeHealth, SourceHealth
 from exporter.model.readings import Observation
 from exporter.model.signals import Signal
 from exporter.sensor.overflow import MOST
+from kubeapi.types import ObjectMeta
 from tests.exporter.worlds import (
     BUS,
     START,

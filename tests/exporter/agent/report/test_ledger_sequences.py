@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from exporter.agent.report import ledger, outline
 from exporter.agent.report.ledger import Published
-from exporter.model.node_health import NodeDeviceHealth, NodeHealth, ObjectMeta
+from exporter.model.node_health import NodeDeviceHealth, NodeHealth
 from exporter.model.readings import LinkReading, Observation
+from kubeapi.types import ObjectMeta
 from tests.exporter.worlds import BUS, START, Sensed, gpu, mig_gpu, seen, unseen, with_bus
 from tests.lab.examples import examples
 

@@ -34,3 +34,7 @@ class ObjectMeta(Entry, frozen=True):
     creation_timestamp: Moment | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+
+
+class NamespacedMeta(ObjectMeta, frozen=True):
+    namespace: str = ""
