@@ -237,7 +237,7 @@ class Player:
                 continue
             if desired.deferred:
                 self.held.add(desired.incident.name)
-            waits = bool(desired.confirmation) and (desired.verified or not case.reported)
+            waits = bool(desired.record.confirmation) and (desired.verified or not case.reported)
             if waits and desired.incident.name not in self._confirming:
                 self._confirming.add(desired.incident.name)
                 self._later(at + PERSON, confirms=desired.incident.name)

@@ -136,7 +136,7 @@ def _gpu(case: Case, desired: Desired) -> GpuPlan:
         desired=tuple(map(_rule, desired.rules)),
         stored=tuple(map(_rule, case.rules)),
         deferred=f"{desired.deferred_by}: {desired.deferred}" if desired.deferred else "",
-        needs=desired.needs if desired.needs != "nothing" else "",
+        needs=desired.repair.needs if desired.repair.needs != "nothing" else "",
         why=desired.reason,
         wake_at=desired.wake_at,
     )

@@ -28,16 +28,17 @@ def moving(case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: date
     desired = evicting.noted(case, desired, now, frozen=bool(frozen))
     evict = () if frozen else to_evict(case, desired, now)
     unseen = case.pods is None and (_missed(case, desired) or evicting.in_force(case, desired))
-    if not (evict or unseen or desired.evicting_since):
+    if not (evict or unseen or desired.eviction.since):
         return desired
-    again = now + (LOOK_AGAIN_BLOCKED if desired.blocked else LOOK_AGAIN)
-    delete, plan = frozenset[str](), desired.evict_plan
+    again = now + (LOOK_AGAIN_BLOCKED if desired.eviction.blocked else LOOK_AGAIN)
+    delete, plan = frozenset[str](), desired.eviction.plan
     if plan is not None and plan.then != "wait" and plan.extended_resources != "wait":
         # Pods that NoExecute would delete if it reached them.
         missed = {hold.uid for hold in _missed(case, desired)}
         delete = frozenset(hold.uid for hold in evict if hold.uid in missed)
     wake_at = min(desired.wake_at or again, again)
-    return msgspec.structs.replace(desired, evict=evict, delete=delete, wake_at=wake_at)
+    eviction = msgspec.structs.replace(desired.eviction, pods=evict, delete=delete)
+    return msgspec.structs.replace(desired, eviction=eviction, wake_at=wake_at)
 
 
 def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]:

@@ -139,7 +139,8 @@ def _called(request: _Request, waves: Waves, spending: Spending, limits: Limits)
     by: DeferredBy = "Correlation" if wave else "Budget"
     wakes = (desired.wake_at, wave.until if wave else over.until if over else None)
     wake_at = min((at for at in wakes if at is not None), default=None)
-    return msgspec.structs.replace(desired, call_deferred=why, call_deferred_by=by, wake_at=wake_at)
+    repair = msgspec.structs.replace(desired.repair, deferred=why, deferred_by=by)
+    return msgspec.structs.replace(desired, repair=repair, wake_at=wake_at)
 
 
 def _one_call(plans: tuple[Desired, ...]) -> tuple[Desired, ...]:
@@ -147,11 +148,11 @@ def _one_call(plans: tuple[Desired, ...]) -> tuple[Desired, ...]:
 
     The node is repaired once for all of its GPUs, so a further one costs nothing more.
     """
-    free = (plan for plan in plans if not (plan.deferred or plan.call_deferred))
+    free = (plan for plan in plans if not (plan.deferred or plan.repair.deferred))
     nodes = {_node(plan) for plan in free if _calls(plan)}
     return tuple(
-        msgspec.structs.replace(plan, call_deferred="")
-        if plan.call_deferred_by == "Budget" and _node(plan) in nodes
+        msgspec.structs.replace(plan, repair=msgspec.structs.replace(plan.repair, deferred=""))
+        if plan.repair.deferred_by == "Budget" and _node(plan) in nodes
         else plan
         for plan in plans
     )
@@ -163,12 +164,12 @@ def _node(desired: Desired) -> str:
 
 def _needs_grant(desired: Desired) -> bool:
     """Whether there is anything to grant: most GPUs need nothing."""
-    return bool(desired.rules or desired.evict or _calls(desired))
+    return bool(desired.rules or desired.eviction.pods or _calls(desired))
 
 
 def _calls(desired: Desired) -> bool:
     """Whether a repair of the node is to be called for."""
-    return desired.calls in NODE_LEVEL and not (desired.closing or desired.ending)
+    return desired.repair.calls in NODE_LEVEL and not (desired.closing or desired.ending)
 
 
 def _is_new(
@@ -181,11 +182,11 @@ def _is_new(
     """
     devices = {rule.device for rule in desired.rules if suffers(rule, action)}
     standing = [rule for rule in stored if suffers(rule, action)]
-    if not devices and not (action == "evict" and desired.evict):
+    if not devices and not (action == "evict" and desired.eviction.pods):
         return False
     if action == "evict" and standing and all(spending.drained(rule) for rule in standing):
         further = not devices <= {rule.device for rule in standing}
-        return further or desired.resumes or _escalates(desired, standing)
+        return further or desired.eviction.resumes or _escalates(desired, standing)
     return not standing
 
 
@@ -232,7 +233,7 @@ def _would_begin(request: _Request) -> bool:
     """Whether anything would begin: also a call for repair of the node, which others act on."""
     stored = {rule.device: rule for rule in request.stored}
     raises = any(_is_stronger(rule, stored.get(rule.device)) for rule in request.desired.rules)
-    return raises or _calls(request.desired) or bool(request.desired.evict)
+    return raises or _calls(request.desired) or bool(request.desired.eviction.pods)
 
 
 def _is_stronger(rule: Rule, stored: Rule | None) -> bool:
@@ -352,16 +353,16 @@ def _over(action: Action, caps: Caps, request: _Request, spending: Spending) -> 
 
 
 def _cut(request: _Request, deferral: Deferral) -> Desired:
-    desired = request.desired
+    desired, eviction = request.desired, request.desired.eviction
     stored = {rule.device: rule for rule in request.stored}
     kept = (_at_most(deferral.most, rule, stored.get(rule.device)) for rule in desired.rules)
     wakes = (at for at in (desired.wake_at, deferral.until) if at is not None)
     return msgspec.structs.replace(
         desired,
         rules=tuple(rule for rule in kept if rule is not None),
-        evict=(),
-        evicting=() if desired.resumes else desired.evicting,
-        resumes=False,
+        eviction=msgspec.structs.replace(
+            eviction, pods=(), devices=() if eviction.resumes else eviction.devices, resumes=False
+        ),
         deferred="; ".join(why for why in (desired.deferred, deferral.why) if why),
         deferred_by=desired.deferred_by if desired.deferred else deferral.by,
         wake_at=min(wakes, default=None),

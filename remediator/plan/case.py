@@ -132,6 +132,85 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     plan: Evict
 
 
+class Eviction(msgspec.Struct, frozen=True, kw_only=True):
+    """Which pods are evicted now, how, and since when."""
+
+    pods: tuple[PodHold, ...] = ()
+    """To be evicted by the Eviction API: under `Evict`, or where NoExecute does not reach them."""
+    delete: frozenset[str] = frozenset()
+    """UIDs of those that are deleted instead, because NoExecute would delete them."""
+    plan: Evict | None = None
+    """How the classes with `Evict` evict pods now; None while no class does."""
+    notice: Notice | None = None
+    """What comes for the pods of devices that are tainted now; None where nothing does."""
+    devices: tuple[Device, ...] = ()
+    """Those whose pods a fault has evicted now, in whichever way."""
+    resumes: bool = False
+    """Evictions under `Evict` would begin anew: no pod was there, or something deferred them."""
+    since: datetime | None = None
+    """When the first eviction of the present pods was requested, as `evict.within` counts."""
+    attempted: datetime | None = None
+    """Until when evictions are known to have been requested."""
+    rounds: tuple[DeviceRounds, ...] = ()
+    """Rounds of evictions so far, by device."""
+    blocked: str = ""
+    """Which pods are left once the time for evictions is over, and why."""
+
+
+class Repair(msgspec.Struct, frozen=True, kw_only=True):
+    """What would repair a GPU, and for which of that a repair of the node is called for."""
+
+    needs: Need = "nothing"
+    calls: Need = "nothing"
+    """The same, as far as classes in mode enforce need it: a repair may be called for that."""
+    would_call: Need = "nothing"
+    """A node-level act that enforce mode would call for, and the mode in force does not."""
+    would_insist: bool = False
+    """A repair would be called for after the deadline, even while pods hold a GPU of the node."""
+    insists: Need = "nothing"
+    """The same, as far as classes that may evict need it: pods are waited for until the deadline
+    only."""
+    deferred: str = ""
+    """Why no repair of the node may be called for it now, beside what is deferred altogether."""
+    deferred_by: DeferredBy = "Budget"
+    """What defers the call."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What the incident records, whatever is done about it."""
+
+    seen_through: datetime | None = None
+    """The youngest signal that this answer has taken into account, by the node's clock."""
+    seen: tuple[SeenSignal, ...] | None = None
+    """The signals that it has taken into account."""
+    news: bool = False
+    """A signal is new, whatever its date: it may be dated before `seen_through`."""
+    would: tuple[WouldTaint, ...] = ()
+    """What enforce mode would do in the end and the mode in force does not."""
+    awaits: str = ""
+    """Which evidence is waited for, or was, before a doubtful fault is tainted."""
+    row: str = ""
+    """Row of the policy that led."""
+    recurrence: int = 0
+    """Which episode of this GPU within the repeat window it is."""
+    confirmation: str = ""
+    """Why recovery alone does not untaint it; "" when it does, or a user has confirmed."""
+    sticky: bool = False
+    """Recovery alone does not untaint it, whatever was confirmed since."""
+    unprovable: bool = False
+    """Only the kernel log reports the fault, and no other source can confirm it: a user looks."""
+    unproven: str = ""
+    """What the agent has still to confirm, once the soak time is over."""
+    probation: timedelta = timedelta()
+    """How long a new fault counts as a relapse, once this is closed."""
+    repair_seen: str = ""
+    """What shows that its repair is under way now."""
+    intents: tuple[IntentRecord, ...] = ()
+    """What users want, and what became of it."""
+    placed: tuple[Target, ...] = ()
+    """Slices that errors of one instance meant when they were new."""
+
+
 class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """The desired state of one GPU. `incident` is None when there is no incident to write."""
 
@@ -143,92 +222,29 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """What the incident has tainted, with the strongest effect ever stored."""
     rebound: tuple[Rule, ...] = ()
     """Those of `rules` that follow tainted hardware to another name: no new disruption."""
-    would: tuple[WouldTaint, ...] = ()
-    """What enforce mode would do in the end and the mode in force does not."""
+    goal: Effect = "None"
+    """The strongest effect that enforce mode goes for."""
     pending: bool = False
     """Enforce mode has not reached its goal: it waits for evidence, or for the settle time."""
+    verified: bool = False
+    """Health has held for the whole soak time, and the agent has confirmed it."""
     closing: bool = False
     """Recovery is verified: the rules go, then the incident is closed."""
-    seen_through: datetime | None = None
-    """The youngest signal that this answer has taken into account, by the node's clock."""
-    seen: tuple[SeenSignal, ...] | None = None
-    """The records that it has taken into account."""
-    news: bool = False
-    """A record is new, whatever its date: it may be dated before `seen_through`."""
-    wake_at: datetime | None = None
-    """When time alone changes the answer."""
+    ending: str = ""
+    """Why the incident ends without verified recovery: the rules go, then it is closed."""
+    duplicates: tuple[Incident, ...] = ()
+    """Younger open incidents of the same GPU: they are closed."""
+    reason: str = ""
+    """Why, in a sentence."""
     deferred: str = ""
     """What is deferred, and why."""
     deferred_by: DeferredBy = "Budget"
     """What defers it, when something is deferred."""
-    evict: tuple[PodHold, ...] = ()
-    """Pods to be evicted by the Eviction API: under `Evict`, or where NoExecute does not reach
-    them."""
-    delete: frozenset[str] = frozenset()
-    """UIDs of those that are deleted instead, because NoExecute would delete them."""
-    evict_plan: Evict | None = None
-    """How the classes with `Evict` evict pods now; None while no class does."""
-    notice: Notice | None = None
-    """What comes for the pods of devices that are tainted now; None where nothing does."""
-    evicting: tuple[Device, ...] = ()
-    """Devices whose pods a fault has evicted now, in whichever way."""
-    resumes: bool = False
-    """Evictions under `Evict` would begin anew: no pod was there, or something deferred them."""
-    evicting_since: datetime | None = None
-    """When the first eviction of the present pods was requested, as `evict.within` counts."""
-    attempted: datetime | None = None
-    """Until when evictions are known to have been requested."""
-    rounds: tuple[DeviceRounds, ...] = ()
-    """Rounds of evictions so far, by device."""
-    blocked: str = ""
-    """Which pods are left once the time for evictions is over, and why."""
-    awaits: str = ""
-    """Which evidence is waited for, or was, before a doubtful fault is tainted."""
-    needs: Need = "nothing"
-    """What would repair it."""
-    calls: Need = "nothing"
-    """The same, as far as classes in mode enforce need it: a repair may be called for that."""
-    would_call: Need = "nothing"
-    """A node-level act that enforce mode would call for, and the mode in force does not."""
-    would_insist: bool = False
-    """A repair would be called for after the deadline, even while pods hold a GPU of the node."""
-    insists: Need = "nothing"
-    """The same, as far as classes that may evict need it: pods are waited for until the deadline
-    only."""
-    call_deferred: str = ""
-    """Why no repair of the node may be called for it now, beside what is deferred altogether."""
-    call_deferred_by: DeferredBy = "Budget"
-    """What defers the call."""
-    reason: str = ""
-    """Why, in a sentence."""
-    goal: Effect = "None"
-    """The strongest effect that enforce mode goes for."""
-    row: str = ""
-    """Row of the policy that led."""
-    ending: str = ""
-    """Why the incident ends without verified recovery: the rules go, then it is closed."""
-    recurrence: int = 0
-    """Which episode of this GPU within the repeat window it is."""
-    confirmation: str = ""
-    """Why recovery alone does not untaint it; "" when it does, or a user has confirmed."""
-    sticky: bool = False
-    """Recovery alone does not release it, whatever was confirmed since."""
-    unprovable: bool = False
-    """Only the kernel log reports the fault, and no other source can confirm it: a user looks."""
-    verified: bool = False
-    """Health has held for the whole soak time, and the agent has confirmed it."""
-    unproven: str = ""
-    """What the agent has still to confirm, once the soak time is over."""
-    probation: timedelta = timedelta()
-    """How long a new fault counts as a relapse, once this is closed."""
-    repair: str = ""
-    """What shows that its repair is under way now."""
-    intents: tuple[IntentRecord, ...] = ()
-    """What users want, and what became of it."""
-    placed: tuple[Target, ...] = ()
-    """Slices that errors of one instance meant when they were new."""
-    duplicates: tuple[Incident, ...] = ()
-    """Younger open incidents of the same GPU: they are closed."""
+    wake_at: datetime | None = None
+    """When time alone changes the answer."""
+    eviction: Eviction = Eviction()
+    repair: Repair = Repair()
+    record: Record = Record()
     undecided: Unknown | None = None
     """Why nothing is decided about it: `rules` are those that stand, and its incident records the
     reason."""

@@ -20,7 +20,7 @@ def deferred(case: Case, desired: Desired) -> Desired:
     why = case.no_disruption
     stored: dict[Device, Effect] = {rule.device: rule.effect for rule in case.rules}
     begins = [rule for rule in desired.rules if _raises(rule, stored.get(rule.device))]
-    if not why or not (begins or desired.evict):
+    if not why or not (begins or desired.eviction.pods):
         return desired
     # What goes on stays an eviction while what would begin waits.
     rules = (
@@ -36,7 +36,7 @@ def deferred(case: Case, desired: Desired) -> Desired:
     return msgspec.structs.replace(
         desired,
         rules=tuple(rules),
-        evict=(),
+        eviction=msgspec.structs.replace(desired.eviction, pods=()),
         deferred="; ".join(text for text in (desired.deferred, held) if text),
         deferred_by=desired.deferred_by if desired.deferred else "Blindness",
     )

@@ -58,7 +58,8 @@ def enforced(
             continue
         ends = desired.closing or desired.ending
         ignored = any(
-            intent.kind == "Ignore" and intent.state == "InForce" for intent in desired.intents
+            intent.kind == "Ignore" and intent.state == "InForce"
+            for intent in desired.record.intents
         )
         if incident.status.mode == MODES["enforce"] and not ends and not ignored:
             yield case, desired, incident
@@ -66,16 +67,21 @@ def enforced(
 
 def _of_gpu(case: Case, desired: Desired, incident: Incident) -> Due | None:
     """The need of a GPU is its need now; of an unknown one, what it was before."""
-    hold = any(intent.kind == "Hold" and intent.state == "InForce" for intent in desired.intents)
-    held = desired.deferred or desired.call_deferred or ("on hold by a user" if hold else "")
+    hold = any(
+        intent.kind == "Hold" and intent.state == "InForce" for intent in desired.record.intents
+    )
+    held = desired.deferred or desired.repair.deferred or ("on hold by a user" if hold else "")
     if isinstance(case.verdict, Healthy):
         return None
-    need, stands = desired.calls, isinstance(case.verdict, Sick) or desired.calls in NODE_LEVEL
+    need, stands = (
+        desired.repair.calls,
+        isinstance(case.verdict, Sick) or desired.repair.calls in NODE_LEVEL,
+    )
     if not stands:
         need = most_needed(
-            kind for kind in NEEDS if kind in {desired.needs, need_of(incident.status.needs)}
+            kind for kind in NEEDS if kind in {desired.repair.needs, need_of(incident.status.needs)}
         )
     if need not in NODE_LEVEL:
         return None
-    joins = not hold and desired.deferred_by == desired.call_deferred_by == "Budget"
-    return Due(case, incident, need, held, joins, stands, desired.insists)
+    joins = not hold and desired.deferred_by == desired.repair.deferred_by == "Budget"
+    return Due(case, incident, need, held, joins, stands, desired.repair.insists)

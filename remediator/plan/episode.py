@@ -38,7 +38,7 @@ from remediator.plan import (
     recovery,
     retained_rules,
 )
-from remediator.plan.case import Case, Desired
+from remediator.plan.case import Case, Desired, Eviction, Record
 from remediator.plan.drain import SEEN_APART, look_again
 from remediator.plan.escalation import Demand, demand, placed, tainted_first, together, youngest
 from remediator.plan.evicting import resumes
@@ -167,31 +167,28 @@ def _known(
     confirmed = overrides.in_force(given, "RepairConfirmed")
     leading = desired_rules.leading(demands)
     shut = case.distrust or recovery.unseen_rules(case)
-    repair = needs.needs(case, incident, demands, policy, now)
     return Desired(
         uuid=case.uuid,
         incident=incident,
-        seen_through=signal,
-        seen=seen(case, before),
-        news=unseen,
         goal=desired_rules.goal(demands),
-        notice=desired_rules.notice(demands),
-        awaits=next((fault_demand.awaits for fault_demand in demands if fault_demand.awaits), ""),
-        row=leading.row.name if leading else row.name,
-        recurrence=count,
-        sticky=bool(sticky),
-        confirmation="" if confirmed else sticky,
-        unprovable=any(fault_demand.needs_human for fault_demand in demands),
-        probation=row.probation,
-        repair="" if unseen else recovery.repair_seen(case, incident.status, signal),
-        needs=repair.needs,
-        calls=repair.calls,
-        would_call=repair.would_call,
-        would_insist=repair.would_insist,
-        insists=repair.insists,
-        intents=given,
-        placed=placed(incident, demands),
         ending="" if shut else recovery.ending(case, incident, confirmed, now),
+        eviction=Eviction(notice=desired_rules.notice(demands)),
+        repair=needs.needs(case, incident, demands, policy, now),
+        record=Record(
+            seen_through=signal,
+            seen=seen(case, before),
+            news=unseen,
+            awaits=next((wanted.awaits for wanted in demands if wanted.awaits), ""),
+            row=leading.row.name if leading else row.name,
+            recurrence=count,
+            confirmation="" if confirmed else sticky,
+            sticky=bool(sticky),
+            unprovable=any(fault_demand.needs_human for fault_demand in demands),
+            probation=row.probation,
+            repair_seen="" if unseen else recovery.repair_seen(case, incident.status, signal),
+            intents=given,
+            placed=placed(incident, demands),
+        ),
     )
 
 
@@ -210,7 +207,7 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
     incident = known.incident
     if incident is None:
         return known
-    confirmed = overrides.in_force(known.intents, "RepairConfirmed")
+    confirmed = overrides.in_force(known.record.intents, "RepairConfirmed")
     why = recovery.unknown(case, incident, confirmed)
     if why:
         wakes = (recovery.gone_until(case, incident), *_wakes(case, known, now))
@@ -221,12 +218,13 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
             reason="; ".join(part for part in parts if part),
             wake_at=min((moment for moment in wakes if moment and moment > now), default=None),
         )
-    quiet = known.seen_through == incident.status.seen_through and not known.news
+    quiet = known.record.seen_through == incident.status.seen_through and not known.record.news
     verified_at = recovery.verified_at(case, incident, policy, now) if quiet else None
     soaked = verified_at is not None and now >= verified_at
     unproven = "" if confirmed else recovery.unproven(case, incident)
     if soaked and unproven:
-        known = msgspec.structs.replace(known, unproven=unproven)
+        record = msgspec.structs.replace(known.record, unproven=unproven)
+        known = msgspec.structs.replace(known, record=record)
         verified_at = now + recovery.LOOK_FOR_RENEWALS
     # What the agent has confirmed is stored first: a restart in between must not wait for it again.
     noted = confirmed is not None or incident.status.soak_confirmed_time is not None
@@ -236,7 +234,7 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
         noted = now >= verified_at
     verified = soaked and noted and not unproven
     unseen = recovery.unseen_rules(case)
-    if verified and not (known.confirmation or unseen):
+    if verified and not (known.record.confirmation or unseen):
         return msgspec.structs.replace(
             known, closing=True, verified=True, reason=recovery.proof(case)
         )
@@ -255,7 +253,7 @@ def _wakes(case: Case, known: Desired, now: datetime) -> tuple[datetime | None, 
     again = empty_since + SEEN_APART if empty_since else None
     look = look_again(case, known.incident, now) if known.incident else None
     missed = needs.look_again(known.incident.status) if known.incident else None
-    ends = (overrides.next_expiry(known.intents), again, look, missed)
+    ends = (overrides.next_expiry(known.record.intents), again, look, missed)
     return tuple(end for end in ends if end is not None and end > now)
 
 
@@ -267,7 +265,7 @@ def _standing(  # noqa: PLR0917 - the facts, and when
     firm: tuple[Rule, ...],
     now: datetime,
 ) -> Desired:
-    hold = overrides.in_force(known.intents, "Hold")
+    hold = overrides.in_force(known.record.intents, "Hold")
     # A hold keeps what stands: nothing new is demanded as long as it counts.
     rules = desired_rules.rules(case, incident, () if hold else demands, firm)
     wakes = [
@@ -275,18 +273,22 @@ def _standing(  # noqa: PLR0917 - the facts, and when
         for moment in (known.wake_at, *(fault_demand.wake_at for fault_demand in demands))
         if moment
     ]
-    evicting = () if hold else desired_rules.evicting(demands)
+    devices = () if hold else desired_rules.evicting(demands)
+    repair = known.repair
     return msgspec.structs.replace(
         known,
         rules=rules,
-        evicting=evicting,
-        evict_plan=None if hold else desired_rules.evict_plan(demands),
-        resumes=resumes(case, incident, evicting, now),
-        would=desired_rules.would(demands),
         pending=desired_rules.pending(demands),
         wake_at=min(wakes, default=None),
         reason=_reason(case, incident, known, demands),
-        needs="human" if known.verified else known.needs,
+        eviction=msgspec.structs.replace(
+            known.eviction,
+            plan=None if hold else desired_rules.evict_plan(demands),
+            devices=devices,
+            resumes=resumes(case, incident, devices, now),
+        ),
+        repair=msgspec.structs.replace(repair, needs="human") if known.verified else repair,
+        record=msgspec.structs.replace(known.record, would=desired_rules.would(demands)),
         deferred=f"new actions deferred: {intent.in_words(hold.kind, hold)}" if hold else "",
         deferred_by="Human" if hold else "Budget",
     )
@@ -295,18 +297,18 @@ def _standing(  # noqa: PLR0917 - the facts, and when
 def _reason(case: Case, incident: Incident, known: Desired, demands: tuple[Demand, ...]) -> str:
     if known.verified:
         verified = "healthy for the whole soak time, and waits for a user to confirm the repair"
-        return f"{known.confirmation}: {verified} (spec.repairConfirmed)"
+        return f"{known.record.confirmation}: {verified} (spec.repairConfirmed)"
     parts = [desired_rules.reason(case, incident, demands)]
-    if known.unproven:
-        parts.append(known.unproven)
-    if known.confirmation:
-        parts.append(f"a user must confirm the repair: {known.confirmation}")
+    if known.record.unproven:
+        parts.append(known.record.unproven)
+    if known.record.confirmation:
+        parts.append(f"a user must confirm the repair: {known.record.confirmation}")
     if case.clock_doubt and isinstance(case.verdict, Healthy):
         parts.append(f"the soak time waits: {case.clock_doubt}")
     if isinstance(case.verdict, Healthy) and (unseen := recovery.unseen_rules(case)):
         parts.append(f"not closed: {unseen}")
-    if known.repair and not isinstance(case.verdict, Healthy):
-        parts.append(known.repair)
+    if known.record.repair_seen and not isinstance(case.verdict, Healthy):
+        parts.append(known.record.repair_seen)
     if known.rebound:
         parts.append(hardware.in_words(known.rebound))
     return "; ".join(parts)
@@ -314,7 +316,7 @@ def _reason(case: Case, incident: Incident, known: Desired, demands: tuple[Deman
 
 def _ignored(case: Case, desired: Desired, now: datetime) -> Desired:
     """Remove all rules of ours where a user says that there is no fault."""
-    ignored = overrides.in_force(desired.intents, "Ignore")
+    ignored = overrides.in_force(desired.record.intents, "Ignore")
     if ignored is None or desired.closing or desired.ending:
         return desired
     why = f"not acted on: {intent.in_words(ignored.kind, ignored)}"
@@ -323,8 +325,7 @@ def _ignored(case: Case, desired: Desired, now: datetime) -> Desired:
         desired,
         rules=(),
         rebound=(),
-        evicting=(),
-        resumes=False,
+        eviction=msgspec.structs.replace(desired.eviction, devices=(), resumes=False),
         pending=False,
         goal="None",
         deferred="",

@@ -206,9 +206,9 @@ def _is_spared(hold: PodHold, case: Case, desired: Desired, fault: str) -> bool:
 
 def _when(tainted_at: datetime, desired: Desired) -> str:
     """Return when evictions begin at the earliest, and what follows."""
-    if desired.notice is None:
+    if desired.eviction.notice is None:
         return ""
-    plan, begins = desired.notice.plan, tainted_at + desired.notice.settle
+    plan, begins = desired.eviction.notice.plan, tainted_at + desired.eviction.notice.settle
     if plan == AT_ONCE:
         return f"; not before {moment(begins)}"
     ends = moment(begins + plan.within)

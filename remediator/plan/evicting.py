@@ -79,7 +79,7 @@ def in_force(case: Case, desired: Desired) -> dict[str, Rule]:
     return {
         str(rule.device): rule
         for rule in case.rules
-        if rule.effect == "Evict" and rule.device in desired_devices & set(desired.evicting)
+        if rule.effect == "Evict" and rule.device in desired_devices & set(desired.eviction.devices)
     }
 
 
@@ -89,7 +89,7 @@ def moved(desired: Desired) -> frozenset[Device]:
         rule.device
         for rule in desired.rules
         if rule.effect == "NoExecute"
-        or (rule.effect == "Evict" and rule.device in desired.evicting)
+        or (rule.effect == "Evict" and rule.device in desired.eviction.devices)
     )
 
 
@@ -97,7 +97,7 @@ def over(desired: Desired) -> frozenset[str]:
     """Return the devices whose pods were followed by others too often: a user looks."""
     return frozenset(
         counted.device
-        for counted in desired.rounds
+        for counted in desired.eviction.rounds
         if counted.rounds > ROUNDS and counted.free_since_time is None
     )
 
@@ -152,31 +152,32 @@ def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desir
     )
     known = next(blocking, "")
     rules = in_force(case, desired)
-    as_it_was = msgspec.structs.replace(
+    as_it_was = _with(
         desired,
-        evicting_since=old.eviction_start_time,
+        since=old.eviction_start_time,
         attempted=old.eviction_attempt_time,
         rounds=old.device_rounds,
     )
     if isinstance(case.verdict, Unknown) or bool(case.no_disruption) or case.pods is None:
-        return msgspec.structs.replace(as_it_was, blocked=known)
+        return _with(as_it_was, blocked=known)
     rounds = _kept_rounds(case, desired, old, now)
     # Once no pod is left under NoExecute the time is over: the next slice gets all of its own.
     no_execute = {str(rule.device): rule for rule in desired.rules if rule.effect == "NoExecute"}
     if not rules and _there(case, no_execute, terminating=True):
-        return msgspec.structs.replace(as_it_was, rounds=rounds)
+        return _with(as_it_was, rounds=rounds)
     held = frozen or (bool(desired.deferred) and desired.deferred_by != "Budget")
     there = () if held else _there(case, rules, terminating=True)
     if not there:
-        return msgspec.structs.replace(desired, rounds=rounds)
+        return _with(desired, rounds=rounds)
     since, attempted = _clock(desired, old, now)
-    changed = msgspec.structs.replace(
-        desired,
-        evicting_since=since,
-        attempted=attempted,
-        rounds=_counted_rounds(case, desired, rounds, there, now),
-    )
-    return msgspec.structs.replace(changed, blocked=_in_the_way(case, changed, rules, now))
+    counted = _counted_rounds(case, desired, rounds, there, now)
+    changed = _with(desired, since=since, attempted=attempted, rounds=counted)
+    return _with(changed, blocked=_in_the_way(case, changed, rules, now))
+
+
+def _with(desired: Desired, **fields: object) -> Desired:
+    eviction = msgspec.structs.replace(desired.eviction, **fields)
+    return msgspec.structs.replace(desired, eviction=eviction)
 
 
 def _clock(
@@ -186,7 +187,7 @@ def _clock(
 
     Once the time is over, and between two attempts that are near enough, nothing is written.
     """
-    plan, last = desired.evict_plan or Evict(), old.eviction_attempt_time
+    plan, last = desired.eviction.plan or Evict(), old.eviction_attempt_time
     start = counted_from(old, plan, now)
     if start is None or old.eviction_start_time is None:
         return now, now
@@ -306,7 +307,7 @@ def _joined(case: Case, desired: Desired, now: datetime) -> frozenset[str]:
 
 def _in_the_way(case: Case, desired: Desired, rules: Mapping[str, Rule], now: datetime) -> str:
     """Return which pods are left and why, once nothing but waiting is done about them."""
-    plan, since, joined = desired.evict_plan, desired.evicting_since, over(desired)
+    plan, since, joined = desired.eviction.plan, desired.eviction.since, over(desired)
     overdue = bool(plan and since and now - since >= plan.within)
     if not overdue and to_request(case, desired, now):
         return ""

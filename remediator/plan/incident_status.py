@@ -67,7 +67,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
     old, done = incident.status, progress(case, desired, incident.status, now)
     closed = bool(desired.closing or desired.ending) and not case.rules
     stands = phase(case, desired, old, done)
-    spared = old.would_taint if isinstance(case.verdict, Unknown) else desired.would
+    spared = old.would_taint if isinstance(case.verdict, Unknown) else desired.record.would
     new = IncidentStatus(
         schema_version=SCHEMA_VERSION,
         observed_generation=incident.metadata.generation,
@@ -83,30 +83,30 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         message=desired.deferred or desired.reason,
         tainted_at=_tainted_at(case, old, now, tainted=done.tainted),
         evicting_at=old.evicting_at or (now if done.evicting else None),
-        eviction_start_time=None if closed else desired.evicting_since,
-        eviction_attempt_time=None if closed else desired.attempted,
-        device_rounds=desired.rounds,
+        eviction_start_time=None if closed else desired.eviction.since,
+        eviction_attempt_time=None if closed else desired.eviction.attempted,
+        device_rounds=desired.eviction.rounds,
         drained_at=old.drained_at or (now if done.drained else None),
         closed_at=now if closed else None,
-        seen_through=desired.seen_through or old.seen_through,
-        handled_through=(desired.seen_through or old.seen_through) if closed else None,
+        seen_through=desired.record.seen_through or old.seen_through,
+        handled_through=(desired.record.seen_through or old.seen_through) if closed else None,
         conditions=_conditions(case, desired, old, now),
         rules=_records(case, old),
         hardware=desired.hardware,
         would_taint=() if closed or desired.closing else spared,
         informed=case.peers[:INFORMED_LIMIT],
         foreign=in_words(case),
-        needs=NEEDS[desired.needs],
+        needs=NEEDS[desired.repair.needs],
         device_classes=tuple(sorted(case.place.device_classes)),
-        recurrence=desired.recurrence,
-        untaint="OnConfirmation" if desired.sticky else "Automatic",
+        recurrence=desired.record.recurrence,
+        untaint="OnConfirmation" if desired.record.sticky else "Automatic",
         empty_since=empty_since(case, desired, incident, now),
         node_gone_since=_node_gone_since(case, old, now),
-        probation_until=now + desired.probation if closed and desired.closing else None,
-        intents=desired.intents,
+        probation_until=now + desired.record.probation if closed and desired.closing else None,
+        intents=desired.record.intents,
     )
     new = _pods(case, new, old, incident)
-    new = _soak(case, new, old, now, news=desired.news)
+    new = _soak(case, new, old, now, news=desired.record.news)
     new = _opening(case, desired, new, old, now)
     return msgspec.structs.replace(new, timeline=timeline(old, new, desired, now))
 
@@ -207,15 +207,15 @@ def _opening(
     The place of the board, too: another one in it, or none, shows what a repair has done.
     """
     later = new.seen_through is not None and new.seen_through != old.seen_through
-    signal = later or desired.news
+    signal = later or desired.record.news
     slot = case.gpu.pci_bus_id if case.gpu and case.reported else ""
     epoch = case.gpu.epoch if case.gpu else 0
     return msgspec.structs.replace(
         new,
         opened_boot_id=(case.boot_id if signal else "") or old.opened_boot_id or case.boot_id,
         opened_epoch=(epoch if signal else 0) or old.opened_epoch or epoch,
-        placed=desired.placed,
-        seen_signals=desired.seen,
+        placed=desired.record.placed,
+        seen_signals=desired.record.seen,
         pci_bus_id=slot or old.pci_bus_id,
         siblings=_siblings(case, old),
         missing_since_time=missing_since(case, old, now),
@@ -289,11 +289,15 @@ def _conditions(
     found = (
         ("Deferred", desired.deferred_by, desired.deferred),
         (STATE_UNKNOWN, "ReportUnusable", unknown),
-        ("NeedsHuman", "Sticky", desired.confirmation),
+        ("NeedsHuman", "Sticky", desired.record.confirmation),
         (AWAITING, "Doubtful", _awaited(desired, old, waits, now)),
         (EVICTION_REFUSED, "EvictionAPI", _refused(case, desired)),
-        (EVICTION_BLOCKED, "PodsJoin" if over(desired) else "DisruptionBudget", desired.blocked),
-        (REPAIR_DEFERRED, desired.call_deferred_by, desired.call_deferred),
+        (
+            EVICTION_BLOCKED,
+            "PodsJoin" if over(desired) else "DisruptionBudget",
+            desired.eviction.blocked,
+        ),
+        (REPAIR_DEFERRED, desired.repair.deferred_by, desired.repair.deferred),
         (WOULD_REPAIR, *_would_repair(case, desired, old)),
         (UNCONFIRMED, *_unconfirmed(case, desired, old)),
         ("TaintIgnored", "SchedulerIgnoresTaints", ignored),
@@ -319,7 +323,7 @@ def _refused(case: Case, desired: Desired) -> str:
     """Return which pods the Eviction API does not evict now, and why."""
     found = sorted(
         f"{pod.namespace}/{pod.pod}: {case.refusals[pod.uid]}"
-        for pod in desired.evict
+        for pod in desired.eviction.pods
         if pod.uid in case.refusals
     )
     more = f"; and {len(found) - REFUSED_NAMED} more" if len(found) > REFUSED_NAMED else ""
@@ -340,12 +344,12 @@ def _would_repair(case: Case, desired: Desired, old: tuple[Condition, ...]) -> t
             ),
             ("", ""),
         )
-    needed = NODE_REPAIRS.get(desired.would_call)
+    needed = NODE_REPAIRS.get(desired.repair.would_call)
     if needed is None or desired.closing or desired.ending:
         return "", ""
     when = "once no pod holds a GPU of the node"
-    when += ", or after the deadline" if desired.would_insist else ""
-    return needed, f"mode enforce would ask for: {desired.would_call} of {case.node}, {when}"
+    when += ", or after the deadline" if desired.repair.would_insist else ""
+    return needed, f"mode enforce would ask for: {desired.repair.would_call} of {case.node}, {when}"
 
 
 def _unconfirmed(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tuple[str, str]:
@@ -356,7 +360,7 @@ def _unconfirmed(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tu
     if isinstance(case.verdict, Unknown) and not (desired.closing or desired.ending):
         known = (stored for stored in old if stored.type == UNCONFIRMED and stored.status == "True")
         return next(((stored.reason, stored.message) for stored in known), ("", ""))
-    if not desired.unprovable:
+    if not desired.record.unprovable:
         return "", ""
     alone = "only the kernel log reports the fault, and"
     if case.gpu is not None and case.gpu.recovery_action.supported is False:
@@ -371,8 +375,8 @@ def _awaited(
 
     So a fault that comes and goes does not begin to wait anew each time.
     """
-    if desired.awaits or desired.closing or desired.ending:
-        return desired.awaits
+    if desired.record.awaits or desired.closing or desired.ending:
+        return desired.record.awaits
     if since is None or now - since > NEAR:
         return ""
     return next(condition.message for condition in old if condition.type == AWAITING)

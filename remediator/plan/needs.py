@@ -22,7 +22,7 @@ from remediator.diagnose.fault import (
 from remediator.diagnose.presence import MISSING_FOR
 from remediator.model.incident import Incident, IncidentStatus
 from remediator.plan.api_words import need_of
-from remediator.plan.case import Case
+from remediator.plan.case import Case, Repair
 from remediator.plan.escalation import Demand
 from remediator.plan.words import class_of
 from remediator.policy.table import HIGHEST, Policy, Row
@@ -32,16 +32,6 @@ NODE_REPAIRS: Mapping[Need, str] = {
     "replacement": "ReplacementNeeded",
 }
 """Reason of a condition that requests an act, or would, by the greatest need."""
-
-
-class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """What would repair one GPU, and which faults need it; fields as in `case.Desired`."""
-
-    needs: Need = "nothing"
-    calls: Need = "nothing"
-    would_call: Need = "nothing"
-    would_insist: bool = False
-    insists: Need = "nothing"
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -63,19 +53,19 @@ class _FaultNeed(msgspec.Struct, frozen=True):
 
 def needs(
     case: Case, incident: Incident, demands: tuple[Demand, ...], policy: Policy, now: datetime
-) -> Needs:
+) -> Repair:
     """Return what would repair a GPU: as it was while nothing is known, nothing once healthy."""
     row = policy.row(class_of(incident.status.fault), case.place)
     gone = not_brought_back(case, incident.status, now)
     match case.verdict:
         case Healthy():
-            return Needs()
+            return Repair()
         case Unknown():
             before = need_of(incident.status.needs)
             if gone and before in NODE_LEVEL:
                 return _sum([_FaultNeed("replacement", row)])
             insists = row.mode == "enforce" and before in NODE_LEVEL and _may_evict(row)
-            return Needs(needs=before, insists=before if insists else "nothing")
+            return Repair(needs=before, insists=before if insists else "nothing")
         case Sick():
             standing = [demand for demand in demands if demand.fault.ended is None]
             fault_needs = [
@@ -87,7 +77,7 @@ def needs(
             return _sum(fault_needs, called=called)
 
 
-def _sum(fault_needs: list[_FaultNeed], *, called: bool = False) -> Needs:
+def _sum(fault_needs: list[_FaultNeed], *, called: bool = False) -> Repair:
     sure = [fault_need for fault_need in fault_needs if not fault_need.alone]
     enforced = [fault_need for fault_need in sure if called or fault_need.row.mode == "enforce"]
     insisting: list[Need] = [
@@ -103,7 +93,7 @@ def _sum(fault_needs: list[_FaultNeed], *, called: bool = False) -> Needs:
     ]
     if calls in NODE_LEVEL:
         spared = []
-    return Needs(
+    return Repair(
         needs=most_needed(fault_need.need for fault_need in fault_needs),
         calls=calls,
         would_call=most_needed(fault_need.need for fault_need in spared),

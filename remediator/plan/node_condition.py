@@ -173,7 +173,7 @@ def _others(pairs: Iterable[tuple[Case, Desired]], due: tuple[Due, ...]) -> tupl
     named = {due_gpu.case.uuid for due_gpu in due}
     return tuple(
         sorted(
-            f"{case.uuid} (needs {desired.needs}, incident {incident.name})"
+            f"{case.uuid} (needs {desired.repair.needs}, incident {incident.name})"
             for case, desired, incident in enforced(pairs)
             if case.uuid not in named and not isinstance(case.verdict, Healthy)
         )

@@ -124,18 +124,18 @@ def phase_of(facts: Facts) -> Phase:
 def _facts(case: Case, desired: Desired, old: IncidentStatus, done: Progress) -> Facts:
     healthy = isinstance(case.verdict, Healthy)
     waits = desired.verified or (not healthy and done.tainted and done.empty)
-    joined = bool(over(desired) and desired.blocked)
-    unprovable = desired.unprovable and done.tainted and not healthy
+    joined = bool(over(desired) and desired.eviction.blocked)
+    unprovable = desired.record.unprovable and done.tainted and not healthy
     moving = bool(moved(desired))
     emptied = old.drained_at is not None or not (moving or desired.pending)
     return Facts(
         ruled=bool(case.rules),
         ended=bool(desired.ending),
         verified=desired.closing,
-        repairing=bool(desired.repair) and not healthy and emptied,
+        repairing=bool(desired.record.repair_seen) and not healthy and emptied,
         unknown=isinstance(case.verdict, Unknown),
         healthy=healthy,
-        human=bool(desired.confirmation and waits) or unprovable or joined,
+        human=bool(desired.record.confirmation and waits) or unprovable or joined,
         settled=not desired.pending and (done.drained or not moving),
         done=done,
     )

@@ -68,7 +68,7 @@ def _held(  # noqa: PLR0917 - everything that it rests on
     now: datetime,
 ) -> Promise | None:
     """Return what a user's hold promises to pods that hold the GPU, or may."""
-    hold: intent.Intent | None = overrides.in_force(desired.intents, "Hold")
+    hold: intent.Intent | None = overrides.in_force(desired.record.intents, "Hold")
     if desired.undecided is not None:
         own = incident.spec.intents.get("Hold")
         hold = own if own is not None and intent.counts(own, now) else None
@@ -86,7 +86,7 @@ def _leaving(
 
     From the taint on: pods that come later could see it.
     """
-    since = incident.status.eviction_start_time if desired.undecided else desired.evicting_since
+    since = incident.status.eviction_start_time if desired.undecided else desired.eviction.since
     effects = {"Evict"} if since else {"Evict", "NoSchedule"}
     devices = {str(rule.device) for rule in desired.rules if rule.effect in effects}
     pods = _there(case, seen, devices)
@@ -105,11 +105,11 @@ def _until(
 
     Where evictions wait for a budget it is over as if they had begun: that may last for ever.
     """
-    plan, notice = desired.evict_plan, desired.notice
+    plan, notice = desired.eviction.plan, desired.eviction.notice
     if since is not None and plan is not None:
         return (counted_from(status, plan, now) or since) + plan.within
     if since is not None:
-        return now if desired.blocked else None
+        return now if desired.eviction.blocked else None
     if _begins(case, desired):
         return None
     if notice is None or status.tainted_at is None or not notice.plan.within:
@@ -122,7 +122,7 @@ def _begins(case: Case, desired: Desired) -> bool:
     requested = {str(rule.device) for rule in desired.rules if rule.effect == "Evict"}
     running = {pod.uid for pod in case.pods or () if pod.running}
     there = any(hold.device in requested and hold.uid in running for hold in case.holds)
-    return there and bool(desired.evicting) and not desired.deferred
+    return there and bool(desired.eviction.devices) and not desired.deferred
 
 
 def _there(case: Case, seen: Neighbours, devices: Iterable[str] | None = None) -> tuple[str, ...]:

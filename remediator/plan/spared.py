@@ -42,7 +42,7 @@ def _why(hold: PodHold, case: Case, desired: Desired) -> Reason | None:
         return "NotInScope"
     if may_stay(hold, desired.incident.status.fault if desired.incident else ""):
         return "Tolerates"
-    if effect == "NoExecute" or hold.uid in {pod.uid for pod in desired.evict}:
+    if effect == "NoExecute" or hold.uid in {pod.uid for pod in desired.eviction.pods}:
         return None
     # The Eviction API gets no request for these.
     return "AdminAccess" if hold.via == ADMIN else is_passed_by(case, hold.uid)

@@ -151,9 +151,9 @@ def _steps(case: Case, desired: Desired) -> Iterable[Step]:
             yield CreateRule(rule)
         elif stored[device].stripped or _content(rule) != _content(stored[device]):
             yield ChangeRule(stored[device], rule)
-    for pod in desired.evict:
-        delete = pod.uid in desired.delete
-        yield EvictPod(case.uuid, pod, delete=delete, unhurried=bool(desired.blocked))
+    for pod in desired.eviction.pods:
+        delete = pod.uid in desired.eviction.delete
+        yield EvictPod(case.uuid, pod, delete=delete, unhurried=bool(desired.eviction.blocked))
 
 
 def no_eviction_of_others(case: Case) -> Iterable[Step]:

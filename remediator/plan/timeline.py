@@ -69,7 +69,7 @@ def _seen(desired: Desired, *, opening: bool) -> str:
 
 
 def _row(desired: Desired) -> str:
-    return f"row {desired.row}" if desired.row else "no row"
+    return f"row {desired.record.row}" if desired.record.row else "no row"
 
 
 def _done(old: IncidentStatus, new: IncidentStatus) -> str:

@@ -13,7 +13,7 @@ from remediator.diagnose.fault import Fault, Healthy, Sick, Verdict
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from remediator.model.node import HARDWARE_READY, REPAIR_NEEDED, NodeFacts
-from remediator.plan.case import Case, Desired
+from remediator.plan.case import Case, Desired, Repair
 from remediator.plan.node_condition import HandoverOptions, conditions
 from simulator.cluster.workloads import gpu_request
 from tests.chain.scene import Scene
@@ -71,9 +71,11 @@ def _pair(verdict: Verdict, *, closing: bool) -> tuple[Case, Desired]:
     desired = Desired(
         uuid=uuid(0),
         incident=incident,
-        needs="node-reboot",
-        calls="node-reboot" if isinstance(verdict, Sick) else "nothing",
-        insists="node-reboot",
+        repair=Repair(
+            needs="node-reboot",
+            calls="node-reboot" if isinstance(verdict, Sick) else "nothing",
+            insists="node-reboot",
+        ),
         closing=closing,
     )
     return case, desired

@@ -41,7 +41,7 @@ class Calls:
         free = {
             desired.uuid
             for _, desired in decision.pairs
-            if not (desired.deferred or desired.call_deferred)
+            if not (desired.deferred or desired.repair.deferred)
         }
         for step in decision.steps:
             match step:

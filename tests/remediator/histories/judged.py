@@ -89,7 +89,9 @@ class Judged(Played):
                 assert EFFECTS.index(step.rule.effect) >= EFFECTS.index(step.stored.effect)
             if isinstance(step, DeleteRule):
                 desired = all_desired[step.stored.gpu]
-                said = {intent.kind for intent in desired.intents if intent.state == "InForce"}
+                said = {
+                    intent.kind for intent in desired.record.intents if intent.state == "InForce"
+                }
                 narrowed = (step.stored.fault, step.stored.effect) == ("contained", "NoSchedule")
                 narrowed &= not self._was_named(step.stored)
                 if desired.closing:
@@ -109,7 +111,7 @@ class Judged(Played):
             mine = desired.incident is not None and desired.incident.name == step.incident.name
             if not mine or step.status.closed_at is None or not step.incident.open:
                 continue
-            said = {intent.kind for intent in desired.intents if intent.state == "InForce"}
+            said = {intent.kind for intent in desired.record.intents if intent.state == "InForce"}
             if desired.closing:
                 self._recovery_was_true(desired, said)
             elif isinstance(case.verdict, Unknown):

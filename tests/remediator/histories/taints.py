@@ -53,7 +53,8 @@ class Taints:
             if not incident or not incident.open or desired.ending or desired.closing:
                 continue
             if any(
-                (intent.kind, intent.state) == ("Ignore", "InForce") for intent in desired.intents
+                (intent.kind, intent.state) == ("Ignore", "InForce")
+                for intent in desired.record.intents
             ):
                 continue
             meant = self._hardware.get(incident.name, set())
@@ -97,6 +98,8 @@ def told(stored: Stored) -> dict[str, tuple[str, str]]:
 def in_force(decision: NodeDecision) -> dict[str, set[str]]:
     """Return by GPU the kinds of answers that count now."""
     return {
-        desired.uuid: {intent.kind for intent in desired.intents if intent.state == "InForce"}
+        desired.uuid: {
+            intent.kind for intent in desired.record.intents if intent.state == "InForce"
+        }
         for _, desired in decision.pairs
     }

@@ -159,10 +159,10 @@ class EvictHistory(History):
             assert rules[device].effect in EVICTING, "the rule is stored before the request"
             assert rules[device].gpu == step.gpu
             assert hardware.get(device, step.gpu) == step.gpu, "other hardware has this name"
-            assert rules[device].device in desired.evicting
+            assert rules[device].device in desired.eviction.devices
             assert not self.stopped
             assert "Hold" not in {
-                intent.kind for intent in desired.intents if intent.state == "InForce"
+                intent.kind for intent in desired.record.intents if intent.state == "InForce"
             }
             tenant = [
                 it

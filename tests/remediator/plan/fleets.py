@@ -6,10 +6,11 @@ import msgspec
 
 from exporter.model.device import Device
 from kubeapi.types import ObjectMeta
-from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, TimelineEntry
+from remediator.diagnose.fault import Need
+from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, PodHold, TimelineEntry
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.budget import budget
-from remediator.plan.case import Desired
+from remediator.plan.case import Desired, Eviction, Repair
 from remediator.plan.fleet import Fleet, GpuPlace
 from remediator.policy.limits import Limits
 from tests.remediator.builders import DRIVER, at, policy, uuid
@@ -67,14 +68,25 @@ def stored(*rules: Rule) -> tuple[Rule, ...]:
 
 
 def desired(
-    name: str, *effects: Effect, incident: Incident | None = None, **fields: object
+    name: str,
+    *effects: Effect,
+    incident: Incident | None = None,
+    evict: tuple[PodHold, ...] = (),
+    calls: Need = "nothing",
+    **fields: object,
 ) -> Desired:
     """What should be so for one GPU: a rule for each effect, on a device of its own."""
     rules = tuple(
         rule(name, effect, device="" if number == 0 else f"gpu-{name[1:]}-part-{number}")
         for number, effect in enumerate(effects)
     )
-    standard = Desired(uuid=gpu_of(name), incident=incident or an_incident(name), rules=rules)
+    standard = Desired(
+        uuid=gpu_of(name),
+        incident=incident or an_incident(name),
+        rules=rules,
+        eviction=Eviction(pods=evict),
+        repair=Repair(calls=calls),
+    )
     return msgspec.structs.replace(standard, **fields)
 
 

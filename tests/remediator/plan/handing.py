@@ -16,7 +16,7 @@ from remediator.model.incident import (
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.plan.api_words import NEEDS
-from remediator.plan.case import Case, Desired
+from remediator.plan.case import Case, Desired, Repair
 from remediator.plan.node_condition import (
     HandoverOptions,
     conditions,
@@ -66,11 +66,13 @@ def pair(
     return case, Desired(
         uuid=uuid(index),
         incident=incident,
-        needs=needs,
-        calls=needs if isinstance(verdict, Sick) else "nothing",
-        insists=needs if insists else "nothing",
+        repair=Repair(
+            needs=needs,
+            calls=needs if isinstance(verdict, Sick) else "nothing",
+            insists=needs if insists else "nothing",
+            deferred=call_deferred,
+        ),
         deferred=deferred,
-        call_deferred=call_deferred,
         closing=closing,
     )
 

@@ -124,7 +124,9 @@ class TestMoving:
         assert len(to_evict(both, desired, at(0))) == 1
 
     def test_the_emergency_stop_keeps_everybody_where_they_are(self) -> None:
-        assert moving(case(), DESIRED, Fleet(stopped="by hand"), Policy(), at(0)).evict == ()
+        assert (
+            moving(case(), DESIRED, Fleet(stopped="by hand"), Policy(), at(0)).eviction.pods == ()
+        )
 
     def test_it_is_looked_at_again_while_somebody_is_to_be_moved(self) -> None:
         assert moving(case(), DESIRED, Fleet(), Policy(), at(0)).wake_at == at(0) + LOOK_AGAIN

@@ -159,7 +159,7 @@ class TestCaps:
 
         answer = grant(none, Fleet(), desired("a0", "NoSchedule", evict=(pod,)))["a0"]
 
-        assert answer.evict == ()
+        assert answer.eviction.pods == ()
         assert "NoExecute deferred" in answer.deferred
 
     def test_one_node_cannot_taint_more_gpus_than_any_machine_has(self) -> None:
@@ -330,7 +330,7 @@ class TestStopped:
         answer = grant(LIFTED, fleet, desired("a0", "NoExecute", evict=(pod,)))["a0"]
 
         assert effects(answer) == ["NoExecute"]
-        assert answer.evict == ()
+        assert answer.eviction.pods == ()
 
     def test_a_call_for_repair_of_the_node_is_held_too(self) -> None:
         answer = grant(LIFTED, self.STOP, desired("a0", calls="node-reboot"))["a0"]

@@ -145,7 +145,7 @@ def test_a_rule_goes_only_for_the_four_reasons(incident: list[Moment]) -> None:
                 other = published.get(rule.device) not in (None, rule.uuid)
                 gone_for_a_week = desired.ending.startswith("node ")
                 person = moment.rows != "enforce" or bool(desired.ending)
-                person |= any(intent.kind == "Ignore" for intent in desired.intents)
+                person |= any(intent.kind == "Ignore" for intent in desired.record.intents)
                 narrowed = rule.fault == "contained" and rule.effect != "NoExecute"
                 assert verified or other or gone_for_a_week or person or narrowed, rule
                 if verified:
@@ -179,7 +179,9 @@ def test_nothing_is_made_or_raised_under_a_hold_or_an_ignore(incident: list[Mome
         for _ in range(3):
             decision = tick(stored, moment.seen, moment.seconds, rows_of(moment))
             for _, desired in decision.pairs:
-                counts = {intent.kind for intent in desired.intents if intent.state == "InForce"}
+                counts = {
+                    intent.kind for intent in desired.record.intents if intent.state == "InForce"
+                }
                 if not counts & {"Hold", "Ignore"}:
                     continue
                 for step in decision.steps:

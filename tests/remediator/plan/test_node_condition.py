@@ -19,7 +19,7 @@ from remediator.model.intent import IntentRecord
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan import api_words
-from remediator.plan.case import Case, Desired
+from remediator.plan.case import Case, Desired, Record
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.node_condition import (
     HELD,
@@ -290,12 +290,12 @@ def test_an_incident_that_ends_or_that_a_person_ignores_asks_for_nothing() -> No
     said = IntentRecord(
         kind="Ignore", by="ana", reason="a test board", state="InForce", seen_time=at(0)
     )
-    ignored = msgspec.structs.replace(desired, intents=(said,))
+    ignored = msgspec.structs.replace(desired, record=Record(intents=(said,)))
     expired = msgspec.structs.replace(said, state="Expired")
 
     assert repair(node(stored()), (case, ends)).reason == NOTHING_NEEDED
     assert repair(node(stored()), (case, ignored)).reason == NOTHING_NEEDED
-    again = msgspec.structs.replace(desired, intents=(expired,))
+    again = msgspec.structs.replace(desired, record=Record(intents=(expired,)))
     assert repair(node(), (case, again)).status == "True"
 
 

@@ -209,9 +209,10 @@ class TestWithin:
         reconciled(stored, seen, 1, waits())
         found = decide_node(stored.over(seen), stored.fleet(), waits(), at(5), ON)
         ((case, desired),) = (pair for pair in found.pairs if pair[0].uuid == uuid(1))
-        assert desired.evicting
+        assert desired.eviction.devices
+        quiet = msgspec.structs.replace(desired.eviction, devices=())
         held = msgspec.structs.replace(
-            desired, deferred="a budget", deferred_by="Budget", evicting=()
+            desired, deferred="a budget", deferred_by="Budget", eviction=quiet
         )
         both = neighbours(seen, ())
 

@@ -99,7 +99,7 @@ def test_promises_over_any_node(
         assert not stopped
         assert any(
             case.verdict is SICK
-            and desired.needs in NODE_LEVEL
+            and desired.repair.needs in NODE_LEVEL
             and not (desired.deferred or desired.closing)
             for case, desired in pairs
         )

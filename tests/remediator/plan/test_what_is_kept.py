@@ -62,7 +62,7 @@ def test_not_knowing_leaves_the_words_of_blocked_evictions_as_they_were() -> Non
     )
     case = Case(node=NODE, uuid=uuid(0), verdict=Unknown("the agent is silent"))
     desired = Desired(uuid=uuid(0), incident=an_incident("a0", conditions=told))
-    assert noted(case, desired, at(9), frozen=False).blocked == "web"
+    assert noted(case, desired, at(9), frozen=False).eviction.blocked == "web"
 
 
 @pytest.mark.parametrize(("pods", "incomplete"), [(None, "True"), ((), "False")])
