@@ -18,11 +18,11 @@ from kubeapi.clocks import ServerClock
 from kubeapi.election import Alone, Elector, new_identity
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 from remediator.controller.agents import LEASE_NAME
-from remediator.controller.cluster import Cluster
 from remediator.controller.cluster_metrics import ClusterMetrics, cluster_rows
 from remediator.controller.debug_plan import DebugPlan
 from remediator.controller.loop import Loop
 from remediator.controller.metrics import Metrics, Reading
+from remediator.controller.observe import Cluster
 from remediator.controller.policy_on_lease import PolicyOnLease
 from remediator.controller.rate_limit import Pace
 from remediator.controller.workqueue import Queue

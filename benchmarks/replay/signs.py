@@ -22,7 +22,7 @@ from exporter.metrics.snapshot import Snapshot
 from exporter.metrics.view import view
 from exporter.model.node_health import NodeDeviceHealth
 from kubeapi.types import ObjectMeta
-from remediator.metrics.mig import MigAsked, mig_rows
+from remediator.metrics.mig import MigRequest, mig_rows
 from remediator.metrics.rows import Rows
 from remediator.model.node import NodeFacts
 
@@ -98,7 +98,7 @@ def _had_unknown_xid(agent: Agent, gpu: int) -> bool:
 def _is_cut_otherwise(agent: Agent, _gpu: int) -> bool:
     facts = NodeFacts(name=agent.name, mig_config=ASKED, mig_state="success")
     report = NodeDeviceHealth(ObjectMeta(name=agent.name), agent.report)
-    rows: Rows = mig_rows([MigAsked(facts, report)])
+    rows: Rows = mig_rows([MigRequest(facts, report)])
     return any(rows["node_mig_config_differs_gpus"].values())
 
 

@@ -19,7 +19,7 @@ from remediator.controller.index import Buckets, Index, Key
 from remediator.controller.rule_index import RuleIndex, pool_key, version
 from remediator.metrics.claims import Claims, ClaimStates
 from remediator.metrics.devices import PoolCount, pool_count
-from remediator.metrics.mig import MigAsked
+from remediator.metrics.mig import MigRequest
 from remediator.metrics.stock import DeviceCounts, Stock, selected
 from remediator.model.claim import Claim, compute_domain
 from remediator.model.incident import Incident
@@ -84,11 +84,11 @@ class Cache:
         with self._lock:
             return tuple(node for node in self._reports if node in self._nodes)
 
-    def mig_asked(self) -> tuple[MigAsked, ...]:
+    def mig_asked(self) -> tuple[MigRequest, ...]:
         """Return the nodes with a label for a MIG geometry, with what is reported."""
         with self._lock:
             labelled = [facts for facts in self._nodes.values() if facts.mig_config]
-            return tuple(MigAsked(facts, self._reports.get(facts.name)) for facts in labelled)
+            return tuple(MigRequest(facts, self._reports.get(facts.name)) for facts in labelled)
 
     def has_incident(self, node: str) -> bool:
         """Whether an incident of a node is open."""

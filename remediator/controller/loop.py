@@ -17,10 +17,10 @@ from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MISSED, JobExecutionEv
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from kubeapi.client import ApiError, Conflict, NotFound
+from remediator.controller.apply import NotLeadingError, RulesNotServedError
 from remediator.controller.metrics import Metrics
 from remediator.controller.rate_limit import PacedError
 from remediator.controller.workqueue import Queue
-from remediator.controller.writes import NotLeadingError, RulesNotServedError
 from remediator.diagnose.fault import of_bug
 from remediator.plan.reconcile import Bug, NodeDecision, Reconciler, StepsFailedError
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod

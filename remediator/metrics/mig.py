@@ -17,14 +17,14 @@ _PROFILE = re.compile(r"all-(\d+g\.\d+gb[.\w+]*)")
 """`all-1g.10gb`; with `.me` where NVML has `+me`."""
 
 
-class MigAsked(msgspec.Struct, frozen=True):
+class MigRequest(msgspec.Struct, frozen=True):
     """A node with a label for a geometry, and its report, where there is one."""
 
     facts: NodeFacts
     report: NodeDeviceHealth | None = None
 
 
-def mig_rows(nodes: Iterable[MigAsked]) -> Rows:
+def mig_rows(nodes: Iterable[MigRequest]) -> Rows:
     """Return what each node's label requests, and on how many GPUs it is not so."""
     known = tuple(nodes)
     states = {
@@ -40,7 +40,7 @@ def mig_rows(nodes: Iterable[MigAsked]) -> Rows:
     }
 
 
-def _differing(node: MigAsked) -> int | None:
+def _differing(node: MigRequest) -> int | None:
     """Return the GPUs that differ from the request; None where that cannot be judged.
 
     A GPU whose MIG mode is not known is none of them: most without MIG report no mode.

@@ -4,7 +4,7 @@ The API server refuses a status whole for one sentence that is too long. So what
 cut before: texts at their end, lists after the entries that matter most, which come first. Every
 limit of the CRD has one home, which is here or, where other modules count by it too, in
 `model.incident`; tests read them from the CRD. A word that an enum of the CRD lacks cannot be
-cut: `controller.writes` writes less when the API server refuses it. Pure.
+cut: `controller.apply` writes less when the API server refuses it. Pure.
 """
 
 import re

@@ -51,18 +51,18 @@ _FIRST_LOOK_AGAIN, _LAST_LOOK_AGAIN = timedelta(seconds=0.25), timedelta(seconds
 """After a last look that saw something else: the watch needs some time to catch up."""
 
 
-class Hands(Protocol):
+class ControlPlane(Protocol):
     """What a reconcile may see and do. Errors of a step end the tick; the next one plans anew."""
 
     def confirm(self, view: NodeView, begins: Disruption, /) -> str:
         """Return what of the view is otherwise on the API server now, "" when it is as seen."""
         ...
 
-    def view(self, node: str) -> NodeView: ...
+    def observe(self, node: str) -> NodeView: ...
 
     def fleet(self) -> Fleet: ...
 
-    def take(self, step: Step) -> None: ...
+    def apply(self, step: Step) -> None: ...
 
     def post(self, event: Event, now: datetime) -> None: ...
 
@@ -158,11 +158,11 @@ class Reconciler:
 
     def __init__(
         self,
-        hands: Hands,
+        cluster: ControlPlane,
         policy: Callable[[], Policy],
         options: HandoverOptions = node_condition.OFF,
     ) -> None:
-        self._hands = hands
+        self._cluster = cluster
         self._policy = policy
         self._options = options
         self._unconfirmed: dict[str, int] = {}
@@ -177,11 +177,11 @@ class Reconciler:
         The first error is raised at the end, in a StepsFailedError, so that the node is looked at
         again.
         """
-        view = self._hands.view(node)
+        view = self._cluster.observe(node)
         # Before the fleet, which has the time of the policy's change: a new policy never meets an
         # old date.
         policy = self._policy()
-        decision = decide_node(view, self._hands.fleet(), policy, now, self._options)
+        decision = decide_node(view, self._cluster.fleet(), policy, now, self._options)
         if decision.begins:
             decision = self._confirmed(view, decision, policy, now)
         failed: dict[str, Exception] = {}
@@ -190,13 +190,13 @@ class Reconciler:
             gpu = gpu_of(step)
             if isinstance(step, DeleteRule) or gpu not in failed:
                 try:
-                    self._hands.take(step)
+                    self._cluster.apply(step)
                     done |= written(step)
                 except Exception as error:  # noqa: BLE001 - raised below, after the other GPUs
                     failed.setdefault(gpu, error)
         for event in decision.events:
             if event.incident in done:
-                self._hands.post(event, now)
+                self._cluster.post(event, now)
         if failed:
             first = next(iter(failed.values()))
             others = [desired for _, desired in decision.pairs if desired.uuid not in failed]
@@ -212,13 +212,13 @@ class Reconciler:
         Otherwise the node is decided anew as one whose claims cannot be trusted, and looked at
         again when its watches have caught up.
         """
-        differs = self._hands.confirm(view, decision.begins)
+        differs = self._cluster.confirm(view, decision.begins)
         if not differs:
             self._unconfirmed.pop(view.node, None)
             return decision
         times = self._unconfirmed[view.node] = self._unconfirmed.get(view.node, 0) + 1
         blind = msgspec.structs.replace(view, blind={**view.blind, "claims": differs})
-        second = decide_node(blind, self._hands.fleet(), policy, now, self._options)
+        second = decide_node(blind, self._cluster.fleet(), policy, now, self._options)
         wait = min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
         wake_at = min(now + wait, second.wake_at or now + wait)
         steps = [

@@ -42,7 +42,7 @@ class RefusesOne:
         self.refused = refused
         self.tried: list[Step] = []
 
-    def view(self, node: str) -> NodeView:
+    def observe(self, node: str) -> NodeView:
         assert node == self.seen.node
         return self.stored.over(self.seen)
 
@@ -52,7 +52,7 @@ class RefusesOne:
     def fleet(self) -> Fleet:
         return self.stored.fleet()
 
-    def take(self, step: Step) -> None:
+    def apply(self, step: Step) -> None:
         self.tried.append(step)
         if gpu_of(step) == self.refused and not isinstance(step, DeleteRule):
             raise ApiError("422 Unprocessable", status=422)
@@ -68,13 +68,13 @@ def test_a_step_that_always_fails_stops_no_other_gpu_and_no_release() -> None:
     mended = gpu(2, xid(95), recovery_action=action(0, 2, 2))
     settle(stored, view(sick), 1)
     settle(stored, view(mended), 2)
-    hands = RefusesOne(view(dead(0), dead(1), mended), stored, refused=uuid(0))
+    controller = RefusesOne(view(dead(0), dead(1), mended), stored, refused=uuid(0))
 
     with pytest.raises(StepsFailedError, match="422"):
-        Reconciler(hands, policy).reconcile("node-a", at(700))
+        Reconciler(controller, policy).reconcile("node-a", at(700))
 
     assert stored.effects() == {"gpu-1": "NoSchedule"}
-    assert sum(gpu_of(step) == uuid(0) for step in hands.tried) == 1
+    assert sum(gpu_of(step) == uuid(0) for step in controller.tried) == 1
 
 
 def baffling(index: int) -> GpuHealth:
@@ -154,13 +154,13 @@ def test_events_are_posted_of_every_gpu_whose_status_is_written() -> None:
     stored = Stored()
     seen = view(dead(0), dead(1))
     settle(stored, seen, 1)
-    hands = Telling(seen, stored, refused=uuid(0))
+    controller = Telling(seen, stored, refused=uuid(0))
 
     for second in (5, 6):
         with pytest.raises(StepsFailedError, match="422"):
-            Reconciler(hands, policy).reconcile("node-a", at(second))
+            Reconciler(controller, policy).reconcile("node-a", at(second))
 
-    evicting = [event.incident for event in hands.events if event.reason == "DeviceEvicting"]
+    evicting = [event.incident for event in controller.events if event.reason == "DeviceEvicting"]
     assert evicting == [f"{uuid(1).lower()}-1"] * 2  # on the incident and on its node
 
 

@@ -25,7 +25,7 @@ class ReadMeanwhile:
     def policy(self) -> Policy:
         return self.in_force
 
-    def view(self, node: str) -> NodeView:
+    def observe(self, node: str) -> NodeView:
         return self.stored.over(view(dead(0), node=node))
 
     def confirm(self, *_: object) -> str:
@@ -36,7 +36,7 @@ class ReadMeanwhile:
         self.changed_at, self.in_force = at(5), policy()
         return before
 
-    def take(self, step: Step) -> None:
+    def apply(self, step: Step) -> None:
         self.stored.take(step, at(5))
 
     def post(self, event: Event, now: datetime) -> None:

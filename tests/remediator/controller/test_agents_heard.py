@@ -7,7 +7,7 @@ from threading import Event
 
 from kubeapi.client import Client
 from remediator.controller.agents import AGENT_LEASE_PREFIX
-from remediator.controller.cluster import Cluster
+from remediator.controller.observe import Cluster
 from remediator.controller.rate_limit import Pace
 from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Behaviour, Hostile

@@ -14,7 +14,7 @@ from kubeapi import clock
 from kubeapi.client import Client
 from kubeapi.endpoint import Endpoint
 from remediator.controller.agents import AGENT_LEASE_PREFIX
-from remediator.controller.cluster import Cluster
+from remediator.controller.observe import Cluster
 from remediator.controller.rate_limit import Pace
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.plan.reconcile import NodeDecision, Reconciler, StepsFailedError

@@ -12,9 +12,9 @@ from kubeapi.client import Client
 from kubeapi.endpoint import Endpoint
 from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
-from remediator.controller.cluster import Cluster
 from remediator.controller.cluster_metrics import FRESH, ClusterMetrics, cluster_rows
 from remediator.controller.metrics import Metrics
+from remediator.controller.observe import Cluster
 from remediator.controller.rate_limit import Pace
 from remediator.metrics.brakes import brake_rows
 from remediator.metrics.families import CLUSTER_FAMILIES

@@ -1,4 +1,4 @@
-"""Eviction before NoExecute, by the hands: one API server in memory, one leader after another."""
+"""Eviction before NoExecute: one API server in memory, one leader after another."""
 
 from collections.abc import Callable, Generator
 from datetime import timedelta

@@ -6,7 +6,7 @@ import pytest
 from kubeapi.store import Change
 from remediator.controller.feature_gates import SILENT_AFTER, Gates, StatedRule, has_status
 from remediator.model.taint_rule import manifest
-from tests.remediator.controller.test_cluster_writes import wanted
+from tests.remediator.controller.test_apply import wanted
 
 
 class Time:

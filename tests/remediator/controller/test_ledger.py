@@ -8,11 +8,11 @@ import pytest
 
 from kubeapi.client import ApiError, Client, Conflict
 from kubeapi.types import ObjectMeta
+from remediator.controller.apply import INCIDENTS, Writer
 from remediator.controller.cache import Cache
 from remediator.controller.metrics import Metrics
 from remediator.controller.rate_limit import Pace
 from remediator.controller.versions import Versioned
-from remediator.controller.writes import INCIDENTS, Writer
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from remediator.plan.steps import OpenIncident, WriteStatus
 from tests.remediator.builders import T0, at
@@ -92,11 +92,11 @@ class Replica:
         """Write a status over what this replica knows, as a decision does."""
         self.writer.turn_to("node-a")
         (known,) = self.cache.incidents()
-        self.writer.take(WriteStatus(known, status))
+        self.writer.apply(WriteStatus(known, status))
 
     def opens(self) -> None:
         self.writer.turn_to("node-a")
-        self.writer.take(OpenIncident(NEW))
+        self.writer.apply(OpenIncident(NEW))
 
 
 def counted(*replicas: Replica) -> dict[str, float]:

@@ -46,7 +46,7 @@ def test_a_node_that_waits_does_not_hold_up_the_others() -> None:
     assert queue.take(60) == "later"
 
 
-class Hands:
+class Controller:
     """Shows healthy nodes; some nodes make trouble."""
 
     def __init__(self, trouble: dict[str, list[Exception]]) -> None:
@@ -54,7 +54,7 @@ class Hands:
         self.seen: list[str] = []
         self.shown: NodeView | None = None
 
-    def view(self, node: str) -> NodeView:
+    def observe(self, node: str) -> NodeView:
         self.seen.append(node)
         if self.trouble.get(node):
             raise self.trouble[node].pop()
@@ -66,7 +66,7 @@ class Hands:
     def fleet(self) -> Fleet:
         return Fleet()
 
-    def take(self, step: Step) -> None:
+    def apply(self, step: Step) -> None:
         """Healthy nodes have no steps."""
 
     def post(self, event: Event, now: datetime) -> None:
@@ -75,9 +75,9 @@ class Hands:
 
 def test_a_failing_node_is_tried_again_and_the_others_go_on() -> None:
     trouble: list[Exception] = [ApiError("no answer"), ValueError("a bug")]
-    hands = Hands({"bad": trouble})
+    controller = Controller({"bad": trouble})
     queue, metrics = Queue(), Metrics()
-    loop = Loop(Reconciler(hands, Policy), queue, metrics, now=clock.now)
+    loop = Loop(Reconciler(controller, Policy), queue, metrics, now=clock.now)
     ticks: list[float] = []
     loop.every(0.05, lambda: ticks.append(1.0), "tick")
     loop.every(0.05, lambda: 1 / 0, "broken timer")
@@ -86,8 +86,8 @@ def test_a_failing_node_is_tried_again_and_the_others_go_on() -> None:
     try:
         queue.add("bad")
         queue.add("good")
-        await_true("one was, again and again", lambda: hands.seen.count("bad") == 3)
-        await_true("the other was too", lambda: "good" in hands.seen)
+        await_true("one was, again and again", lambda: controller.seen.count("bad") == 3)
+        await_true("the other was too", lambda: "good" in controller.seen)
         await_true("timers run", lambda: len(ticks) > 2)
         failed = "draguard_remediator_timer_failures_total"
         await_true(
@@ -108,15 +108,15 @@ def test_a_bug_about_one_gpu_is_logged_once_and_counted_each_time(
 ) -> None:
     last = datetime.max.replace(tzinfo=UTC)  # beyond it no date can be reckoned
     never = [msgspec.structs.replace(xid(code), last_seen=last) for code in (48, 63)]
-    hands, queue, metrics = Hands({}), Queue(), Metrics()
-    hands.shown = view(gpu(0), gpu(1, *never))
-    loop = Loop(Reconciler(hands, Policy), queue, metrics, now=clock.now)
+    controller, queue, metrics = Controller({}), Queue(), Metrics()
+    controller.shown = view(gpu(0), gpu(1, *never))
+    loop = Loop(Reconciler(controller, Policy), queue, metrics, now=clock.now)
     worker = threading.Thread(target=loop.run)
     worker.start()
 
     def again(times: int) -> None:
         queue.add(NODE)
-        await_true("it was decided about", lambda: len(hands.seen) == times)
+        await_true("it was decided about", lambda: len(controller.seen) == times)
 
     try:
         for times in (1, 2, 3):
@@ -140,23 +140,23 @@ def test_each_fault_of_ours_is_logged_once_whatever_its_words_and_however_often_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def one() -> Exception:
-        return ValueError(f"at {len(hands.seen)}")
+        return ValueError(f"at {len(controller.seen)}")
 
-    class Changing(Hands):
-        def view(self, node: str) -> NodeView:
+    class Changing(Controller):
+        def observe(self, node: str) -> NodeView:
             self.seen.append(node)
             if len(self.seen) in (4, 8):
                 raise KeyError(node)
             raise one()
 
-    hands, queue, metrics = Changing({}), Queue(), Metrics()
-    loop = Loop(Reconciler(hands, Policy), queue, metrics, now=clock.now)
+    controller, queue, metrics = Changing({}), Queue(), Metrics()
+    loop = Loop(Reconciler(controller, Policy), queue, metrics, now=clock.now)
     worker = threading.Thread(target=loop.run)
     worker.start()
     try:
         for times in range(1, 10):
             queue.add(NODE)
-            await_true("it was tried", lambda times=times: len(hands.seen) >= times)
+            await_true("it was tried", lambda times=times: len(controller.seen) >= times)
     finally:
         loop.stop()
         worker.join(60)
@@ -169,21 +169,21 @@ def test_each_fault_of_ours_is_logged_once_whatever_its_words_and_however_often_
     assert all(text.startswith(f"{NODE}: ") and "Traceback" in text for text in traces)
 
 
-class Refusing(Hands):
+class Refusing(Controller):
     """Stores what is done about the GPUs of a node, but refuses all that is about the first."""
 
     def __init__(self, now: datetime) -> None:
         super().__init__({})
         self.stored, self.now = Stored(), now
 
-    def view(self, node: str) -> NodeView:
-        super().view(node)
+    def observe(self, node: str) -> NodeView:
+        super().observe(node)
         return self.stored.over(view(dead(0), dead(1)))
 
     def fleet(self) -> Fleet:
         return self.stored.fleet()
 
-    def take(self, step: Step) -> None:
+    def apply(self, step: Step) -> None:
         if gpu_of(step) == uuid(0):
             raise ApiError("422 Unprocessable", status=422)
         self.stored.take(step, self.now)
@@ -205,9 +205,9 @@ class Dates(Queue):
 def test_a_step_that_always_fails_leaves_the_other_gpus_of_its_node_their_dates() -> None:
     """The back-off of the one grows beyond the time at which the other is to be looked at."""
     now = clock.now()
-    hands, queue = Refusing(now), Dates()
+    controller, queue = Refusing(now), Dates()
     rows = policy(settle=timedelta(seconds=7))
-    loop = Loop(Reconciler(hands, lambda: rows), queue, Metrics(), now=lambda: now)
+    loop = Loop(Reconciler(controller, lambda: rows), queue, Metrics(), now=lambda: now)
     worker = threading.Thread(target=loop.run)
     worker.start()
     try:
@@ -217,7 +217,7 @@ def test_a_step_that_always_fails_leaves_the_other_gpus_of_its_node_their_dates(
         loop.stop()
         worker.join(60)
 
-    assert hands.stored.effects() == {"gpu-1": "NoSchedule"}
+    assert controller.stored.effects() == {"gpu-1": "NoSchedule"}
     assert {0.25, 0.5, LONGEST_RETRY} < {*queue.delays}, "the one that fails waits ever longer"
     assert queue.delays[20:40].count(7.0) == 10, "the other's settle time ends in 7 s"
 
@@ -228,8 +228,8 @@ def test_the_wait_doubles_and_stays_bounded_however_long_it_lasts() -> None:
 
 
 def test_what_others_wrote_makes_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    hands, queue = Hands({}), Queue()
-    loop = Loop(Reconciler(hands, Policy), queue, Metrics(), now=clock.now)
+    controller, queue = Controller({}), Queue()
+    loop = Loop(Reconciler(controller, Policy), queue, Metrics(), now=clock.now)
     worker = threading.Thread(target=loop.run)
     with caplog.at_level("INFO"):
         worker.start()

@@ -125,7 +125,7 @@ def test_a_change_in_what_is_dropped_is_remembered_too(
     _evicting(room, lambda _: "")
     (before,) = room.cluster.peek(NODE).incidents
     said = msgspec.structs.replace(before.status, message="more is known")
-    room.cluster.writer.take(WriteStatus(before, said))
+    room.cluster.writer.apply(WriteStatus(before, said))
     known = room.cluster.peek(NODE).incidents
     (name,) = room.api.stored[INCIDENTS]
     spec = room.api.stored[INCIDENTS][name]["spec"]

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from exporter.model.node_health import GpuHealth
 from kubeapi.client import ApiError, Client
+from remediator.controller.apply import NotLeadingError, Writer
 from remediator.controller.cache import Cache
 from remediator.controller.rate_limit import Pace
 from remediator.controller.versions import Versioned
 from remediator.controller.write_pool import Senders
-from remediator.controller.writes import NotLeadingError, Writer
 from remediator.model.taint_rule import Rule
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
@@ -58,7 +58,7 @@ class Served:
     path = "/rules"
 
 
-class Hands:
+class Controller:
     """World and writer as the cluster joins them, in a hurry; nobody else is asked."""
 
     def __init__(self, server: Server) -> None:
@@ -69,7 +69,7 @@ class Hands:
         client, rules = cast("Client", server), cast("Versioned[Any]", Served())
         self.writer = Writer(client, self.cache, rules, pace, lambda: self.leading)
 
-    def view(self, node: str) -> NodeView:
+    def observe(self, node: str) -> NodeView:
         self.writer.turn_to(node)
         return self.cache.view(node, believed)
 
@@ -79,22 +79,22 @@ class Hands:
     def fleet(self) -> Fleet:
         return self.cache.fleet()
 
-    def take(self, step: Step) -> None:
-        self.writer.take(step)
+    def apply(self, step: Step) -> None:
+        self.writer.apply(step)
 
     def post(self, event: Event, now: datetime) -> None:
         """Events are not what is looked at."""
 
 
 @contextmanager
-def at_work(server: Server) -> Generator[Hands]:
-    """Hands whose senders end with the test."""
-    hands = Hands(server)
+def at_work(server: Server) -> Generator[Controller]:
+    """Controller whose senders end with the test."""
+    controller = Controller(server)
     try:
-        yield hands
+        yield controller
     finally:
         server.open.set()
-        hands.writer.stop()
+        controller.writer.stop()
 
 
 def rule(node: str = "node-a") -> Rule:
@@ -109,47 +109,47 @@ def dead_on(node: str) -> GpuHealth:
 
 
 def test_a_rule_under_way_is_counted_by_budgets_and_seen_by_no_decision() -> None:
-    with at_work(server := Server()) as hands:
-        hands.writer.turn_to("node-a")
-        hands.writer.take(CreateRule(rule()))
+    with at_work(server := Server()) as controller:
+        controller.writer.turn_to("node-a")
+        controller.writer.apply(CreateRule(rule()))
 
-        assert [taint_rule.gpu for taint_rule in hands.cache.fleet().rules] == [rule().gpu]
-        assert hands.cache.view("node-a", believed).rules == ()
+        assert [taint_rule.gpu for taint_rule in controller.cache.fleet().rules] == [rule().gpu]
+        assert controller.cache.view("node-a", believed).rules == ()
         server.open.set()
-        hands.writer.turn_to("node-a")
-        assert [taint_rule.uid for taint_rule in hands.cache.fleet().rules] == ["u-node-a"]
+        controller.writer.turn_to("node-a")
+        assert [taint_rule.uid for taint_rule in controller.cache.fleet().rules] == ["u-node-a"]
 
 
 def test_a_rule_that_was_refused_counts_no_more_and_its_node_is_told_once() -> None:
-    with at_work(server := Server(frozenset({"node-a"}))) as hands:
-        hands.writer.turn_to("node-a")
-        hands.writer.take(CreateRule(rule()))
+    with at_work(server := Server(frozenset({"node-a"}))) as controller:
+        controller.writer.turn_to("node-a")
+        controller.writer.apply(CreateRule(rule()))
         server.open.set()
 
-        await_true("its node is marked", lambda: "node-a" in hands.marks)
-        assert hands.cache.fleet().rules == ()
-        hands.writer.turn_to("node-b")
+        await_true("its node is marked", lambda: "node-a" in controller.marks)
+        assert controller.cache.fleet().rules == ()
+        controller.writer.turn_to("node-b")
         with pytest.raises(ApiError, match="no"):
-            hands.writer.turn_to("node-a")
-        hands.writer.turn_to("node-a")
+            controller.writer.turn_to("node-a")
+        controller.writer.turn_to("node-a")
 
 
 def test_a_replica_that_lost_the_lead_sends_nothing_more() -> None:
-    with at_work(server := Server()) as hands:
+    with at_work(server := Server()) as controller:
         server.open.set()
         answers = iter((True, False))
-        hands.writer = Writer(
+        controller.writer = Writer(
             cast("Client", server),
-            hands.cache,
+            controller.cache,
             cast("Versioned[Any]", Served()),
             Pace(1, 5, hurried=lambda: True),
             lambda: next(answers),
         )
-        hands.writer.turn_to("node-a")
-        hands.writer.take(CreateRule(rule()))
+        controller.writer.turn_to("node-a")
+        controller.writer.apply(CreateRule(rule()))
 
         with pytest.raises(NotLeadingError):
-            hands.writer.turn_to("node-a")
+            controller.writer.turn_to("node-a")
         assert server.stored == []
 
 
@@ -204,13 +204,13 @@ def test_no_budget_is_exceeded_however_late_the_answers_come(
     order: list[int], refused: set[int], opens_after: int
 ) -> None:
     server = Server(frozenset(f"node-{number}" for number in refused))
-    with at_work(server) as hands:
+    with at_work(server) as controller:
         for number in order:
             node = f"node-{number}"
-            hands.cache.report(node, health(node, report(dead_on(node))))
-            hands.cache.slice(node, None, slice_of(node, 0))
+            controller.cache.report(node, health(node, report(dead_on(node))))
+            controller.cache.slice(node, None, slice_of(node, 0))
         limits = msgspec.structs.replace(LIFTED, taint=Caps(cluster=Cap(CAP)))
-        reconciler = Reconciler(hands, lambda: policy(limits))
+        reconciler = Reconciler(controller, lambda: policy(limits))
         nodes = [f"node-{number}" for number in order]
         for number, node in enumerate(nodes):
             if number == opens_after:
@@ -220,12 +220,12 @@ def test_no_budget_is_exceeded_however_late_the_answers_come(
         server.open.set()
         for node in nodes:
             with suppress(ApiError):
-                hands.writer.turn_to(node)
+                controller.writer.turn_to(node)
         assert len(server.stored) <= CAP
         for node in nodes:
             if node not in server.refused:
                 with suppress(StepsFailedError):
                     reconciler.reconcile(node, at(1))
-                hands.writer.turn_to(node)
+                controller.writer.turn_to(node)
 
     assert len(server.stored) == min(CAP, 6 - len(refused))

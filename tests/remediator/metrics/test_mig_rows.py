@@ -6,7 +6,7 @@ from exporter.model.node_health import GpuHealth, MigInstance, NodeDeviceHealth
 from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.controller.cluster_metrics import cluster_rows
-from remediator.metrics.mig import MigAsked, mig_rows
+from remediator.metrics.mig import MigRequest, mig_rows
 from remediator.model.node import NodeFacts
 from tests.remediator.builders import gpu, report, slice_uuid
 
@@ -22,9 +22,9 @@ def cut(index: int, *profiles: str) -> GpuHealth:
     return gpu(index, mig=True, instances=slices)
 
 
-def asked(config: str, *gpus: GpuHealth, state: str = "success") -> MigAsked:
+def asked(config: str, *gpus: GpuHealth, state: str = "success") -> MigRequest:
     facts = NodeFacts(name="node-a", mig_config=config, mig_state=state)
-    return MigAsked(facts, NodeDeviceHealth(ObjectMeta(name="node-a"), report(*gpus)))
+    return MigRequest(facts, NodeDeviceHealth(ObjectMeta(name="node-a"), report(*gpus)))
 
 
 @pytest.mark.parametrize(

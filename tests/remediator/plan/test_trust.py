@@ -184,7 +184,7 @@ def test_a_policy_that_is_lowered_still_takes_rules_down() -> None:
 
 
 class Looking:
-    """Hands whose last look before a disruption gives these answers, one after the other."""
+    """A cluster whose last look before a disruption gives these answers, one after the other."""
 
     def __init__(self, seen: NodeView, *answers: str) -> None:
         self.seen, self.stored = seen, Stored()
@@ -196,14 +196,14 @@ class Looking:
         self.looks.append(begins)
         return self._answers.pop(0) if self._answers else ""
 
-    def view(self, node: str) -> NodeView:
+    def observe(self, node: str) -> NodeView:
         assert node == NODE
         return self.stored.over(self.seen)
 
     def fleet(self) -> Fleet:
         return self.stored.fleet()
 
-    def take(self, step: Step) -> None:
+    def apply(self, step: Step) -> None:
         self.stored.take(step, self.now)
 
     def post(self, event: Event, now: datetime) -> None:
@@ -219,30 +219,30 @@ CHANGED = "node-a publishes other devices than the watch reported"
 
 
 def test_a_last_look_that_sees_something_else_evicts_nobody_and_looks_again() -> None:
-    hands = Looking(held(dead(0)), *[CHANGED] * 7)
-    reconciler = Reconciler(hands, policy)
-    hands.rounds(reconciler, 100)
-    assert hands.looks == [], "a taint that keeps new pods away costs no look"
+    cluster = Looking(held(dead(0)), *[CHANGED] * 7)
+    reconciler = Reconciler(cluster, policy)
+    cluster.rounds(reconciler, 100)
+    assert cluster.looks == [], "a taint that keeps new pods away costs no look"
 
-    decision = hands.rounds(reconciler, 110)
-    assert hands.stored.effects() == {"gpu-0": "NoSchedule"}
+    decision = cluster.rounds(reconciler, 110)
+    assert cluster.stored.effects() == {"gpu-0": "NoSchedule"}
     assert decision.unconfirmed == CHANGED
-    assert CHANGED in hands.stored.incident.status.message
+    assert CHANGED in cluster.stored.incident.status.message
     assert decision.wake_at is not None
     assert at(110) < decision.wake_at <= at(110) + timedelta(seconds=30)
 
-    hands.rounds(reconciler, 120)
-    hands.rounds(reconciler, 121)
-    assert hands.stored.effects() == {"gpu-0": "NoExecute"}
+    cluster.rounds(reconciler, 120)
+    cluster.rounds(reconciler, 121)
+    assert cluster.stored.effects() == {"gpu-0": "NoExecute"}
 
 
 def test_looks_again_grow_apart_and_have_an_end() -> None:
-    hands = Looking(held(dead(0)), *[CHANGED] * 100)
-    reconciler = Reconciler(hands, policy)
-    hands.rounds(reconciler, 100)
+    cluster = Looking(held(dead(0)), *[CHANGED] * 100)
+    reconciler = Reconciler(cluster, policy)
+    cluster.rounds(reconciler, 100)
     waits = [
-        (decision.wake_at or hands.now) - hands.now
-        for decision in (hands.rounds(reconciler, 110, times=1) for _ in range(40))
+        (decision.wake_at or cluster.now) - cluster.now
+        for decision in (cluster.rounds(reconciler, 110, times=1) for _ in range(40))
     ]
     assert waits[0] < timedelta(seconds=1)
     assert max(waits) <= timedelta(seconds=30)
@@ -250,13 +250,13 @@ def test_looks_again_grow_apart_and_have_an_end() -> None:
 
 
 def test_a_disruption_that_was_confirmed_once_is_not_asked_about_again() -> None:
-    hands = Looking(held(dead(0)))
-    reconciler = Reconciler(hands, policy)
+    cluster = Looking(held(dead(0)))
+    reconciler = Reconciler(cluster, policy)
     for seconds in (100, 110, 120, 130):
-        hands.rounds(reconciler, seconds)
-    assert hands.stored.effects() == {"gpu-0": "NoExecute"}
-    assert len(hands.looks) == 1
-    assert {device.device for device in hands.looks[0].devices} == {"gpu-0"}
+        cluster.rounds(reconciler, seconds)
+    assert cluster.stored.effects() == {"gpu-0": "NoExecute"}
+    assert len(cluster.looks) == 1
+    assert {device.device for device in cluster.looks[0].devices} == {"gpu-0"}
 
 
 def test_an_incident_where_no_rules_are_served_is_told_and_nothing_is_frozen() -> None:

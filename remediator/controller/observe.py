@@ -19,6 +19,7 @@ from kubeapi.resources import INCIDENTS, NODES, REPORTS
 from kubeapi.store import Change
 from remediator.controller import feature_gates
 from remediator.controller.agents import Agents
+from remediator.controller.apply import Writer
 from remediator.controller.cache import Cache
 from remediator.controller.crashes import Crashes
 from remediator.controller.emergency import Emergency
@@ -37,7 +38,6 @@ from remediator.controller.watches import (
     unreadable_rules,
     unreadable_slices,
 )
-from remediator.controller.writes import Writer
 from remediator.diagnose.fault import NODE_LEVEL, Fault
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
@@ -52,7 +52,7 @@ from remediator.plan.trust import WatchedKind
 from remediator.plan.view import NodeView
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Fetched(msgspec.Struct, frozen=True):
     """What was read from the API server for one decision, beyond what is watched."""
 
     pods: tuple[PodFacts, ...] | None = None
@@ -96,7 +96,7 @@ class Cluster:
         self._crashes = Crashes()
         self._emergency = Emergency(client, lease_namespace, self._mark_all)
         self.policy_changed_at: datetime | None = None
-        self._fetched: dict[str, Asked] = {}
+        self._fetched: dict[str, Fetched] = {}
         self._quorum = Quorum(client, self._slices, self._claims)
         self._minor: int | None = None
         self._reports = Reflector(
@@ -219,7 +219,7 @@ class Cluster:
             if incident.open and incident.name in named
         )
 
-    def view(self, node: str) -> NodeView:
+    def observe(self, node: str) -> NodeView:
         """Return what is known of a node now, with what is read live where an incident needs it."""
         self.writer.turn_to(node)
         self.cache.nodes_known = not distrust(self._nodes)
@@ -233,13 +233,13 @@ class Cluster:
         listed = incident or self._crashes.wants_pods(view)
         pods = self._pods.of(node, live=live) if listed else None
         view = msgspec.structs.replace(view, pods=pods)
-        fetched = Asked(
+        fetched = Fetched(
             pods=pods,
             pods_live=live or not listed,
             suspects=self._crashes.seen(view),
             stored=self.writer.conditions.read(node) if handed_over else None,
         )
-        if fetched == Asked():
+        if fetched == Fetched():
             self._fetched.pop(node, None)
         else:
             self._fetched[node] = fetched
@@ -247,7 +247,7 @@ class Cluster:
 
     def peek(self, node: str) -> NodeView:
         """Return a node's view with what the last decision has read; sends no request."""
-        return self._with(self._seen(node), self._fetched.get(node, Asked()))
+        return self._with(self._seen(node), self._fetched.get(node, Fetched()))
 
     def _seen(self, node: str) -> NodeView:
         view = self.cache.view(node, self._agents.stale)
@@ -315,8 +315,8 @@ class Cluster:
             policy_changed_at=self.policy_changed_at,
         )
 
-    def take(self, step: Step) -> None:
-        self.writer.take(step)
+    def apply(self, step: Step) -> None:
+        self.writer.apply(step)
 
     def post(self, event: events.Event, now: datetime) -> None:
         """Post an Event once; it is a courtesy, its text is in the incident and the log too.
@@ -354,7 +354,7 @@ class Cluster:
     def _node(self, change: Change[RawNode]) -> None:
         self.cache.node(change.key, facts(change.new) if change.new else None)
 
-    def _with(self, view: NodeView, fetched: Asked) -> NodeView:
+    def _with(self, view: NodeView, fetched: Fetched) -> NodeView:
         """Return a view with what was read live, and the claims that the pods name."""
         stored = fetched.stored
         known = view.facts

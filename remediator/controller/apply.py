@@ -88,7 +88,7 @@ class Writer:
         self.statuses_refused = 0
         """Since start: each was followed by a write of less."""
 
-    def take(self, step: Step) -> None:
+    def apply(self, step: Step) -> None:
         """Do one step.
 
         Raises ApiError, Conflict among them, RulesNotServedError, NotLeadingError or PacedError.
@@ -103,15 +103,15 @@ class Writer:
             raise PacedError(wait)
         if isinstance(step, CreateRule):
             if not self._sent(step):
-                self._take(step)
+                self._send(step)
             return
         self._senders.join(self._node)
-        self._take(step)
+        self._send(step)
 
     def turn_to(self, node: str) -> None:
         """Begin a decision about a node: wait until what was sent for it is answered.
 
-        Raises what became of it, as `take` does.
+        Raises what became of it, as `apply` does.
         """
         self._node = node
         self._switches = self._rules.switches
@@ -137,13 +137,13 @@ class Writer:
         try:
             if not self._leading():
                 raise NotLeadingError("another replica leads now")
-            self._take(step)
+            self._send(step)
         finally:
             self._cache.settle(step.rule, node)
 
-    def _take(self, step: Step) -> None:
+    def _send(self, step: Step) -> None:
         try:
-            self._do(step)
+            self._write(step)
         except ApiError as error:
             if error.retry_after:
                 self._pace.pause(error.retry_after)
@@ -153,7 +153,7 @@ class Writer:
                 self._ledger.failed(step, error)
             raise
 
-    def _do(self, step: Step) -> None:
+    def _write(self, step: Step) -> None:
         match step:
             case OpenIncident(incident):
                 self._ledger.stored(step, self._open(incident))

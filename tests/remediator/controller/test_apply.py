@@ -10,11 +10,11 @@ from exporter.model.device import Device
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from kubeapi.store import Change
 from kubeapi.types import ObjectMeta
+from remediator.controller.apply import NotLeadingError, RulesNotServedError, Writer
 from remediator.controller.cache import Cache
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.rate_limit import Pace, PacedError
 from remediator.controller.versions import RULE_VERSIONS, Versioned
-from remediator.controller.writes import NotLeadingError, RulesNotServedError, Writer
 from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.taint_rule import Rule, manifest
 from remediator.plan.steps import (
@@ -42,7 +42,7 @@ def wanted(effect: str = "NoSchedule", device: str = "gpu-0") -> Rule:
     )
 
 
-class Hands:
+class Controller:
     """A writer with a world of its own that hears of rules alone."""
 
     def __init__(self, client: Client, *, versions: tuple[str, ...] = RULE_VERSIONS) -> None:
@@ -65,7 +65,7 @@ class Hands:
     def deleted(self) -> bool:
         """Delete the rule, unless its status was written meanwhile and not heard of yet."""
         try:
-            self.writer.take(DeleteRule(self.stored(), "over"))
+            self.writer.apply(DeleteRule(self.stored(), "over"))
         except Conflict:
             return False
         return True
@@ -83,51 +83,53 @@ class Hands:
 
 
 @pytest.fixture
-def hands(cluster: Cluster) -> Iterator[Hands]:
-    one = Hands(cluster.client)
+def controller(cluster: Cluster) -> Iterator[Controller]:
+    one = Controller(cluster.client)
     yield one
     one.writer.stop()
     one.rules.stop()
 
 
-def test_a_rule_is_made_raised_with_a_new_time_and_deleted(hands: Hands, cluster: Cluster) -> None:
-    hands.writer.take(CreateRule(wanted()))
-    mild = hands.settled(cluster)
-    hands.writer.take(ChangeRule(mild, wanted("NoExecute")))
-    strong = hands.stored()
+def test_a_rule_is_made_raised_with_a_new_time_and_deleted(
+    controller: Controller, cluster: Cluster
+) -> None:
+    controller.writer.apply(CreateRule(wanted()))
+    mild = controller.settled(cluster)
+    controller.writer.apply(ChangeRule(mild, wanted("NoExecute")))
+    strong = controller.stored()
     assert (strong.uid, strong.effect) == (mild.uid, "NoExecute")
     assert mild.time_added is not None
     assert strong.time_added is not None
     assert strong.time_added >= mild.time_added
 
-    await_true("it is deleted", hands.deleted)
+    await_true("it is deleted", controller.deleted)
 
     assert cluster.items(RULES) == []
     # The watch may still tell of the rule as it was when its deletion was answered.
-    await_true("nothing of it is known", lambda: not hands.cache.rules())
+    await_true("nothing of it is known", lambda: not controller.cache.rules())
 
 
-def test_a_rule_of_a_crashed_run_is_adopted(hands: Hands, cluster: Cluster) -> None:
+def test_a_rule_of_a_crashed_run_is_adopted(controller: Controller, cluster: Cluster) -> None:
     cluster.client.create(RULES, manifest(wanted(), "v1"))
 
-    hands.writer.take(CreateRule(wanted()))
+    controller.writer.apply(CreateRule(wanted()))
 
-    assert hands.stored().uid == cluster.items(RULES)[0]["metadata"]["uid"]
+    assert controller.stored().uid == cluster.items(RULES)[0]["metadata"]["uid"]
 
 
 def test_a_rule_of_a_crashed_run_that_says_something_else_is_heard_of_and_decided_anew(
-    hands: Hands, cluster: Cluster
+    controller: Controller, cluster: Cluster
 ) -> None:
     cluster.client.create(RULES, manifest(wanted("NoExecute"), "v1"))
 
     with pytest.raises(Conflict):
-        hands.writer.take(CreateRule(wanted()))
+        controller.writer.apply(CreateRule(wanted()))
 
-    assert hands.stored().effect == "NoExecute"
+    assert controller.stored().effect == "NoExecute"
 
 
 def test_an_object_of_our_name_that_is_not_ours_is_left_alone_and_named(
-    hands: Hands, cluster: Cluster
+    controller: Controller, cluster: Cluster
 ) -> None:
     body = msgspec.json.decode(msgspec.json.encode(manifest(wanted(), "v1")))
     body["spec"]["taint"]["key"] = "example.com/mine"
@@ -136,103 +138,105 @@ def test_an_object_of_our_name_that_is_not_ours_is_left_alone_and_named(
     with pytest.raises(
         ApiError, match=r"DeviceTaintRule draguard-\w+ exists and is not Draguard's"
     ):
-        hands.writer.take(CreateRule(wanted()))
+        controller.writer.apply(CreateRule(wanted()))
 
     assert cluster.items(RULES)[0]["spec"]["taint"]["key"] == "example.com/mine"
 
 
 def test_what_somebody_changed_meanwhile_is_neither_raised_nor_deleted(
-    hands: Hands, cluster: Cluster
+    controller: Controller, cluster: Cluster
 ) -> None:
-    hands.writer.take(CreateRule(wanted()))
-    stored = hands.settled(cluster)
-    hands.rules.stop()
+    controller.writer.apply(CreateRule(wanted()))
+    stored = controller.settled(cluster)
+    controller.rules.stop()
     path = f"{RULES}/{stored.name}"
     cluster.client.merge_patch(path, {"metadata": {"annotations": {"note": "looked at"}}})
 
     for step in (ChangeRule(stored, wanted("NoExecute")), DeleteRule(stored, "over")):
         with pytest.raises(Conflict):
-            hands.writer.take(step)
+            controller.writer.apply(step)
 
     (there,) = cluster.items(RULES)
     assert there["spec"]["taint"]["effect"] == "NoSchedule"
 
 
 def test_a_rule_that_somebody_deleted_is_not_raised_and_its_deletion_is_done(
-    hands: Hands, cluster: Cluster
+    controller: Controller, cluster: Cluster
 ) -> None:
-    hands.writer.take(CreateRule(wanted()))
-    stored = hands.stored()
+    controller.writer.apply(CreateRule(wanted()))
+    stored = controller.stored()
     cluster.client.delete(f"{RULES}/{stored.name}")
 
     with pytest.raises(NotFound):
-        hands.writer.take(ChangeRule(stored, wanted("NoExecute")))
-    hands.writer.take(DeleteRule(stored, "over"))
+        controller.writer.apply(ChangeRule(stored, wanted("NoExecute")))
+    controller.writer.apply(DeleteRule(stored, "over"))
 
     assert cluster.items(RULES) == []
 
 
-def test_a_replica_that_does_not_lead_sends_nothing(hands: Hands, cluster: Cluster) -> None:
-    hands.leading = False
+def test_a_replica_that_does_not_lead_sends_nothing(
+    controller: Controller, cluster: Cluster
+) -> None:
+    controller.leading = False
 
     with pytest.raises(NotLeadingError):
-        hands.writer.take(CreateRule(wanted()))
+        controller.writer.apply(CreateRule(wanted()))
 
     assert cluster.items(RULES) == []
 
 
 def test_a_taint_and_a_release_never_wait_and_an_eviction_does(
-    hands: Hands, cluster: Cluster
+    controller: Controller, cluster: Cluster
 ) -> None:
-    while not hands.pace.ask():
+    while not controller.pace.ask():
         pass
 
-    hands.writer.take(CreateRule(wanted()))
+    controller.writer.apply(CreateRule(wanted()))
     with pytest.raises(PacedError):
-        hands.writer.take(ChangeRule(hands.stored(), wanted("NoExecute")))
-    await_true("it is deleted", hands.deleted)
+        controller.writer.apply(ChangeRule(controller.stored(), wanted("NoExecute")))
+    await_true("it is deleted", controller.deleted)
 
     assert cluster.items(RULES) == []
 
 
 def test_what_was_decided_while_rules_were_not_served_deletes_none(
-    hands: Hands, cluster: Cluster
+    controller: Controller, cluster: Cluster
 ) -> None:
-    hands.writer.take(CreateRule(wanted()))
-    stored = hands.settled(cluster)
-    hands.rules.version = None
-    hands.writer.turn_to("node-a")
-    hands.rules.probe()
+    controller.writer.apply(CreateRule(wanted()))
+    stored = controller.settled(cluster)
+    controller.rules.version = None
+    controller.writer.turn_to("node-a")
+    controller.rules.probe()
 
     with pytest.raises(RulesNotServedError, match="changed while this was decided"):
-        hands.writer.take(DeleteRule(stored, "the policy wants none"))
+        controller.writer.apply(DeleteRule(stored, "the policy wants none"))
     assert len(cluster.items(RULES)) == 1
 
-    hands.writer.turn_to("node-a")
-    await_true("it is deleted by a decision of now", hands.deleted)
+    controller.writer.turn_to("node-a")
+    await_true("it is deleted by a decision of now", controller.deleted)
 
 
 def test_while_other_nodes_wait_for_their_taints_a_rule_goes_and_its_incident_waits(
-    hands: Hands, cluster: Cluster
+    controller: Controller, cluster: Cluster
 ) -> None:
     incident = Incident(ObjectMeta(name="gpu-a-1"), IncidentSpec("node-a", "GPU-a"))
-    hands.hurry = True
+    controller.hurry = True
 
-    hands.writer.turn_to("node-a")
-    hands.writer.take(CreateRule(wanted()))
+    controller.writer.turn_to("node-a")
+    controller.writer.apply(CreateRule(wanted()))
     with pytest.raises(PacedError):
-        hands.writer.take(OpenIncident(incident))
-    hands.writer.turn_to("node-a")
+        controller.writer.apply(OpenIncident(incident))
+    controller.writer.turn_to("node-a")
     assert len(cluster.items(RULES)) == 1
 
-    hands.hurry = False
+    controller.hurry = False
     # It is sent now, whether this server knows incidents or not.
     with suppress(NotFound):
-        hands.writer.take(OpenIncident(incident))
+        controller.writer.apply(OpenIncident(incident))
 
 
 def test_without_rules_in_the_api_it_is_said_what_turns_them_on(cluster: Cluster) -> None:
-    hands = Hands(cluster.client, versions=("v9",))
+    controller = Controller(cluster.client, versions=("v9",))
 
     with pytest.raises(RulesNotServedError, match="DRADeviceTaintRules"):
-        hands.writer.take(CreateRule(wanted()))
+        controller.writer.apply(CreateRule(wanted()))
