@@ -29,7 +29,7 @@ def happenings(
     title: str,
     says: str,
     what: Query,
-    told: Query,
+    reported: Query,
     *,
     width: int = 8,
     height: int = 7,
@@ -37,12 +37,12 @@ def happenings(
     colours: Mapping[str, str] | None = None,
     at_0: str = QUIET,
 ) -> TimeSeries:
-    """Return bars of what is above 0; `told` has a row where one would have been reported.
+    """Return bars of what is above 0; `reported` has a row where one would have been reported.
 
     `at_0` is the legend of the line at 0.
     """
     # Gives the bars their width, too.
-    quiet = Query(expr=f"0 * count({told.expr})", legend=at_0, empty=told.empty)
+    quiet = Query(expr=f"0 * count({reported.expr})", legend=at_0, empty=reported.empty)
     return TimeSeries(
         title=title,
         says=f"{says} {quiet_says(at_0)}",

@@ -66,9 +66,9 @@ def count(number: int, singular: str, plural: str) -> str:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ` (did you mean X or Y?)` for names that begin so, or else are alike; "" for none."""
     names = {name.lower(): name for name in known if name}
-    wanted = word.lower()
-    begun = [name for name in sorted(names) if wanted and name.startswith(wanted)]
-    near = begun[:_SUGGESTIONS] or get_close_matches(wanted, names, _SUGGESTIONS, _ALIKE)
+    desired = word.lower()
+    begun = [name for name in sorted(names) if desired and name.startswith(desired)]
+    near = begun[:_SUGGESTIONS] or get_close_matches(desired, names, _SUGGESTIONS, _ALIKE)
     return f" (did you mean {' or '.join(names[name] for name in near)}?)" if near else ""
 
 

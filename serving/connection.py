@@ -152,8 +152,8 @@ class _Exchange(BaseHTTPRequestHandler):
         if self.command not in ("GET", "HEAD") or self.headers.get("transfer-encoding"):
             self.close_connection = True
             allow = (("Allow", "GET, HEAD"),)
-            said = b"only GET and HEAD are served here\n"
-            self._write(Response(405, body=said, headers=allow))
+            stated = b"only GET and HEAD are served here\n"
+            self._write(Response(405, body=stated, headers=allow))
             return
         if self.headers.get("content-length", "0") != "0":
             self.close_connection = True  # its body would be read as the next request

@@ -137,8 +137,8 @@ class Front:
         handler = self._routes.get(request.path)
         if handler is None:
             known = "\n".join(sorted(self._routes))
-            asked = request.path[:200]
-            return Response(404, body=f"{asked} is not here. There is:\n{known}\n".encode())
+            requested = request.path[:200]
+            return Response(404, body=f"{requested} is not here. There is:\n{known}\n".encode())
         try:
             return handler(request)
         except Exception:  # noqa: BLE001 - logged with its trace; others must still be served

@@ -54,9 +54,9 @@ def exposition(accept: str) -> Exposition:
 
 def wants_gzip(accept_encoding: str) -> bool:
     """Whether gzip is welcome, and not less so than no encoding at all."""
-    wanted = {choice.name: choice.quality for choice in _choices(accept_encoding)}
-    gzip = wanted.get("gzip", wanted.get("x-gzip", wanted.get("*", 0.0)))
-    return gzip > 0.0 and gzip >= wanted.get("identity", 0.0)
+    desired = {choice.name: choice.quality for choice in _choices(accept_encoding)}
+    gzip = desired.get("gzip", desired.get("x-gzip", desired.get("*", 0.0)))
+    return gzip > 0.0 and gzip >= desired.get("identity", 0.0)
 
 
 def _choices(header: str) -> list[_Choice]:

@@ -68,11 +68,11 @@ class Securing:
 
 def _ciphers(names: tuple[str, ...]) -> list[str]:
     # Those of TLS 1.3 have no _WITH_ in their names.
-    wanted = [name for name in names if not name.startswith("TLS_") or "_WITH_" in name]
-    unknown = [name for name in wanted if name not in _CIPHERS]
+    desired = [name for name in names if not name.startswith("TLS_") or "_WITH_" in name]
+    unknown = [name for name in desired if name not in _CIPHERS]
     if unknown:
         raise WebConfigError(
             f"cipher_suites: {', '.join(unknown)} not known here; use some of "
             f"{', '.join(sorted(_CIPHERS))}"
         )
-    return [_CIPHERS[name] for name in wanted] or ["DEFAULT"]
+    return [_CIPHERS[name] for name in desired] or ["DEFAULT"]

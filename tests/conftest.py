@@ -110,21 +110,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Build servers before the first test, whose time limit is too short for it."""
     if session.config.option.collectonly:
         return
-    asked = {name for item in session.items for name in _asked(item)}
+    requested = {name for item in session.items for name in _asked(item)}
     release = RELEASES[str(session.config.getoption("--kubernetes"))]
     known = {**builds.VERIFY, "control_plane_built": partial(build, recipe=release.recipe)}
-    needed = {name: make for name, make in known.items() if name in asked}
+    needed = {name: make for name, make in known.items() if name in requested}
     session.config.stash[BUILT] = dict(builds.make(needed, printer(session.config)))
 
 
 def _asked(item: pytest.Item) -> set[str]:
     """Return the fixtures that a test uses; a parameter may name one, too."""
-    asked: set[str] = set(getattr(item, "fixturenames", ()))
+    requested: set[str] = set(getattr(item, "fixturenames", ()))
     called = getattr(item, "callspec", None)
     return (
-        asked | {value for value in called.params.values() if isinstance(value, str)}
+        requested | {value for value in called.params.values() if isinstance(value, str)}
         if called
-        else asked
+        else requested
     )
 
 

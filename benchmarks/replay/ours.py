@@ -245,13 +245,13 @@ class Player:
     def _view(
         self, rules: tuple[Rule, ...], incidents: tuple[Incident, ...], at: float
     ) -> NodeView:
-        silent = not self._agent.alive and at - self._down_at >= STALE
+        unanswered = not self._agent.alive and at - self._down_at >= STALE
         return NodeView(
             node=self._agent.name,
             report=self._agent.report,
-            stale=f"the agent of {self._agent.name} has been silent" if silent else "",
+            stale=f"the agent of {self._agent.name} has been silent" if unanswered else "",
             # An agent that is alive renews its Lease each minute: no soak is shorter than three.
-            renewals=() if silent else (moment(at),) * RENEWALS_NEEDED,
+            renewals=() if unanswered else (moment(at),) * RENEWALS_NEEDED,
             inventory=self._agent.inventory,
             incidents=incidents,
             rules=rules,
@@ -268,9 +268,9 @@ def with_node(fleet: Fleet, node: str, store: Store) -> Fleet:
     return msgspec.structs.replace(fleet, rules=rules, incidents=incidents)
 
 
-def play(history: NodeHistory, policy: Policy, heard: Heard = EVERYTHING) -> Player:
+def play(history: NodeHistory, policy: Policy, received: Heard = EVERYTHING) -> Player:
     """Play one node to its end, with a fleet of this node alone."""
-    player = Player(history, policy, heard)
+    player = Player(history, policy, received)
     while player.next_at is not None:
         player.step()
     return player

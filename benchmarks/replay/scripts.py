@@ -160,12 +160,12 @@ def _uncontained(node: NodeDrawing, gpu: int, at: float) -> None:
 
 
 def _gone(node: NodeDrawing, gpu: int, at: float) -> None:
-    silent = node.random.random() < node.profile.assumed.no_xid
-    listed = not silent or node.random.random() < 0.5
-    truth: TruthClass = "no-XID loss" if silent else "gpu-reboot"
-    label = "XID 79" if not silent else f"lost without XID, {'' if listed else 'not '}listed"
+    unanswered = node.random.random() < node.profile.assumed.no_xid
+    listed = not unanswered or node.random.random() < 0.5
+    truth: TruthClass = "no-XID loss" if unanswered else "gpu-reboot"
+    label = "XID 79" if not unanswered else f"lost without XID, {'' if listed else 'not '}listed"
     node.breaks(truth, label, gpu, at, "reboot")
-    if not silent:
+    if not unanswered:
         node.line(at, gpu, 79)
     node.show(at=at + 0.05, kind="gone", gpu=gpu, listed=listed)
 

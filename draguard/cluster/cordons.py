@@ -60,9 +60,9 @@ def cordon_all(
     Raises ApiError if the very first shows that the caller may do none of it.
     """
     changed: list[Changed] = []
-    silent = False
+    unanswered = False
     for cordon in cordons:
-        if silent:
+        if unanswered:
             changed.append(_changed(cordon, UNTRIED))
             continue
         try:
@@ -70,8 +70,8 @@ def cordon_all(
         except ApiError as error:
             if not changed and error.status in _NO_RIGHTS:
                 raise
-            silent = error.status is None
-            done = f"{FAILED} {'verified as ' * silent}cordoned: {error}"
+            unanswered = error.status is None
+            done = f"{FAILED} {'verified as ' * unanswered}cordoned: {error}"
             changed.append(_changed(cordon, done))
     return tuple(changed)
 
@@ -142,9 +142,9 @@ def uncordon_all(
     Raises as `cordon_all` does.
     """
     changed: list[Changed] = []
-    silent = False
+    unanswered = False
     for cordon in cordons:
-        done = "would be uncordoned" if dry else UNTRIED if silent else "uncordoned"
+        done = "would be uncordoned" if dry else UNTRIED if unanswered else "uncordoned"
         try:
             if done == "uncordoned":
                 exactly = {"preconditions": {"uid": cordon.metadata.uid}}
@@ -153,8 +153,8 @@ def uncordon_all(
         except ApiError as error:
             if not changed and error.status in _NO_RIGHTS:
                 raise
-            silent = error.status is None
-            done = f"{FAILED} {'verified as ' * silent}uncordoned: {error}"
+            unanswered = error.status is None
+            done = f"{FAILED} {'verified as ' * unanswered}uncordoned: {error}"
         effect, name = cordon.spec.taint.effect, cordon.metadata.name
         changed.append(Changed(str(device_of(cordon)), effect, name, done))
     return tuple(changed)

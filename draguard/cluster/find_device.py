@@ -102,11 +102,11 @@ def _target(part: SliceDevice, gpu: str) -> Target:
 
 
 def _by_uuid(word: str, inventory: tuple[SliceDevice, ...]) -> SliceDevice | str | None:
-    wanted = word.lower()
+    desired = word.lower()
     for part in inventory:
-        if part.parent_uuid and part.parent_uuid.lower() == wanted:
+        if part.parent_uuid and part.parent_uuid.lower() == desired:
             return part.parent_uuid
-        if part.uuid and part.kind != "vfio" and part.uuid.lower() == wanted:
+        if part.uuid and part.kind != "vfio" and part.uuid.lower() == desired:
             return part if part.kind == "mig" else part.uuid
     return None
 
@@ -136,6 +136,6 @@ def _by_number(word: str, inventory: tuple[SliceDevice, ...], minors: Minors) ->
 def _by_name(word: str, inventory: tuple[SliceDevice, ...]) -> SliceDevice | str | None:
     driver, _, rest = word.partition("/")
     pool, _, device = rest.rpartition("/")
-    wanted = Device(driver, pool, device)
-    part = next((part for part in inventory if part.device == wanted), None)
+    desired = Device(driver, pool, device)
+    part = next((part for part in inventory if part.device == desired), None)
     return part.uuid or part if part is not None and part.kind == "gpu" else part

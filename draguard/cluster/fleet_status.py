@@ -125,12 +125,12 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 def fleet_status(objects: Objects, installed: Installation) -> Status:
     """Return the whole status; of a collection that may not be read, None."""
     deciding = Deciding(objects, installed.settings.stale_after)
-    silent = tuple(
+    unanswered = tuple(
         report.metadata.name for report in objects.reports if deciding.stale(report.metadata.name)
     )
     existing = {node.metadata.name for node in objects.nodes}
-    gone = frozenset(silent) - existing if existing else frozenset[str]()
-    stale = tuple(node for node in silent if node not in gone)
+    gone = frozenset(unanswered) - existing if existing else frozenset[str]()
+    stale = tuple(node for node in unanswered if node not in gone)
     cases = [case for case in deciding.cases() if case.node not in gone or _has_incident(case)]
     unwatched = _unwatched(objects, deciding)
     unknown = tuple(_unknown(cases, unwatched))
@@ -142,7 +142,7 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
         dra=objects.dra_version or "",
         nodes=reports(
             Nodes(
-                reporting=len(objects.reports) - len(silent),
+                reporting=len(objects.reports) - len(unanswered),
                 stale=stale,
                 unwatched=tuple(unwatched),
                 gone=tuple(sorted(gone)),

@@ -59,15 +59,15 @@ class Reader:
         self._ahead = timedelta()
         self._nowhere: tuple[str, ...] = ()
 
-    def objects(self, *wanted: str, spared: Collection[str] = OPTIONAL) -> Objects:
+    def objects(self, *desired: str, spared: Collection[str] = OPTIONAL) -> Objects:
         """Return the collections of these names (fields of `Objects`, and `_READ`).
 
         They are read side by side. Those of `spared` are gone on without where
         the caller may not read them, unless nothing is left to judge by.
         """
-        parts = self._side_by_side(wanted)
-        missing = [name for name in wanted if isinstance(parts[name], ApiError)]
-        blind = {*wanted} - OPTIONAL <= {*missing}
+        parts = self._side_by_side(desired)
+        missing = [name for name in desired if isinstance(parts[name], ApiError)]
+        blind = {*desired} - OPTIONAL <= {*missing}
         for name in missing:
             if blind or name not in spared:
                 raise cast("ApiError", parts[name])
@@ -86,11 +86,11 @@ class Reader:
             **found,
         )
 
-    def _side_by_side(self, wanted: Sequence[str]) -> dict[str, Part]:
+    def _side_by_side(self, desired: Sequence[str]) -> dict[str, Part]:
         """Read all at once; of several failures the one that is named first is raised."""
         with _interrupt_deferred(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             time = pool.submit(ahead, self.client)
-            reads = {name: pool.submit(self._read, name) for name in wanted}
+            reads = {name: pool.submit(self._read, name) for name in desired}
             every: list[Future[Any]] = [time, *reads.values()]
             while wait(every, _LOOK).not_done:
                 if signal.SIGINT in signal.sigpending():

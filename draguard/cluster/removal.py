@@ -166,8 +166,8 @@ def remove_all(
     steps += [partial(remover.remove_conditions, node) for node in nodes]
     outcomes: list[Outcome] = []
     for step, found in zip(steps, (*(found for found, _ in rules), *nodes), strict=True):
-        silent = outcomes and (outcomes[-1].unanswered or outcomes[-1].error == UNTRIED)
-        outcomes.append(Outcome(found, UNTRIED) if silent else step())
+        unanswered_ones = outcomes and (outcomes[-1].unanswered or outcomes[-1].error == UNTRIED)
+        outcomes.append(Outcome(found, UNTRIED) if unanswered_ones else step())
     try:
         remaining = {(found.kind, found.name): Outcome(found, _REMAINS) for found in left()}
     except ApiError as error:

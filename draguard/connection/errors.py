@@ -57,8 +57,8 @@ def sentence(error: Exception, server: str) -> str:
 
 def may_be_done(error: Exception) -> bool:
     """Whether it was a write without an answer: it may be stored."""
-    silent = isinstance(error, ApiError) and error.status is None
-    return silent and _WRITING.match(str(error)) is not None
+    unanswered = isinstance(error, ApiError) and error.status is None
+    return unanswered and _WRITING.match(str(error)) is not None
 
 
 def _silent(message: str, server: str) -> str:

@@ -112,9 +112,9 @@ def _read(file: Path) -> _Config:
 def _chosen(files: Sequence[Path], context: str) -> Endpoint:
     configs = [_read(file) for file in files]
     current = next((config.current for config in configs if config.current), "")
-    wanted = context or current
+    desired = context or current
     contexts = [each for config in configs for each in config.contexts or ()]
-    chosen = next((each.context for each in contexts if wanted and each.name == wanted), None)
+    chosen = next((each.context for each in contexts if desired and each.name == desired), None)
     users = (each for config in configs for each in config.users or ())
     user = _entry(each.user for each in users if chosen and each.name == chosen.user)
     if any(key == "as" or key.startswith("as-") for key in user):
@@ -131,7 +131,7 @@ def _chosen(files: Sequence[Path], context: str) -> Endpoint:
         known = [each.name for each in contexts]
         # Of one file the library finds the current context; that of the first file wins otherwise.
         named = context or (current if len(files) > 1 else "")
-        found = _by_library(where, named, wanted, known)
+        found = _by_library(where, named, desired, known)
     token = (found.token or "").strip()
     if token and not (token.isascii() and token.isprintable()):
         raise EndpointError(
@@ -210,7 +210,7 @@ def _pem(entry: Mapping[str, object], key: str, folder: Path | None) -> str | No
     return name
 
 
-def _by_library(where: str, context: str, wanted: str, known: Sequence[str]) -> Endpoint:
+def _by_library(where: str, context: str, desired: str, known: Sequence[str]) -> Endpoint:
     """Let the `kubernetes` package log in, and turn its failures into sentences."""
     from remediator.controller.kubeconfig import endpoint
 
@@ -218,19 +218,19 @@ def _by_library(where: str, context: str, wanted: str, known: Sequence[str]) -> 
         try:
             found = endpoint(Path(where), context)
         except EndpointError as error:
-            if not wanted:
+            if not desired:
                 raise EndpointError(
                     f"kubeconfig {where} has no current context: run `kubectl config use-context "
                     f"NAME`, or give --context (available: {some(known) or 'none'})"
                 ) from error
-            if wanted not in known:
+            if desired not in known:
                 raise EndpointError(
-                    f"kubeconfig {where} has no context {wanted!r}{did_you_mean(wanted, known)}; "
+                    f"kubeconfig {where} has no context {desired!r}{did_you_mean(desired, known)}; "
                     "`kubectl config get-contexts` lists its contexts"
                 ) from error
             if isinstance(error.__cause__, AttributeError | TypeError):
                 raise EndpointError(
-                    f"kubeconfig {where}: the login method of context {wanted!r} is not "
+                    f"kubeconfig {where}: the login method of context {desired!r} is not "
                     "supported; Kubernetes removed auth-provider in 1.26: use an exec plugin"
                 ) from error
             raise

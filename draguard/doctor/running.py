@@ -69,9 +69,9 @@ def _agents(found: Status, namespace: str) -> Iterator[Check]:
             "check that the DaemonSet's node selector matches and that its pods run there",
         )
     if nodes.stale:
-        silent = count(len(nodes.stale), "agent report is stale", "agent reports are stale")
+        unanswered = count(len(nodes.stale), "agent report is stale", "agent reports are stale")
         whose = "its" if len(nodes.stale) == 1 else "their"
-        says = f"{silent}: {some(nodes.stale)}; the state of {whose} GPUs is unknown"
+        says = f"{unanswered}: {some(nodes.stale)}; the state of {whose} GPUs is unknown"
         yield bad("agents", says, logs)
     if nodes.gone:
         singular, plural = "report belongs to a deleted node", "reports belong to deleted nodes"
@@ -171,20 +171,20 @@ def _effect(objects: Objects) -> Iterator[Check]:
     ours = [r for r in objects.rules if is_ours(r) and r.spec.taint.effect == "NoExecute"]
     before = objects.at - timedelta(seconds=SILENT_AFTER)
     due = [r for r in ours if (since := r.spec.taint.time_added) is not None and since < before]
-    silent = [
+    unanswered = [
         rule.metadata.name
         for rule in due
         if CONDITION not in {c.type for c in rule.status.conditions or ()}
     ]
     if "rules" in objects.missing:
         yield unknown(about, "you may not read DeviceTaintRules", _RIGHTS)
-    elif silent and objects.rule_version != "v1alpha3":
+    elif unanswered and objects.rule_version != "v1alpha3":
         yield bad(
             about,
-            f"the eviction controller has not reported on {some(silent)} for a minute",
+            f"the eviction controller has not reported on {some(unanswered)} for a minute",
             "enable the gate DRADeviceTaintRules in API server, scheduler and controller manager",
         )
-    elif due and not silent:
+    elif due and not unanswered:
         yield ok(about, "the eviction controller has reported on every NoExecute")
     else:
         yield unknown(

@@ -51,11 +51,11 @@ def silent(seen: Observation, before: frozenset[str]) -> frozenset[str]:
 
 
 def relayed(
-    seen: Observation, known: Iterable[GpuHealth], silent: frozenset[str] = frozenset()
+    seen: Observation, known: Iterable[GpuHealth], unanswered: frozenset[str] = frozenset()
 ) -> NvmlReading | None:
     """Return the GPUs that DCGM names; None while NVML speaks, or while DCGM does not.
 
-    `known` is what the report has of each GPU, `silent` which of them NVML could not read.
+    `known` is what the report has of each GPU, `unanswered` which of them NVML could not read.
     """
     down = any(
         source.name == "nvml" and not source.up and source.reason not in _WHOLE_NODE
@@ -66,7 +66,7 @@ def relayed(
         return None
     away = {gpu.uuid for gpu in known if gpu.presence == "Lost" or gpu.presence_reason in _AWAY}
     away |= {seen.hang.uuid} if seen.hang else set[str]()
-    away.update(silent, seen.dcgm.detached)
+    away.update(unanswered, seen.dcgm.detached)
     gpus = tuple(
         GpuReading(
             index=gpu.id,

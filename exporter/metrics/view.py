@@ -62,7 +62,7 @@ def view(snapshot: Snapshot) -> View:
     options = msgspec.structs.replace(snapshot.shown.options, node=snapshot.node)
     layout = Layout(snapshot, options)
     readings = snapshot.nvml.gpus if snapshot.nvml else ()
-    silent = [gpu for gpu in readings if gpu.lost or gpu.hung_call]
+    unanswered = [gpu for gpu in readings if gpu.lost or gpu.hung_call]
     laid = [layout.of(gpu) for gpu in readings if not (gpu.lost or gpu.hung_call or gpu.released)]
     return View(
         snapshot=snapshot,
@@ -70,7 +70,7 @@ def view(snapshot: Snapshot) -> View:
         gpus=tuple(gpu for gpu, _, _ in laid),
         slices=tuple(row for _, slices, _ in laid for row in slices),
         links=tuple(row for _, _, links in laid for row in links),
-        silent=tuple(layout.of(gpu)[0] for gpu in silent if not gpu.released),
+        silent=tuple(layout.of(gpu)[0] for gpu in unanswered if not gpu.released),
         known=tuple(KnownRow(gpu, known(options, gpu)) for gpu in snapshot.report.gpus),
         relayed=_relayed(snapshot, options),
         node_rows=tuple(node_rows(snapshot, options)),

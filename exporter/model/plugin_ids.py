@@ -73,25 +73,25 @@ def parse(text: str) -> PluginId | None:
     return None
 
 
-def uuids(wanted: PluginId, hardware: Hardware) -> tuple[str, ...]:
+def uuids(desired: PluginId, hardware: Hardware) -> tuple[str, ...]:
     """Return the UUIDs of the GPU or the slices that an id means; none when they are not live.
 
     While no hardware is known at all, an id that is a UUID is believed.
     """
-    if wanted.number is None and wanted.gi is None:
-        if wanted.uuid.startswith(("GPU-", "MIG-")):
+    if desired.number is None and desired.gi is None:
+        if desired.uuid.startswith(("GPU-", "MIG-")):
             # Some plugins append a number to a UUID of their own making: that is no device.
-            return (wanted.uuid,) if wanted.uuid in hardware.uuids or not hardware.gpus else ()
-        either = (f"GPU-{wanted.uuid}", f"MIG-{wanted.uuid}")
+            return (desired.uuid,) if desired.uuid in hardware.uuids or not hardware.gpus else ()
+        either = (f"GPU-{desired.uuid}", f"MIG-{desired.uuid}")
         live = tuple(uuid for uuid in either if uuid in hardware.uuids)
         return live if len(live) == 1 else ()
     gpu = (
-        hardware.by_uuid(wanted.uuid)
-        if wanted.number is None
-        else hardware.by_number(wanted.number)
+        hardware.by_uuid(desired.uuid)
+        if desired.number is None
+        else hardware.by_number(desired.number)
     )
-    if gpu is None or wanted.gi is None:
+    if gpu is None or desired.gi is None:
         return (gpu.uuid,) if gpu else ()
     return tuple(
-        part.uuid for part in gpu.slices if part.gi == wanted.gi and wanted.ci in (None, part.ci)
+        part.uuid for part in gpu.slices if part.gi == desired.gi and desired.ci in (None, part.ci)
     )

@@ -79,8 +79,8 @@ def _read(vendor: Vendor[R], settings: Settings) -> VendorState[R]:
     child.start()
     answered.wait(settings.start_deadline + settings.sample_deadline + _SAMPLES * _BETWEEN)
     message = "gave no answer within --start-deadline and --sample-deadline"
-    silent = SourceHealth(name=vendor.name, state="Down", reason="Silent", message=message)
-    last = states[-1] if states else VendorState[R](source=silent)
+    unanswered = SourceHealth(name=vendor.name, state="Down", reason="Silent", message=message)
+    last = states[-1] if states else VendorState[R](source=unanswered)
     child.stop()
     return last
 
@@ -113,10 +113,10 @@ def _field_lines(
             answered.add(P2P_STATUS)
     if dcgm is not None and dcgm.health is not None:
         answered.add(HEALTH_STATUS)
-    silent = [row.name for row in rows if row.field.id not in answered]
-    yield f"counters: {len(rows)} rows, {len(rows) - len(silent)} answered here and now"
+    unanswered = [row.name for row in rows if row.field.id not in answered]
+    yield f"counters: {len(rows)} rows, {len(rows) - len(unanswered)} answered here and now"
     yield from (f"  {note}" for note in counters.notes)
-    for name in silent:
+    for name in unanswered:
         yield f"  no answer: {name}"
 
 

@@ -61,9 +61,9 @@ class NodeWatch:
         reported_at = 0.0
         while not self._stopping.is_set():
             state = self._look()
-            news = _lasting(state) != _lasting(self._state)
+            changes = _lasting(state) != _lasting(self._state)
             self._state = state
-            if news or monotonic() - reported_at >= self._settings.interval:
+            if changes or monotonic() - reported_at >= self._settings.interval:
                 reported_at = monotonic()
                 self._on_state(state)
             self._stopping.wait(pause)

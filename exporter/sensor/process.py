@@ -150,10 +150,10 @@ class Sensor:
     def want(self, fields: tuple[int, ...]) -> None:
         """Read these fields from now on, beside those that health needs."""
         with self.changed:
-            news, self._wanted = fields != self._wanted, fields
+            changes, self._wanted = fields != self._wanted, fields
             self._named = True
             self.changed.notify_all()
-        if news:
+        if changes:
             self._ask()
 
     def resume(self, cursor: Cursor, boot_id: str) -> tuple[Position, str]:

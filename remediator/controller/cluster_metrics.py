@@ -26,7 +26,7 @@ def cluster_rows(
     """Return the samples of everything that is known."""
     totals, counts = cache.stock()
     states, pending = cache.claim_states()
-    stale = {labels(node): float(silent) for node, silent in stale_agents.items()}
+    stale = {labels(node): float(unanswered) for node, unanswered in stale_agents.items()}
     return {
         **incident_rows(cache.incidents(), cache.rules()),
         **claim_rows(states, pending, rooms(counts) if pending else {}),

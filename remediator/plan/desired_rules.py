@@ -50,8 +50,8 @@ def _joined(rule: Rule, standing: Rule | None) -> Rule:
         return rule
     effect = stronger(rule.effect, standing.effect)
     worse = severity(rule.fault) > severity(standing.fault)
-    silent = standing.cause == LOST and standing.fault == rule.fault
-    changes = effect == rule.effect and (worse or silent or standing.effect != effect)
+    unanswered = standing.cause == LOST and standing.fault == rule.fault
+    changes = effect == rule.effect and (worse or unanswered or standing.effect != effect)
     words_of = rule if changes else standing
     return msgspec.structs.replace(
         words_of, effect=effect, incident=rule.incident, uuid=rule.uuid, uid="", resource_version=""

@@ -178,7 +178,7 @@ def _known(
             seen_through=signal,
             seen=seen(case, before),
             news=unseen,
-            awaits=next((wanted.awaits for wanted in demands if wanted.awaits), ""),
+            awaits=next((expected.awaits for expected in demands if expected.awaits), ""),
             row=leading.row.name if leading else row.name,
             recurrence=count,
             confirmation="" if confirmed else sticky,

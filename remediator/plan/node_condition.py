@@ -195,17 +195,17 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
         return None if undecided else _answer_for_none(_soaked(pairs), _others(pairs, due), old)
     standing = tuple(due_gpu for due_gpu in due if due_gpu.stands)
     free = tuple(due_gpu for due_gpu in standing if not due_gpu.deferred and not stopped)
-    said = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
+    stated = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
     seen = with_promises(neighbours(view, (due_gpu.incident for due_gpu in due)), pairs, now)
     answer = None
     if free:
-        answer = _answer_for(free, standing, seen, deadline, now, said=said)
+        answer = _answer_for(free, standing, seen, deadline, now, said=stated)
     elif standing:
         why = stopped or "; ".join(sorted({due_gpu.deferred for due_gpu in standing}))
         message = _bounded(f"{_needs(standing)}; deferred: {why}")
         answer = _Answer(needed=False, reason=HELD, message=message)
     certain = len(standing) == len(due) and not undecided
-    if not said:
+    if not stated:
         # A lost incident of one GPU may count against a call for another.
         return None if undecided and answer and answer.needed else answer
     if (answer and answer.needed) or (free and certain):

@@ -41,11 +41,11 @@ def seen(case: Case, before: Seen) -> Seen:
     if before is None and not reported:
         return None
     kept = {signal.key: signal for signal in before or ()}
-    silent = [signal for key, signal in kept.items() if key not in reported]
+    unanswered = [signal for key, signal in kept.items() if key not in reported]
     known = [reported[key] for key in kept if key in reported]
     fresh = [signal for key, signal in reported.items() if key not in kept]
     room = max(SEEN_LIMIT - len(known) - len(fresh), 0)
-    found = [*known, *fresh][:SEEN_LIMIT] + silent[:room]
+    found = [*known, *fresh][:SEEN_LIMIT] + unanswered[:room]
     return tuple(sorted(found, key=lambda signal: signal.key))
 
 

@@ -31,41 +31,41 @@ def _nodes(count: int) -> int:
     return count
 
 
-def _time_of_a_rate(said: str) -> timedelta:
-    found = duration(said)
+def _time_of_a_rate(stated: str) -> timedelta:
+    found = duration(stated)
     if not found:
-        raise ValueError(f"{said} is no time at all; write 10m, or none for the rate")
+        raise ValueError(f"{stated} is no time at all; write 10m, or none for the rate")
     if found > LONGEST_RATE:
-        raise ValueError(f"{said} is longer than 24h")
+        raise ValueError(f"{stated} is longer than 24h")
     return found
 
 
-def _share(said: str) -> float:
-    found = _SHARE.fullmatch(said.strip())
+def _share(stated: str) -> float:
+    found = _SHARE.fullmatch(stated.strip())
     if found is None or float(found[1]) > 100:
-        raise ValueError(f"{shown(said)} is no percentage; write {{share: 25%, atLeast: 2}}")
+        raise ValueError(f"{shown(stated)} is no percentage; write {{share: 25%, atLeast: 2}}")
     return float(found[1])
 
 
-def _cap(said: object) -> Cap | None:
-    if said is None or said == "none":
+def _cap(stated: object) -> Cap | None:
+    if stated is None or stated == "none":
         return None
-    if isinstance(said, dict):
-        return PartText.model_validate(said).cap()
-    written = "" if isinstance(said, bool) else str(said).strip()
+    if isinstance(stated, dict):
+        return PartText.model_validate(stated).cap()
+    written = "" if isinstance(stated, bool) else str(stated).strip()
     if _NUMBER.fullmatch(written):
         return Cap(float(written))
     try:
         return Cap(_share(written), percent=True)
     except ValueError as error:
         raise refused(
-            f"{shown(said)} is no number of GPUs; write 2, 25% (of those there are), "
+            f"{shown(stated)} is no number of GPUs; write 2, 25% (of those there are), "
             "{share: 25%, atLeast: 2, atMost: 16}, 0 (nothing may be done) or none (no cap)"
         ) from error
 
 
-def _rate(said: object) -> object:
-    return None if said == "none" else said
+def _rate(stated: object) -> object:
+    return None if stated == "none" else stated
 
 
 _Cap = Annotated[Cap | None, PlainValidator(_cap)]
@@ -149,30 +149,30 @@ FLAT: Mapping[str, tuple[Literal["evict", "taint"], Literal["node", "cluster"]]]
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def limits_of(said: BudgetText) -> Limits:
+def limits_of(stated: BudgetText) -> Limits:
     limits = Limits(
-        evict=_caps(_SHIPPED.evict, said.evict),
-        taint=_caps(_SHIPPED.taint, said.taint),
-        correlation=_onto(_SHIPPED.correlation, said.correlation),
+        evict=_caps(_SHIPPED.evict, stated.evict),
+        taint=_caps(_SHIPPED.taint, stated.taint),
+        correlation=_onto(_SHIPPED.correlation, stated.correlation),
     )
-    for name in said.model_fields_set & FLAT.keys():
+    for name in stated.model_fields_set & FLAT.keys():
         harm, ground = FLAT[name]
-        caps = msgspec.structs.replace(getattr(limits, harm), **{ground: getattr(said, name)})
+        caps = msgspec.structs.replace(getattr(limits, harm), **{ground: getattr(stated, name)})
         limits = msgspec.structs.replace(limits, **{harm: caps})
     return limits
 
 
-def _caps(shipped: Caps, said: EvictCapsText | TaintCapsText | None) -> Caps:
-    caps = _onto(shipped, said)
-    if said and said.rate:
-        rate = _onto(shipped.rate or Rate(said.rate.count, said.rate.within), said.rate)
+def _caps(shipped: Caps, stated: EvictCapsText | TaintCapsText | None) -> Caps:
+    caps = _onto(shipped, stated)
+    if stated and stated.rate:
+        rate = _onto(shipped.rate or Rate(stated.rate.count, stated.rate.within), stated.rate)
         return msgspec.structs.replace(caps, rate=rate)
     return caps
 
 
-def _onto(shipped: S, said: Section | None) -> S:
+def _onto(shipped: S, stated: Section | None) -> S:
     """Return the shipped values with those that are written."""
     written: dict[str, Any] = {}
-    if said is not None:
-        written = {name: getattr(said, name) for name in said.model_fields_set}
+    if stated is not None:
+        written = {name: getattr(stated, name) for name in stated.model_fields_set}
     return msgspec.structs.replace(shipped, **written)

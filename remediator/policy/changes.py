@@ -28,32 +28,34 @@ def changes(defaults: DefaultsText | None, classes: ClassesText | None) -> dict[
     general = _change(defaults or DefaultsText())
     found: dict[FaultClass, Change] = {}
     for fault_class in SEVERITY:
-        said: RowText | None = getattr(classes, fault_class) if classes else None
-        own = _change(said or RowText())
+        stated: RowText | None = getattr(classes, fault_class) if classes else None
+        own = _change(stated or RowText())
         found[fault_class] = msgspec.structs.replace(general, **own.said())
     return {fault: change for fault, change in found.items() if change.said()}
 
 
-def _change(said: DefaultsText | RowText) -> Change:
-    fields: dict[str, Any] = {name: getattr(said, name, None) for name in Change.__struct_fields__}
-    fields |= {"repeat": _repeat(said.repeat), "evict": _evict(said.evict)}
+def _change(stated: DefaultsText | RowText) -> Change:
+    fields: dict[str, Any] = {
+        name: getattr(stated, name, None) for name in Change.__struct_fields__
+    }
+    fields |= {"repeat": _repeat(stated.repeat), "evict": _evict(stated.evict)}
     return Change(**fields)
 
 
-def _repeat(said: RepeatText | None) -> Repeat | None:
-    if said is None or said == RepeatText():
+def _repeat(stated: RepeatText | None) -> Repeat | None:
+    if stated is None or stated == RepeatText():
         return None
-    return Repeat(said.count or Repeat().count, _or(said.within, Repeat().within))
+    return Repeat(stated.count or Repeat().count, _or(stated.within, Repeat().within))
 
 
-def _evict(said: EvictText | None) -> Evict | None:
-    if said is None or said == EvictText():
+def _evict(stated: EvictText | None) -> Evict | None:
+    if stated is None or stated == EvictText():
         return None
     shipped = Evict()
     return Evict(
-        within=_or(said.within, shipped.within),
-        then=said.then or shipped.then,
-        extended_resources=said.extended_resources or shipped.extended_resources,
+        within=_or(stated.within, shipped.within),
+        then=stated.then or shipped.then,
+        extended_resources=stated.extended_resources or shipped.extended_resources,
     )
 
 
@@ -67,8 +69,8 @@ def named(
     return ", ".join(names)
 
 
-def override(said: OverrideText, name: str) -> Override:
-    match = said.match or MatchText()
+def override(stated: OverrideText, name: str) -> Override:
+    match = stated.match or MatchText()
     return Override(
         name=name,
         match=Match(
@@ -77,7 +79,7 @@ def override(said: OverrideText, name: str) -> Override:
             pools=match.pool or (),
             device_classes=match.device_class or (),
         ),
-        changes=changes(said.defaults, said.classes),
+        changes=changes(stated.defaults, stated.classes),
     )
 
 
@@ -91,9 +93,9 @@ def soaks_too_short(
     those that a later line replaces whenever it applies.
     """
     for row in SHIPPED:
-        said = base.get(row.fault_class, Change())
+        stated = base.get(row.fault_class, Change())
         layers = [
-            Change(settle=_or(said.settle, row.settle), soak=_or(said.soak, row.soak)),
+            Change(settle=_or(stated.settle, row.settle), soak=_or(stated.soak, row.soak)),
             *(override.changes.get(row.fault_class, Change()) for override in overrides),
         ]
         for (i, settles), (j, soaks) in product(enumerate(layers), repeat=2):
@@ -110,8 +112,8 @@ def soaks_too_short(
                 )
 
 
-def _or(said: timedelta | None, shipped: timedelta) -> timedelta:
-    return shipped if said is None else said
+def _or(stated: timedelta | None, shipped: timedelta) -> timedelta:
+    return shipped if stated is None else stated
 
 
 def _nearest(path: Path, fault_class: FaultClass, written: Collection[Path]) -> Path:

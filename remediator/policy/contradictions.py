@@ -43,21 +43,21 @@ def contradictions(whole: Any) -> Iterator[Problem]:
 
 def _entries(whole: Any, key: str) -> Iterator[tuple[Path, _Mapping]]:
     """Give the mappings of a list, as far as there are any."""
-    said = _at(whole, key)
-    for index, entry in enumerate(cast("list[object]", said) if isinstance(said, list) else ()):
+    stated = _at(whole, key)
+    for index, entry in enumerate(cast("list[object]", stated) if isinstance(stated, list) else ()):
         if isinstance(entry, dict):
             yield (key, index), cast("_Mapping", entry)
 
 
-def _at(said: Any, *path: str) -> Any:
+def _at(stated: Any, *path: str) -> Any:
     for key in path:
-        said = cast("_Mapping", said).get(key) if isinstance(said, dict) else None
-    return said
+        stated = cast("_Mapping", stated).get(key) if isinstance(stated, dict) else None
+    return stated
 
 
-def _ceilings(path: Path, said: Any) -> Iterator[Problem]:
+def _ceilings(path: Path, stated: Any) -> Iterator[Problem]:
     for fault_class in SEVERITY:
-        ceiling = _at(said, "classes", fault_class, "ceiling")
+        ceiling = _at(stated, "classes", fault_class, "ceiling")
         highest = CEILINGS.index(HIGHEST.get(fault_class, "NoExecute"))
         if ceiling in CEILINGS[highest + 1 :]:
             why = (
@@ -67,12 +67,12 @@ def _ceilings(path: Path, said: Any) -> Iterator[Problem]:
             yield (*path, "classes", fault_class, "ceiling"), why
 
 
-def _empty(said: Any) -> bool:
-    if isinstance(said, dict):
-        return all(map(_empty, cast("_Mapping", said).values()))
-    return said in (None, "")
+def _empty(stated: Any) -> bool:
+    if isinstance(stated, dict):
+        return all(map(_empty, cast("_Mapping", stated).values()))
+    return stated in (None, "")
 
 
-def _exactly_one(path: Path, said: _Mapping, *keys: str) -> Iterator[Problem]:
-    if sum(said.get(key) is not None for key in keys) != 1:
+def _exactly_one(path: Path, stated: _Mapping, *keys: str) -> Iterator[Problem]:
+    if sum(stated.get(key) is not None for key in keys) != 1:
         yield path, f"give exactly one of {', '.join(keys)}; write an entry for each"

@@ -46,8 +46,10 @@ class Document(msgspec.Struct, frozen=True):
     def told(self, problems: Iterable[Problem]) -> tuple[str, ...]:
         """Return problems as sentences, each once, in the order of their lines."""
         found = sorted((self.line(path), self._place(path), why) for path, why in problems)
-        told = (f"line {line}: {f'{place}: ' if place else ''}{why}" for line, place, why in found)
-        return tuple(dict.fromkeys(told))
+        reported = (
+            f"line {line}: {f'{place}: ' if place else ''}{why}" for line, place, why in found
+        )
+        return tuple(dict.fromkeys(reported))
 
     def _place(self, path: Path) -> str:
         if path and isinstance(path[-1], int) and path not in self.lines:
@@ -85,8 +87,8 @@ def _root(text: str) -> Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}: " if mark else ""
-        said = ", ".join(part for part in (error.context, error.problem) if part)
-        raise PolicyError(f"{where}no YAML: {said}") from error
+        stated = ", ".join(part for part in (error.context, error.problem) if part)
+        raise PolicyError(f"{where}no YAML: {stated}") from error
     except (ValueError, OverflowError, RecursionError) as error:  # escapes that are no characters
         raise PolicyError(f"line {loader.line + 1}: no YAML: {error}") from error
 

@@ -28,74 +28,76 @@ _MOST = 50
 def read(text: str | bytes) -> Policy:
     """Read a policy. Raises PolicyError with every problem: its line, and what to write."""
     whole = document.compose(text)
-    said, problems = shaped(whole.value)
+    stated, problems = shaped(whole.value)
     problems += contradictions(whole.value)
-    problems += _reversed(said, whole.lines)
+    problems += _reversed(stated, whole.lines)
     if problems:
         raise PolicyError(*whole.told(problems)[:_MOST])
-    return _policy(said)
+    return _policy(stated)
 
 
-def _reversed(said: PolicyText, written: Collection[Path]) -> Iterator[Problem]:
+def _reversed(stated: PolicyText, written: Collection[Path]) -> Iterator[Problem]:
     """Give what ends before it may: windows, and soaks."""
-    for index, window in enumerate(said.maintenance or ()):
+    for index, window in enumerate(stated.maintenance or ()):
         if window.from_ and window.until and window.until <= window.from_:
             why = f"{moment(window.until)} is not after from ({moment(window.from_)})"
             yield ("maintenance", index, "until"), why
     yield from changes.soaks_too_short(
-        changes.changes(said.defaults, said.classes), _overrides(said), written
+        changes.changes(stated.defaults, stated.classes), _overrides(stated), written
     )
 
 
-def _policy(said: PolicyText) -> Policy:
-    stop, stopped = said.emergency_stop, ""
+def _policy(stated: PolicyText) -> Policy:
+    stop, stopped = stated.emergency_stop, ""
     if stop is not None:
         stopped = f"{stop.by}, in the policy file: {stop.why}" if stop.by else "the policy file"
     return Policy(
-        rows=_rows(said),
-        limits=limits_of(said.budget or BudgetText()),
-        overrides=tuple(_overrides(said)),
-        maintenance=tuple(map(_window, said.maintenance or ())),
+        rows=_rows(stated),
+        limits=limits_of(stated.budget or BudgetText()),
+        overrides=tuple(_overrides(stated)),
+        maintenance=tuple(map(_window, stated.maintenance or ())),
         exempt=tuple(
             _exemption(text, dotted(("exempt", index)))
-            for index, text in enumerate(said.exempt or ())
+            for index, text in enumerate(stated.exempt or ())
         ),
         stopped=stopped,
     )
 
 
-def _rows(said: PolicyText) -> tuple[Row, ...]:
+def _rows(stated: PolicyText) -> tuple[Row, ...]:
     """Return what holds outside overrides."""
-    base = changes.changes(said.defaults, said.classes)
+    base = changes.changes(stated.defaults, stated.classes)
     return tuple(
-        base[row.fault_class].onto(row, changes.named(row.fault_class, said.defaults, said.classes))
+        base[row.fault_class].onto(
+            row, changes.named(row.fault_class, stated.defaults, stated.classes)
+        )
         if row.fault_class in base
         else row
         for row in SHIPPED
     )
 
 
-def _overrides(said: PolicyText) -> list[Override]:
+def _overrides(stated: PolicyText) -> list[Override]:
     return [
         changes.override(override, dotted(("overrides", index)))
-        for index, override in enumerate(said.overrides or ())
+        for index, override in enumerate(stated.overrides or ())
     ]
 
 
-def _window(said: WindowText) -> Window:
-    area = Area(nodes=said.nodes or (), pools=said.pools or ())
-    if said.weekly is None:  # with both moments, or it would have been refused
-        once = Once(cast("datetime", said.from_), cast("datetime", said.until))
-        return Window(name=said.name, area=area, when=once)
-    weekly = said.weekly
+def _window(stated: WindowText) -> Window:
+    area = Area(nodes=stated.nodes or (), pools=stated.pools or ())
+    if stated.weekly is None:  # with both moments, or it would have been refused
+        once = Once(cast("datetime", stated.from_), cast("datetime", stated.until))
+        return Window(name=stated.name, area=area, when=once)
+    weekly = stated.weekly
     when = Weekly(
         day=weekly.day, start=weekly.start, duration=weekly.duration, zone=weekly.timezone or UTC
     )
-    return Window(name=said.name, area=area, when=when)
+    return Window(name=stated.name, area=area, when=when)
 
 
-def _exemption(said: ExemptText, name: str) -> Exemption:
+def _exemption(stated: ExemptText, name: str) -> Exemption:
     area = Area(
-        nodes=said.nodes or (), pools=said.pools or (), devices=frozenset(said.devices or ())
+        nodes=stated.nodes or (), pools=stated.pools or (), devices=frozenset(stated.devices or ())
     )
-    return Exemption(name=name, area=area, why=said.why, until=said.until)
+    return Exemption(name=name, area=area, why=stated.why, until=stated.until)

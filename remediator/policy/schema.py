@@ -226,11 +226,11 @@ class EmergencyText(Section):
     why: Text = key("a text", "Why. Required.", default=...)
 
 
-def _switched(said: object) -> object:
+def _switched(stated: object) -> object:
     """Read `true` and `false`, which name no user."""
-    if isinstance(said, bool):
-        return EmergencyText.model_construct(by="", why="") if said else None
-    return said
+    if isinstance(stated, bool):
+        return EmergencyText.model_construct(by="", why="") if stated else None
+    return stated
 
 
 class PolicyText(Section):

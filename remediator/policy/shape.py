@@ -28,20 +28,20 @@ def shaped(value: Any) -> tuple[PolicyText, list[Problem]]:
             _problem(each) for each in error.errors(include_url=False, include_context=False)
         ]
     wrong = {key for path, _ in problems for key in path[:1]}
-    sound = {key: said for key, said in value.items() if key not in wrong} if wrong else {}
+    sound = {key: stated for key, stated in value.items() if key not in wrong} if wrong else {}
     return PolicyText.model_validate(sound), problems
 
 
 def _problem(error: ErrorDetails) -> Problem:
-    path, said = error["loc"], error["input"]
+    path, stated = error["loc"], error["input"]
     if error["type"] == REFUSED:
         return path, error["msg"]
     if error["type"] == "extra_forbidden":
         return path, _unknown(path[:-1], str(path[-1]))
-    if error["type"] == "missing" or (said is None and isinstance(path[-1], str)):
+    if error["type"] == "missing" or (stated is None and isinstance(path[-1], str)):
         _, field = _meant(path)
         return path, f"is missing; write {field.title}" if field else "is missing"
-    return path, f"{shown(said)} is {_instead(path)}"
+    return path, f"{shown(stated)} is {_instead(path)}"
 
 
 def _instead(path: Path) -> str:

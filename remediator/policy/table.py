@@ -203,8 +203,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     def onto(self, row: Row, name: str) -> Row:
         """Return the row with what is said here; a row that nothing is said of keeps its name."""
-        said = self.said()
-        return msgspec.structs.replace(row, **said, name=name) if said else row
+        stated = self.said()
+        return msgspec.structs.replace(row, **stated, name=name) if stated else row
 
 
 class Override(msgspec.Struct, frozen=True, kw_only=True):
@@ -317,13 +317,13 @@ def mildest(rows: Collection[Row]) -> Row:
     )
 
 
-def mildest_eviction(said: Collection[Evict]) -> Evict:
+def mildest_eviction(stated: Collection[Evict]) -> Evict:
     """Return, field by field, the mildest of at least one."""
     return Evict(
-        within=max(setting.within for setting in said),
-        then="wait" if any(setting.then == "wait" for setting in said) else "NoExecute",
+        within=max(setting.within for setting in stated),
+        then="wait" if any(setting.then == "wait" for setting in stated) else "NoExecute",
         extended_resources="wait"
-        if any(setting.extended_resources == "wait" for setting in said)
+        if any(setting.extended_resources == "wait" for setting in stated)
         else "delete",
     )
 

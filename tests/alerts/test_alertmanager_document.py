@@ -41,10 +41,10 @@ def test_the_page_of_the_document_is_the_recorded_one() -> None:
 
 
 def test_every_command_of_amtool_does_what_the_document_says(alertmanager_built: Path) -> None:
-    asked = [words for words in COMMANDS if words[0] == "amtool"]
+    requested = [words for words in COMMANDS if words[0] == "amtool"]
 
-    assert len(asked) > 4
-    for words in asked:
+    assert len(requested) > 4
+    for words in requested:
         done = subprocess.run(
             [alertmanager_built / "amtool", *words[1:]],
             cwd=CONFIG.parent,

@@ -264,13 +264,13 @@ def test_inhibition(server: Alertmanager, name: str) -> None:
     case = CASES[name]
     everything = (case.source, *case.muted, *case.heard)
     server.post([posted(alert, name) for alert in everything])
-    wanted = {
+    desired = {
         **{alert: {case.source.name} for alert in keys(case.muted)},
         **{alert: set[str]() for alert in keys((case.source, *case.heard))},
     }
     with suppress(AssertionError):
-        await_true("the expected inhibition", lambda: inhibited(server, name) == wanted)
-    assert inhibited(server, name) == wanted
+        await_true("the expected inhibition", lambda: inhibited(server, name) == desired)
+    assert inhibited(server, name) == desired
 
 
 def test_every_inhibition_rule_has_a_case_that_it_decides() -> None:

@@ -81,21 +81,21 @@ def with_values(value: str) -> dict[str, Any]:
 
 
 def test_the_texts_of_the_recorded_page(render: Render) -> None:
-    said = "".join(f"== {name}\n{render(name, RECORDED)}\n" for name in TEXTS)
+    stated = "".join(f"== {name}\n{render(name, RECORDED)}\n" for name in TEXTS)
     golden = GOLDEN / "page-xid-79.txt"
     if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(said, encoding="utf-8")
+        golden.write_text(stated, encoding="utf-8")
 
-    assert said == golden.read_text(encoding="utf-8")
+    assert stated == golden.read_text(encoding="utf-8")
 
 
 def test_the_oldest_alertmanager_says_it_in_the_same_words(
     amtool_0_25_built: Path, tmp_path: Path
 ) -> None:
     oldest = partial(rendered_with, amtool_0_25_built, tmp_path)
-    said = "".join(f"== {name}\n{oldest(name, RECORDED)}\n" for name in TEXTS)
+    stated = "".join(f"== {name}\n{oldest(name, RECORDED)}\n" for name in TEXTS)
 
-    assert said == (GOLDEN / "page-xid-79.txt").read_text(encoding="utf-8")
+    assert stated == (GOLDEN / "page-xid-79.txt").read_text(encoding="utf-8")
 
 
 def test_a_page_that_is_over_says_so(render: Render) -> None:
@@ -263,9 +263,9 @@ def once(taken: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_pagerduty_gets_the_page_by_its_own_words(alertmanager_built: Path, tmp_path: Path) -> None:
     recorded = RECORDED["alerts"][0]
-    told = {key: recorded[key] for key in ("labels", "annotations", "generatorURL")}
-    (event,) = sent(alertmanager_built, tmp_path, [told])["/pagerduty/draguard-page"]
-    said = recorded["annotations"]
+    reported = {key: recorded[key] for key in ("labels", "annotations", "generatorURL")}
+    (event,) = sent(alertmanager_built, tmp_path, [reported])["/pagerduty/draguard-page"]
+    stated = recorded["annotations"]
     details = event["payload"].pop("custom_details")
 
     assert event["event_action"] == "trigger"
@@ -279,18 +279,18 @@ def test_pagerduty_gets_the_page_by_its_own_words(alertmanager_built: Path, tmp_
         "group": "node-a",
     }
     assert {name: str(value).strip('" ') for name, value in details.items()} == {
-        "gpu": said["gpu"],
-        "firing": f"DraguardGpuGone: {said['description']}",
+        "gpu": stated["gpu"],
+        "firing": f"DraguardGpuGone: {stated['description']}",
         "resolved": "",
-        "affected pods": said["hit"],
-        "what Draguard did": said["done"],
-        "what you do": said["next"],
+        "affected pods": stated["hit"],
+        "what Draguard did": stated["done"],
+        "what you do": stated["next"],
         "num_firing": "1",
         "num_resolved": "0",
     }
     assert {link["text"]: link["href"] for link in event["links"]} == {
-        "Runbook": said["runbook_url"],
-        "Dashboard": said["dashboard_url"],
+        "Runbook": stated["runbook_url"],
+        "Dashboard": stated["dashboard_url"],
     }
 
 
@@ -311,9 +311,9 @@ def test_a_real_alertmanager_sends_hostile_values_everywhere_and_runs_none(
     ]
     came = sent(alertmanager_built, tmp_path, alerts)
 
-    told = {page["groupLabels"]["UUID"]: page for page in came["/draguard-page"]}
-    assert set(told) == set(HOSTILE.values())
-    assert {page["alerts"][0]["annotations"]["hit"] for page in told.values()} == set(told)
+    reported = {page["groupLabels"]["UUID"]: page for page in came["/draguard-page"]}
+    assert set(reported) == set(HOSTILE.values())
+    assert {page["alerts"][0]["annotations"]["hit"] for page in reported.values()} == set(reported)
     for event in came["/pagerduty/draguard-page"]:
         details = event["payload"]["custom_details"]
         assert {type(value) for name, value in details.items() if "num" not in name} == {str}
@@ -321,7 +321,7 @@ def test_a_real_alertmanager_sends_hostile_values_everywhere_and_runs_none(
         assert "\n" not in event["payload"]["summary"]
     expected = {
         rendered_with(alertmanager_built, tmp_path, "draguard.slack.text", page)
-        for page in told.values()
+        for page in reported.values()
     }
     assert {
         message["attachments"][0]["text"] for message in came["/slack/draguard-page"]

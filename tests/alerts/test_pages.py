@@ -169,12 +169,12 @@ def inhibited(servers: Paging) -> dict[tuple[str, str], set[str]]:
     }
 
 
-def masked(page: Json, told: Told) -> str:
+def masked(page: Json, reported: Told) -> str:
     """Return a notification without what differs between runs."""
     text = (
         json.dumps(page, indent=1, sort_keys=True)
-        .replace(told.gone, "GPU-1")
-        .replace(told.gone.lower(), "gpu-1")
+        .replace(reported.gone, "GPU-1")
+        .replace(reported.gone.lower(), "gpu-1")
     )
     for pattern, instead in (
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000 UTC", "2026-07-30 18:00:00 +0000 UTC"),
@@ -199,16 +199,16 @@ def test_a_gpu_off_the_bus_is_one_page_with_its_identity_and_nothing_else(told: 
 
 
 def test_the_page_says_what_failed_who_is_hit_what_was_done_and_what_is_next(told: Told) -> None:
-    said = told.page["alerts"][0]["annotations"]
+    stated = told.page["alerts"][0]["annotations"]
 
-    assert "XID 79" in said["description"]
-    assert told.gone in said["gpu"]
-    assert NODE in said["gpu"]
-    assert f"pod {told.holder}" in said["hit"]
-    assert "is Tainted. Taint rules: 1 NoSchedule." in said["done"]
-    assert said["next"]
-    assert said["runbook_url"].endswith("/DraguardGpuGone.md")
-    assert f"var-uuid={told.gone}" in said["dashboard_url"]
+    assert "XID 79" in stated["description"]
+    assert told.gone in stated["gpu"]
+    assert NODE in stated["gpu"]
+    assert f"pod {told.holder}" in stated["hit"]
+    assert "is Tainted. Taint rules: 1 NoSchedule." in stated["done"]
+    assert stated["next"]
+    assert stated["runbook_url"].endswith("/DraguardGpuGone.md")
+    assert f"var-uuid={told.gone}" in stated["dashboard_url"]
 
 
 def test_the_taint_of_that_gpu_makes_no_ticket_beside_the_page(told: Told) -> None:
@@ -222,12 +222,12 @@ def test_a_slice_fault_is_one_ticket_that_says_it_is_tainted(told: Told) -> None
     assert [alert["labels"]["alertname"] for alert in told.ticket["alerts"]] == [
         "DraguardDeviceTainted"
     ]
-    said = told.ticket["alerts"][0]["annotations"]
-    assert "xid-94" in said["description"]
-    assert "1 of 7 slices" in said["description"]
-    assert "1 NoExecute" in said["done"]
-    assert told.moved in said["hit"]
-    assert said["hit"].count("pod ") == 1
+    stated = told.ticket["alerts"][0]["annotations"]
+    assert "xid-94" in stated["description"]
+    assert "1 of 7 slices" in stated["description"]
+    assert "1 NoExecute" in stated["done"]
+    assert told.moved in stated["hit"]
+    assert stated["hit"].count("pod ") == 1
     assert first(told.servers, "/draguard-page", UUID=told.sliced) == {}
 
 

@@ -48,8 +48,8 @@ class Evaluated(NamedTuple):
 
         Rules are evaluated continuously: two queries would see two moments.
         """
-        wanted = "|".join(clusters)
-        found = self.prometheus.query(f'{{__name__=~"ALERTS|.+:.+:.+",cluster=~"{wanted}"}}')
+        desired = "|".join(clusters)
+        found = self.prometheus.query(f'{{__name__=~"ALERTS|.+:.+:.+",cluster=~"{desired}"}}')
         return [
             (_alerts(metrics), _recorded(metrics))
             for metrics in (

@@ -116,8 +116,8 @@ def test_exporters_alone_call_for_a_lost_gpu_and_not_for_a_remediator(
 
     assert silent(prometheus_built, tmp_path, GONE, others) == ""
     for name in FOR_A_LOST_GPU - {"DraguardWatchdog"}:
-        said = silent(prometheus_built, tmp_path, GONE, [name])
-        assert f'alertname="{name}"' in said, said
+        stated = silent(prometheus_built, tmp_path, GONE, [name])
+        assert f'alertname="{name}"' in stated, stated
 
 
 FOR_A_LOST_GPU = {"DraguardGpuGone", "DraguardWatchdog"}

@@ -27,8 +27,10 @@ releases = pytest.mark.parametrize("release", promtool.RELEASES)
 
 def sample(name: str, labels: dict[str, str], values: str) -> dict[str, str]:
     """Write a series for promtool's tests; strings are escaped as in JSON."""
-    said = ",".join(f"{key}={json.dumps(text, ensure_ascii=False)}" for key, text in labels.items())
-    return {"series": f"{name}{{{said}}}", "values": values}
+    stated = ",".join(
+        f"{key}={json.dumps(text, ensure_ascii=False)}" for key, text in labels.items()
+    )
+    return {"series": f"{name}{{{stated}}}", "values": values}
 
 
 def run(

@@ -48,8 +48,8 @@ def blocks(page: Path, language: str) -> list[str]:
 def commands(page: Path) -> list[list[str]]:
     """Return what the page says to type, in blocks and in sentences."""
     lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
-    said = INLINE.findall(re.sub(r"```.*?```", "", text(page), flags=re.DOTALL))
-    lines += [line for line in said if line.split()[0] in {"draguard", "kubectl"} and " " in line]
+    stated = INLINE.findall(re.sub(r"```.*?```", "", text(page), flags=re.DOTALL))
+    lines += [line for line in stated if line.split()[0] in {"draguard", "kubectl"} and " " in line]
     return [shlex.split(line.partition(" > ")[0]) for line in lines]
 
 
@@ -105,11 +105,11 @@ def test_every_query_can_be_asked(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_series_that_a_sentence_names_exists(page: Path) -> None:
-    said = {
+    stated = {
         word for word in INLINE.findall(text(page)) if re.fullmatch(r"(draguard|DCGM)_\w+", word)
     }
 
-    assert said - set(FAMILIES_KNOWN) == set()
+    assert stated - set(FAMILIES_KNOWN) == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -120,19 +120,19 @@ def test_every_draguard_command_has_the_flags_that_it_is_given(
     for program, *words in commands(page):
         if program == "draguard" and words[0] != "--help":
             name = words[:2] if words[0] in {"policy"} else words[:1]
-            told = help_of(name)
+            reported = help_of(name)
             flags = {word.partition("=")[0] for word in words if word.startswith("--")}
-            assert told.startswith(f"usage: draguard {' '.join(name)}"), f"{page.stem}: {words}"
+            assert reported.startswith(f"usage: draguard {' '.join(name)}"), f"{page.stem}: {words}"
             assert {
-                flag for flag in flags if f"{flag} " not in told and f"{flag}]" not in told
+                flag for flag in flags if f"{flag} " not in reported and f"{flag}]" not in reported
             } == set()
 
 
 def help_of(words: list[str]) -> str:
-    said = io.StringIO()
-    with redirect_stdout(said), suppress(SystemExit):
+    stated = io.StringIO()
+    with redirect_stdout(stated), suppress(SystemExit):
         draguard([*words, "--help"])
-    return said.getvalue()
+    return stated.getvalue()
 
 
 def asked_of_the_cluster() -> set[tuple[str, ...]]:
@@ -151,16 +151,16 @@ def test_a_real_apiserver_takes_every_kubectl_command(
 ) -> None:
     """A missing object is not found; an unknown resource, field or flag is rejected."""
     install(control_plane, client)
-    asked = asked_of_the_cluster()
+    requested = asked_of_the_cluster()
     refused: dict[tuple[str, ...], str] = {}
-    for words in sorted(asked):
+    for words in sorted(requested):
         try:
             control_plane.kubectl(*words)
         except ControlPlaneError as error:
             if not re.search(r'\(NotFound\)|"[\w-]+" not found', str(error)):
                 refused[words] = str(error)
 
-    assert len(asked) > 20
+    assert len(requested) > 20
     assert refused == {}
 
 

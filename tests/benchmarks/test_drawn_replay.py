@@ -139,9 +139,9 @@ def test_the_program_counts_and_ends_with_1(
     arguments = ["--seed", "9", "--workers", "1", "--draws"]
 
     assert program.main([*arguments, "3", "--first", "3"]) == 1
-    said = capsys.readouterr().out
-    assert said.endswith("\n2 passed, 1 failed\n")
-    assert [line.split(":")[0] for line in said.splitlines()[:2]] == ["draw 3", "draw 4"]
+    stated = capsys.readouterr().out
+    assert stated.endswith("\n2 passed, 1 failed\n")
+    assert [line.split(":")[0] for line in stated.splitlines()[:2]] == ["draw 3", "draw 4"]
     assert program.main([*arguments, "2"]) == 0
     assert capsys.readouterr().out.endswith("\n2 passed, 0 failed\n")
 

@@ -70,8 +70,8 @@ def test_the_policy_enforces_and_holds_nothing_back() -> None:
 @pytest.mark.verify
 def test_a_small_fleet_can_be_measured_on_the_real_apiserver() -> None:
     size = Size(nodes=40, claims=40, sick=2, storm=10, steady=1.0)
-    said: list[str] = []
-    with FleetBench(size, said.append) as bench:
+    stated: list[str] = []
+    with FleetBench(size, stated.append) as bench:
         (section,) = bench.measure()
 
     found: dict[str, Figure] = {figure.what: figure for figure in section.figures}

@@ -95,8 +95,8 @@ def sleeper() -> Iterator[int]:
 
 def test_a_process_has_memory_and_shares_some(sleeper: int) -> None:
     # Its own sum: what `getrusage` tells is counted by each CPU for itself, and lags behind.
-    told = Path(f"/proc/{sleeper}/smaps_rollup").read_text(encoding="ascii").splitlines()
-    megabytes = {line.split()[0]: int(line.split()[1]) * 1024 / 1e6 for line in told[1:]}
+    reported = Path(f"/proc/{sleeper}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    megabytes = {line.split()[0]: int(line.split()[1]) * 1024 / 1e6 for line in reported[1:]}
 
     found = pss_megabytes(maps_of(sleeper))
 

@@ -176,8 +176,8 @@ class TestScorer:
         assert (score.slices_left, score.recall) == (4, 0.0)
 
     def test_keeps_faults_without_a_signal_apart(self) -> None:
-        silent = msgspec.structs.replace(unfit(gpu=2), signalled=False)
-        score = score_of(history(episodes=(unfit(), silent)), taint(0, 1001.0, 9100.0))
+        unanswered = msgspec.structs.replace(unfit(gpu=2), signalled=False)
+        score = score_of(history(episodes=(unfit(), unanswered)), taint(0, 1001.0, 9100.0))
 
         assert (score.recall, score.recall_of_all) == (1.0, 0.5)
 

@@ -18,14 +18,14 @@ SXID = Happening(at=1000.0, kind="sxid", code=23001)
 LINK_DOWN = Happening(at=1000.05, kind="link-down", gpu=0)
 
 
-def told(heard: Heard, *, has_action: bool) -> tuple[int, int, int]:
+def told(received: Heard, *, has_action: bool) -> tuple[int, int, int]:
     """Return how many taints there were, how many of them moved pods, and how many incidents."""
     happenings = (LINE, ASKS, RESET) if has_action else (LINE,)
-    return counted(history(*happenings, has_action=has_action), heard)
+    return counted(history(*happenings, has_action=has_action), received)
 
 
-def counted(history: NodeHistory, heard: Heard) -> tuple[int, int, int]:
-    player = play(history, enforced(), heard)
+def counted(history: NodeHistory, received: Heard) -> tuple[int, int, int]:
+    player = play(history, enforced(), received)
     taints = player.store.taints.all()
     moved = sum(taint.evicts_from < taint.end for taint in taints)
     return len(taints), moved, len(player.reported)

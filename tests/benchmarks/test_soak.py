@@ -126,14 +126,14 @@ class TestParts:
         assert [outcome.passed for outcome in found.values()] == [True, True, True]
 
     def test_say_how_far_they_are(self, tmp_path: Path) -> None:
-        said = tmp_path / "said"
+        stated = tmp_path / "said"
 
         def says(text: str) -> None:
-            with said.open("a", encoding="utf-8") as file:
+            with stated.open("a", encoding="utf-8") as file:
                 file.write(f"{text}\n")
 
         script = (
-            f"import pathlib, time; said = pathlib.Path({str(said)!r}); print('half way')\n"
+            f"import pathlib, time; said = pathlib.Path({str(stated)!r}); print('half way')\n"
             "while '1:00: half way' not in said.read_text(): time.sleep(0.05)\n"
             "print('good')\n"
         )
@@ -141,8 +141,8 @@ class TestParts:
         outcomes = run_all(both, tmp_path, tell=lambda _: None, say=says, every=0.1)
 
         assert [outcome.passed for outcome in outcomes] == [True, True]
-        assert "of about 0:01, at most 1:00: half way" in said.read_text(encoding="utf-8")
-        assert "left: next: about 0:01" in said.read_text(encoding="utf-8")
+        assert "of about 0:01, at most 1:00: half way" in stated.read_text(encoding="utf-8")
+        assert "left: next: about 0:01" in stated.read_text(encoding="utf-8")
 
     def test_are_ended_when_the_soak_is_interrupted(self, tmp_path: Path) -> None:
         pid = tmp_path / "pid"
@@ -194,9 +194,9 @@ class TestTheWholeSoak:
     def test_ends_with_how_many_have_passed(self, tmp_path: Path, capsys: Capsys) -> None:
         bad = part("bad", "print('what happened'); raise SystemExit(1)")
         assert program.soak([bad, part("good", GOOD)], RUN, tmp_path) == 1
-        said = capsys.readouterr().out
-        assert said.endswith("\n1 passed, 1 failed\n")
-        assert "  | what happened\n" in said
+        stated = capsys.readouterr().out
+        assert stated.endswith("\n1 passed, 1 failed\n")
+        assert "  | what happened\n" in stated
         assert program.soak([part("good", GOOD)], RUN, tmp_path) == 0
         assert capsys.readouterr().out.endswith("\n1 passed, 0 failed\n")
 
@@ -321,9 +321,9 @@ class TestClosingFigures:
             "from hypothesis import settings\nsettings.register_profile('search')\n"
         )
         found = subprocess.run(options, cwd=tmp_path, stdout=subprocess.PIPE, check=False)
-        said = "1 tests passed, 0 failed; 7 examples, 0 failed"
+        stated = "1 tests passed, 0 failed; 7 examples, 0 failed"
 
-        assert closing.properties(found.stdout.decode()) == said
+        assert closing.properties(found.stdout.decode()) == stated
 
     def test_of_chaos(self) -> None:
         made = "{'kills': 3}; {'swap': 6}"

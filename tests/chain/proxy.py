@@ -61,12 +61,12 @@ class Proxy:
         Returns how many of them were watches for which somebody still waited.
         """
         watches = 0
-        for upstream, asked in list(self.upstreams.items()):
-            if path in asked.path:
+        for upstream, requested in list(self.upstreams.items()):
+            if path in requested.path:
                 with suppress(OSError, AttributeError):
-                    waiting = asked.waits()
+                    waiting = requested.waits()
                     upstream.sock.shutdown(socket.SHUT_RDWR)
-                    watches += waiting and "watch=" in asked.path
+                    watches += waiting and "watch=" in requested.path
         return watches
 
     def __enter__(self) -> "Proxy":

@@ -199,9 +199,9 @@ class Scene:
 
     def alive(self, name: str, now: datetime | None = None) -> None:
         """Renew the Lease of the node's agent, by its clock, which confirms its last report."""
-        said = {REPORT_HASH: self._hashes[name]} if name in self._hashes else None
+        stated = {REPORT_HASH: self._hashes[name]} if name in self._hashes else None
         client, lease = self.cluster.client, f"draguard-agent-{name}"
-        renew(client, LEASES, lease, name, 60, now or clock.now(), said)
+        renew(client, LEASES, lease, name, 60, now or clock.now(), stated)
 
     def train(self, name: str, replicas: int, request: Json) -> None:
         """Run a Deployment whose replicas hold one device each."""

@@ -42,14 +42,14 @@ def test_a_third_gpu_of_a_node_waits_visibly_and_goes_on_by_itself(scene: Scene)
     gpus[:3] = [sick(health) for health in gpus[:3]]
     scene.report("node-a", *gpus)
 
-    told = "NoExecute deferred: budget evict.node=2 is used up (2/2 GPUs of node node-a"
+    reported = "NoExecute deferred: budget evict.node=2 is used up (2/2 GPUs of node node-a"
     effects = ["NoExecute", "NoExecute", "NoSchedule"]
     await_true(
         "two are emptied, the third is tainted", lambda: sorted(scene.rules().values()) == effects
     )
     await_true(
         "it is said that one waits",
-        lambda: [entry["message"].startswith(told) for entry in held(scene).values()] == [True],
+        lambda: [entry["message"].startswith(reported) for entry in held(scene).values()] == [True],
     )
     ((waiting, condition),) = held(scene).items()
     index = next(index for index in range(3) if uuid(index) == waiting)
@@ -58,7 +58,7 @@ def test_a_third_gpu_of_a_node_waits_visibly_and_goes_on_by_itself(scene: Scene)
     (status,) = (
         incident["status"] for incident in scene.incidents() if incident["spec"]["uuid"] == waiting
     )
-    assert status["message"].startswith(told)
+    assert status["message"].startswith(reported)
 
     # The two are empty within seconds and nobody has repaired them; the time of the rate passes.
     scene.await_rules({f"node-a/gpu-{n}": "NoExecute" for n in range(3)})

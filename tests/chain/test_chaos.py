@@ -97,8 +97,8 @@ def test_under_chaos_no_fault_is_lost_and_no_healthy_device_is_touched(
     assert not found, "\n".join(
         [*found, "", *what_happened(fleet.episodes, log.rules(), evictions)]
     )
-    told = Counter(incident["spec"]["uuid"] for incident in scene.incidents())
-    assert told <= Counter(episode.uuid for episode in fleet.episodes)
+    reported = Counter(incident["spec"]["uuid"] for incident in scene.incidents())
+    assert reported <= Counter(episode.uuid for episode in fleet.episodes)
     if trouble.outlived:
         assert lists, "no watch was ever too old"
 
@@ -115,7 +115,7 @@ def what_happened(
     lines += [
         (eviction.at, f"pod {eviction.pod} evicted by {eviction.by}") for eviction in evictions
     ]
-    return [f"{at:%H:%M:%S.%f} {said}" for at, said in sorted(lines)]
+    return [f"{at:%H:%M:%S.%f} {stated}" for at, stated in sorted(lines)]
 
 
 def await_right(scene: Scene, fleet: Fleet, trouble: Trouble) -> None:

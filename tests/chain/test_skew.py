@@ -122,8 +122,8 @@ def test_with_the_schema_of_the_release_before_a_gpu_is_tainted_emptied_and_give
         scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
         scene.await_rules({})
         await_true("the incident is over", lambda: scene.phase() == "Recovered")
-        told = len(proxy.writes)
-        scene.holds_for(4, "it is quiet", lambda: len(proxy.writes) <= told + 3)
+        reported = len(proxy.writes)
+        scene.holds_for(4, "it is quiet", lambda: len(proxy.writes) <= reported + 3)
         assert len(proxy.writes) < 60
 
 

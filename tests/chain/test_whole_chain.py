@@ -36,11 +36,11 @@ class Chain:
         """Return the reported counts of a GPU, by code and GPU instance."""
         body = self.scene.cluster.client.get(f"{REPORTS}/node-a")
         report = msgspec.json.decode(body, type=NodeDeviceHealth).status
-        wanted = self.node.gpu(index).uuid
+        desired = self.node.gpu(index).uuid
         return {
             (record.code, record.gi): record.count
             for gpu in report.gpus
-            if gpu.uuid == wanted
+            if gpu.uuid == desired
             for record in gpu.xids
         }
 

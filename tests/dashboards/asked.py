@@ -27,13 +27,13 @@ def assert_answers(
 
     `expected` maps the labels of an answer, such as `{UUID="GPU-1"}`, to its value.
     """
-    asked = {
+    requested = {
         "expr": substituted(expr, dashboard),
         "eval_time": at,
         "exp_samples": [{"labels": labels, "value": value} for labels, value in expected.items()],
     }
     given = [{"series": name, "values": values} for name, values in series.items()]
-    test = {"interval": f"{STEP}s", "input_series": given, "promql_expr_test": [asked]}
+    test = {"interval": f"{STEP}s", "input_series": given, "promql_expr_test": [requested]}
     with TemporaryDirectory() as folder:
         path = Path(folder) / "asked.json"
         path.write_text(json.dumps({"evaluation_interval": f"{STEP}s", "tests": [test]}))

@@ -32,6 +32,6 @@ def story(
     cluster = Cluster(control_plane, client, request.getfixturevalue("_player"))
     cluster.clean()
     with played(cluster) as one:
-        told = play(one, ONE_HOUR, printer(pytestconfig))
+        reported = play(one, ONE_HOUR, printer(pytestconfig))
     cluster.clean()
-    return told
+    return reported

@@ -257,10 +257,10 @@ def write(end: int, programs: Path, data: Path) -> None:
 def _lines(cluster: str, targets: tuple[Target, ...], end: int) -> Iterator[str]:
     for target in targets:
         labels = f'cluster="{cluster}",{target.labels}'
-        told = [] if target.down else list(samples(target.page))
+        reported = [] if target.down else list(samples(target.page))
         for ago in TIMES:
             yield f"up{{{labels}}} {int(not target.down)} {end + ago}\n"
-            for name, own, value in told:
+            for name, own, value in reported:
                 shown = _value(name, float(value), ago, end)
                 yield f"{name}{{{_honoured(own, labels)}}} {shown} {end + ago}\n"
             if target.page and target.down and ago < DIED:
@@ -269,8 +269,8 @@ def _lines(cluster: str, targets: tuple[Target, ...], end: int) -> Iterator[str]
 
 def _honoured(own: str, scraped: str) -> str:
     """Return a sample's labels; the page's word goes before the scrape's, as `honorLabels` says."""
-    told = dict(_LABEL.findall(scraped)) | dict(_LABEL.findall(own))
-    return ",".join(f'{name}="{value}"' for name, value in told.items())
+    reported = dict(_LABEL.findall(scraped)) | dict(_LABEL.findall(own))
+    return ",".join(f'{name}="{value}"' for name, value in reported.items())
 
 
 def _value(name: str, value: float, ago: int, end: int) -> float:

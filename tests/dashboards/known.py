@@ -36,9 +36,9 @@ def _of_counters_file() -> dict[str, Known]:
 
 def _of_exporter_itself() -> dict[str, Known]:
     lines = SelfMetrics(version="1", reporting=True).text().decode().splitlines()
-    told = [line.split()[2:] for line in lines if line.startswith("# TYPE ")]
+    reported = [line.split()[2:] for line in lines if line.startswith("# TYPE ")]
     labels = frozenset({"status", "version"})
-    return {name: Known(labels, kind == "counter") for name, kind in told}
+    return {name: Known(labels, kind == "counter") for name, kind in reported}
 
 
 def _of_remediator() -> dict[str, Known]:

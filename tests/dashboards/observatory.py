@@ -192,13 +192,13 @@ def asked_around_gaps(
     """Put every question; again where a machine too busy for a scrape may have cost the answer."""
     found = answers(prometheus, questions, variables)
     for number in range(1, ROUNDS):
-        silent = [
+        unanswered = [
             question for question, answer in found.items() if not answer.series and not answer.error
         ]
-        if not silent or not prometheus.query(GAPS):
+        if not unanswered or not prometheus.query(GAPS):
             break
         time.sleep(1)
-        found = {**found, **answers(prometheus, silent, partial(earlier, variables, number))}
+        found = {**found, **answers(prometheus, unanswered, partial(earlier, variables, number))}
     return found
 
 
@@ -344,7 +344,7 @@ def play(
 
     Last comes what the oldest release that is supported made of the richest of them.
     """
-    asked = tuple(questions)
+    requested = tuple(questions)
     lost, sliced = (
         observatory.node.gpu(observatory.victim()).uuid,
         observatory.node.gpu(max(MIG)).uuid,
@@ -355,10 +355,10 @@ def play(
         happens(observatory, prometheus)
         variables = partial(since, began, sliced if name == RICHEST else lost)
         moment = time.time()
-        told = asked_around_gaps(prometheus, asked, variables)
+        reported = asked_around_gaps(prometheus, requested, variables)
         if name == RICHEST:
-            of_oldest = caught_up(oldest, told, moment, variables)
-        yield name, told
+            of_oldest = caught_up(oldest, reported, moment, variables)
+        yield name, reported
     yield OLDEST, of_oldest
 
 
@@ -370,7 +370,7 @@ NEARBY = sorted(range(-30, 31), key=abs)
 
 
 def caught_up(
-    oldest: Prometheus, told: Mapping[Asked, Answer], moment: float, variables: Variables
+    oldest: Prometheus, reported: Mapping[Asked, Answer], moment: float, variables: Variables
 ) -> Mapping[Asked, Answer]:
     """Return what another server answers of when the first was asked: the scenario has gone on.
 
@@ -381,7 +381,7 @@ def caught_up(
     for shift in NEARBY:
         less = [
             question
-            for question, answer in told.items()
+            for question, answer in reported.items()
             if question not in found or (answer.series and not found[question].series)
         ]
         if not less:

@@ -57,19 +57,19 @@ def assert_annotated(
 ) -> None:
     """Let the real promtool fill in an annotation of an alert with those labels."""
     rule = {"alert": "One", "expr": "up", "annotations": {"dashboard_url": template}}
-    told = ", ".join(f'{name}="{value}"' for name, value in labels.items())
+    reported = ", ".join(f'{name}="{value}"' for name, value in labels.items())
     alert = {"exp_labels": labels, "exp_annotations": {"dashboard_url": expected}}
     test = {
         "interval": "1m",
-        "input_series": [{"series": f"up{{{told}}}", "values": "1x5"}],
+        "input_series": [{"series": f"up{{{reported}}}", "values": "1x5"}],
         "alert_rule_test": [{"eval_time": "2m", "alertname": "One", "exp_alerts": [alert]}],
     }
     with TemporaryDirectory() as folder:
-        rules, asked = Path(folder) / "rules.json", Path(folder) / "asked.json"
+        rules, requested = Path(folder) / "rules.json", Path(folder) / "asked.json"
         rules.write_text(json.dumps({"groups": [{"name": "one", "rules": [rule]}]}))
-        asked.write_text(json.dumps({"rule_files": [str(rules)], "tests": [test]}))
+        requested.write_text(json.dumps({"rule_files": [str(rules)], "tests": [test]}))
         done = subprocess.run(
-            [programs / "promtool", "test", "rules", asked],
+            [programs / "promtool", "test", "rules", requested],
             capture_output=True,
             text=True,
             check=False,

@@ -38,13 +38,13 @@ class Crowd(NamedTuple):
         for name in sorted(variables, key=len, reverse=True):
             for written in (f"${{{name}}}", f"${name}"):
                 expression = expression.replace(written, variables[name])
-        told = crowd.asked(self.prometheus, expression, END)
+        reported = crowd.asked(self.prometheus, expression, END)
         return Counter(
             (
                 frozenset(item for item in row["metric"].items() if item[0] not in OF_SCRAPE),
                 round(float(row["value"][1]), 6),
             )
-            for row in told
+            for row in reported
         )
 
 

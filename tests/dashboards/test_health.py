@@ -33,12 +33,12 @@ def phase(word: str, replica: str = "r") -> str:
 
 def incident(*phases: str, of_class: str = "gpu") -> dict[str, str]:
     """An incident that is open, as each replica tells it; the first phase is the leader's."""
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     for replica, word in zip("rs", phases, strict=False):
-        told[phase(word, replica)] = ALWAYS
+        reported[phase(word, replica)] = ALWAYS
         page = f'instance="{replica}:9401", {STORY}, class="{of_class}"'
-        told[f"draguard_incident_info{{{page}}}"] = ALWAYS
-    return told
+        reported[f"draguard_incident_info{{{page}}}"] = ALWAYS
+    return reported
 
 
 def of(*without: str) -> dict[str, str]:
@@ -55,8 +55,8 @@ def silent() -> dict[str, str]:
     """What is told when the exporter is killed after five minutes."""
     ends = {NOW: "0+30x10 stale", ALWAYS: UNTIL_FIVE_MINUTES, "0x400": "0x10 stale"}
     return {
-        name: told if name.startswith("draguard_agent_stale") else ends[told]
-        for name, told in WELL.items()
+        name: reported if name.startswith("draguard_agent_stale") else ends[reported]
+        for name, reported in WELL.items()
     }
 
 
@@ -145,7 +145,7 @@ LATER = "3h"
 
 def killed_after_75_minutes(more: dict[str, str] | None = None) -> dict[str, str]:
     ends = {NOW: "0+30x150 stale", ALWAYS: "1x150 stale", "0x400": "0x150 stale"}
-    return {name: ends[told] for name, told in WELL.items()} | (more or {})
+    return {name: ends[reported] for name, reported in WELL.items()} | (more or {})
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_board_that_moved_is_of_the_node_that_shows_it_and_is_counted_once(
         for name, values in WELL.items()
     }
     gone = "draguard_agent_stale"
-    series = {name: told for name, told in series.items() if not name.startswith(gone)}
+    series = {name: reported for name, reported in series.items() if not name.startswith(gone)}
     board = {'{Hostname="node-b", UUID="GPU-1"}': health.HEALTHY.number}
 
     state = health.state(FLEET)

@@ -94,13 +94,13 @@ def test_what_a_claim_was_given_of_a_device_adds_up_over_its_shares(
         memory("used", "one", "a"): "15x400",
         memory("declared", "two", "c"): "40x400",
     }
-    asked = queries_of(claim.DASHBOARD, "Devices by claim")
+    requested = queries_of(claim.DASHBOARD, "Devices by claim")
     whole = ', GPU_I_ID="whole GPU"'
 
     declared = {given("one", whole): 30, given("two", whole): 40}
-    assert_answers(prometheus_built, claim.DASHBOARD, asked["given"], series, declared)
+    assert_answers(prometheus_built, claim.DASHBOARD, requested["given"], series, declared)
     share = {given("one", whole): 0.5}
-    assert_answers(prometheus_built, claim.DASHBOARD, asked["share"], series, share)
+    assert_answers(prometheus_built, claim.DASHBOARD, requested["share"], series, share)
 
 
 def test_a_device_is_idle_only_for_who_has_held_it_for_the_whole_hour(
@@ -111,10 +111,10 @@ def test_a_device_is_idle_only_for_who_has_held_it_for_the_whole_hour(
         row("new"): "_x150 1x250",
         f'DCGM_FI_DEV_GPU_UTIL{{{GPU}, gpu="0"}}': "0x400",
     }
-    asked = queries_of(fleet.DASHBOARD, "Allocated but idle")["busy"]
+    requested = queries_of(fleet.DASHBOARD, "Allocated but idle")["busy"]
 
     expected = {held("old", ', gpu="0"'): 0}
-    assert_answers(prometheus_built, fleet.DASHBOARD, asked, series, expected, at="90m")
+    assert_answers(prometheus_built, fleet.DASHBOARD, requested, series, expected, at="90m")
 
 
 def test_two_replicas_that_differ_for_a_moment_make_no_error_and_one_row(
@@ -157,8 +157,8 @@ def test_an_incident_that_two_things_hold_for_a_moment_is_held_once(
     series = {LEADS: ALWAYS} | {name % both: ALWAYS for both in reasons}
     over_time = queries_of(remediation.DASHBOARD, "Deferred incidents over time")[""]
 
-    asked = f"sum({over_time})"
-    assert_answers(prometheus_built, remediation.DASHBOARD, asked, series, {"{}": 1})
+    requested = f"sum({over_time})"
+    assert_answers(prometheus_built, remediation.DASHBOARD, requested, series, {"{}": 1})
 
 
 LEADS = 'draguard_remediator_leader{instance="r"}'
@@ -197,7 +197,7 @@ def test_the_first_step_of_its_kind_is_seen_and_a_new_pages_history_is_not(
     (panel,) = (
         candidate for candidate in panels(remediation.DASHBOARD) if candidate.title == "Steps taken"
     )
-    asked = panel.queries[0].expr.replace("$__rate_interval", "2m")
+    requested = panel.queries[0].expr.replace("$__rate_interval", "2m")
     rule = '{step="CreateRule"}'
 
     for series, expected in (
@@ -206,7 +206,7 @@ def test_the_first_step_of_its_kind_is_seen_and_a_new_pages_history_is_not(
         ({page: ALWAYS, step: "1x400"}, {rule: 0}),
         ({page: "_x18 1x300", step: "_x18 5x300"}, {rule: 0}),
     ):
-        assert_answers(prometheus_built, remediation.DASHBOARD, asked, series, expected)
+        assert_answers(prometheus_built, remediation.DASHBOARD, requested, series, expected)
 
 
 def test_what_replicas_and_classes_closed_is_added_up(
@@ -226,10 +226,10 @@ def test_what_replicas_and_classes_closed_is_added_up(
         for candidate in panels(remediation.DASHBOARD)
         if candidate.title == "Incidents closed"
     )
-    asked = panel.queries[0].expr.replace("$__rate_interval", "2m")
+    requested = panel.queries[0].expr.replace("$__rate_interval", "2m")
 
     expected = {'{result="Recovered"}': 7, '{result="Closed"}': 0}
-    assert_answers(prometheus_built, remediation.DASHBOARD, f"round({asked})", series, expected)
+    assert_answers(prometheus_built, remediation.DASHBOARD, f"round({requested})", series, expected)
 
 
 def test_a_decision_that_was_not_made_took_no_time_and_not_some_unknown_one(

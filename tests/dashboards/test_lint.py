@@ -206,11 +206,11 @@ def test_what_is_found_and_not_chosen_is_unseen_always_all_and_handed_to_no_one(
 def test_each_variable_narrows_those_after_it(board: catalogue.Board) -> None:
     chosen = variables.of(board)
     for number, variable in enumerate(chosen):
-        asked = set(re.findall(r"\$(\w+)", variable.query))
+        requested = set(re.findall(r"\$(\w+)", variable.query))
         before = {each.name for each in chosen[:number]}
-        assert asked <= before
+        assert requested <= before
         if number > 1:
-            assert "cluster" in asked
+            assert "cluster" in requested
 
 
 @boards
@@ -224,9 +224,9 @@ def test_xids_taints_and_untaints_are_marked(board: Json) -> None:
 def test_a_colour_by_legend_is_of_a_legend_that_can_be(panel: Panel) -> None:
     if isinstance(panel, TimeSeries | BarGauge | Stat) and panel.colours:
         fixed = {query.legend for query in panel.queries if "{{" not in query.legend}
-        told = [query for query in panel.queries if query.legend.startswith("{{")]
+        reported = [query for query in panel.queries if query.legend.startswith("{{")]
         assert fixed <= set(panel.colours)
-        assert told or set(panel.colours) <= fixed
+        assert reported or set(panel.colours) <= fixed
 
 
 @every_panel

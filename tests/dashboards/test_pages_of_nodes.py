@@ -29,17 +29,17 @@ def test_a_page_is_of_the_node_whose_gpus_it_shows(prometheus_built: Path) -> No
 
 
 def test_a_page_without_a_gpu_is_of_the_node_that_the_scrape_names(prometheus_built: Path) -> None:
-    told = source("a:9400", ', node="x"')
-    series = {told: "0x400"}
+    reported = source("a:9400", ', node="x"')
+    series = {reported: "0x400"}
 
-    named = {told.replace("}", ', Hostname="x"}'): 0}
+    named = {reported.replace("}", ', Hostname="x"}'): 0}
     assert_answers(prometheus_built, fleet.DASHBOARD, at_nodes(SOURCE), series, named)
-    assert_answers(prometheus_built, node.DASHBOARD, at_node(SOURCE), series, {told: 0})
+    assert_answers(prometheus_built, node.DASHBOARD, at_node(SOURCE), series, {reported: 0})
 
 
 def test_a_page_that_nobody_names_is_not_lost_from_the_fleet(prometheus_built: Path) -> None:
-    told = source("a:9400")
+    reported = source("a:9400")
 
-    named = {told: 0}
-    assert_answers(prometheus_built, fleet.DASHBOARD, at_nodes(SOURCE), {told: "0x400"}, named)
-    assert_answers(prometheus_built, node.DASHBOARD, at_node(SOURCE), {told: "0x400"}, {})
+    named = {reported: 0}
+    assert_answers(prometheus_built, fleet.DASHBOARD, at_nodes(SOURCE), {reported: "0x400"}, named)
+    assert_answers(prometheus_built, node.DASHBOARD, at_node(SOURCE), {reported: "0x400"}, {})

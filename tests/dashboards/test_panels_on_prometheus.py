@@ -100,9 +100,9 @@ def observed(
                 watching(prometheus_built, folder("prometheus"), one.targets) as prometheus,
                 watching(prometheus_2_42_built, folder("prometheus-2.42"), one.targets) as oldest,
             ):
-                asked = (*queries(), *annotation_queries(), *of_dcgm_exporter())
-                told = dict(play(one, prometheus, asked, oldest))
-                yield Observed(told, {"3": prometheus.rules(), "2.42": oldest.rules()})
+                requested = (*queries(), *annotation_queries(), *of_dcgm_exporter())
+                reported = dict(play(one, prometheus, requested, oldest))
+                yield Observed(reported, {"3": prometheus.rules(), "2.42": oldest.rules()})
         finally:
             one.exporter.kill()
 
@@ -130,16 +130,16 @@ def test_a_cluster_without_gpus_gives_no_errors_and_pages_nobody(
     without_gpus: Prometheus,
 ) -> None:
     variables = {**VARIABLES, "uuid": "GPU-none"}
-    told = answers(without_gpus, (*queries(), *annotation_queries()), lambda: variables)
-    errors = [answer.error for answer in told.values() if answer.error]
+    reported = answers(without_gpus, (*queries(), *annotation_queries()), lambda: variables)
+    errors = [answer.error for answer in reported.values() if answer.error]
     assert not errors, "\n".join(errors)
     firing = without_gpus.query('ALERTS{alertname!="DraguardWatchdog"}')
     assert [series["metric"] for series in firing] == []
     assert [rule for rule in without_gpus.rules() if rule["health"] != "ok"] == []
 
 
-def named(asked: Asked) -> str:
-    return f"{asked.dashboard} / {asked.panel}: {asked.expr}"
+def named(requested: Asked) -> str:
+    return f"{requested.dashboard} / {requested.panel}: {requested.expr}"
 
 
 @pytest.fixture(scope="module")
@@ -173,9 +173,13 @@ def test_the_oldest_release_answers_what_the_newest_does(observed: Observed) -> 
 
 
 def test_the_dashboard_of_dcgm_exporter_is_answered(told: Answers) -> None:
-    old = {asked: answer for asked, answer in told["healthy"].items() if asked.dashboard == "12239"}
+    old = {
+        requested: answer
+        for requested, answer in told["healthy"].items()
+        if requested.dashboard == "12239"
+    }
     assert len(old) == 16
-    assert [named(asked) for asked, answer in old.items() if not answer.series] == []
+    assert [named(requested) for requested, answer in old.items() if not answer.series] == []
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -188,18 +192,21 @@ def test_prometheus_has_nothing_against_any_question(scenario: str, told: Answer
 def test_every_question_has_an_answer_or_says_why_there_may_be_none(
     scenario: str, told: Answers
 ) -> None:
-    silent = [
-        named(asked)
-        for asked, answer in told[scenario].items()
-        if not answer.series and not asked.empty
+    unanswered = [
+        named(requested)
+        for requested, answer in told[scenario].items()
+        if not answer.series and not requested.empty
     ]
-    assert not silent, "\n".join(silent)
+    assert not unanswered, "\n".join(unanswered)
 
 
 def test_every_question_is_answered_in_some_scenario(told: Answers) -> None:
     """A reason for an empty answer would else excuse a metric that does not exist."""
     answered = {
-        asked for scenario in told.values() for asked, answer in scenario.items() if answer.series
+        requested
+        for scenario in told.values()
+        for requested, answer in scenario.items()
+        if answer.series
     }
-    never = {asked for scenario in told.values() for asked in scenario} - answered
+    never = {requested for scenario in told.values() for requested in scenario} - answered
     assert not never, "\n".join(sorted(map(named, never)))

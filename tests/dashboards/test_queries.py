@@ -96,14 +96,14 @@ def test_a_rate_is_taken_before_a_sum(one: Asked) -> None:
 
 @pytest.mark.parametrize("one", list(variable_queries()), ids=name)
 def test_a_variable_asks_for_a_label_that_its_families_have(one: Asked) -> None:
-    asked = _LABEL_VALUES.fullmatch(one.expr)
-    assert asked
-    selector = substituted(asked["selector"], BOARD[one.dashboard])
+    requested = _LABEL_VALUES.fullmatch(one.expr)
+    assert requested
+    selector = substituted(requested["selector"], BOARD[one.dashboard])
     families = list(_families(selector))
 
     assert families
     for family in families:
-        assert asked["label"] in FAMILIES_KNOWN[family].labels | SCRAPED
+        assert requested["label"] in FAMILIES_KNOWN[family].labels | SCRAPED
 
 
 def _families(selector: str) -> Iterator[str]:

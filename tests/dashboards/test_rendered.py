@@ -129,11 +129,11 @@ def test_every_panel_shows_data_or_says_in_words_that_there_is_none(
 
 
 def test_the_fleet_tells_the_story(visits: Visits) -> None:
-    well, lost, silent = (visits.see(FLEET.uid, state) for state in STATES_OF_THE_STORY)
-    told = "GPUs that are not healthy"
-    assert well.panels[told].drawn == 0
-    assert lost.panels[told].drawn == 1
-    assert silent.panels[told].drawn == 1 + 8
+    well, lost, unanswered = (visits.see(FLEET.uid, state) for state in STATES_OF_THE_STORY)
+    reported = "GPUs that are not healthy"
+    assert well.panels[reported].drawn == 0
+    assert lost.panels[reported].drawn == 1
+    assert unanswered.panels[reported].drawn == 1 + 8
 
 
 @pytest.mark.parametrize("state", STATES_OF_THE_STORY)
@@ -167,10 +167,10 @@ def test_a_table_names_a_gpu_by_its_number_and_its_link_by_its_uuid(visits: Visi
 def test_a_claim_is_asked_about_with_its_own_gpus_alone(shown: Gallery) -> None:
     moment = shown.at(STATES_OF_THE_STORY["healthy"])
     with shown.browser.dashboard(CLAIM.uid, moment, namespace="serving") as drawn:
-        asked = {uuid for query in drawn.queries for uuid in _UUID.findall(unquote_plus(query))}
+        requested = {uuid for query in drawn.queries for uuid in _UUID.findall(unquote_plus(query))}
         held = drawn.variables()["held"]
     of_node_c = uuids(shown, 'Hostname="node-c", mig="true"', "healthy")
-    assert asked == set(of_node_c) == set(held["options"])
+    assert requested == set(of_node_c) == set(held["options"])
 
 
 @pytest.mark.parametrize("state", STATES_OF_THE_STORY)

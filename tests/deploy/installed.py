@@ -104,8 +104,8 @@ class Installed:
 
     def _pods(self, component: str) -> list[Json]:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-        wanted = {"labelSelector": f"app.kubernetes.io/component={component}"}
-        return msgspec.json.decode(self.client.get(path, wanted))["items"]
+        desired = {"labelSelector": f"app.kubernetes.io/component={component}"}
+        return msgspec.json.decode(self.client.get(path, desired))["items"]
 
     def _pod(self, body: Json) -> Pod:
         uid = body["metadata"]["uid"]

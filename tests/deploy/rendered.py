@@ -37,8 +37,8 @@ def objects(values: Sequence[str] = (), *flags: str) -> list[Json]:
     return list(_documents(text(values, *flags)))
 
 
-def _documents(said: str) -> Iterator[Json]:
-    return (manifest for manifest in yaml.load_all(said, Loader=yaml.CSafeLoader) if manifest)
+def _documents(stated: str) -> Iterator[Json]:
+    return (manifest for manifest in yaml.load_all(stated, Loader=yaml.CSafeLoader) if manifest)
 
 
 def is_hook(manifest: Json) -> bool:

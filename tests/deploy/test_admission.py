@@ -265,10 +265,10 @@ def test_who_may_edit_our_namespace_may_do_what_our_accounts_may(guarded: Guarde
 
 @pytest.mark.usefixtures("helm_built")
 def test_an_installation_elsewhere_is_guarded_by_its_own_accounts() -> None:
-    said = rendered.text((), "--show-only=templates/admission.yaml", "--namespace=gpu-health")
+    stated = rendered.text((), "--show-only=templates/admission.yaml", "--namespace=gpu-health")
 
-    assert LEASES not in said
-    assert "system:serviceaccount:gpu-health:draguard-agent" in said
+    assert LEASES not in stated
+    assert "system:serviceaccount:gpu-health:draguard-agent" in stated
 
 
 @pytest.mark.usefixtures("helm_built")

@@ -72,11 +72,13 @@ def _told(scenario: Scenario, folder: Path) -> Told:
     for act in scenario.acts:
         act()
     absent, remarks = scenario.absent(), scenario.remarks()
-    asked = {account: grants.asked(folder, NAMESPACE, account) for account in (AGENT, REMEDIATOR)}
+    requested = {
+        account: grants.asked(folder, NAMESPACE, account) for account in (AGENT, REMEDIATOR)
+    }
     scenario.the_chart_is_uninstalled()
-    asked[RELEASE] = grants.asked(folder, NAMESPACE, RELEASE)
+    requested[RELEASE] = grants.asked(folder, NAMESPACE, RELEASE)
     return Told(
-        asked=asked,
+        asked=requested,
         absent=absent,
         remarks=remarks,
         absent_after=scenario.absent(),

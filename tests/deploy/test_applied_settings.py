@@ -39,17 +39,17 @@ def test_every_object_of_a_setting_is_accepted(
     ]
     assert objects
 
-    said = plane.kubectl(
+    stated = plane.kubectl(
         *("apply", "--dry-run=server", "--validate=strict", "-f", "-"),
         stdin=yaml.safe_dump_all(objects),
     )
 
-    assert len(said.splitlines()) == len(objects)
+    assert len(stated.splitlines()) == len(objects)
 
 
 def test_the_plain_manifests_are_applied_in_their_order_and_again(plane: ControlPlane) -> None:
     for name in ("crds.yaml", "draguard.yaml", "crds.yaml", "draguard.yaml"):
-        said = plane.kubectl("apply", "--validate=strict", "-f", str(FOLDER / name))
+        stated = plane.kubectl("apply", "--validate=strict", "-f", str(FOLDER / name))
 
-    changed = {line.split()[0] for line in said.splitlines() if not line.endswith(" unchanged")}
+    changed = {line.split()[0] for line in stated.splitlines() if not line.endswith(" unchanged")}
     assert changed <= REPLACED

@@ -26,8 +26,14 @@ OF_OPERATORS = ("monitoring.coreos.com/", "grafana.integreatly.org/")
 
 def tried(plane: ControlPlane, text: str) -> str:
     """Apply without storing; raises ControlPlaneError where one object is refused."""
-    asked = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
-    return plane.kubectl(*asked, "-f", "-", stdin=text)
+    requested = (
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--dry-run=server",
+        "--validate=strict",
+    )
+    return plane.kubectl(*requested, "-f", "-", stdin=text)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -183,9 +189,9 @@ def test_the_server_changes_nothing_in_a_list(
         for manifest in rendered.objects((*EVERYTHING, *monitors))
         if manifest["apiVersion"].startswith(LISTED)
     ]
-    asked = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-o=json")
-    said = operators_known.kubectl(*asked, "-f", "-", stdin=yaml.safe_dump_all(given))
+    requested = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-o=json")
+    stated = operators_known.kubectl(*requested, "-f", "-", stdin=yaml.safe_dump_all(given))
 
-    for manifest, stored in zip(given, json.loads(said)["items"], strict=True):
+    for manifest, stored in zip(given, json.loads(stated)["items"], strict=True):
         assert manifest["metadata"]["name"] == stored["metadata"]["name"]
         assert list(changed(manifest, stored)) == [], manifest["metadata"]["name"]

@@ -43,8 +43,8 @@ def exporter_settings(container: Json) -> parser.Settings:
     """Read a container's arguments as the exporter does; nothing may be said against them."""
     command, *arguments = container["args"]
     assert command == "exporter"
-    found, said = parser.parse(arguments, {"NODE_NAME": "node-a"})
-    assert said == ()
+    found, stated = parser.parse(arguments, {"NODE_NAME": "node-a"})
+    assert stated == ()
     return found
 
 

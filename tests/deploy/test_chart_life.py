@@ -189,8 +189,8 @@ def scraped(client: Client) -> dict[str, list[tuple[str, str]]]:
 
 def selected(client: Client, monitor: Json) -> list[Json]:
     labels = monitor["spec"]["selector"]["matchLabels"].items()
-    asked = {"labelSelector": ",".join(f"{name}={value}" for name, value in labels)}
-    found = client.get(f"/api/v1/namespaces/{NAMESPACE}/services", asked)
+    requested = {"labelSelector": ",".join(f"{name}={value}" for name, value in labels)}
+    found = client.get(f"/api/v1/namespaces/{NAMESPACE}/services", requested)
     return msgspec.json.decode(found, type=Json)["items"]
 
 

@@ -79,9 +79,9 @@ def test_a_service_monitor_selects_the_service_that_has_its_port() -> None:
     }
 
     for monitor in of_kind("ServiceMonitors", "ServiceMonitor"):
-        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        desired = monitor["spec"]["selector"]["matchLabels"].items()
         (service,) = [
-            found for found in services.values() if wanted <= found["metadata"]["labels"].items()
+            found for found in services.values() if desired <= found["metadata"]["labels"].items()
         ]
         assert service["metadata"]["name"] == monitor["metadata"]["name"]
         assert [port["name"] for port in service["spec"]["ports"]] == ["metrics"]
@@ -104,8 +104,8 @@ def test_what_a_monitor_finds_is_in_its_own_namespace_and_has_the_port(setting: 
 
     for monitor in [*of_kind(setting, "ServiceMonitor"), *of_kind(setting, "PodMonitor")]:
         assert "namespaceSelector" not in monitor["spec"]
-        wanted = monitor["spec"]["selector"]["matchLabels"].items()
-        (pod,) = [found for found in pods if wanted <= found["metadata"]["labels"].items()]
+        desired = monitor["spec"]["selector"]["matchLabels"].items()
+        (pod,) = [found for found in pods if desired <= found["metadata"]["labels"].items()]
         assert ports_of(pod["spec"]) == ["metrics"]
         (service,) = [
             found

@@ -23,8 +23,8 @@ def runtime_class(admin: Client) -> Iterator[None]:
 
 def notes(helm: Helm, *settings: str) -> str:
     sets = [word for setting in settings for word in ("--set", setting)]
-    said = helm("install", RELEASE, str(CHART), "--dry-run=server", *sets)
-    return said.partition("\nNOTES:\n")[2]
+    stated = helm("install", RELEASE, str(CHART), "--dry-run=server", *sets)
+    return stated.partition("\nNOTES:\n")[2]
 
 
 def test_the_notes_say_what_to_do_next(helm: Helm, runtime_class: None) -> None:

@@ -31,7 +31,7 @@ def _namespaces(admin: Client) -> Iterator[None]:
 
 def pod(kind: str, setting: str) -> Json:
     spec = rendered.pod(rendered.objects(SETTINGS[setting]), kind)
-    kept = {name: told for name, told in spec.items() if name not in OF_OTHERS}
+    kept = {name: reported for name, reported in spec.items() if name not in OF_OTHERS}
     return {"metadata": {"name": "one"}, "spec": {**kept, "serviceAccountName": ACCOUNT}}
 
 
@@ -59,7 +59,7 @@ def test_the_exporter_needs_the_label_that_the_document_says(admin: Client, sett
 
 
 def test_it_is_the_nodes_folders_and_the_capability_that_need_it(admin: Client) -> None:
-    said = refusal(admin, "baseline", pod("DaemonSet", "as shipped"))
+    stated = refusal(admin, "baseline", pod("DaemonSet", "as shipped"))
 
-    assert "hostPath volumes" in said
-    assert "SYSLOG" in said
+    assert "hostPath volumes" in stated
+    assert "SYSLOG" in stated

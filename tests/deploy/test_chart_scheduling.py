@@ -46,8 +46,8 @@ def test_no_pod_of_ours_holds_a_device_that_a_taint_could_take(setting: str) -> 
         of = manifest.get("spec", {}).get("template", {}).get("spec", {})
         assert "resourceClaims" not in of
         for found in of.get("containers", ()):
-            asked = found["resources"]["requests"].keys() | found["resources"]["limits"].keys()
-            assert asked <= {"cpu", "memory"}
+            requested = found["resources"]["requests"].keys() | found["resources"]["limits"].keys()
+            assert requested <= {"cpu", "memory"}
             assert "claims" not in found["resources"]
 
 

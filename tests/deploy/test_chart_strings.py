@@ -121,9 +121,9 @@ class Server:
             *("template", RELEASE, str(CHART), "--namespace", namespace, "--no-hooks"),
             f"--values={self._file}",
         )
-        asked = ("apply", "--server-side", "--force-conflicts", "--dry-run=server")
-        said = self._plane.kubectl(*asked, "--validate=strict", "-o=json", "-f=-", stdin=text)
-        found: list[Json] = msgspec.json.decode(said)["items"]
+        requested = ("apply", "--server-side", "--force-conflicts", "--dry-run=server")
+        stated = self._plane.kubectl(*requested, "--validate=strict", "-o=json", "-f=-", stdin=text)
+        found: list[Json] = msgspec.json.decode(stated)["items"]
         return [without_its_own(manifest) for manifest in found]
 
     def _harmless(self, make: Callable[..., Json], *more: str) -> list[Json]:
@@ -173,7 +173,7 @@ def server(operators_known: ControlPlane, tmp_path_factory: pytest.TempPathFacto
 def without_its_own(manifest: Json) -> Json:
     """Return an object without what the server gives to each anew."""
     own = ("uid", "creationTimestamp", "resourceVersion", "managedFields", "generation")
-    kept = {name: told for name, told in manifest["metadata"].items() if name not in own}
+    kept = {name: reported for name, reported in manifest["metadata"].items() if name not in own}
     return {**manifest, "metadata": kept}
 
 

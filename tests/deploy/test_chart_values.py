@@ -169,10 +169,10 @@ def test_a_scrape_may_take_as_long_as_there_is_time(interval: str) -> None:
 
 
 def test_helm_has_nothing_against_the_chart() -> None:
-    said = run("lint", "--strict", str(CHART))
+    stated = run("lint", "--strict", str(CHART))
 
-    assert "WARNING" not in said
-    assert "ERROR" not in said
+    assert "WARNING" not in stated
+    assert "ERROR" not in stated
 
 
 def complaints(values: Json) -> list[str]:

@@ -69,12 +69,12 @@ def run_by(user: int, group: int, *groups: int, rights: tuple[str, ...] = ()) ->
     tool = shutil.which("setpriv")
     assert tool, "setpriv of util-linux is needed"
     kept = rights if user == 0 else to_reach_the_interpreter()
-    wanted = ",".join(("-all", *(f"+{capability}" for capability in kept)))
+    desired = ",".join(("-all", *(f"+{capability}" for capability in kept)))
     return [
         *(tool, f"--reuid={user}", f"--regid={group}", "--no-new-privs"),
         f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups",
-        *(f"--{which}={wanted}" for which in ("inh-caps", "bounding-set")),
-        *([f"--ambient-caps={wanted}"] if user else []),
+        *(f"--{which}={desired}" for which in ("inh-caps", "bounding-set")),
+        *([f"--ambient-caps={desired}"] if user else []),
     ]
 
 

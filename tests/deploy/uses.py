@@ -89,7 +89,7 @@ class Scenario:
             name = f"{manifest['kind']}.{group}/{manifest['metadata']['name']}"
             kind = manifest["kind"] if "/" not in manifest["apiVersion"] else name.partition("/")[0]
             where = f"--namespace={manifest['metadata'].get('namespace', NAMESPACE)}"
-            asked = (
+            requested = (
                 "get",
                 kind,
                 manifest["metadata"]["name"],
@@ -97,7 +97,7 @@ class Scenario:
                 "--ignore-not-found",
                 "-o=name",
             )
-            if not self.at.plane.kubectl(*asked).strip():
+            if not self.at.plane.kubectl(*requested).strip():
                 found.append(name)
         return found
 

@@ -179,7 +179,9 @@ def test_every_policy_in_a_document_is_sound(document: Path) -> None:
 def test_every_intent_in_a_document_is_read() -> None:
     found = [patch for document in DOCUMENTS for patch in PATCHED.findall(text(document))]
     specs = [cast("dict[str, object]", msgspec.json.decode(patch)["spec"]) for patch in found]
-    named = {field: said for spec in specs for field, said in spec.items() if said is not None}
+    named = {
+        field: stated for spec in specs for field, stated in spec.items() if stated is not None
+    }
 
     assert set(named) == set(FIELDS.values())
     whole = msgspec.convert({"node": "a", "uuid": "b", "fault": "gpu", **named}, IncidentSpec)
@@ -205,5 +207,5 @@ def test_every_flag_of_the_remediator_is_told_with_its_default() -> None:
         flag = field.name.replace("_", "-")
         rows = re.findall(rf"^\| `--(?:\[no-\])?{flag}` \| ([^|]*) \|", REMEDIATION, re.MULTILINE)
         value = getattr(standard, field.name)
-        told = {True: "on", False: "off", None: "", "": ""}.get(value, f"`{value}`")
-        assert rows == [told], f"--{flag}: its default is {told!r}"
+        reported = {True: "on", False: "off", None: "", "": ""}.get(value, f"`{value}`")
+        assert rows == [reported], f"--{flag}: its default is {reported!r}"

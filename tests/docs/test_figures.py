@@ -69,8 +69,8 @@ def test_what_a_document_shows_of_a_command_is_its_golden(
     whole = SHORT.sub(r"gpu-\1-", stable(golden)).replace("https://<server>", "")
 
     parts = [SHORT.sub(r"gpu-\1-", piece) for piece in pieces(output)]
-    said = [re.sub(r"https://[\w.]+:\d+", "", part) for part in parts]
-    assert missing(said, whole) == [], document.name
+    stated = [re.sub(r"https://[\w.]+:\d+", "", part) for part in parts]
+    assert missing(stated, whole) == [], document.name
 
 
 def test_every_picture_is_there_and_says_what_it_shows() -> None:

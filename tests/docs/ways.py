@@ -109,8 +109,8 @@ def reason_of(command: Command) -> str | None:
 
 def unused(rows: Iterable[tuple[str, object]], commands: Iterable[Command]) -> list[str]:
     """Return the patterns that no command begins with."""
-    said = [str(command) for command in commands]
-    return [pattern for pattern, _ in rows if not any(re.match(pattern, text) for text in said)]
+    stated = [str(command) for command in commands]
+    return [pattern for pattern, _ in rows if not any(re.match(pattern, text) for text in stated)]
 
 
 def _first(rows: Iterable[tuple[str, T]], command: Command) -> T | None:

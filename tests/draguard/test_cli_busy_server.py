@@ -200,8 +200,10 @@ class Ended(NamedTuple):
 
 def interrupted(script: str, command: str, folder: Path) -> Ended:
     """Press Ctrl-C once a server that hangs was asked; gives how the command ended."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        path = written(folder, "config", config(f"http://127.0.0.1:{silent.getsockname()[1]}", "t"))
+    with socket.create_server(("127.0.0.1", 0)) as unanswered:
+        path = written(
+            folder, "config", config(f"http://127.0.0.1:{unanswered.getsockname()[1]}", "t")
+        )
         with subprocess.Popen(
             [sys.executable, "-c", script, *command.split(), "--kubeconfig", str(path)],
             stdout=subprocess.PIPE,
@@ -210,8 +212,8 @@ def interrupted(script: str, command: str, folder: Path) -> Ended:
             env=environment(),
         ) as process:
             try:
-                silent.settimeout(60)
-                taken, _ = silent.accept()
+                unanswered.settimeout(60)
+                taken, _ = unanswered.accept()
                 with taken:
                     taken.recv(1)
                     began = monotonic()

@@ -55,14 +55,14 @@ def test_an_intent_counts_as_long_as_was_said(
     shift(time)
     where = ("--kubeconfig", fleet.kubeconfig)
 
-    said = told(capsys, "hold", LOST_INCIDENT, "--until", "4h", "--reason", "x", *where)
+    stated = told(capsys, "hold", LOST_INCIDENT, "--until", "4h", "--reason", "x", *where)
 
     spec = fleet.cluster.get(f"{INCIDENTS}/{LOST_INCIDENT}")["spec"]
     told(capsys, "hold", LOST_INCIDENT, "--remove", *where)
     read = msgspec.convert(spec["hold"], Intent)
     assert read.until is not None
     assert abs(read.until - clock.now() - timedelta(hours=4)) < timedelta(minutes=5)
-    assert "Z, in 4h" in said
+    assert "Z, in 4h" in stated
 
 
 def test_an_agent_that_dates_ahead_is_not_taken_for_alive() -> None:

@@ -35,8 +35,8 @@ NOT_OURS = ("exporter", "remediator")
 
 def shown(command: str, fleet: Fleet) -> str:
     where = ("--kubeconfig", fleet.kubeconfig)
-    said = on_terminal(*shlex.split(command), *where)
-    return SERVER.sub("https://prod.example.com:6443", COLOUR.sub("", said))
+    stated = on_terminal(*shlex.split(command), *where)
+    return SERVER.sub("https://prod.example.com:6443", COLOUR.sub("", stated))
 
 
 def stable(text: str) -> str:
@@ -67,12 +67,12 @@ def test_the_command_line_shows_real_output(fleet: Fleet) -> None:
 def test_what_is_shown_of_the_doctor_is_what_it_says(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = stable(told(capsys, "doctor", "--kubeconfig", fleet.kubeconfig, ends=1))
+    stated = stable(told(capsys, "doctor", "--kubeconfig", fleet.kubeconfig, ends=1))
     excerpt = CLI.read_text(encoding="utf-8").partition("\n## doctor\n")[2]
     lines = excerpt.partition("```text\n")[2].partition("```")[0].splitlines()
 
     assert len(lines) > 5
-    assert [line for line in lines if stable(line).strip() not in said] == []
+    assert [line for line in lines if stable(line).strip() not in stated] == []
 
 
 def trimmed(text: str) -> str:

@@ -70,11 +70,11 @@ def test_a_cluster_that_does_not_answer(
 ) -> None:
     path = written(tmp_path, "config", config("http://127.0.0.1:1", "t"))
 
-    said = told(capsys, *command, "--kubeconfig", str(path), ends=2)
+    stated = told(capsys, *command, "--kubeconfig", str(path), ends=2)
 
-    assert said.startswith(f"draguard {command[0]}: no answer from http://127.0.0.1:1: ")
-    assert "kubectl config current-context" in said
-    assert said.count("\n") == 1
+    assert stated.startswith(f"draguard {command[0]}: no answer from http://127.0.0.1:1: ")
+    assert "kubectl config current-context" in stated
+    assert stated.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
@@ -83,10 +83,10 @@ def test_a_context_that_is_not_there(
 ) -> None:
     where = ("--kubeconfig", fleet.kubeconfig, "--context", "prod")
 
-    said = told(capsys, *command, *where, ends=2)
+    stated = told(capsys, *command, *where, ends=2)
 
-    assert "has no context 'prod'; `kubectl config get-contexts` lists" in said
-    assert said.count("\n") == 1
+    assert "has no context 'prod'; `kubectl config get-contexts` lists" in stated
+    assert stated.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_what_is_forbidden_is_named_with_verb_and_resource(
 ) -> None:
     where = ("--kubeconfig", fleet.kubeconfig, "--context", "remediator")
 
-    said = told(capsys, *command, *where, ends=2)
+    stated = told(capsys, *command, *where, ends=2)
 
-    assert "remediator may not list " in said
-    assert "ask for a role that allows the verb list on " in said
-    assert said.count("\n") == 1
+    assert "remediator may not list " in stated
+    assert "ask for a role that allows the verb list on " in stated
+    assert stated.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["status", "incidents", "plan"])
@@ -110,10 +110,10 @@ def test_without_the_crds_it_says_what_to_install(
 ) -> None:
     proxy.refuse, proxy.refused_path = 404, "/apis/draguard.dev"
 
-    said = told(capsys, command, "--kubeconfig", through, ends=2)
+    stated = told(capsys, command, "--kubeconfig", through, ends=2)
 
-    assert "are not served by this cluster" in said
-    assert "kubectl apply -f deploy/crds" in said
+    assert "are not served by this cluster" in stated
+    assert "kubectl apply -f deploy/crds" in stated
 
 
 def test_where_only_metrics_are_installed_a_gpu_is_tainted_and_untainted_all_the_same(
@@ -151,10 +151,10 @@ def test_a_token_that_is_unknown(
 ) -> None:
     path = written(tmp_path, "config", config(proxy.url, "not-a-token"))
 
-    said = told(capsys, "status", "--kubeconfig", str(path), ends=2)
+    stated = told(capsys, "status", "--kubeconfig", str(path), ends=2)
 
-    assert "rejected the credentials of the kubeconfig (401)" in said
-    assert "log in again" in said
+    assert "rejected the credentials of the kubeconfig (401)" in stated
+    assert "log in again" in stated
 
 
 class TestKubeconfig:
@@ -241,10 +241,10 @@ class TestSentences:
 
     @pytest.mark.parametrize("status", [410, 429, 500, 503, 504])
     def test_what_may_pass_is_to_be_tried_again(self, status: int) -> None:
-        said = sentence(ApiError("GET /x: no", status=status), "s")
+        stated = sentence(ApiError("GET /x: no", status=status), "s")
 
-        assert said.startswith("GET /x: no; ")
-        assert said.endswith(": try again")
+        assert stated.startswith("GET /x: no; ")
+        assert stated.endswith(": try again")
 
     def test_a_role_of_the_chart_is_named_where_it_helps(self) -> None:
         def role(verb: str, resource: str, group: str) -> str:

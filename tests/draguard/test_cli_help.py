@@ -46,19 +46,19 @@ def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
 def test_help_is_its_golden_and_fits_on_a_screen(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = help_of(command, capsys)
+    stated = help_of(command, capsys)
 
-    matches(f"help-{command.replace(' ', '-')}", said)
-    assert max(map(len, said.splitlines())) <= 80
+    matches(f"help-{command.replace(' ', '-')}", stated)
+    assert max(map(len, stated.splitlines())) <= 80
 
 
 def test_the_usage_is_its_golden(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
 
-    said = capsys.readouterr().out
-    matches("help", said)
+    stated = capsys.readouterr().out
+    matches("help", stated)
     assert {f"  {command}" for command in COMMANDS} <= {
-        line[: line.find(" ", 2)] for line in said.splitlines() if line.startswith("  ")
+        line[: line.find(" ", 2)] for line in stated.splitlines() if line.startswith("  ")
     }
 
 

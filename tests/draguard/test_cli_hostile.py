@@ -78,10 +78,10 @@ def is_harmless(text: str) -> bool:
 def test_nothing_raw_reaches_the_terminal(
     arguments: tuple[str, ...], output: str, tell: Tell
 ) -> None:
-    said = tell(*arguments, "-o", output)
+    stated = tell(*arguments, "-o", output)
 
-    assert is_harmless(said)
-    assert "smile" in said or arguments[0] == "plan"
+    assert is_harmless(stated)
+    assert "smile" in stated or arguments[0] == "plan"
 
 
 def test_a_row_cannot_be_forged(tell: Tell) -> None:
@@ -92,8 +92,8 @@ def test_a_row_cannot_be_forged(tell: Tell) -> None:
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_a_program_gets_it_whole(output: str, tell: Tell) -> None:
-    said = tell("incidents", NAME, "-o", output)
-    read = msgspec.json.decode(said) if output == "json" else yaml.safe_load(said)
+    stated = tell("incidents", NAME, "-o", output)
+    read = msgspec.json.decode(stated) if output == "json" else yaml.safe_load(stated)
 
     assert read["status"]["message"] == NASTY
     assert read["status"]["evidence"][1] == "y" * 500
@@ -140,13 +140,13 @@ def test_what_a_marked_rule_says_reaches_no_terminal_raw(nasty: Fleet) -> None:
     """Which node a rule is for is an annotation, and a plan is told under that name."""
     (rule,) = (found for found in nasty.cluster.items(RULES) if "node-b" in str(found["spec"]))
     path = f"{RULES}/{rule['metadata']['name']}"
-    said = {"metadata": {"annotations": {"draguard.dev/node": f"node-b{NASTY}"}}}
-    nasty.cluster.client.merge_patch(path, said)
+    stated = {"metadata": {"annotations": {"draguard.dev/node": f"node-b{NASTY}"}}}
+    nasty.cluster.client.merge_patch(path, stated)
     try:
         shown = on_terminal("plan", "--kubeconfig", nasty.kubeconfig)
     finally:
-        said = {"metadata": {"annotations": {"draguard.dev/node": "node-b"}}}
-        nasty.cluster.client.merge_patch(path, said)
+        stated = {"metadata": {"annotations": {"draguard.dev/node": "node-b"}}}
+        nasty.cluster.client.merge_patch(path, stated)
 
     assert "Node node-b\\x1b]0;owned" in shown
     assert is_harmless(COLOUR.sub("", shown))

@@ -87,8 +87,8 @@ class TestAnIncidentThatCannotBeRead:
         for command in (("incidents", ODD), ("hold", ODD, "--for", "1h", "--reason", "x")):
             with incident(fleet, **UNREADABLE):
                 assert main([*command, *where]) == 1
-            said = capsys.readouterr().err
-            assert "skipped because this version cannot read them: 1 deviceincidents" in said
+            stated = capsys.readouterr().err
+            assert "skipped because this version cannot read them: 1 deviceincidents" in stated
 
     def test_leaves_nothing_green_when_it_is_the_only_one(self) -> None:
         unreadable = ("1 deviceincidents (gpu-odd-1)",)
@@ -146,9 +146,9 @@ def test_a_time_without_a_zone_or_beyond_a_minute_is_not_stored_at_all(
 def test_a_time_of_another_zone_is_told_in_utc(fleet: Fleet, tell: Tell) -> None:
     line = {"time": "2026-01-05T12:00:00+02:00", "phase": "Tainted", "text": "x"}
     with incident(fleet, phase="Tainted", healthySinceTime=line["time"], timeline=[line]):
-        said = tell("incidents", ODD)
+        stated = tell("incidents", ODD)
 
-    assert said.count("2026-01-05T10:00:00Z") == 2
+    assert stated.count("2026-01-05T10:00:00Z") == 2
 
 
 def test_an_incident_without_a_status_is_open(fleet: Fleet, tell: Tell) -> None:
@@ -240,6 +240,6 @@ def test_a_cordon_that_somebody_labels_as_ours_is_counted_once(fleet: Fleet, tel
 def test_a_node_that_nobody_speaks_of_is_not_said_to_be_without_incidents(
     node: str, ends: int, tell: Tell
 ) -> None:
-    said = tell("incidents", "--node", node, ends=ends)
+    stated = tell("incidents", "--node", node, ends=ends)
 
-    assert ("no open incidents on" in said) == (ends == 0)
+    assert ("no open incidents on" in stated) == (ends == 0)

@@ -51,8 +51,8 @@ def test_a_command_prints_its_golden(name: str, arguments: tuple[str, ...], tell
 
 def test_the_doctor_prints_its_golden_and_ends_with_one_for_what_is_bad(tell: Tell) -> None:
     """Roles and admission policies of the cluster are other tests' to install and to judge."""
-    said = masked(tell("doctor", ends=1)).partition("\n\n")[0]
-    checks = re.split(r"\n(?=ok|warn|bad|unknown)", said)
+    stated = masked(tell("doctor", ends=1)).partition("\n\n")[0]
+    checks = re.split(r"\n(?=ok|warn|bad|unknown)", stated)
     kept = [check for check in checks if not re.match(r"\w+ +(permissions|admission) of ", check)]
     matches("doctor", "".join(f"{line}\n" for line in kept))
 
@@ -75,10 +75,10 @@ def test_an_incident_that_is_not_there_ends_with_one(fleet: Fleet, tell: Tell) -
 
 
 def test_of_one_node_only(tell: Tell) -> None:
-    said = tell("incidents", "--node", "node-c")
+    stated = tell("incidents", "--node", "node-c")
 
-    assert SLICE_INCIDENT in said
-    assert LOST_INCIDENT not in said
+    assert SLICE_INCIDENT in stated
+    assert LOST_INCIDENT not in stated
 
 
 def test_more_objects_than_fit_on_a_page_are_all_seen(
@@ -96,10 +96,10 @@ def test_another_policy_is_tried_without_being_in_force(
     policy = tmp_path_factory.mktemp("policy") / "policy.yaml"
     policy.write_text("defaults: {mode: 'off'}", encoding="utf-8")
 
-    said = tell("plan", "--policy", str(policy))
+    stated = tell("plan", "--policy", str(policy))
 
-    assert f"policy  {policy}" in masked(said)
-    assert "would do: DeleteRule gpu.nvidia.com/node-b/gpu-0 NoSchedule" in said
+    assert f"policy  {policy}" in masked(stated)
+    assert "would do: DeleteRule gpu.nvidia.com/node-b/gpu-0 NoSchedule" in stated
 
 
 def test_a_node_that_nobody_speaks_of_has_no_plan(tell: Tell) -> None:

@@ -105,10 +105,10 @@ def test_without_leases_no_agent_is_called_alive_or_silent(
     without: Without, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A report alone is as old as its last change: only the Lease tells who lives."""
-    said = told(capsys, "status", *without("leases"), ends=1)
+    stated = told(capsys, "status", *without("leases"), ends=1)
 
-    assert "the state of the agent of node-e is unknown: you may not read its Lease" in said
-    assert "silent" not in said
+    assert "the state of the agent of node-e is unknown: you may not read its Lease" in stated
+    assert "silent" not in stated
 
 
 def test_the_mode_is_not_told_where_the_policy_is_not_known(
@@ -181,9 +181,9 @@ def test_a_policy_that_cannot_be_read_is_no_mode_and_no_plan(
 def test_a_namespace_that_is_not_there_is_said(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = told(capsys, "status", "--kubeconfig", fleet.kubeconfig, "-n", "elsewhere")
+    stated = told(capsys, "status", "--kubeconfig", fleet.kubeconfig, "-n", "elsewhere")
 
-    assert "there is no namespace elsewhere: give the namespace of Draguard with -n" in said
+    assert "there is no namespace elsewhere: give the namespace of Draguard with -n" in stated
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_a_list_that_fails_for_another_reason_fails_the_whole(
     proxy, path = through
     proxy.refuse, proxy.refused_path = 500, f"/{collection}?"
 
-    said = told(capsys, "status", "--kubeconfig", path, ends=2)
+    stated = told(capsys, "status", "--kubeconfig", path, ends=2)
 
-    assert f"/{collection}: 500" in said
-    assert said.count("\n") == 1
+    assert f"/{collection}: 500" in stated
+    assert stated.count("\n") == 1

@@ -54,8 +54,8 @@ def run(
     def ran(*arguments: str) -> Ended:
         capsys.readouterr()
         status = main([*arguments, "--kubeconfig", str(path)])
-        said = capsys.readouterr()
-        return Ended(status, said.out, said.err)
+        stated = capsys.readouterr()
+        return Ended(status, stated.out, stated.err)
 
     fleet.incident(
         INCIDENT, IncidentSpec(node="node-a", uuid="GPU-x"), IncidentStatus(fault="lost")

@@ -45,13 +45,13 @@ def on_terminal(
     ) as process:
         os.close(its)
         os.write(ours, types.encode())
-        said = b""
+        stated = b""
         with suppress(OSError):  # how a terminal says that its other end was closed
             while piece := os.read(ours, 65536):
-                said += piece
+                stated += piece
         os.close(ours)
-    assert process.returncode in ends, said
-    return said.decode().replace("\r\n", "\n")
+    assert process.returncode in ends, stated
+    return stated.decode().replace("\r\n", "\n")
 
 
 def piped(*arguments: str, **more: str) -> str:
@@ -70,24 +70,24 @@ def letters(text: str) -> str:
 
 
 def test_a_terminal_gets_colours_and_nothing_else_that_it_obeys(fleet: Fleet) -> None:
-    said = on_terminal("status", "--kubeconfig", fleet.kubeconfig)
+    stated = on_terminal("status", "--kubeconfig", fleet.kubeconfig)
 
-    assert COLOUR.search(said)
-    assert "\x1b" not in COLOUR.sub("", said)
+    assert COLOUR.search(stated)
+    assert "\x1b" not in COLOUR.sub("", stated)
 
 
 def test_a_terminal_without_colours_gets_none(fleet: Fleet) -> None:
     where = ("--kubeconfig", fleet.kubeconfig)
-    said = on_terminal("status", *where, more={"NO_COLOR": "1", "TERM": "dumb"})
+    stated = on_terminal("status", *where, more={"NO_COLOR": "1", "TERM": "dumb"})
 
-    assert "\x1b" not in said
+    assert "\x1b" not in stated
 
 
 def test_a_pipe_gets_whole_lines_without_colours(fleet: Fleet) -> None:
-    said = piped("incidents", "--kubeconfig", fleet.kubeconfig, COLUMNS="40")
+    stated = piped("incidents", "--kubeconfig", fleet.kubeconfig, COLUMNS="40")
 
-    assert "\x1b" not in said
-    (line,) = [row for row in said.splitlines() if row.startswith(LOST_INCIDENT)]
+    assert "\x1b" not in stated
+    (line,) = [row for row in stated.splitlines() if row.startswith(LOST_INCIDENT)]
     assert line.endswith("NoExecute deferred: hold by ana: until the run ends")
 
 
@@ -95,8 +95,8 @@ def test_a_pipe_gets_whole_lines_without_colours(fleet: Fleet) -> None:
 def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(columns: int, fleet: Fleet) -> None:
     arguments = ("explain", "xid", "94", "--kubeconfig", fleet.kubeconfig)
     whole = piped(*arguments)
-    said = on_terminal(*arguments, columns=columns)
-    shown = COLOUR.sub("", said)
+    stated = on_terminal(*arguments, columns=columns)
+    shown = COLOUR.sub("", stated)
 
     assert max(map(len, shown.splitlines())) <= columns
     assert sorted(letters(shown)) == sorted(letters(whole))

@@ -98,10 +98,10 @@ def viewer(guarded: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_who_is_on_call_may_look_answer_and_taint(operator: Tell, guarded: Fleet) -> None:
     for command in (("status",), ("plan",)):
-        said = operator(*command)
-        assert "not read" not in said
-        assert "cannot be listed" not in said
-        assert "ConfigMap draguard-system/draguard-policy" in said
+        stated = operator(*command)
+        assert "not read" not in stated
+        assert "cannot be listed" not in stated
+        assert "ConfigMap draguard-system/draguard-policy" in stated
     assert "ok       your permissions: status, plan, incidents" in operator("doctor", ends=1)
     assert "ok       admission of devicetaintrules: guarded by" in operator("doctor", ends=1)
 

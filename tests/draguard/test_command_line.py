@@ -32,9 +32,10 @@ def test_a_command_that_is_not_there_is_said_with_what_may_be_meant(
     word: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([word]) == 2
-    said = capsys.readouterr().err
+    stated = capsys.readouterr().err
     assert (
-        said == f"draguard: unknown command '{word}'{meant}\n`draguard --help` lists all commands\n"
+        stated
+        == f"draguard: unknown command '{word}'{meant}\n`draguard --help` lists all commands\n"
     )
 
 
@@ -86,6 +87,6 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(
     monkeypatch.delitem(sys.modules, "draguard.render.formats", raising=False)
     monkeypatch.setitem(sys.modules, "yaml", None)
     assert main(["policy"]) == 2
-    said = capsys.readouterr().err
-    assert "yaml is missing" in said
-    assert "draguard[cli]" in said
+    stated = capsys.readouterr().err
+    assert "yaml is missing" in stated
+    assert "draguard[cli]" in stated

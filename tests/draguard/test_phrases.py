@@ -56,7 +56,7 @@ UUIDS = ["GPU-2fa81118-aa", "GPU-2fa81118-ab", "GPU-77777777-aa", ""]
 def test_what_begins_so_is_offered_and_else_what_is_alike(
     word: str, known: list[str], offered: str
 ) -> None:
-    said = did_you_mean(word, known)
+    stated = did_you_mean(word, known)
 
-    assert said.endswith(offered)
-    assert bool(said) == bool(offered)
+    assert stated.endswith(offered)
+    assert bool(stated) == bool(offered)

@@ -32,9 +32,9 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str, ends: int = 0) -> 
     """Run a command and return what it printed; fails when it ends otherwise."""
     capsys.readouterr()
     status = main(arguments)
-    said = capsys.readouterr()
-    assert status == ends, said
-    return said.out if ends != 2 else said.err
+    stated = capsys.readouterr()
+    assert status == ends, stated
+    return stated.out if ends != 2 else stated.err
 
 
 def matches(name: str, text: str) -> None:

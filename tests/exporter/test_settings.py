@@ -113,7 +113,7 @@ def test_a_variable_that_cannot_be_read_is_named() -> None:
 
 @pytest.mark.parametrize("one", UNUSED, ids=lambda case: case.flag)
 def test_each_unused_flag_is_told_with_what_to_use_instead(one: tuple[str, ...]) -> None:
-    flag, env, instead, _, refused, silent = one[:6]
+    flag, env, instead, _, refused, unanswered = one[:6]
     if refused:
         with pytest.raises(SettingsError, match=flag):
             settings_of(f"--{flag}", *(["x"] if one[3] else []))
@@ -122,7 +122,7 @@ def test_each_unused_flag_is_told_with_what_to_use_instead(one: tuple[str, ...])
         return
     _, message = parse([], {env: "true"})
     assert message == (
-        () if silent else (f"${env} of dcgm-exporter has no meaning here: {instead}",)
+        () if unanswered else (f"${env} of dcgm-exporter has no meaning here: {instead}",)
     )
 
 

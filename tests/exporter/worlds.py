@@ -68,14 +68,14 @@ def unseen(seconds: float = 0.0) -> Observation:
     return Observation(at=at(seconds), sources=(DOWN,))
 
 
-def with_bus(news: Observation, *places: str, unbound: tuple[str, ...] = ()) -> Observation:
+def with_bus(changes: Observation, *places: str, unbound: tuple[str, ...] = ()) -> Observation:
     """Return the observation with the kernel's list of GPUs on PCI."""
-    return msgspec.structs.replace(news, pci_gpus=places, pci_unbound=unbound)
+    return msgspec.structs.replace(changes, pci_gpus=places, pci_unbound=unbound)
 
 
-def with_drivers(news: Observation, drivers: dict[str, str]) -> Observation:
+def with_drivers(changes: Observation, drivers: dict[str, str]) -> Observation:
     """Return the observation with GPUs that NVIDIA's driver does not have, and with who has."""
-    return msgspec.structs.replace(news, pci_unbound=tuple(drivers), pci_drivers=drivers)
+    return msgspec.structs.replace(changes, pci_unbound=tuple(drivers), pci_drivers=drivers)
 
 
 class Sensed:

@@ -34,10 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, resource.RLIM_INFINITY))
     # What the code has to say of such inputs would fill the screen.
     logging.disable()
-    wanted = [target for target in TARGETS if given.only in (None, target.name)]
+    desired = [target for target in TARGETS if given.only in (None, target.name)]
     _say(f"{'target':<20} {'inputs':>9} {'seconds':>8} {'slowest':>18} {'memory':>8} findings")
     outcomes: list[Outcome] = []
-    for target in wanted:
+    for target in desired:
         inputs = given.inputs if given.only else inputs_of(target, given.inputs)
         outcome = fuzz(target, inputs, given.seed, _progress(target.name, inputs), given.first)
         _say(_line(outcome))

@@ -178,7 +178,7 @@ def _published(
 ) -> None:
     names = [device.device for device in devices]
     demand(names == sorted(set(names)), "devices out of order or twice", names)
-    said = {
+    stated = {
         (
             Device(resource_slice.spec.driver, resource_slice.spec.pool.name, raw.name),
             _uuid(raw.content().attributes),
@@ -188,7 +188,7 @@ def _published(
     }
     for device in devices:
         demand(
-            (device.device, device.uuid) in said or device in before,
+            (device.device, device.uuid) in stated or device in before,
             "a device from nowhere",
             device,
         )
@@ -261,9 +261,9 @@ def make_mig_name(random: Random) -> tuple[str, tuple[int, int, int] | None]:
 def check_mig_name(made: tuple[str, tuple[int, int, int] | None]) -> None:
     name, built = made
     found = placement_of(name)
-    told = None if found is None else (found.minor, found.gi_profile_id, found.start)
+    reported = None if found is None else (found.minor, found.gi_profile_id, found.start)
     if built is not None:
-        demand(told == built, "another place", told)
+        demand(reported == built, "another place", reported)
     elif found is not None:
         demand(name.startswith(f"gpu-{found.minor}-mig-"), "another GPU", found)
         numbers = f"-{found.gi_profile_id}-{found.start}"

@@ -164,13 +164,17 @@ def _check_yaml(raw: bytes) -> None:
     try:
         found = dcgm_exporter_file.parse(raw, NAME)
     except SettingsError as error:
-        said = re.match(r"--config-file: config\.yaml, line (\d+): .", str(error))
-        demand(said and 1 <= int(said[1]) <= _more_lines(raw, lines), "no line", str(error))
+        stated = re.match(r"--config-file: config\.yaml, line (\d+): .", str(error))
+        demand(stated and 1 <= int(stated[1]) <= _more_lines(raw, lines), "no line", str(error))
         return
     settings = _settings(found)
     demand(0.001 <= settings.interval <= 86_400, "an interval", settings.interval)
-    asked = [interval.seconds for interval in found.intervals if not interval.whole]
-    demand(all(settings.interval <= seconds for seconds in asked), "staler than asked for", asked)
+    requested = [interval.seconds for interval in found.intervals if not interval.whole]
+    demand(
+        all(settings.interval <= seconds for seconds in requested),
+        "staler than asked for",
+        requested,
+    )
     names = [setting.name for setting in found.ignored]
     demand(len(names) <= dcgm_exporter_file.MOST_REPORTED + 1, "too many words", len(names))
     demand(all(len(name) <= 120 for name in names), "a name without end", names)
@@ -204,8 +208,8 @@ def _check_inline(found: FileSettings, settings: Settings, raw: bytes) -> None:
     if zlib.crc32(raw) % _PAGE_OF == 0:
         what = snapshot(seen(gpu(1, values={150: 1})), shown=shown(settings, known))
         series = rendered(what).get("draguard_setting_ignored", [])
-        told = {(setting.source, setting.name, setting.reason) for setting in settings.ignored}
-        demand(len(series) == len(told), "a setting without effect is not shown", told)
+        reported = {(setting.source, setting.name, setting.reason) for setting in settings.ignored}
+        demand(len(series) == len(reported), "a setting without effect is not shown", reported)
 
 
 def _check_tree(raw: bytes) -> None:

@@ -56,8 +56,8 @@ def check_counters(raw: bytes) -> None:
         demand(row.name in text and fields.by_name(row.name) == row.field, "a field", row)
         demand(row.type in get_args(CounterType) and "\n" not in row.help, "a row", row)
         demand((row.type == "label") == (row in found.labels), "on the wrong side", row)
-    asked = {row.field.id for row in rows if not row.field.computed}
-    demand(asked <= set(found.wanted), "a field that nobody asks for", found.wanted)
+    requested = {row.field.id for row in rows if not row.field.computed}
+    demand(requested <= set(found.wanted), "a field that nobody asks for", found.wanted)
 
 
 _HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"

@@ -104,8 +104,8 @@ def _signal(raw: bytes) -> Signal | None:
 
 
 def _printable(signal: Signal) -> None:
-    for said, longest in ((signal.message, 160), (signal.process, 32), (signal.uuid, 40)):
-        demand(len(said) <= longest and said.isprintable(), "a text", said)
+    for stated, longest in ((signal.message, 160), (signal.process, 32), (signal.uuid, 40)):
+        demand(len(stated) <= longest and stated.isprintable(), "a text", stated)
 
 
 def _same_record(raw: bytes, place: int, again: bytes) -> None:
@@ -137,8 +137,8 @@ def check_line(made: tuple[str, Built]) -> None:
     """Whatever a process is called, the error is booked to its GPU, instance and code."""
     line, built = made
     signal = _signal(b"4,1,1,-;" + line.encode())
-    told = None if signal is None else (signal.bus_id, signal.code, signal.gi, signal.ci)
-    demand(told == built, "booked elsewhere", told)
+    reported = None if signal is None else (signal.bus_id, signal.code, signal.gi, signal.ci)
+    demand(reported == built, "booked elsewhere", reported)
 
 
 def make_syslog(random: Random) -> tuple[bytes, bytes, int]:
@@ -151,47 +151,47 @@ def make_syslog(random: Random) -> tuple[bytes, bytes, int]:
 
 def _log(random: Random, records: int, at: int) -> bytes:
     """Write records as syslog(2) does; users write line breaks into them."""
-    said: list[bytes] = []
+    stated: list[bytes] = []
     for _ in range(records):
         at += random.choice((0, 1, 17, 900_000))
         head = b"<4>[%5d.%06d] " % divmod(at, 1_000_000)
         quoted = hostile.text(random).encode() + b"\n" + random.choice(_RAW)
         message = random.choice((random.choice(_RAW), hostile.text(random).encode(), quoted))
-        said += [head + line + b"\n" for line in message.split(b"\n")]
-    log = b"".join(said)
+        stated += [head + line + b"\n" for line in message.split(b"\n")]
+    log = b"".join(stated)
     return log if random.randrange(4) else hostile.mutated(random, log, 1) + b"\n"
 
 
 def check_syslog(made: tuple[bytes, bytes, int]) -> None:
     first, more, gone = made
     reader = SyslogText()
-    heard = _records(reader.news(first), first)
+    received = _records(reader.news(first), first)
     later = reader.news(first[gone:] + more)
     again = _records(later, (first[gone:] + more)[-later.size :] if later.size else b"")
     if gone == 0 and more.strip(b"\n"):
         demand(later.lost == "", "lost although all is there", later.lost)
         demand(later.size >= len(more), "less than what is new", later.size)
-        places = [line.place for line in heard]
+        places = [line.place for line in received]
         following = [line.place for line in again]
         demand(not places or not following or min(following) > max(places), "told twice")
 
 
-def _records(news: News, text: bytes) -> list[Line]:
+def _records(changes: News, text: bytes) -> list[Line]:
     """Each record begins with the first line of its prefix, and no other line is one."""
-    found = list(news.lines)
+    found = list(changes.lines)
     lines = text.removesuffix(b"\n").split(b"\n") if text else []
     split = [_PREFIXED.fullmatch(line) for line in lines]
-    demand(news.timed == all(split), "times, or none", text)
-    if not news.timed:
+    demand(changes.timed == all(split), "times, or none", text)
+    if not changes.timed:
         demand(not found, "a record without a time", found)
         return []
     firsts = [next(same) for _, same in groupby((match for match in split if match), itemgetter(1))]
     demand(len(found) == len(firsts), "a line is a record, or none is", len(found), len(firsts))
     places = [line.place for line in found]
     demand(places == sorted(set(places)), "places are not in order", places)
-    for heard, line in zip(found, firsts, strict=True):
-        record = driver_lines.split(heard.raw)
-        demand(record.sequence == heard.place, "another place", record)
+    for received, line in zip(found, firsts, strict=True):
+        record = driver_lines.split(received.raw)
+        demand(record.sequence == received.place, "another place", record)
         begins = line[2].decode("utf-8", "replace")
         demand(record.message.startswith(begins), "another beginning", record)
     return found

@@ -189,9 +189,9 @@ def _holder(random: Random) -> Holder:
 
 def _row(random: Random) -> str:
     field = fields.table()[random.choice(_FIELDS)]
-    said = hostile.text(random).translate({10: " ", 13: " ", 0: " ", 34: "'"})
+    stated = hostile.text(random).translate({10: " ", 13: " ", 0: " ", 34: "'"})
     kind = random.choice((*_COUNTER_TYPES, "gauge", "gauge", "label"))
-    return f'{field.name}, {kind}, "{said}"'
+    return f'{field.name}, {kind}, "{stated}"'
 
 
 def _options(random: Random) -> Options:
@@ -303,8 +303,8 @@ def check_names(made: Any) -> None:
         options.named("container"): "" if lean else container,
         "vgpu": "" if lean else replica,
     }
-    told = {name: labels.get(name, "") for name in expected}
-    demand(value == 40 and told == expected, "another name", told)
+    reported = {name: labels.get(name, "") for name in expected}
+    demand(value == 40 and reported == expected, "another name", reported)
 
 
 _ONE = counters.parse(b"DCGM_FI_DEV_GPU_TEMP, gauge, C", "counters.csv")

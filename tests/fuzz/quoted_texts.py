@@ -117,14 +117,14 @@ def texts() -> tuple[str, ...]:
 
 def signals(mode: str, message: bytes, cut: int) -> list[Signal]:
     """Return what is heard of a message by one way to read the log."""
-    heard: list[Signal] = []
+    received: list[Signal] = []
     for raw in _records(mode, message[:cut].removesuffix(b"\n")):
         try:
             signal = driver_lines.understand(driver_lines.split(raw), BOOT)
         except Rejected:
             continue
-        heard += [signal] if signal else []
-    return heard
+        received += [signal] if signal else []
+    return received
 
 
 def _records(mode: str, message: bytes) -> Iterator[bytes]:
@@ -145,12 +145,12 @@ def _records(mode: str, message: bytes) -> Iterator[bytes]:
 def _of_syslog(message: bytes) -> bytes:
     """Write it as syslog(2) does, which leaves out the lines that do not fit."""
     head = b"<3>[%5d.%06d] " % divmod(_MICROSECONDS, 1_000_000)
-    said = b""
+    stated = b""
     for line in message.split(b"\n"):
-        if len(said) + len(head) + len(line) + 2 > _SYSLOG_SIZE:
+        if len(stated) + len(head) + len(line) + 2 > _SYSLOG_SIZE:
             break
-        said += head + line + b"\n"
-    return said
+        stated += head + line + b"\n"
+    return stated
 
 
 Made = tuple[int, str, str, int]
@@ -170,8 +170,8 @@ def make_quoted(random: Random) -> Made:
 
 def check_quoted(made: Made) -> None:
     number, text, mode, cut = made
-    heard = signals(mode, quoted()[number].message(text), cut)
-    demand(not heard, "a user is heard", heard)
+    received = signals(mode, quoted()[number].message(text), cut)
+    demand(not received, "a user is heard", received)
 
 
 TARGETS = (Target("quoted-text", 60, make_quoted, check_quoted),)

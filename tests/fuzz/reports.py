@@ -62,7 +62,7 @@ def _kernel(random: Random) -> bytes:
     bus = random.choice(BUSES)
     code = random.choice((13, 31, 43, 45, 48, 63, 79, 94, 95, 119, 154, random.randrange(1024)))
     place = random.choice(("", "", " GPU-I:03", " GPU-I:03 GPU-CI:00"))
-    said = random.choice(
+    stated = random.choice(
         (
             f"NVRM: Xid (PCI:{bus}{place}): {code}, pid=7, name=train, {hostile.text(random)}",
             f"NVRM: Xid (PCI:{bus}{place}): 154, GPU recovery action changed from 0x0 (None) to "
@@ -73,7 +73,9 @@ def _kernel(random: Random) -> bytes:
             random.choice(kernel_lines.REAL_LINES),
         )
     )
-    line = hostile.mutated(random, said.encode(), 1) if random.randrange(4) == 0 else said.encode()
+    line = (
+        hostile.mutated(random, stated.encode(), 1) if random.randrange(4) == 0 else stated.encode()
+    )
     return b"4,%d,%d,-;" % (random.randrange(10**6), micros) + line
 
 
@@ -204,8 +206,8 @@ class Node:
         offered = Published(frozenset({"GPU-0", "GPU-9"}), {BUSES[0]: "GPU-0"})
         self.report = ledger.observe(self.report, seen, published=offered)
 
-    def blind(self, said: str) -> None:
-        self.report = ledger.blind(self.report, "SensorAway", said, self._now)
+    def blind(self, stated: str) -> None:
+        self.report = ledger.blind(self.report, "SensorAway", stated, self._now)
 
     def restart(self, changed: bytes | None) -> None:
         """Go on from what the API server has."""
@@ -255,9 +257,9 @@ def _none_lost(before: NodeHealth, after: NodeHealth) -> None:
     demand(after.xids_dropped >= before.xids_dropped, "fewer are said to be left out")
     if after.xids_dropped > before.xids_dropped:
         return
-    told = _counts(after)
+    reported = _counts(after)
     for code, count in _counts(before).items():
-        demand(told[code] >= count, "counted before, and not any more", code)
+        demand(reported[code] >= count, "counted before, and not any more", code)
 
 
 def _counts(report: NodeHealth) -> Counter[tuple[str, int]]:

@@ -108,8 +108,8 @@ def _limited(seconds: float) -> Generator[None]:
 
 
 def _finding(target: Target, number: int, made: Any, error: BaseException) -> Finding:
-    told = "".join(traceback.format_exception(error))
-    return Finding(target.name, number, repr(made), told)
+    reported = "".join(traceback.format_exception(error))
+    return Finding(target.name, number, repr(made), reported)
 
 
 def _kind(error: BaseException) -> str:

@@ -87,11 +87,11 @@ def check_authorization(header: str) -> None:
 def _entitled(header: str) -> bool:
     scheme, _, encoded = header.partition(" ")
     try:
-        said = base64.b64decode(encoded.strip().encode("ascii"), validate=True)
+        stated = base64.b64decode(encoded.strip().encode("ascii"), validate=True)
     except (UnicodeEncodeError, binascii.Error):
         return False
     known = {f"{user}:{password}".encode() for user, password in _USERS.items()}
-    return scheme.lower() == "basic" and said in known
+    return scheme.lower() == "basic" and stated in known
 
 
 HEADS = (
@@ -157,8 +157,8 @@ def check_head(raw: bytes) -> None:
     Connection(cast("socket.socket", wire), _answer, over.append).run()
     demand(wire.closed and len(over) == 1, "a connection that is not ended")
     head, ended, _ = raw.partition(b"\r\n\r\n")
-    asked = ended and len(head) < 32_000 and head.decode("latin-1").split("\n")[0].split()
-    demand(wire.said or not asked, "a request without an answer")
+    requested = ended and len(head) < 32_000 and head.decode("latin-1").split("\n")[0].split()
+    demand(wire.said or not requested, "a request without an answer")
     demand(b"\nx-evil" not in wire.said.lower(), "a header of the client's")
     left = wire.said
     # An answer of HTTP/0.9 is a body alone.
@@ -172,9 +172,9 @@ def _answer(request: Request) -> Response:
     return _FRONT.answer(request)
 
 
-def _one_answer(said: bytes) -> bytes:
+def _one_answer(stated: bytes) -> bytes:
     """Read an answer as a client does; returns what follows it."""
-    head, _, rest = said.partition(b"\r\n\r\n")
+    head, _, rest = stated.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     status = int(first.split(" ")[1])
     demand(status in _STATUS, "a status", first)

@@ -19,7 +19,7 @@ class Target(msgspec.Struct, frozen=True):
     """Raises on an input that the code does not handle as it should."""
 
 
-def demand(true: object, said: str, *about: object) -> None:
+def demand(true: object, stated: str, *about: object) -> None:
     """Raise when something that must be true is not; asserts may be switched off."""
     if not true:
-        raise AssertionError(f"{said}: {', '.join(map(repr, about))}" if about else said)
+        raise AssertionError(f"{stated}: {', '.join(map(repr, about))}" if about else stated)

@@ -114,15 +114,15 @@ class _Same:
 def test_a_recovery_action_that_makes_no_sense_was_not_told(value: float) -> None:
     tally = Tally()
     reader = GpuReader(cast("Caller", _Same(value)), tally)
-    told = reader.read(0, "GPU-1", None, reader.begin(), SampleOptions(processes=False))
-    assert (told["recovery_supported"], told["recovery_action"]) == (None, None)
+    reported = reader.read(0, "GPU-1", None, reader.begin(), SampleOptions(processes=False))
+    assert (reported["recovery_supported"], reported["recovery_action"]) == (None, None)
     assert tally.refused == 1
 
 
 def test_a_recovery_action_of_0_was_told() -> None:
     reader = GpuReader(cast("Caller", _Same(0)), Tally())
-    told = reader.read(0, "GPU-1", None, reader.begin(), SampleOptions(processes=False))
-    assert (told["recovery_supported"], told["recovery_action"]) == (True, 0)
+    reported = reader.read(0, "GPU-1", None, reader.begin(), SampleOptions(processes=False))
+    assert (reported["recovery_supported"], reported["recovery_action"]) == (True, 0)
 
 
 def test_a_sum_of_links_that_is_no_number_any_more_is_left_out() -> None:
@@ -166,8 +166,8 @@ def test_records_that_a_gpus_new_name_leaves_no_room_for_are_counted() -> None:
 
 
 def test_the_debug_page_has_no_mark_that_steers_a_terminal() -> None:
-    said = debug_page(pages.snapshot(seen(gpu(1), driver="580\x1b[2J\u2028"), node="a\x1bb"))
-    assert all(line.isprintable() for line in said.split("\n"))
+    stated = debug_page(pages.snapshot(seen(gpu(1), driver="580\x1b[2J\u2028"), node="a\x1bb"))
+    assert all(line.isprintable() for line in stated.split("\n"))
 
 
 def test_a_signal_travels_with_its_time() -> None:

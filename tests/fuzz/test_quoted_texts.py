@@ -19,18 +19,18 @@ def test_the_corpus_is_what_it_is_said_to_be() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("cut", [973, 1021])
 def test_no_text_of_a_user_is_a_signal(mode: str, cut: int) -> None:
-    heard = [
+    received = [
         (quote.format, text, found)
         for quote in quoted()
         for text in texts()
         if (found := signals(mode, quote.message(text), cut))
     ]
-    assert heard == []
+    assert received == []
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_same_line_is_a_signal_where_the_driver_writes_it(mode: str) -> None:
     """Else the rest would prove nothing."""
     line = b"NVRM: Xid (PCI:0000:2a:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off"
-    (heard,) = signals(mode, line + b"\n", 1021)
-    assert (heard.code, heard.bus_id) == (79, "0000:2a:00.0")
+    (received,) = signals(mode, line + b"\n", 1021)
+    assert (received.code, received.bus_id) == (79, "0000:2a:00.0")

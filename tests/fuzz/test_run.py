@@ -74,9 +74,9 @@ def test_the_command_says_what_it_tried(
 ) -> None:
     _stay_as_it_is(monkeypatch)
     assert program.main(["--only", "quantity", "--inputs", "50", "--seed", "3"]) == 0
-    said = capsys.readouterr().out
-    assert "50 inputs" in said
-    assert "seed 3: 0 findings" in said
+    stated = capsys.readouterr().out
+    assert "50 inputs" in stated
+    assert "seed 3: 0 findings" in stated
 
 
 def test_the_command_fails_and_prints_the_input_of_a_fault(
@@ -85,9 +85,9 @@ def test_the_command_fails_and_prints_the_input_of_a_fault(
     _stay_as_it_is(monkeypatch)
     monkeypatch.setattr(program, "TARGETS", (PLANTED,))
     assert program.main(["--only", "planted", "--inputs", "2000"]) == 1
-    said = capsys.readouterr().out
-    assert "input: '77" in said
-    assert "again: python -m tests.fuzz --only planted --seed 1 --first " in said
+    stated = capsys.readouterr().out
+    assert "input: '77" in stated
+    assert "again: python -m tests.fuzz --only planted --seed 1 --first " in stated
 
 
 def _stay_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

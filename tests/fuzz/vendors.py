@@ -28,12 +28,12 @@ _UNITS = [unit for unit in vars(units).values() if isinstance(unit, units.Unit)]
 def make_number(random: Random) -> tuple[int, Any, bytes]:
     """Make the number of a unit, a raw value for it, and a string of NVML's."""
     raw = random.choice((hostile.number, hostile.value))(random)
-    said = hostile.mutated(random, hostile.text(random).encode(), 2)
-    return random.randrange(len(_UNITS)), raw, said
+    stated = hostile.mutated(random, hostile.text(random).encode(), 2)
+    return random.randrange(len(_UNITS)), raw, stated
 
 
 def check_number(made: tuple[int, Any, bytes]) -> None:
-    number, raw, said = made
+    number, raw, stated = made
     unit = _UNITS[number]
     taken = unit.take(raw)
     if taken is not None:
@@ -42,7 +42,7 @@ def check_number(made: tuple[int, Any, bytes]) -> None:
         back = taken * unit.divide / unit.times
         near = abs(back - raw) <= max(unit.divide, 1e-9 * abs(raw))
         demand(near, "another value", taken)
-    for given in (said, said.decode("utf-8", "replace")):
+    for given in (stated, stated.decode("utf-8", "replace")):
         text = units.text_of(given)
         demand(text is None or (text.isprintable() and len(text) <= 256), "a text", text)
 
@@ -226,8 +226,8 @@ def check_reading(reading: NvmlReading) -> None:
                 demand(value and value.isprintable(), "a text", value)
             else:
                 demand(math.isfinite(value) and -(2**63) <= value < 2**63, "a value", value)
-        for said in (gpu.uuid, gpu.serial, gpu.product, gpu.bus_id):
-            demand(said.isprintable() and len(said) <= 256, "a name", said)
+        for stated in (gpu.uuid, gpu.serial, gpu.product, gpu.bus_id):
+            demand(stated.isprintable() and len(stated) <= 256, "a name", stated)
 
 
 # DCGM
@@ -266,21 +266,23 @@ def make_answers(random: Random) -> list[Answer]:
 
 
 def check_answers(answers: list[Answer]) -> None:
-    wanted = frozenset((150, 155, 1001, 53))
+    desired = frozenset((150, 155, 1001, 53))
     for answer in answers:
         _told(answer)
-    for entity in dcgm_reading.entities_of(answers, dict(_PLACES), wanted):
-        demand(entity.values.keys() <= wanted | {230}, "a field that nobody wanted", entity)
+    for entity in dcgm_reading.entities_of(answers, dict(_PLACES), desired):
+        demand(entity.values.keys() <= desired | {230}, "a field that nobody wanted", entity)
         place = Place(entity.uuid, "0000:01:00.0", "", entity.gi, entity.ci, entity.link)
         of = [answer for answer in answers if _PLACES.get(answer.entity) == place]
-        told = {(answer.field, dcgm_values.value_of(answer)) for answer in of}
-        demand(set(entity.values.items()) <= told, "another entity's value", entity)
+        reported = {(answer.field, dcgm_values.value_of(answer)) for answer in of}
+        demand(set(entity.values.items()) <= reported, "another entity's value", entity)
     signals = dcgm_reading.signals_of(answers, dict(_PLACES))
     demand(all(0 < signal.code <= 0xFFFFFFFF for signal in signals), "a code that is none", signals)
     for signal in signals:
         frame = protocol.encode(protocol.Happened(signal))
-        heard: Any = protocol.decode(frame[5:], protocol.from_child)
-        demand(isinstance(heard.signal, Signal) and heard.signal == signal, "another", heard)
+        received: Any = protocol.decode(frame[5:], protocol.from_child)
+        demand(
+            isinstance(received.signal, Signal) and received.signal == signal, "another", received
+        )
     dcgm_reading.never_watched(answers)
     dcgm_reading.all_blank(answers)
 

@@ -37,8 +37,8 @@ def body(content: bytes, status: int = 200, headers: str = "") -> Behaviour:
 
 
 def refusal(status: int, reason: str = "", message: str = "no", headers: str = "") -> Behaviour:
-    said = {"kind": "Status", "code": status, "reason": reason, "message": message}
-    return body(json.dumps(said).encode(), status, headers)
+    stated = {"kind": "Status", "code": status, "reason": reason, "message": message}
+    return body(json.dumps(stated).encode(), status, headers)
 
 
 def hang(_connection: socket.socket, end: threading.Event) -> None:

@@ -266,21 +266,21 @@ def test_a_server_that_does_not_answer_is_not_the_same_as_not_served() -> None:
 def test_warnings_beside_an_accepted_write_are_given_to_who_asks(
     header: str, sentences: list[str]
 ) -> None:
-    heard: list[str] = []
+    received: list[str] = []
     line = f"warning: {header}\r\n" if header else ""
     with Hostile([hostile.body(b"{}", headers=line)]) as server:
         client = Client(server.endpoint)
-        client.replace("/api/v1/nodes/a", {}, on_warning=heard.append)
+        client.replace("/api/v1/nodes/a", {}, on_warning=received.append)
         client.replace("/api/v1/nodes/a", {})
         client.close()
-    assert heard == sentences
+    assert received == sentences
 
 
 def test_several_warning_headers_are_all_heard() -> None:
-    heard: list[str] = []
+    received: list[str] = []
     lines = 'warning: 299 - "one"\r\nwarning: 299 - "two"\r\n'
     with Hostile([hostile.body(b"{}", headers=lines)]) as server:
         client = Client(server.endpoint)
-        client.replace("/api/v1/nodes/a", {}, on_warning=heard.append)
+        client.replace("/api/v1/nodes/a", {}, on_warning=received.append)
         client.close()
-    assert heard == ["one", "two"]
+    assert received == ["one", "two"]

@@ -78,9 +78,9 @@ def test_all_is_known_at_the_bookmark_that_says_so_and_the_watch_goes_on_from_it
             assert reflector.wait_synced(60.0)
             await_true("it watches", lambda: len(watches(server)) == 2)
             assert set(reflector.items()) == {"default/a", "default/b"}
-        asked, went_on = watches(server)[:2]
-        assert "sendInitialEvents=true" in asked
-        assert "resourceVersionMatch=NotOlderThan" in asked
+        requested, went_on = watches(server)[:2]
+        assert "sendInitialEvents=true" in requested
+        assert "resourceVersionMatch=NotOlderThan" in requested
         assert "resourceVersion=9&" in went_on
         assert all("watch=true" in line for line in server.requests)
 

@@ -41,8 +41,8 @@ def test_every_answer_tells_it_to_a_client_and_its_siblings() -> None:
         client = Client(server.endpoint, timeout=60.0)
         sibling = client.sibling()
         sibling.get("/x")
-        told = client.server_clock.now()
+        reported = client.server_clock.now()
         client.close()
         sibling.close()
-    assert told is not None
-    assert timedelta() <= told - THEN < timedelta(minutes=5)
+    assert reported is not None
+    assert timedelta() <= reported - THEN < timedelta(minutes=5)

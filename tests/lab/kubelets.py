@@ -12,9 +12,9 @@ def pods_on(cluster: Cluster, node: str) -> list[Json]:
 
     def all_of_them() -> bool:
         nonlocal seen
-        wanted = {_place(pod["metadata"]) for pod in cluster.running() if _is_on(pod, node)}
+        desired = {_place(pod["metadata"]) for pod in cluster.running() if _is_on(pod, node)}
         seen = cluster.player.pods_of(node)
-        return {_place(pod) for pod in seen} == wanted
+        return {_place(pod) for pod in seen} == desired
 
     await_true(f"the player has seen every pod of {node}", all_of_them)
     return seen

@@ -25,8 +25,8 @@ class Lanes(LoadFileScheduling):
         return str(file.with_name(TOGETHER[0]) if file.name in TOGETHER else file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        wanted = _begins_with_servers(node)
-        chosen = next((file for file in self.workqueue if waits(file) == wanted), None)
+        desired = _begins_with_servers(node)
+        chosen = next((file for file in self.workqueue if waits(file) == desired), None)
         if chosen is not None:
             self.workqueue.move_to_end(chosen, last=False)
         super()._assign_work_unit(node)

@@ -55,13 +55,13 @@ def module(path: str, say: Say = to_stderr, sources: Path = SOURCES) -> Path:
         check=False,
         timeout=_SECONDS,
     )
-    said = msgspec.json.decode(done.stdout or "{}", type=_Fetched)
-    if done.returncode or said.error or not said.dir:
+    stated = msgspec.json.decode(done.stdout or "{}", type=_Fetched)
+    if done.returncode or stated.error or not stated.dir:
         raise BuildError(
             f"fetching {path} failed; it needs a Go module proxy. Go said:\n"
-            f"{said.error}{done.stderr}"
+            f"{stated.error}{done.stderr}"
         )
-    return Path(said.dir)
+    return Path(stated.dir)
 
 
 def crd(kind: str) -> Path:

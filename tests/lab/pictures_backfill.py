@@ -57,12 +57,12 @@ def _lines(story: Story, end: float, renamed: Mapping[str, str]) -> Iterator[str
             target = f'cluster="{CLUSTER}",instance="{instance}",job="{job}"'
             yield f"up{{{target}}} {int(page is not None)} {at}\n"
             for name, labels, value in samples(page or ""):
-                told = _relabelled(labels, renamed)
-                comma = "," if told else ""
+                reported = _relabelled(labels, renamed)
+                comma = "," if reported else ""
                 shown = (
                     clock.told(name, float(value), moment, at) if _IS_TIME.search(name) else value
                 )
-                yield f"{name}{{{told}{comma}{target}}} {shown} {at}\n"
+                yield f"{name}{{{reported}{comma}{target}}} {shown} {at}\n"
 
 
 def samples(page: str) -> Iterator[tuple[str, str, str]]:

@@ -69,8 +69,8 @@ class PlayedCluster:
             remediator.await_saying(f"{name}: 8 healthy")
         for namespace, name, replicas, request in JOBS:
             self._run(namespace, name, replicas, request)
-        wanted = sum(replicas for _, _, replicas, _ in JOBS)
-        await_true("all jobs run", lambda: len(self.scene.cluster.running()) == wanted)
+        desired = sum(replicas for _, _, replicas, _ in JOBS)
+        await_true("all jobs run", lambda: len(self.scene.cluster.running()) == desired)
         self._tell_kubelets()
         for exporter in self.exporters.values():
             exporter.wait_shows("draguard_device_allocation_info{")
@@ -140,8 +140,8 @@ class PlayedCluster:
 
 def _page_after(exporter: Exporter, moment: float) -> str:
     page = exporter.get()[1]
-    told = _SNAPSHOT.search(page)
-    return page if told and float(told[1]) > moment else ""
+    reported = _SNAPSHOT.search(page)
+    return page if reported and float(reported[1]) > moment else ""
 
 
 def _get(url: str) -> str:

@@ -33,8 +33,8 @@ class ServedProgram:
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > end:
                 self._end()
-                said = self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
-                raise AssertionError(f"{self._command[0]} does not start: {said}")
+                stated = self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
+                raise AssertionError(f"{self._command[0]} does not start: {stated}")
             time.sleep(0.1)
         return self
 

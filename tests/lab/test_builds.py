@@ -18,13 +18,13 @@ def works(say: Say) -> object:
 
 
 def test_one_that_fails_leaves_the_others_made() -> None:
-    said: list[str] = []
+    stated: list[str] = []
 
-    made = builds.make({"first": fails, "second": works}, said.append)
+    made = builds.make({"first": fails, "second": works}, stated.append)
 
     assert str(made["first"]) == "no compiler found; install one"
     assert made["second"] == "/made"
-    assert said == ["trying", "working"]
+    assert stated == ["trying", "working"]
 
 
 def test_the_program_says_what_to_do_and_fails(

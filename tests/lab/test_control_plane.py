@@ -56,9 +56,9 @@ def test_a_pod_with_a_claim_template_is_scheduled_to_a_gpu_and_runs(cluster: Clu
     device = cluster.device_of(pod)
     assert device in ("lab-a/gpu-0", "lab-a/gpu-1")
     # What it tells of is its own watch's, which hears of the pod a moment after its API server.
-    (told,) = await_true("the kubelet tells of it", lambda: cluster.player.pods_of("lab-a"))
-    (resource,) = told["containers"][0]["dynamic_resources"][0]["claim_resources"]
-    assert told["name"] == pod
+    (reported,) = await_true("the kubelet tells of it", lambda: cluster.player.pods_of("lab-a"))
+    (resource,) = reported["containers"][0]["dynamic_resources"][0]["claim_resources"]
+    assert reported["name"] == pod
     assert f"{resource['pool_name']}/{resource['device_name']}" == device
 
 
@@ -88,6 +88,6 @@ def test_a_pod_that_asks_for_the_extended_resource_gets_a_gpu_too(cluster: Clust
     cluster.player.publish("lab-a", [gpu_slice("lab-a", 1)])
     cluster.add("v1", "pods", workloads.pod("classic", workloads.pod_spec(extended_gpus=1)))
     await_true("the pod runs", cluster.running)
-    (told,) = await_true("the kubelet tells of it", lambda: cluster.player.pods_of("lab-a"))
-    (resource,) = told["containers"][0]["dynamic_resources"][0]["claim_resources"]
+    (reported,) = await_true("the kubelet tells of it", lambda: cluster.player.pods_of("lab-a"))
+    (resource,) = reported["containers"][0]["dynamic_resources"][0]["claim_resources"]
     assert resource["device_name"] == "gpu-0"

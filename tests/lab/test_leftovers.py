@@ -59,8 +59,8 @@ def test_a_change_is_a_sentence(as_it_was: None, deed: Callable[[], object], nam
 
     deed()
 
-    (said,) = leftovers.changes(before)
-    assert said.startswith(named.replace(" were", " was"))
+    (stated,) = leftovers.changes(before)
+    assert stated.startswith(named.replace(" were", " was"))
 
 
 def test_a_thread_that_ends_is_waited_for_and_one_of_the_session_may_stay() -> None:

@@ -53,8 +53,8 @@ def test_parts_can_be_stopped_and_started_again_and_a_stop_leaves_nothing(
         assert "--unsafe-no-fsync" not in plane.etcd.argv
         assert all(part.running for part in plane.components)
         assert "system:masters" in plane.kubectl("auth", "whoami")
-        said = plane.kubectl("--context=agent", "auth", "whoami")
-        assert "draguard:agents" in said
+        stated = plane.kubectl("--context=agent", "auth", "whoami")
+        assert "draguard:agents" in stated
         with pytest.raises(ControlPlaneError, match="Forbidden"):
             plane.kubectl("--context=agent", "get", "pods")
         with pytest.raises(EndpointError, match="no user 'nobody' here"):

@@ -74,10 +74,10 @@ def _chosen(options: argparse.Namespace) -> list[Patch]:
         _say(f"drawn with seed {seed}; again: {_again('--draw', options.draw, seed)}")
         chosen = Random(seed).sample(every, min(options.draw, len(every)))  # noqa: S311 - a draw
         return sorted(chosen, key=lambda patch: patch.name)
-    wanted: set[str] = set(options.only or ())
-    if unknown := wanted - {patch.name for patch in every}:
+    desired: set[str] = set(options.only or ())
+    if unknown := desired - {patch.name for patch in every}:
         raise PatchError(f"no patch is called {', '.join(sorted(unknown))}")
-    return [patch for patch in every if patch.name in wanted or not wanted]
+    return [patch for patch in every if patch.name in desired or not desired]
 
 
 def _drawn(options: argparse.Namespace) -> int:

@@ -51,17 +51,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 def judged(mutant: Mutant, folder: Path, test: Test = pytest_run) -> Outcome:
     """Return what the tests say of a mutant, which is gone from the copy afterwards."""
     begun, file = monotonic(), folder / mutant.path
-    verdict, said = "survived", ""
+    verdict, stated = "survived", ""
     try:
         before = file.read_bytes()
         with restored(file):
             mutant.apply(folder)
             if file.read_bytes() == before:
                 raise CopyError(f"{mutant.name} does not change {mutant.path}")
-            verdict, said = _tried(mutant.steps, folder, test)
+            verdict, stated = _tried(mutant.steps, folder, test)
     except (CopyError, OSError) as error:
-        verdict, said = "error", str(error)
-    return Outcome(mutant=mutant, verdict=verdict, seconds=monotonic() - begun, said=said)
+        verdict, stated = "error", str(error)
+    return Outcome(mutant=mutant, verdict=verdict, seconds=monotonic() - begun, said=stated)
 
 
 def _tried(steps: Sequence[Step], folder: Path, test: Test) -> tuple[Verdict, str]:
@@ -101,11 +101,13 @@ def red_anyway(
         return []
     ran = dict(_side_by_side(steps, folders, lambda step, folder: test(folder, step)))
     red = {step: result.said for step, result in ran.items() if not (result.green or result.empty)}
-    said = {mutant.name: [red[step] for step in mutant.steps if step in red] for mutant in mutants}
+    stated = {
+        mutant.name: [red[step] for step in mutant.steps if step in red] for mutant in mutants
+    }
     return [
-        Outcome(mutant=mutant, verdict="error", said=f"red without it: {said[mutant.name][0]}")
+        Outcome(mutant=mutant, verdict="error", said=f"red without it: {stated[mutant.name][0]}")
         for mutant in mutants
-        if said[mutant.name]
+        if stated[mutant.name]
     ]
 
 

@@ -129,8 +129,8 @@ class TestDrawn:
         assert "tests/remediator/controller" in steps[2]
         there = (ROOT / "tests" / "remediator").iterdir()
         tests = {entry.name for entry in there if entry.is_dir() or entry.match("test_*.py")}
-        asked = [Path(path).name for step in steps for path in step]
-        assert sorted(asked) == sorted(tests - {"__pycache__"})
+        requested = [Path(path).name for step in steps for path in step]
+        assert sorted(requested) == sorted(tests - {"__pycache__"})
         assert steps_of("remediator/diagnose/scope.py", ROOT, quick=True) == steps[:2]
 
     def test_a_mutant_says_what_it_changes_where(self, tmp_path: Path) -> None:

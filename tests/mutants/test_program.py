@@ -65,9 +65,9 @@ def test_a_survivor_fails_with_its_promise(
     on_one_file.setattr(program, "pytest_run", Played(Ran(0)))
 
     assert program.main(["--only", NAME]) == 1
-    said = capsys.readouterr().out
-    assert f"survived: {NAME}\n  {PATCH.promise}\n" in said
-    assert said.endswith("\n0 passed, 1 failed\n")
+    stated = capsys.readouterr().out
+    assert f"survived: {NAME}\n  {PATCH.promise}\n" in stated
+    assert stated.endswith("\n0 passed, 1 failed\n")
 
 
 def test_what_is_red_anyway_proves_nothing(
@@ -76,10 +76,10 @@ def test_what_is_red_anyway_proves_nothing(
     on_one_file.setattr(program, "pytest_run", Played(Ran(1), without=Ran(1, "was red before")))
 
     assert program.main(["--only", NAME]) == 1
-    said = capsys.readouterr().out
-    assert f"error: {NAME}" in said
-    assert "was red before" in said
-    assert said.endswith("\n0 passed, 1 failed\n")
+    stated = capsys.readouterr().out
+    assert f"error: {NAME}" in stated
+    assert "was red before" in stated
+    assert stated.endswith("\n0 passed, 1 failed\n")
 
 
 def test_a_name_that_no_patch_has_is_said(capsys: Captured) -> None:

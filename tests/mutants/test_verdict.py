@@ -187,11 +187,11 @@ def test_mutants_are_judged_side_by_side_each_in_a_copy_of_its_own(tmp_path: Pat
             both.set()
         return RED if both.wait(60) else GREEN
 
-    told: list[int] = []
+    reported: list[int] = []
     mutants = [mutant(name) for name in "abcd"]
-    outcomes = all_judged(mutants, folders, lambda number, _: told.append(number), test)
+    outcomes = all_judged(mutants, folders, lambda number, _: reported.append(number), test)
 
-    assert told == [1, 2, 3, 4]
+    assert reported == [1, 2, 3, 4]
     assert {outcome.mutant.name for outcome in outcomes if outcome.killed} == set("abcd")
 
 
@@ -214,9 +214,9 @@ class TestReport:
         assert share([self.BROKEN]) == "killed 0 of 0, 1 errors"
 
     def test_who_survives_is_told_with_the_promise(self) -> None:
-        told = list(survivors([self.LATE, self.ALIVE, self.BROKEN, self.KILLED]))
+        reported = list(survivors([self.LATE, self.ALIVE, self.BROKEN, self.KILLED]))
 
-        assert told == [
+        assert reported == [
             "error: broken-one\n  A promise.",
             "    no such test",
             "survived: living-one\n  A promise.",

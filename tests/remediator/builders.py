@@ -209,12 +209,12 @@ def policy(limits: Limits | None = None, **fields: object) -> Policy:
 
 def _waits(incident: Incident) -> bool:
     """Whether evictions of an incident are not requested, or for longer than the policy gives."""
-    said = [
+    stated = [
         condition.status
         for condition in incident.status.conditions
         if condition.type == EVICTION_BLOCKED
     ]
-    return incident.status.eviction_start_time is None or said == ["True"]
+    return incident.status.eviction_start_time is None or stated == ["True"]
 
 
 class Stored:

@@ -81,9 +81,9 @@ class TestWords:
             settle(stored, view(gpu(0, recovery_action=action(1, second, second))), second)
             settle(stored, view(gpu(0, recovery_action=action(0, second, second))), second + 1)
 
-        told = stored.incident.status.timeline
-        assert len(told) == 64
-        assert "recovery action 1" in told[0].text
+        reported = stored.incident.status.timeline
+        assert len(reported) == 64
+        assert "recovery action 1" in reported[0].text
 
     def test_a_quiet_tick_writes_nothing(self) -> None:
         stored = Stored()
@@ -111,8 +111,8 @@ class TestWords:
         seen = view(dead())
         settle(stored, seen, 1)
 
-        silent = msgspec.structs.replace(seen, stale="silent")
-        settle(stored, silent, 2, policy(mode="dry-run"))
+        unanswered = msgspec.structs.replace(seen, stale="silent")
+        settle(stored, unanswered, 2, policy(mode="dry-run"))
 
         assert stored.effects() == {"gpu-0": "None"}
 

@@ -82,7 +82,9 @@ def test_no_eviction_without_a_settled_taint_on_the_whole_scope(
 ) -> None:
     stored = Stored()
     for second, seen in incident:
-        told = {known.spec.uuid: known.status for known in stored.incidents.values() if known.open}
+        reported = {
+            known.spec.uuid: known.status for known in stored.incidents.values() if known.open
+        }
         decision = tick(stored, seen, second)
         for step in decision.steps:
             if effect_of(step) != "NoExecute":
@@ -90,7 +92,7 @@ def test_no_eviction_without_a_settled_taint_on_the_whole_scope(
             assert isinstance(step, ChangeRule)
             if step.stored.effect == "NoExecute":
                 continue  # it is not raised, only told anew
-            status = told[step.rule.gpu]
+            status = reported[step.rule.gpu]
             assert status.tainted_at is not None
             assert at(second) >= status.tainted_at + timedelta(seconds=3)
             recorded = {record.device for record in status.rules if record.effect != "None"}

@@ -186,15 +186,15 @@ def test_the_rules_of_another_gpu_hold_no_incident_open() -> None:
     settle(stored, view(other), 2)
     (rule,) = stored.rules.values()
     assert isinstance(rule, Rule)
-    told = Stored()
+    reported = Stored()
     for seconds, health in ((2, SICK), (101, MENDED), (702, MENDED), (712, MENDED)):
         for _ in range(4):
             seen = view(health, rules_served=False, unseen=(rule,), incidents=())
-            seen = msgspec.structs.replace(seen, incidents=tuple(told.incidents.values()))
-            decision = decide_node(seen, told.fleet(), without_rules(policy()), at(seconds))
+            seen = msgspec.structs.replace(seen, incidents=tuple(reported.incidents.values()))
+            decision = decide_node(seen, reported.fleet(), without_rules(policy()), at(seconds))
             for step in decision.steps:
-                told.take(step, at(seconds))
-    assert told.incident.status.phase == "Recovered"
+                reported.take(step, at(seconds))
+    assert reported.incident.status.phase == "Recovered"
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["same process", "restarted"])

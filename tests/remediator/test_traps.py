@@ -294,8 +294,8 @@ def test_a_gpu_that_moved_is_told_of_by_the_node_that_has_it() -> None:
     # It takes its own rule down, because the node is heard of without the board.
     assert [type(step).__name__ for step in decision.steps] == ["DeleteRule"]
     assert [desired.incident for _, desired in decision.pairs] == [None]
-    silent = msgspec.structs.replace(left, stale="the agent is silent")
-    assert decide_node(stored.over(silent), Fleet(), ENFORCE, at(5)).steps == []
+    unanswered = msgspec.structs.replace(left, stale="the agent is silent")
+    assert decide_node(stored.over(unanswered), Fleet(), ENFORCE, at(5)).steps == []
 
 
 def test_healthy_says_since_when_and_by_what() -> None:

@@ -114,9 +114,9 @@ def test_a_gpu_on_which_we_fail_stays_tainted_and_its_neighbour_gets_its_taint(k
 
     assert stored.effects() == dict.fromkeys(["gpu-0", "gpu-1"], "NoExecute")
     assert [stored.rules[device] for device in before] == list(before.values())
-    told = stored.incidents[f"{uuid(0).lower()}-1"].status
-    assert "a bug of Draguard" in told.message
-    assert told.phase == "Evicting"
+    reported = stored.incidents[f"{uuid(0).lower()}-1"].status
+    assert "a bug of Draguard" in reported.message
+    assert reported.phase == "Evicting"
     assert "a bug of Draguard" in decision.sentence
     assert stored.evicted == []
 
@@ -303,10 +303,10 @@ def test_a_gpu_that_cannot_be_counted_gets_no_new_harm_and_its_neighbour_does() 
 
 def test_a_call_for_repair_is_not_taken_back_while_nothing_can_be_decided() -> None:
     stored = tainted()
-    said = NodeCondition(
+    stated = NodeCondition(
         type=REPAIR_NEEDED, status="True", reason="NodeRebootNeeded", message="reboot, please"
     )
-    facts = NodeFacts(name=NODE, uid="n", conditions=(said,))
+    facts = NodeFacts(name=NODE, uid="n", conditions=(stated,))
     options = HandoverOptions(enabled=True)
     seen = view(gpu(0), facts=facts, nodes_known=True, pods=())
     blind = msgspec.structs.replace(seen, claims=(strange_claim(),))

@@ -104,8 +104,8 @@ def test_an_exemption_by_pool_holds_for_a_gpu_that_was_never_published(
     seen = view(dead(), *neighbours, inventory=offered, pods=())
     for second in (1, 5, 10):
         facts = NodeFacts(name=NODE, uid="u", conditions=tuple(stored.conditions.values()))
-        told = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
-        decision = decide_node(told, stored.fleet(), EXEMPT, at(second), HANDS_OVER)
+        reported = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
+        decision = decide_node(reported, stored.fleet(), EXEMPT, at(second), HANDS_OVER)
         for step in decision.steps:
             stored.take(step, at(second))
 

@@ -213,11 +213,11 @@ def test_a_client_that_never_shakes_hands_costs_nobody_else(
     fronts: list[Front], folder: Path
 ) -> None:
     front = serve(fronts, folder, TLS)
-    silent = [http.client.HTTPConnection("127.0.0.1", front.port) for _ in range(5)]
-    for link in silent:
+    unanswered = [http.client.HTTPConnection("127.0.0.1", front.port) for _ in range(5)]
+    for link in unanswered:
         link.connect()
     assert get(front, trusting=folder)[0] == 200
-    for link in silent:
+    for link in unanswered:
         link.close()
 
 
@@ -227,9 +227,9 @@ def test_clients_that_never_shake_hands_take_no_more_than_the_places(folder: Pat
     front.start()
     with contextlib.ExitStack() as stack:
         stack.callback(front.stop)
-        silent = [stack.enter_context(socket_to(front)) for _ in range(60)]
+        unanswered = [stack.enter_context(socket_to(front)) for _ in range(60)]
         deadline = time.monotonic() + 60
-        while len(select.select(silent, [], [], 0)[0]) < 56:  # an end can be read
+        while len(select.select(unanswered, [], [], 0)[0]) < 56:  # an end can be read
             assert time.monotonic() < deadline
             time.sleep(0.02)
         assert get(front, trusting=folder)[0] == 200

@@ -260,7 +260,7 @@ def test_all_addresses_means_ipv4_too() -> None:
     wide = Front(":0", ROUTES)
     wide.start()
     try:
-        asked = b"GET /healthz HTTP/1.0\r\n\r\n"
-        assert everything(raw(wide, asked)).endswith(b"ok\n")
+        requested = b"GET /healthz HTTP/1.0\r\n\r\n"
+        assert everything(raw(wide, requested)).endswith(b"ok\n")
     finally:
         wide.stop()

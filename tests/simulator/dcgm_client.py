@@ -189,8 +189,8 @@ class Calls:
     def health(self, handle: Any, group: int, systems: int | None = None) -> list[Any]:
         """Overall health and the incidents; with `systems`, these are watched first."""
         if systems is not None:
-            wanted = new("dcgmHealthSetParams_v2", groupId=group, systems=systems)
-            self.raw("dcgmHealthSet_v2", handle, ctypes.byref(wanted))
+            desired = new("dcgmHealthSetParams_v2", groupId=group, systems=systems)
+            self.raw("dcgmHealthSet_v2", handle, ctypes.byref(desired))
         answer = new("dcgmHealthResponse_v5")
         self.raw("dcgmHealthCheck", handle, ctypes.c_void_p(group), ctypes.byref(answer))
         incidents = [plain(incident) for incident in answer.incidents[: answer.incidentCount]]

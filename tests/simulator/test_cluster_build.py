@@ -46,14 +46,14 @@ def test_five_programs_are_links_to_one_binary_and_a_second_build_is_a_look_up(
     fake_go: FakeGo, tmp_path: Path
 ) -> None:
     fake_go("1.99.0", 'echo binary > "$OUT"')
-    said: list[str] = []
-    folder = build.build(said.append)
-    assert build.build(said.append) == folder
+    stated: list[str] = []
+    folder = build.build(stated.append)
+    assert build.build(stated.append) == folder
     assert folder.parent == tmp_path / "cache" / "draguard"
     assert {(folder / name).read_text() for name in build.CONTROL_PLANE.programs} == {"binary\n"}
     assert (tmp_path / "runs").read_text() == "run\n"
-    assert said[0].startswith("building Kubernetes v1.37.1 and etcd")
-    assert said[-1].startswith("built the control plane v1.37.1 in ")
+    assert stated[0].startswith("building Kubernetes v1.37.1 and etcd")
+    assert stated[-1].startswith("built the control plane v1.37.1 in ")
 
 
 def test_another_go_version_and_other_sources_build_anew(fake_go: FakeGo, tmp_path: Path) -> None:
@@ -75,11 +75,11 @@ def test_builders_that_start_together_wait_for_one_of_them(
     monkeypatch.setattr(build, "PROGRESS_SECONDS", 0.1)
     waits, say = pausing(tmp_path, "waiting for another build")
     fake_go("1.99.0", f'{waits}; echo binary > "$OUT"')
-    said: list[str] = []
+    stated: list[str] = []
     results: list[Path] = []
 
     def one() -> None:
-        results.append(build.build(lambda line: said.append(line) or say(line)))
+        results.append(build.build(lambda line: stated.append(line) or say(line)))
 
     threads = [threading.Thread(target=one) for _ in range(3)]
     for thread in threads:
@@ -89,7 +89,7 @@ def test_builders_that_start_together_wait_for_one_of_them(
     assert len(results) == 3
     assert len(set(results)) == 1
     assert (tmp_path / "runs").read_text() == "run\n"
-    assert any(line.startswith("waiting for another build") for line in said)
+    assert any(line.startswith("waiting for another build") for line in stated)
 
 
 def test_while_the_compiler_is_silent_progress_is_said(
@@ -102,20 +102,20 @@ def test_while_the_compiler_is_silent_progress_is_said(
         "echo go: downloading k8s.io/api v0.37.1 >&2; echo fmt >&2; echo k8s.io/api/core/v1 >&2\n"
         f'{waits}; echo binary > "$OUT"',
     )
-    said: list[str] = []
-    build.build(lambda line: said.append(line) or say(line))
-    assert any(line.startswith("building the control plane v1.37.1: ") for line in said)
+    stated: list[str] = []
+    build.build(lambda line: stated.append(line) or say(line))
+    assert any(line.startswith("building the control plane v1.37.1: ") for line in stated)
 
 
 def pausing(folder: Path, text: str) -> tuple[str, Callable[[str], None]]:
     """Return a shell command that goes on once a line with `text` is said, and who is told it."""
-    heard = folder / "heard"
+    received = folder / "heard"
 
     def say(line: str) -> None:
         if text in line:
-            heard.touch()
+            received.touch()
 
-    return f"while [ ! -e {heard} ]; do sleep 0.1; done", say
+    return f"while [ ! -e {received} ]; do sleep 0.1; done", say
 
 
 def test_a_failing_compiler_is_quoted_and_leaves_no_half_result(fake_go: FakeGo) -> None:
@@ -158,10 +158,10 @@ def test_an_old_go_on_path_is_passed_over_for_the_package(
         packaged.chmod(0o755)
 
     monkeypatch.setattr(toolchain, "_install", install)
-    said: list[str] = []
-    assert find_go(tmp_path / "cache", (1, 26, 0), said.append) == packaged
-    assert find_go(tmp_path / "cache", (1, 26, 0), said.append) == packaged
-    assert len(said) == 1
+    stated: list[str] = []
+    assert find_go(tmp_path / "cache", (1, 26, 0), stated.append) == packaged
+    assert find_go(tmp_path / "cache", (1, 26, 0), stated.append) == packaged
+    assert len(stated) == 1
 
 
 def test_without_any_go_the_error_says_what_to_do(

@@ -23,10 +23,10 @@ def slice_of(node: str, *devices: Json, name: str = "", generation: int = 1) -> 
 
 
 def device_names(cluster: Cluster, node: str) -> list[str]:
-    (told,) = cluster.player.pods_of(node)
+    (reported,) = cluster.player.pods_of(node)
     return [
         resource["device_name"]
-        for dynamic in told["containers"][0]["dynamic_resources"]
+        for dynamic in reported["containers"][0]["dynamic_resources"]
         for resource in dynamic["claim_resources"]
     ]
 
@@ -52,11 +52,11 @@ def test_two_pods_share_one_claim(cluster: Cluster) -> None:
     for name in ("left", "right"):
         cluster.add("v1", "pods", workloads.pod(name, workloads.pod_spec(shared_claim="both")))
     await_true("both run", lambda: len(cluster.running()) == 2)
-    told = await_true(
+    reported = await_true(
         "the kubelet tells of both",
         lambda: [pods for pods in [cluster.player.pods_of("node-a")] if len(pods) == 2],
     )
-    claims = [pod["containers"][0]["dynamic_resources"] for pod in told[0]]
+    claims = [pod["containers"][0]["dynamic_resources"] for pod in reported[0]]
     assert claims[0] == claims[1]
     assert claims[0][0]["claim_name"] == "both"
 
@@ -65,19 +65,19 @@ def test_a_deleted_pod_is_finished_at_once_and_its_node_told(
     cluster: Cluster, client: Client
 ) -> None:
     """Its grace period is 30 seconds; without a kubelet it would stay for ever."""
-    told: list[str] = []
-    player = NodePlayer(client, on_change=told.append)
+    reported: list[str] = []
+    player = NodePlayer(client, on_change=reported.append)
     player.start()
     try:
         player.add_node("node-b")
         cluster.add("v1", "pods", workloads.pod("short", workloads.pod_spec(node="node-b")))
         await_true("it runs", cluster.running)
-        await_true("the node was told", lambda: told and player.pods_of("node-b"))
-        told.clear()
+        await_true("the node was told", lambda: reported and player.pods_of("node-b"))
+        reported.clear()
         client.delete("/api/v1/namespaces/default/pods/short")
         await_true("it is gone", lambda: not cluster.pods())
-        await_true("the node was told again", lambda: told and not player.pods_of("node-b"))
-        assert set(told) == {"node-b"}
+        await_true("the node was told again", lambda: reported and not player.pods_of("node-b"))
+        assert set(reported) == {"node-b"}
     finally:
         player.stop()
 
@@ -138,9 +138,9 @@ def test_published_slices_become_exactly_what_is_wanted(cluster: Cluster) -> Non
 
 def test_a_new_generation_is_above_all_that_the_server_has(cluster: Cluster) -> None:
     cluster.player.add_node("node-a")
-    wanted = [slice_of("node-a", device("gpu-0"), generation=7)]
-    cluster.player.publish("node-a", wanted)
-    (found,) = cluster.player.publish("node-a", wanted, new_generation=True)
+    desired = [slice_of("node-a", device("gpu-0"), generation=7)]
+    cluster.player.publish("node-a", desired)
+    (found,) = cluster.player.publish("node-a", desired, new_generation=True)
     assert found["spec"]["pool"]["generation"] == 8
 
 

@@ -47,14 +47,14 @@ def container(name: str, *claims: Json, **more: str) -> Json:
 
 
 def devices_of(pod: Pod, *claims: Claim) -> dict[str, list[str]]:
-    told = pod_resources(pod, {f"ns/{claim.metadata.name}": claim for claim in claims})
+    reported = pod_resources(pod, {f"ns/{claim.metadata.name}": claim for claim in claims})
     return {
         container["name"]: [
             device["device_name"]
             for dynamic in container["dynamic_resources"]
             for device in dynamic["claim_resources"]
         ]
-        for container in told["containers"]
+        for container in reported["containers"]
     }
 
 
@@ -120,8 +120,8 @@ def test_extended_resources_and_share_ids_are_told_as_the_simulated_kubelet_take
         },
     )
     claim = claim_with("p-extended", result("r-0", "gpu-2", shareID="s-1"), result("r-1", "gpu-4"))
-    told = pod_resources(pod, {"ns/p-extended": claim})
-    assert told["containers"] == [
+    reported = pod_resources(pod, {"ns/p-extended": claim})
+    assert reported["containers"] == [
         {
             "name": "main",
             "dynamic_resources": [
@@ -144,7 +144,7 @@ def test_extended_resources_and_share_ids_are_told_as_the_simulated_kubelet_take
         },
         {"name": "other", "dynamic_resources": []},
     ]
-    Kubelet(Path("never-started")).set_pods([told])
+    Kubelet(Path("never-started")).set_pods([reported])
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ def test_the_structs_in_c_are_those_of_dcgms_headers(tmp_path: Path) -> None:
     binary = tmp_path / "main"
     compiled = [*find_compiler(), f"-I{dcgm_build.SOURCES}", "-o", str(binary)]
     subprocess.run([*compiled, str(tmp_path / "main.c")], check=True)
-    told = subprocess.run([binary], check=True, capture_output=True, text=True).stdout
+    reported = subprocess.run([binary], check=True, capture_output=True, text=True).stdout
     in_c: dict[str, dict[str, list[int]]] = {}
-    for line in told.splitlines():
+    for line in reported.splitlines():
         where, offset, size = line.split()
         name, _, field = where.partition(".")
         in_c.setdefault(name, {})[field] = [int(offset), int(size)]

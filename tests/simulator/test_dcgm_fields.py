@@ -53,10 +53,10 @@ def read(client: DcgmClient, kind: int, entity: int, *fields: int) -> list[objec
 def test_a_number_of_the_scenario_is_told_in_dcgms_unit(
     node: SimulatedNode, client: DcgmClient, row: tuple[str, int, int, float]
 ) -> None:
-    name, number, field, told = row
-    assert read(client, 1, 3, field) != [told]
+    name, number, field, reported = row
+    assert read(client, 1, 3, field) != [reported]
     node.set_value(3, name, number)
-    assert client.ask(f"value(h, 1, 3, {field})") == told
+    assert client.ask(f"value(h, 1, 3, {field})") == reported
 
 
 def test_a_slice_has_profiling_of_its_own(node: SimulatedNode, client: DcgmClient) -> None:

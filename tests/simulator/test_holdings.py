@@ -67,10 +67,10 @@ def test_every_grammar_of_a_plugins_ids_leads_to_the_hardware() -> None:
     cases = [(gpus[0], None)] + [(gpus[1], instance) for instance in gpus[1].instances]
     for gpu, instance in cases:
         for grammar, text in holdings.plugin_ids(gpu, instance, 3).items():
-            wanted = plugin_ids.parse(text)
-            assert wanted is not None, grammar
-            assert plugin_ids.uuids(wanted, there) == ((instance or gpu).uuid,), grammar
-            assert (wanted.replica == "3") == ("::" in text or "vgpu" in text)
+            desired = plugin_ids.parse(text)
+            assert desired is not None, grammar
+            assert plugin_ids.uuids(desired, there) == ((instance or gpu).uuid,), grammar
+            assert (desired.replica == "3") == ("::" in text or "vgpu" in text)
 
 
 def test_a_container_holds_what_device_plugins_gave_it(kubelet: Kubelet) -> None:

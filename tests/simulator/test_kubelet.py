@@ -99,27 +99,27 @@ def test_fields_that_a_newer_kubelet_adds_do_no_harm() -> None:
 
 @pytest.mark.parametrize("method", ["Get", "GetAllocatableResources"])
 def test_other_methods_are_unimplemented(kubelet: Kubelet, method: str) -> None:
-    with pytest.raises(grpc.RpcError) as told:
+    with pytest.raises(grpc.RpcError) as reported:
         listed(kubelet, f"/{api.SERVICE}/{method}")
-    assert told.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert reported.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_it_can_fail_and_heal(kubelet: Kubelet) -> None:
     kubelet.set_pods([POD])
     kubelet.fail("RESOURCE_EXHAUSTED", "too many requests")
-    with pytest.raises(grpc.RpcError) as told:
+    with pytest.raises(grpc.RpcError) as reported:
         listed(kubelet)
-    assert told.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert told.value.details() == "too many requests"
+    assert reported.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert reported.value.details() == "too many requests"
     kubelet.heal()
     assert len(listed(kubelet).pod_resources) == 1
 
 
 def test_it_can_hang_until_it_is_healed(kubelet: Kubelet) -> None:
     kubelet.hang()
-    with pytest.raises(grpc.RpcError) as told:
+    with pytest.raises(grpc.RpcError) as reported:
         listed(kubelet, timeout=0.2)
-    assert told.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert reported.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     kubelet.heal()
     assert len(listed(kubelet).pod_resources) == 0
     assert kubelet.calls in (1, 2), "the first may have been given up before it arrived"

@@ -52,9 +52,9 @@ def test_instance_ids_are_neither_placements_nor_indices() -> None:
 def test_gpus_that_cannot_be_are_refused(
     words: str, mig: dict[int, list[str]], message: str
 ) -> None:
-    with pytest.raises(BoardError) as told:
+    with pytest.raises(BoardError) as reported:
         gpus_of("n", words, mig)
-    assert message in str(told.value)
+    assert message in str(reported.value)
 
 
 def test_mig_layouts_are_read_from_words() -> None:
@@ -145,9 +145,9 @@ def test_a_reboot_changes_the_boot_id_and_empties_the_kernel_log(node: Simulated
 def test_failures_that_cannot_be_simulated_are_refused(
     node: SimulatedNode, act: str, message: str
 ) -> None:
-    with pytest.raises(FaultError) as told:
+    with pytest.raises(FaultError) as reported:
         eval(act)  # noqa: S307 the three lines above
-    assert message in str(told.value)
+    assert message in str(reported.value)
 
 
 def test_the_command_line_creates_serves_injects_and_recovers(tmp_path: Path) -> None:
@@ -161,13 +161,13 @@ def test_the_command_line_creates_serves_injects_and_recovers(tmp_path: Path) ->
     ):
         ended.callback(served.kill)  # before it is waited for, also where something here fails
         assert served.stdout is not None
-        said = ""
-        while not said.endswith("Ctrl-C ends it; the folder stays.\n"):
+        stated = ""
+        while not stated.endswith("Ctrl-C ends it; the folder stays.\n"):
             line = served.stdout.readline()
-            assert line, f"it ended, and had said: {said}"
-            said += line
-        assert f"export DRAGUARD_SIM_SCENARIO={root}/scenario.ini" in said
-        assert f"--pod-resources-socket={root}/kubelet.sock" in said
+            assert line, f"it ended, and had said: {stated}"
+            stated += line
+        assert f"export DRAGUARD_SIM_SCENARIO={root}/scenario.ini" in stated
+        assert f"--pod-resources-socket={root}/kubelet.sock" in stated
         xid = ["xid", "79", "--lost", "--recovery-action", "1"]
         assert main(["inject", "--root", str(root), "--gpu", "1", *xid]) == 0
         with NvmlClient(SimulatedNode(root, "box")) as nvml:

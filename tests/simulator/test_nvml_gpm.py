@@ -26,8 +26,8 @@ def test_hopper_and_newer_have_metrics(tmp_path: Path, word: str, supported: int
         nvml.ask("nvmlInit()")
         nvml.ask("h = nvmlDeviceGetHandleByIndex(0)")
         teach(nvml)
-        told = nvml.ask("nvmlGpmQueryDeviceSupport(h).isSupportedDevice")
-        assert told == supported
+        reported = nvml.ask("nvmlGpmQueryDeviceSupport(h).isSupportedDevice")
+        assert reported == supported
         assert nvml.error_of("gpm(h, 1)") == (0 if supported else NOT_SUPPORTED)
 
 

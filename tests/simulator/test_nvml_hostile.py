@@ -39,21 +39,21 @@ def test_texts_are_no_text(node: SimulatedNode, nvml: NvmlClient) -> None:
     nvml.ask("raw = create_string_buffer(96)")
     node.garbage(3, "nvmlDeviceGetName")
     assert nvml.ask("p.nvmlLib.nvmlDeviceGetName(g[3], raw, 96)") == 0
-    told = nvml.ask("list(raw.value)")
+    reported = nvml.ask("list(raw.value)")
     with pytest.raises(UnicodeDecodeError):
-        bytes(told).decode()
+        bytes(reported).decode()
     assert nvml.ask("nvmlDeviceGetUUID(g[3])") == node.gpu(3).uuid
     node.garbage(3)
     nvml.ask("p.nvmlLib.nvmlDeviceGetUUID(g[3], raw, 96)")
-    assert nvml.ask("list(raw.value)") == told
+    assert nvml.ask("list(raw.value)") == reported
 
 
 def test_memory_and_processes_are_nonsense_too(node: SimulatedNode, nvml: NvmlClient) -> None:
     with node.scenario.edit() as scenario:
         scenario.gpus[3].values["utilization"] = 5
     node.garbage(3)
-    told = nvml.ask("nvmlDeviceGetMemoryInfo(g[3], nvmlMemory_v2)")
-    assert told["used"] == told["free"] == told["total"] == 2**64 - 1
+    reported = nvml.ask("nvmlDeviceGetMemoryInfo(g[3], nvmlMemory_v2)")
+    assert reported["used"] == reported["free"] == reported["total"] == 2**64 - 1
 
 
 def test_a_value_type_that_does_not_exist_is_told(node: SimulatedNode, nvml: NvmlClient) -> None:

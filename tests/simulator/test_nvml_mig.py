@@ -32,11 +32,11 @@ def test_mig_mode_is_on_only_where_the_scenario_says_so(nvml: NvmlClient) -> Non
 
 
 def test_a_mig_device_tells_what_it_is_and_where(node: SimulatedNode, nvml: NvmlClient) -> None:
-    wanted = node.gpu(0).instances[2]
+    desired = node.gpu(0).instances[2]
     nvml.ask("m = nvmlDeviceGetMigDeviceHandleByIndex(g[0], 2)")
-    assert nvml.ask("nvmlDeviceGetUUID(m)") == wanted.uuid
+    assert nvml.ask("nvmlDeviceGetUUID(m)") == desired.uuid
     assert nvml.ask("nvmlDeviceGetName(m)") == "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
-    assert nvml.ask("nvmlDeviceGetGpuInstanceId(m)") == wanted.gi == 5
+    assert nvml.ask("nvmlDeviceGetGpuInstanceId(m)") == desired.gi == 5
     assert nvml.ask("nvmlDeviceGetComputeInstanceId(m)") == 0
     assert nvml.ask("nvmlDeviceIsMigDeviceHandle(m)") == 1
     assert nvml.ask("nvmlDeviceIsMigDeviceHandle(g[0])") == 0
@@ -47,7 +47,7 @@ def test_a_mig_device_tells_what_it_is_and_where(node: SimulatedNode, nvml: Nvml
     assert attributes["gpuInstanceSliceCount"] == 1
     assert attributes["memorySizeMB"] == 9984
     assert nvml.ask("nvmlDeviceGetMemoryInfo(m).total") == 9984 * 2**20
-    same = f"addressof(nvmlDeviceGetHandleByUUID({wanted.uuid!r}).contents)"
+    same = f"addressof(nvmlDeviceGetHandleByUUID({desired.uuid!r}).contents)"
     assert nvml.ask(f"{same} == addressof(m.contents)") is True
 
 

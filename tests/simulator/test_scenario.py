@@ -124,9 +124,9 @@ BAD = {
 
 
 def told_by_python(text: str, path: Path) -> str:
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as reported:
         parse(text, str(path))
-    return str(told.value)
+    return str(reported.value)
 
 
 @pytest.fixture(scope="module")
@@ -149,17 +149,17 @@ def test_python_and_the_c_library_refuse_with_the_same_words(
     old, new = BAD[what]
     assert old in GOOD
     text = GOOD.replace(old, new, 1)
-    told = told_by_python(text, shared.scenario.path)
+    reported = told_by_python(text, shared.scenario.path)
     shared.scenario.save_text(GOOD)
     assert reader.ask("nvmlDeviceGetCount()") == 2
     shared.scenario.save_text(text)
     assert reader.ask("nvmlDeviceGetCount()") == 2
-    assert reader.complaint() == f"{told}\n"
+    assert reader.complaint() == f"{reported}\n"
 
 
 def test_a_refusal_names_file_and_line_and_what_to_do() -> None:
-    told = told_by_python(GOOD.replace("minor = 1", "minor = many"), Path("a/scenario.ini"))
-    assert told == ('a/scenario.ini:22: minor must be a whole number from 0 to 255, not "many"')
+    reported = told_by_python(GOOD.replace("minor = 1", "minor = many"), Path("a/scenario.ini"))
+    assert reported == ('a/scenario.ini:22: minor must be a whole number from 0 to 255, not "many"')
 
 
 @pytest.mark.parametrize(

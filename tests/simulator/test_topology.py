@@ -235,9 +235,9 @@ CHANGES = {
 def test_the_command_line_changes_a_node(
     node: SimulatedNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for line, said in CHANGES.items():
+    for line, stated in CHANGES.items():
         assert main(["change", "--root", str(node.root), *line.split()]) == 0
-        assert capsys.readouterr().out.startswith(said)
+        assert capsys.readouterr().out.startswith(stated)
     scenario = node.scenario.load()
     assert (len(scenario.gpus), scenario.driver, scenario.count) == (9, "580.105.08", None)
     assert scenario.gpus[3].links == {7: {"state": 0, "tx_kib": None}}

@@ -89,8 +89,8 @@ def counted(codes: Mapping[int, int]) -> Question:
                 if key[1] in codes and count != acted.before.xids.get(key, 0)
             }
             if more != expected:
-                said = ", ".join(f"{n} of XID {code} on {gpu}" for (gpu, code), n in more.items())
-                return f"{where} counts {said or 'none'}"
+                stated = ", ".join(f"{n} of XID {code} on {gpu}" for (gpu, code), n in more.items())
+                return f"{where} counts {stated or 'none'}"
         return ""
 
     return question
@@ -211,5 +211,5 @@ def _rules_seen(acted: Acted, expected: Mapping[str, list[str]]) -> str:
             seen.setdefault(entry.news.subject, []).append(entry.news.value)
     if seen == dict(expected):
         return ""
-    told = "; ".join(f"{', then '.join(effects)} on {name}" for name, effects in seen.items())
-    return told or "no rule was made"
+    reported = "; ".join(f"{', then '.join(effects)} on {name}" for name, effects in seen.items())
+    return reported or "no rule was made"

@@ -200,9 +200,9 @@ def _incidents(picture: Picture, most: int) -> Iterator[Text]:
 
 
 def diary_line(entry: Entry) -> Text:
-    news = entry.news
-    column = COLUMNS[news.column]
-    return _line((f"{entry.at:6.1f} s  ", "dim"), (f"{news.column:<8} ", column), news.text)
+    changes = entry.news
+    column = COLUMNS[changes.column]
+    return _line((f"{entry.at:6.1f} s  ", "dim"), (f"{changes.column:<8} ", column), changes.text)
 
 
 def _line(*parts: str | tuple[str, str]) -> Text:

@@ -66,7 +66,7 @@ class Story:
         before = watching.picture()
         try:
             target = act.target(before, last)
-            heard = len(watching.entries())
+            received = len(watching.entries())
             tells = act.tells.format(
                 device=target.name,
                 node=target.node,
@@ -86,12 +86,12 @@ class Story:
             at=began,
             soak=self._soak,
         )
-        return self._watch(act, first, heard, Scene(began, before, (), title, tells))
+        return self._watch(act, first, received, Scene(began, before, (), title, tells))
 
-    def _watch(self, act: Act, first: Acted, heard: int, scene: Scene) -> Outcome:
+    def _watch(self, act: Act, first: Acted, received: int, scene: Scene) -> Outcome:
         held_since: float | None = None
         while True:
-            acted = self._look(first, heard)
+            acted = self._look(first, received)
             checks = tuple(
                 Check(one.words(first.target), one.question(acted)) for one in act.expects
             )
@@ -102,19 +102,19 @@ class Story:
             if done or acted.at - acted.began > act.patience + self._soak:
                 until = self._stage.now() + self._rest
                 while self._stage.now() < until:
-                    self._show(scene, self._look(first, heard), checks)
+                    self._show(scene, self._look(first, received), checks)
                     time.sleep(_PAUSE)
                 return Outcome(act.title, acted, checks)
             self._stage.programs.check()
             time.sleep(_PAUSE)
 
-    def _look(self, first: Acted, heard: int) -> Acted:
+    def _look(self, first: Acted, received: int) -> Acted:
         watching = self._stage.watching
         port = self._stage.ports[f"exporter {first.target.node}"]
         return msgspec.structs.replace(
             first,
             now=watching.picture(),
-            entries=watching.entries()[heard:],
+            entries=watching.entries()[received:],
             at=self._stage.now(),
             counted=xid_counts(page(port)),
         )

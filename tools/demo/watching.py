@@ -87,11 +87,11 @@ class Watching:
         with self._guard:
             return tuple(self._entries)
 
-    def tell(self, news: Iterable[News]) -> None:
+    def tell(self, changes: Iterable[News]) -> None:
         """Add to the diary."""
         at = self._now()
         with self._guard:
-            self._entries += [Entry(at, one) for one in news]
+            self._entries += [Entry(at, one) for one in changes]
 
     def _all(self) -> tuple[Reflector[Any], ...]:
         return (

@@ -13,14 +13,14 @@ from tools.generated_docs.table import Tables
 def _own() -> Iterator[Sequence[str]]:
     yield "metric", "type", "labels", "what it says", "from", "needs"
     for one in METRICS:
-        said = one.help if one.kept else f"{one.help} May be left out above the cap."
+        stated = one.help if one.kept else f"{one.help} May be left out above the cap."
         needs = one.needs or "nothing"
         of_gpu = one.labels[: len(GPU)] == GPU
         names = one.labels[len(GPU) :] if of_gpu else one.labels
         labels = ", ".join([*(["*GPU*"] if of_gpu else []), *(f"`{name}`" for name in names)])
-        yield f"`{one.name}`", one.type, labels, said, one.source, needs
-    said = "Series left out of this page because of the cap on series, by family."
-    yield f"`{DROPPED}`", "gauge", "`family`", said, "the exporter", "nothing"
+        yield f"`{one.name}`", one.type, labels, stated, one.source, needs
+    stated = "Series left out of this page because of the cap on series, by family."
+    yield f"`{DROPPED}`", "gauge", "`family`", stated, "the exporter", "nothing"
 
 
 def _default() -> Iterator[Sequence[str]]:

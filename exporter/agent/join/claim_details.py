@@ -148,9 +148,9 @@ class ClaimDetails:
         with self._guard:
             before = self._queue.details()
             self._queue.got(key, detail, monotonic())
-            news = self._queue.details() is not before
+            changes = self._queue.details() is not before
             self._last_success, self._failing = clock.now(), ""
-        if news:
+        if changes:
             self._on_change()
 
     def _failed(self, key: ClaimKey, error: ApiError) -> None:

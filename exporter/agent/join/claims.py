@@ -164,11 +164,11 @@ class _Join:
         key = key_of(claim)
         detail = self._known.details.get(key)
         pod = self._known.pods.get((container.namespace, container.pod))
-        wanted = (claim.driver, claim.pool, claim.device, claim.share_id)
+        desired = (claim.driver, claim.pool, claim.device, claim.share_id)
         results = [
             result
             for result in (detail.results if detail else ())
-            if (result.driver, result.pool, result.device, result.share_id) == wanted
+            if (result.driver, result.pool, result.device, result.share_id) == desired
         ]
         for result in results or (None,):
             if pod and result and not pod.may_use(container.container, claim.claim, result.request):

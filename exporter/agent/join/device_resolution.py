@@ -65,9 +65,9 @@ def of_plugin(
     """Find a device that a device plugin gave; None when it is no business of NVIDIA's."""
     if not plugin_ids.possibly_gpu(device.resource, resource_names):
         return None
-    wanted = plugin_ids.parse(device.id)
-    if wanted is None:
+    desired = plugin_ids.parse(device.id)
+    if desired is None:
         certain = plugin_ids.certainly_gpu(device.resource, resource_names)
         return Resolution(miss="unknown_id") if certain else Resolution(elsewhere=True)
-    uuids = plugin_ids.uuids(wanted, hardware)
-    return Resolution(uuids=uuids, miss=None if uuids else "not_live", replica=wanted.replica)
+    uuids = plugin_ids.uuids(desired, hardware)
+    return Resolution(uuids=uuids, miss=None if uuids else "not_live", replica=desired.replica)

@@ -51,8 +51,8 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True):
 
     def resource(self, container: str, request: str) -> str:
         """Return the extended resource that a request stands for, "" when it is none."""
-        wanted = (container, request.partition("/")[0])
-        return next((name for *key, name in self.extended if tuple(key) == wanted), "")
+        desired = (container, request.partition("/")[0])
+        return next((name for *key, name in self.extended if tuple(key) == desired), "")
 
 
 class Allowed:

@@ -85,9 +85,9 @@ class Pods:
                 facts.pop((old.metadata.namespace, old.metadata.name), None)
             if new is not None:
                 facts[new.metadata.namespace, new.metadata.name] = fact_of(new, self._allowed)
-            news = facts != self._facts
-            if news:
+            changes = facts != self._facts
+            if changes:
                 self._facts = facts
-        if news:
+        if changes:
             # A pod's status changes often; what is shown of it seldom does.
             self._on_change()

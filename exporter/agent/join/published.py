@@ -174,10 +174,10 @@ class PublishedDevices:
                 rest = (d for d in self._devices if (d.device.driver, d.device.pool) not in listed)
                 found = tuple(sorted((*found, *rest), key=lambda device: device.device))
             self._settled = settled
-            news = found != self._devices
-            if news:
+            changes = found != self._devices
+            if changes:
                 self._devices = found
-        return news
+        return changes
 
 
 def _down(reason: str, message: str = "") -> SourceHealth:

@@ -61,28 +61,28 @@ class Sampler:
         )
         self._freshness = Freshness(max(_FROZEN, _FROZEN_INTERVALS * options.interval))
 
-    def sample(self, wanted: Sequence[int]) -> DcgmReading:
+    def sample(self, desired: Sequence[int]) -> DcgmReading:
         """Read what is wanted and there; raises DcgmError when the engine is no use.
 
         The first time loads the library and reaches the engine.
         """
         watching = self._watching or self._open()
         at, started = clock.now(), time.perf_counter()
-        links = makes_links(self._version) and not LINK_FIELDS.isdisjoint(wanted)
+        links = makes_links(self._version) and not LINK_FIELDS.isdisjoint(desired)
         topology = self._entities.read(links=links)
-        beside = node_parts.read(self._library, self._options.chosen, wanted, self._version)
-        answers, fresh = watching.read(topology, tuple(sorted(wanted)), beside)
+        beside = node_parts.read(self._library, self._options.chosen, desired, self._version)
+        answers, fresh = watching.read(topology, tuple(sorted(desired)), beside)
         places = self._read_now(topology, answers, at)
         return DcgmReading(
             at=at,
             version=self._version,
-            entities=entities_of(answers, places, frozenset(wanted)),
+            entities=entities_of(answers, places, frozenset(desired)),
             health=self._health.check(topology, fresh=fresh) if self._options.health else None,
             gpus=tuple(
                 sorted(place.uuid for (kind, _), place in places.items() if kind == Kind.GPU)
             ),
             identities=identities_of(answers, places),
-            node_parts=node_parts.with_values(answers, beside.places, wanted),
+            node_parts=node_parts.with_values(answers, beside.places, desired),
             remarks=beside.remarks,
             unsupported=watching.unsupported,
             detached=topology.detached,
@@ -141,18 +141,18 @@ class _Watching:
         self.unsupported: tuple[int, ...] = ()
 
     def read(
-        self, topology: Topology, wanted: tuple[int, ...], beside: NodeParts
+        self, topology: Topology, desired: tuple[int, ...], beside: NodeParts
     ) -> tuple[list[Answer], bool]:
         """Return the latest values, and whether they are the first of new watches."""
-        shape = (tuple(topology.places.items()), wanted, tuple(beside.places))
+        shape = (tuple(topology.places.items()), desired, tuple(beside.places))
         watches, fresh = self._watches, False
         if watches is None or shape != self._shape or not watches.complete:
-            watches, fresh = self._watch(topology, wanted, beside), True
+            watches, fresh = self._watch(topology, desired, beside), True
             self._shape, self._given_up = shape, frozenset()
         answers = self._latest(watches, update=fresh)
         if not not_watched(answers) <= self._given_up:
             # A GPU that was unbound and bound again since the last sample has lost its watches.
-            watches, fresh = self._watch(topology, wanted, beside), True
+            watches, fresh = self._watch(topology, desired, beside), True
             answers = self._latest(watches, update=True)
             self._given_up = never_watched(answers)
         if all_blank(answers):
@@ -167,12 +167,12 @@ class _Watching:
     def _hear(self, watches: Watches) -> None:
         self._news += signals_of(watches.xids(self._since), self._places)
 
-    def _watch(self, topology: Topology, wanted: tuple[int, ...], beside: NodeParts) -> Watches:
+    def _watch(self, topology: Topology, desired: tuple[int, ...], beside: NodeParts) -> Watches:
         if self._watches is not None:
             self._hear(self._watches)
             self._watches.end()
         self._watches, self._places = Watches(self._library, self._cadence), topology.places
-        self.unsupported = self._watches.begin(topology, wanted, beside)
+        self.unsupported = self._watches.begin(topology, desired, beside)
         # At once, so that what happens from now on is news.
         self._hear(self._watches)
         return self._watches

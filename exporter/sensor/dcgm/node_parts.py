@@ -45,9 +45,9 @@ class NodeParts(msgspec.Struct, frozen=True):
 NO_PARTS = NodeParts()
 
 
-def read(library: Library, chosen: Chosen, wanted: Collection[int], version: str) -> NodeParts:
+def read(library: Library, chosen: Chosen, desired: Collection[int], version: str) -> NodeParts:
     """List what wanted fields are of; raises DcgmError only when the engine is gone."""
-    fields = frozenset(wanted)
+    fields = frozenset(desired)
     reader = _Reader()
     if not fields.isdisjoint(SWITCH_FIELDS):
         reader.take("switch", "--switch-devices", chosen.switches, lambda: _switches(library))
@@ -65,13 +65,13 @@ def read(library: Library, chosen: Chosen, wanted: Collection[int], version: str
 
 
 def with_values(
-    answers: Iterable[Answer], places: dict[Entity, NodePart], wanted: Collection[int]
+    answers: Iterable[Answer], places: dict[Entity, NodePart], desired: Collection[int]
 ) -> tuple[NodePart, ...]:
     """Return the parts that told something."""
     values: dict[Entity, Values] = {}
     for answer in answers:
         value = value_of(answer)
-        if value is not None and answer.entity in places and answer.field in wanted:
+        if value is not None and answer.entity in places and answer.field in desired:
             values.setdefault(answer.entity, {})[answer.field] = value
     return tuple(
         msgspec.structs.replace(part, values=values[entity])

@@ -21,13 +21,13 @@ _LAST = (LATEST - _EPOCH) // timedelta(microseconds=1)
 
 
 def entities_of(
-    answers: Iterable[Answer], places: dict[Entity, Place], wanted: frozenset[int]
+    answers: Iterable[Answer], places: dict[Entity, Place], desired: frozenset[int]
 ) -> tuple[DcgmEntity, ...]:
     """Return what answers tell of each entity, in NVML's terms."""
     values: dict[Entity, Values] = {}
     for answer in answers:
         value = value_of(answer)
-        if value is not None and (answer.field in wanted or answer.field == XID):
+        if value is not None and (answer.field in desired or answer.field == XID):
             values.setdefault(answer.entity, {})[answer.field] = value
     return tuple(
         DcgmEntity(

@@ -42,12 +42,12 @@ INSTANCE_FIELDS = frozenset((*range(250, 255), *PROFILING)) - _WIRES - LINK_FIEL
 """Told of a GPU instance itself (memory, profiling); the rest is of the whole GPU."""
 
 
-def left_to_dcgm(wanted: Iterable[int], nvml: NvmlReading | None) -> tuple[int, ...]:
+def left_to_dcgm(desired: Iterable[int], nvml: NvmlReading | None) -> tuple[int, ...]:
     """Return the wanted fields that NVML does not tell of every GPU and instance it reads.
 
     All of them while NVML tells nothing: what one library cannot say the other may.
     """
-    requested = sorted(set(wanted) - {XID})
+    requested = sorted(set(desired) - {XID})
     if nvml is None:
         return tuple(requested)
     return tuple(field for field in requested if not _read_by_nvml(field, nvml))
@@ -68,9 +68,9 @@ def _read_by_nvml(field: int, nvml: NvmlReading) -> bool:
     return bool(there) and all(there)
 
 
-def fields_for(kind: Kind, wanted: Iterable[int]) -> list[int]:
+def fields_for(kind: Kind, desired: Iterable[int]) -> list[int]:
     """Return which of the wanted fields are asked of a kind of entity, in order; `XID` is apart."""
-    requested = sorted(set(wanted) - {XID})
+    requested = sorted(set(desired) - {XID})
     if kind == Kind.GPU:
         return sorted({*requested, *ALWAYS_THERE} - LINK_FIELDS - NODE_FIELDS - CONNECTX_FIELDS)
     own = {Kind.GPU_INSTANCE: INSTANCE_FIELDS, Kind.LINK: LINK_FIELDS}.get(kind, frozenset())
@@ -78,9 +78,9 @@ def fields_for(kind: Kind, wanted: Iterable[int]) -> list[int]:
     return sorted({field for field in requested if field in own} | named)
 
 
-def fields_for_part(kind: Kind, wanted: Iterable[int]) -> list[int]:
+def fields_for_part(kind: Kind, desired: Iterable[int]) -> list[int]:
     """Return which of the wanted fields are asked of what is no GPU's."""
-    return sorted(_PARTS[kind].intersection(wanted))
+    return sorted(_PARTS[kind].intersection(desired))
 
 
 def batches(fields: Sequence[int]) -> list[Sequence[int]]:

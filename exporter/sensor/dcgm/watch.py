@@ -94,7 +94,7 @@ class Watches:
         """False when an entity of the topology had gone: it may be back under the same name."""
 
     def begin(
-        self, topology: Topology, wanted: Collection[int], beside: NodeParts = NO_PARTS
+        self, topology: Topology, desired: Collection[int], beside: NodeParts = NO_PARTS
     ) -> tuple[int, ...]:
         """Watch what can be watched; returns the fields that nobody can be asked for here.
 
@@ -102,18 +102,18 @@ class Watches:
         """
         refused = set(CONNECTX_FIELDS)
         for kind in (Kind.GPU, Kind.GPU_INSTANCE, Kind.COMPUTE_INSTANCE, Kind.LINK):
-            fields = fields_for(kind, wanted)
+            fields = fields_for(kind, desired)
             for product, entities in topology.of(kind).items():
                 refused.update(self._begin_part((kind, product), entities, fields))
         for kind, entities in beside.groups():
             for at in range(0, len(entities), MAX_ENTITIES):
                 part, some = (kind, f"{_BESIDE}{at}"), entities[at : at + MAX_ENTITIES]
-                refused.update(self._begin_part(part, some, fields_for_part(kind, wanted)))
+                refused.update(self._begin_part(part, some, fields_for_part(kind, desired)))
         gpus = [watched for (kind, _), watched in self._parts.items() if kind == Kind.GPU]
         if gpus and self._refusal is not None and not any(gpu.fields for gpu in gpus):
             raise self._refusal
         watched = {field for watched in self._parts.values() for field in watched.read_fields()}
-        return tuple(sorted((refused - watched) & {XID, *wanted}))
+        return tuple(sorted((refused - watched) & {XID, *desired}))
 
     def end(self) -> None:
         """Take everything back; what is gone already is no error.
@@ -146,11 +146,11 @@ class Watches:
         """
         for part, watched in self._parts.items():
             if watched.xids is not None:
-                news = part in since
+                changes = part in since
                 received, since[part] = self._library.since(
                     watched.group, watched.xids, since.get(part, 0)
                 )
-                yield from received if news else ()
+                yield from received if changes else ()
 
     def _begin_part(self, part: Part, entities: list[Entity], fields: list[int]) -> list[int]:
         group = self._library.create_group(self._next_name())

@@ -103,8 +103,8 @@ class ConfigWatch:
             for bus, answer in read_now.items()
             if answer and self._ones.get(bus, SURE) >= SURE
         }
-        news, self._answers, self._began = answers != self._answers, answers, None
-        if news:
+        changes, self._answers, self._began = answers != self._answers, answers, None
+        if changes:
             self._on_change()
 
     def _run(self) -> None:

@@ -124,54 +124,54 @@ class JournalFile:
             if fields.get(b"_TRANSPORT") == b"driver":  # else a client wrote it
                 yield boot
 
-    def _entries(self, wanted: _List) -> Iterator[int]:
-        if not wanted.data:
-            self._find(wanted)
-        if not wanted.data:
+    def _entries(self, desired: _List) -> Iterator[int]:
+        if not desired.data:
+            self._find(desired)
+        if not desired.data:
             return
-        _, first, array, count = _unpack(_DATA_BODY, self._object(wanted.data, _DATA).body)
-        while wanted.taken < count:
-            at = first if wanted.taken == 0 else self._next(wanted, array)
-            wanted.taken += 1
+        _, first, array, count = _unpack(_DATA_BODY, self._object(desired.data, _DATA).body)
+        while desired.taken < count:
+            at = first if desired.taken == 0 else self._next(desired, array)
+            desired.taken += 1
             yield at
 
-    def _next(self, wanted: _List, array: int) -> int:
+    def _next(self, desired: _List, array: int) -> int:
         """Return where the next entry of the list is."""
-        if not wanted.array:
-            wanted.array, wanted.index = array, 0
+        if not desired.array:
+            desired.array, desired.index = array, 0
         width, number = (4, "<I") if self.header.compact else (8, "<Q")
         while True:
-            kind, _, size = self._head(wanted.array)
+            kind, _, size = self._head(desired.array)
             if kind != _ENTRY_ARRAY:
-                raise JournalError(f"no list of entries at {wanted.array}")
-            if wanted.index < (size - _OBJECT.size - 8) // width:
+                raise JournalError(f"no list of entries at {desired.array}")
+            if desired.index < (size - _OBJECT.size - 8) // width:
                 break
-            (following,) = _unpack(struct.Struct("<Q"), self._read(wanted.array + _OBJECT.size, 8))
-            if following <= wanted.array:
-                raise JournalError(f"the list of entries at {wanted.array} does not go on")
-            wanted.array, wanted.index = following, 0
-        place = wanted.array + _OBJECT.size + 8 + wanted.index * width
-        wanted.index += 1
+            (following,) = _unpack(struct.Struct("<Q"), self._read(desired.array + _OBJECT.size, 8))
+            if following <= desired.array:
+                raise JournalError(f"the list of entries at {desired.array} does not go on")
+            desired.array, desired.index = following, 0
+        place = desired.array + _OBJECT.size + 8 + desired.index * width
+        desired.index += 1
         return int(_unpack(struct.Struct(number), self._read(place, width))[0])
 
-    def _find(self, wanted: _List) -> None:
+    def _find(self, desired: _List) -> None:
         """Find a list, which may not be there yet."""
-        if not wanted.field:
-            wanted.field = self._find_field(wanted.value.partition(b"=")[0])
-        if not wanted.field:
+        if not desired.field:
+            desired.field = self._find_field(desired.value.partition(b"=")[0])
+        if not desired.field:
             return
-        _, newest = _unpack(_FIELD_BODY, self._object(wanted.field, _FIELD).body)
+        _, newest = _unpack(_FIELD_BODY, self._object(desired.field, _FIELD).body)
         at = newest
-        while at > wanted.newest:
+        while at > desired.newest:
             following, *_ = _unpack(_DATA_BODY, self._object(at, _DATA).body)
-            if self._payload(at) == wanted.value:
-                wanted.data = at
+            if self._payload(at) == desired.value:
+                desired.data = at
                 return
             if following >= at:  # the newest comes first
                 raise JournalError(f"the values of a field at {at} do not go on")
             at = following
         # Clients may write any number of values: none is looked at twice.
-        wanted.newest = newest
+        desired.newest = newest
 
     def _find_field(self, name: bytes) -> int:
         """Return where a field's object is, 0 while there is none."""
@@ -230,9 +230,9 @@ class JournalFile:
         found, flags, size = self._head(at)
         if found != kind:
             raise JournalError(f"an object of kind {found} at {at} where one of {kind} should be")
-        wanted = min(size, longest) - _OBJECT.size
-        body = self._read(at + _OBJECT.size, wanted)
-        if len(body) < wanted:
+        desired = min(size, longest) - _OBJECT.size
+        body = self._read(at + _OBJECT.size, desired)
+        if len(body) < desired:
             raise JournalError(f"the file ends within the object at {at}")
         return _Object(at, flags, body)
 

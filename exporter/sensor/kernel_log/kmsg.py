@@ -189,19 +189,19 @@ class KernelLogReader:
                 text = read_text()
             except SyslogError as error:
                 raise KernelLogError(error.reason, f"{refused}; {error}") from error
-            news = known.news(text)
-            if news.lost:
-                self._on_rejected(news.lost)
+            changes = known.news(text)
+            if changes.lost:
+                self._on_rejected(changes.lost)
             now = clock.now()
             # Anew each time: a step of the wall clock must not move what comes after it.
-            if not news.timed:
+            if not changes.timed:
                 raise KernelLogError(
                     "NoTimes",
                     "syslog(2) gives lines without their time, so that records cannot be told from "
                     "lines that users write: write Y to /sys/module/printk/parameters/time, or "
                     "mount /dev/kmsg",
                 )
-            self._hand_on(news.lines, now - timedelta(seconds=time.monotonic()), before, now)
+            self._hand_on(changes.lines, now - timedelta(seconds=time.monotonic()), before, now)
             if before is None:
                 message = f"read by syslog(2), some seconds late at most: {refused}"
                 self._on_source(
@@ -212,7 +212,7 @@ class KernelLogReader:
             before = now
             took = time.monotonic() - begun
             rest = min(max(_SYSLOG_SECONDS, _SYSLOG_SHARE * took), _SYSLOG_LONGEST)
-            if 4 * news.size > len(text):
+            if 4 * changes.size > len(text):
                 # Sooner while the ring fills fast.
                 rest = min(max(_SYSLOG_SHORTEST, 4 * took), _SYSLOG_SECONDS)
             self._stopping.wait(rest)

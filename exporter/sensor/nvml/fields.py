@@ -92,9 +92,9 @@ class Fields:
 
     def prefetch(self, keys: Iterable[FieldKey]) -> None:
         """Read field values in one call."""
-        wanted = [key for key in dict.fromkeys(keys) if key not in self._answers]
-        requested = [key for key in wanted if self._lacking.code(key) is None]
-        self._answers |= {key: FieldAnswer(self._lacking.code(key) or 0) for key in wanted}
+        desired = [key for key in dict.fromkeys(keys) if key not in self._answers]
+        requested = [key for key in desired if self._lacking.code(key) is None]
+        self._answers |= {key: FieldAnswer(self._lacking.code(key) or 0) for key in desired}
         if requested and not self.lost:
             self._answers |= self._field_values(requested)
 
@@ -129,9 +129,9 @@ class Fields:
         found = self.value(sources)
         return found if isinstance(found, int) else None
 
-    def values(self, table: Table, wanted: Collection[int]) -> Values:
+    def values(self, table: Table, desired: Collection[int]) -> Values:
         """Return the wanted fields of a table; what cannot be read is left out."""
-        known = [number for number in table if number in wanted]
+        known = [number for number in table if number in desired]
         self.prefetch(keys_of(source for number in known for source in table[number]))
         found = {number: self.value(table[number]) for number in known}
         return {number: value for number, value in found.items() if value is not None}

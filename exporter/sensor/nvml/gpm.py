@@ -62,8 +62,8 @@ class Gpm:
         self._spare: list[Any] = []
         self._seen: set[Hashable] = set()
 
-    def of_gpu(self, key: Hashable, fields: Fields, gpu: Any, wanted: Collection[int]) -> Values:
-        numbers = [number for number in METRICS if number in wanted]
+    def of_gpu(self, key: Hashable, fields: Fields, gpu: Any, desired: Collection[int]) -> Values:
+        numbers = [number for number in METRICS if number in desired]
         if not _supported(fields):
             return {}
         return self._read(key, fields, numbers, "nvmlGpmSampleGet", gpu)
@@ -74,10 +74,10 @@ class Gpm:
         of_gpu: Fields,
         part: Fields,
         where: tuple[Any, int],
-        wanted: Collection[int],
+        desired: Collection[int],
     ) -> Values:
         """Return the wanted fields of a GPU instance; `where` is its GPU's handle and its id."""
-        numbers = [n for n in METRICS if n in wanted and n not in NOT_OF_SLICES]
+        numbers = [n for n in METRICS if n in desired and n not in NOT_OF_SLICES]
         if not _supported(of_gpu):
             return {}
         return self._read(key, part, numbers, "nvmlGpmMigSampleGet", *where)

@@ -160,9 +160,9 @@ _ALWAYS_UNSIGNED = (number_of("NVML_FI_DEV_MEMORY_TEMP"),)
 """Drivers of R545 call this one a double and give an unsigned int (DCGM reads it so too)."""
 
 
-def _field_values(handle: Any, wanted: Sequence[tuple[int, int]]) -> list[FieldAnswer]:
+def _field_values(handle: Any, desired: Sequence[tuple[int, int]]) -> list[FieldAnswer]:
     """Return the answers to (field id, scope id) pairs, in order, from one call."""
-    answers = pynvml.nvmlDeviceGetFieldValues(handle, list(wanted))
+    answers = pynvml.nvmlDeviceGetFieldValues(handle, list(desired))
     return [_field_answer(answer) for answer in answers]
 
 

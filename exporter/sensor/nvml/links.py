@@ -120,9 +120,9 @@ class Links:
         return LinkReading(link=link, up=None if state is None else state != 0, values=found)
 
     def _rates(self, scope: int, numbers: dict[str, int]) -> Values:
-        wanted = {way: number for way, number in numbers.items() if number in self._wanted}
+        desired = {way: number for way, number in numbers.items() if number in self._wanted}
         found: Values = {}
-        for way, number in wanted.items():
+        for way, number in desired.items():
             sent, received = (self._fields.whole([flow]) for flow in _flows(scope))
             counted = sent if way == SENT else received
             if way == BOTH:

@@ -42,7 +42,7 @@ class Slices:
         self._lacking: dict[SliceKey, Lacking] = {}
 
     def read(
-        self, index: int, gpu: Any, fields: Fields, wanted: Collection[int]
+        self, index: int, gpu: Any, fields: Fields, desired: Collection[int]
     ) -> tuple[MigReading, ...]:
         """Return the slices of a GPU; `fields` is the GPU's."""
         live = list(self._live(index, gpu, fields))
@@ -50,7 +50,7 @@ class Slices:
         self._known = {key: known for key, known in self._known.items() if key in keys}
         self._lacking = {key: lacking for key, lacking in self._lacking.items() if key in keys}
         sharers = Counter(gi for _, gi, _ in keys)
-        readings = [self._slice(gpu, fields, slice_, sharers, wanted) for slice_ in live]
+        readings = [self._slice(gpu, fields, slice_, sharers, desired) for slice_ in live]
         fields.lost = fields.lost or any(slice_.part.lost for slice_ in live)
         return tuple(readings)
 
@@ -78,15 +78,15 @@ class Slices:
         fields: Fields,
         live: _Live,
         sharers: Counter[int],
-        wanted: Collection[int],
+        desired: Collection[int],
     ) -> MigReading:
         gi = live.key[1]
         part = live.part
         identity = self._known.get(live.key) or self._identify(gpu, live)
-        values = part.values(_TABLE, wanted)
+        values = part.values(_TABLE, desired)
         if sharers[gi] == 1:
             # GPM counts by GPU instance: with several slices in it, it is nobody's own.
-            values |= self._gpm.of_slice(live.key, fields, part, (gpu, gi), wanted)
+            values |= self._gpm.of_slice(live.key, fields, part, (gpu, gi), desired)
         return msgspec.structs.replace(identity, fb_used=used_memory(part), values=values)
 
     def _identify(self, gpu: Any, live: _Live) -> MigReading:

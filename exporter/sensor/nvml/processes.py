@@ -45,8 +45,8 @@ class ProcessShares:
         for entry in entries:
             gi, ci = _instance(entry.gpuInstanceId), _instance(entry.computeInstanceId)
             key, memory = (int(entry.pid), gi, ci), _BYTES.take(entry.usedGpuMemory)
-            told = [merged.get(key), None if memory is None else int(memory)]
-            merged[key] = max((size for size in told if size is not None), default=None)
+            reported = [merged.get(key), None if memory is None else int(memory)]
+            merged[key] = max((size for size in reported if size is not None), default=None)
         ordered = sorted(merged.items(), key=lambda item: [-1 if n is None else n for n in item[0]])
         shares = None if mig else self._shares(gpu, fields)
         return tuple(

@@ -183,8 +183,8 @@ class Sampler:
     def _with_peers(self, found: _Pass) -> tuple[GpuReading, ...]:
         live = {reading.uuid for reading in found.live.values()}
         # A GPU that moved to another index answers there: what its old place said is stale.
-        silent = {i: reading for i, reading in found.silent.items() if reading.uuid not in live}
-        gpus = tuple(reading for _, reading in sorted((found.live | silent).items()))
+        unanswered = {i: reading for i, reading in found.silent.items() if reading.uuid not in live}
+        gpus = tuple(reading for _, reading in sorted((found.live | unanswered).items()))
         gpus = tuple(
             msgspec.structs.replace(gpu, peers=self._peers.get(gpu.index, ())) for gpu in gpus
         )

@@ -41,13 +41,13 @@ def slices(*gpus: GpuHealth, node: str = "node-a") -> tuple[ResourceSlice, ...]:
 
 
 def objects(*gpus: GpuHealth, at: datetime = T0, **fields: object) -> Objects:
-    told = msgspec.structs.replace(report(*gpus), sources=(DOWN,))
+    reported = msgspec.structs.replace(report(*gpus), sources=(DOWN,))
     standard = Objects(
         server="s",
         at=at,
         dra_version="v1",
         rule_version="v1",
-        reports=(NodeDeviceHealth(ObjectMeta(name="node-a"), told),),
+        reports=(NodeDeviceHealth(ObjectMeta(name="node-a"), reported),),
         slices=slices(*gpus),
         leases=(lease(LEASE_NAME, T0),),
     )

@@ -74,10 +74,10 @@ def test_without_a_terminal_it_removes_nothing_that_no_flag_agrees_to(
 
     assert release(cluster, "--all") == 1
 
-    said = capsys.readouterr().err
+    stated = capsys.readouterr().err
     assert names(cluster) == {rule(0, "gpu-0-1").name}
-    assert "to remove: 1 object of 1 GPU\n" in said
-    assert "no terminal for confirmation; add --yes" in said
+    assert "to remove: 1 object of 1 GPU\n" in stated
+    assert "no terminal for confirmation; add --yes" in stated
 
 
 def test_all_leaves_nothing_of_ours_and_everything_of_others(
@@ -90,10 +90,10 @@ def test_all_leaves_nothing_of_ours_and_everything_of_others(
 
     assert release(cluster, "--all", "--yes") == 0
 
-    said = capsys.readouterr().out
-    assert one.name in said
-    assert other.name in said
-    assert "condition DraguardDeviceRepairNeeded" in said
+    stated = capsys.readouterr().out
+    assert one.name in stated
+    assert other.name in stated
+    assert "condition DraguardDeviceRepairNeeded" in stated
     assert names(cluster) == {"borrowed-label", "borrowed-key", "somebody"}
     left = cluster.get(f"{NODES}/node-a")
     assert "Ready" in {condition["type"] for condition in left["status"]["conditions"]}
@@ -117,9 +117,9 @@ def test_json_names_what_went(cluster: Cluster, capsys: pytest.CaptureFixture[st
 
     assert release(cluster, "--all", "--yes", "-o", "json") == 0
 
-    (told,) = msgspec.json.decode(capsys.readouterr().out, type=list[Json])
-    assert told["found"]["name"] == rule(0, "gpu-0-1").name
-    assert told["error"] == ""
+    (reported,) = msgspec.json.decode(capsys.readouterr().out, type=list[Json])
+    assert reported["found"]["name"] == rule(0, "gpu-0-1").name
+    assert reported["error"] == ""
 
 
 def test_what_cannot_be_removed_is_said_once_and_ends_with_one(
@@ -135,9 +135,9 @@ def test_what_cannot_be_removed_is_said_once_and_ends_with_one(
     finally:
         client.merge_patch(path, {"metadata": {"finalizers": None}})
 
-    said = capsys.readouterr().out
-    assert said.count(f"DeviceTaintRule {stuck.name}") == 1
-    assert "NOT removed: it still exists" in said
+    stated = capsys.readouterr().out
+    assert stated.count(f"DeviceTaintRule {stuck.name}") == 1
+    assert "NOT removed: it still exists" in stated
 
 
 def test_more_rules_than_fit_on_a_page_all_go(

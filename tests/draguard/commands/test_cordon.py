@@ -103,9 +103,9 @@ def test_with_evict_the_pods_are_named_first_and_moved_by_kubernetes_itself(
     where = ("--kubeconfig", str(cluster.plane.kubeconfig))
 
     assert main(["cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict", *where]) == 1
-    said = capsys.readouterr().err
-    assert "1 pod will be deleted:\n  default/first\n" in said
-    assert "add --yes" in said
+    stated = capsys.readouterr().err
+    assert "1 pod will be deleted:\n  default/first\n" in stated
+    assert "add --yes" in stated
     assert cordons(cluster) == {}
 
     tell("cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict", "--yes")
@@ -119,9 +119,9 @@ def test_who_types_yes_is_obeyed_and_who_does_not_is_not(tell: Tell, cluster: Cl
     command = ("cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict")
     where = ("--kubeconfig", str(cluster.plane.kubeconfig))
 
-    said = on_terminal(*command, *where, types="no\n", ends=(1,))
-    assert "default/first" in said
-    assert "nothing was done" in said
+    stated = on_terminal(*command, *where, types="no\n", ends=(1,))
+    assert "default/first" in stated
+    assert "nothing was done" in stated
     assert cordons(cluster) == {}
 
     on_terminal(*command, *where, types="yes\n")
@@ -139,9 +139,9 @@ def test_a_cordon_that_does_not_stand_is_said_beside_those_that_do(
     body["spec"]["taint"]["key"] = "example.com/other"
     cluster.client.create(RULES, body)
 
-    said = tell("cordon", "node-b/0", "--why", "x", ends=1)
+    stated = tell("cordon", "node-b/0", "--why", "x", ends=1)
 
-    assert said.count("NOT cordoned: ") == 1
+    assert stated.count("NOT cordoned: ") == 1
     assert len(cordons(cluster)) == 2
 
 
@@ -171,11 +171,11 @@ def test_release_leaves_it_and_says_so(tell: Tell, cluster: Cluster) -> None:
     rule_of_the_remediator(cluster)
     tell("cordon", "node-a/1", "--why", "x")
 
-    said = tell("cleanup", "--all", "--yes")
+    stated = tell("cleanup", "--all", "--yes")
 
     assert cordons(cluster) == {"node-a/gpu-1": "NoSchedule"}
     assert len(cluster.items(RULES)) == 1
-    assert "1 cordon for maintenance stays (draguard-maintenance-" in said
+    assert "1 cordon for maintenance stays (draguard-maintenance-" in stated
     tell("uncordon", "--all")
     assert cordons(cluster) == {}
 

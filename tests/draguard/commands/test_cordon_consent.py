@@ -30,7 +30,7 @@ class Later(Reader):
     def __init__(self, *later: Objects) -> None:
         self._later = list(later)
 
-    def objects(self, *wanted: str, spared: object = ()) -> Objects:  # noqa: ARG002 - as the reader's
+    def objects(self, *desired: str, spared: object = ()) -> Objects:  # noqa: ARG002 - as the reader's
         return self._later.pop(0)
 
 

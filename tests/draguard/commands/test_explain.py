@@ -23,9 +23,9 @@ def test_a_code_prints_its_golden(code: int, capsys: pytest.CaptureFixture[str])
 
 def test_every_code_of_the_catalogue_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
     for code in xid.catalogue():
-        said = json.loads(told(capsys, "explain", "xid", str(code), "--shipped", "-o", "json"))
-        assert said["code"] == code
-        assert said["course"]["verdict"]
+        stated = json.loads(told(capsys, "explain", "xid", str(code), "--shipped", "-o", "json"))
+        assert stated["code"] == code
+        assert stated["course"]["verdict"]
 
 
 def test_every_rule_of_the_table_is_said_in_words() -> None:
@@ -37,19 +37,21 @@ def test_a_cluster_that_cannot_be_asked_is_said_and_the_shipped_policy_taken(
 ) -> None:
     path = written(tmp_path, "config", config("http://127.0.0.1:1", "t"))
 
-    said = told(capsys, "explain", "xid", "79", "--kubeconfig", str(path))
+    stated = told(capsys, "explain", "xid", "79", "--kubeconfig", str(path))
 
-    assert "shipped; the policy of a cluster is unknown: no answer from http://127.0.0.1:1" in said
-    assert "mode             incident-only" in said or "mode      incident-only" in said
+    assert (
+        "shipped; the policy of a cluster is unknown: no answer from http://127.0.0.1:1" in stated
+    )
+    assert "mode             incident-only" in stated or "mode      incident-only" in stated
 
 
 def test_a_policy_file_counts_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("classes: {lost: {mode: enforce}}", encoding="utf-8")
 
-    said = told(capsys, "explain", "xid", "79", "--policy", str(policy))
+    stated = told(capsys, "explain", "xid", "79", "--policy", str(policy))
 
-    assert "enforce, ceiling NoExecute (row classes.lost)" in said
+    assert "enforce, ceiling NoExecute (row classes.lost)" in stated
 
 
 def test_a_policy_file_that_cannot_be_read_is_a_sentence(
@@ -106,5 +108,5 @@ def test_a_policy_file_that_is_not_there_is_said_plainly(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, "/nowhere/policy.yaml"]) == 1
-    said = capsys.readouterr().err
-    assert said.endswith("/nowhere/policy.yaml: it cannot be read: No such file or directory\n")
+    stated = capsys.readouterr().err
+    assert stated.endswith("/nowhere/policy.yaml: it cannot be read: No such file or directory\n")

@@ -116,8 +116,8 @@ def test_what_is_no_time_to_come_is_a_wrong_flag_and_no_cluster_is_asked(
         main([command, LOST_INCIDENT, flag, text, "--reason", "x", "--kubeconfig", "/nowhere"])
 
     assert ended.value.code == 2
-    assert f"draguard {command}: error: {flag}: " in (said := capsys.readouterr().err)
-    assert why in said
+    assert f"draguard {command}: error: {flag}: " in (stated := capsys.readouterr().err)
+    assert why in stated
 
 
 @pytest.mark.parametrize(

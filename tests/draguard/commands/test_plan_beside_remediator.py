@@ -79,8 +79,8 @@ def test_it_decides_as_the_remediator_does(scene: Scene, tell: Tell) -> None:
     assert gist(ours["page"]) == gist(theirs["page"])
     assert len(gist(ours["page"])) == 2
     assert theirs["page"]["role"].startswith("leader (remediator-0)")
-    asked = tell("--url", f"http://{address}", "--node", "node-b")
-    assert gist(asked["page"]) == gist(tell(*policy, "--node", "node-b")["page"])
+    requested = tell("--url", f"http://{address}", "--node", "node-b")
+    assert gist(requested["page"]) == gist(tell(*policy, "--node", "node-b")["page"])
 
 
 def alike(tell: Tell, address: str, *policy: str) -> bool:

@@ -47,9 +47,9 @@ def test_a_sound_file_ends_with_zero_and_its_warnings(
 
     assert main(["policy", "check", path]) == 0
 
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith(f"{path}: warning: classes.gpu: class gpu: soak 30s is short")
-    assert said[-1] == f"{path}: valid"
+    stated = capsys.readouterr().out.splitlines()
+    assert stated[0].startswith(f"{path}: warning: classes.gpu: class gpu: soak 30s is short")
+    assert stated[-1] == f"{path}: valid"
 
 
 def test_a_wrong_file_ends_with_one_and_every_line_that_is_wrong(
@@ -85,11 +85,11 @@ def test_a_program_that_checks_policies_gets_all_of_it(  # noqa: PLR0917 - a tab
 
     assert main(["policy", "check", path, "-o", output]) == ends
 
-    said = capsys.readouterr()
-    found = yaml.safe_load(said.out)
+    stated = capsys.readouterr()
+    found = yaml.safe_load(stated.out)
     assert (found["file"], found["sound"]) == (path, ends == 0)
     assert (len(found["problems"]), len(found["remarks"])) == (problems, remarks)
-    assert said.err == ""
+    assert stated.err == ""
 
 
 def test_a_file_that_is_not_there_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,33 +140,33 @@ def test_a_file_that_is_not_there_is_a_sentence(capsys: pytest.CaptureFixture[st
 def test_a_signal_does_what_its_row_allows_and_its_evidence_carries(
     signal: Signal, fault_class: str, effects: list[str]
 ) -> None:
-    told = tried(signal)
+    reported = tried(signal)
 
-    assert {fault.fault_class for fault in told.faults} == {fault_class}
-    assert rules(told.course) == effects
-    assert told.enforced is None
+    assert {fault.fault_class for fault in reported.faults} == {fault_class}
+    assert rules(reported.course) == effects
+    assert reported.enforced is None
 
 
 def test_no_execute_comes_a_settle_time_after_no_schedule() -> None:
-    told = tried(Signal(xid=79, lost=True), read("defaults: {mode: enforce, settle: 7s}"))
+    reported = tried(Signal(xid=79, lost=True), read("defaults: {mode: enforce, settle: 7s}"))
 
-    at = {line.text: line.after for line in told.course.lines}
+    at = {line.text: line.after for line in reported.course.lines}
     gap = at["taint rule NoExecute on gpu-0"] - at["taint rule NoSchedule on gpu-0"]
     assert 7 <= gap < 8
 
 
 def test_release_comes_a_soak_time_after_the_repair() -> None:
-    told = tried(Signal(xid=79, lost=True), read("defaults: {mode: enforce, soak: 20m}"))
+    reported = tried(Signal(xid=79, lost=True), read("defaults: {mode: enforce, soak: 20m}"))
 
-    assert told.course.repaired_after is not None
-    assert told.course.released_after is not None
-    assert 1200 <= told.course.released_after - told.course.repaired_after < 1205
+    assert reported.course.repaired_after is not None
+    assert reported.course.released_after is not None
+    assert 1200 <= reported.course.released_after - reported.course.repaired_after < 1205
 
 
 def test_an_application_error_alone_is_nothing() -> None:
-    told = tried(Signal(xid=13))
+    reported = tried(Signal(xid=13))
 
-    assert (told.verdict, told.faults, told.course.lines) == ("Healthy", (), ())
+    assert (reported.verdict, reported.faults, reported.course.lines) == ("Healthy", (), ())
 
 
 def test_doubt_says_what_is_missing() -> None:
@@ -185,25 +185,25 @@ def test_below_r565_the_catalogue_decides() -> None:
 def test_the_kernel_log_alone_moves_nobody_and_read_by_syslog_taints_nothing(
     by: str, effects: set[str]
 ) -> None:
-    told = tried(Signal(xid=95, driver="550.90.07", log_only=by))
-    made = {rule.split()[2] for rule in rules(told.course) if "rule removed" not in rule}
+    reported = tried(Signal(xid=95, driver="550.90.07", log_only=by))
+    made = {rule.split()[2] for rule in rules(reported.course) if "rule removed" not in rule}
 
     assert made == effects
 
 
 @pytest.mark.parametrize("mode", ["off", "incident-only", "dry-run"])
 def test_a_milder_mode_is_shown_beside_what_enforce_would_do(mode: str) -> None:
-    told = tried(Signal(xid=79, lost=True), read(f"defaults: {{mode: {mode}}}"))
+    reported = tried(Signal(xid=79, lost=True), read(f"defaults: {{mode: {mode}}}"))
 
     expected = {
         "off": [],
         "incident-only": [],
         "dry-run": ["taint rule None on gpu-0", "taint rule removed from gpu-0"],
     }
-    assert rules(told.course) == expected[mode]
-    assert bool(told.course.lines) == (mode != "off")
-    assert told.enforced is not None
-    assert "taint rule NoExecute on gpu-0" in rules(told.enforced)
+    assert rules(reported.course) == expected[mode]
+    assert bool(reported.course.lines) == (mode != "off")
+    assert reported.enforced is not None
+    assert "taint rule NoExecute on gpu-0" in rules(reported.enforced)
 
 
 def test_the_row_is_named_with_the_lines_that_it_came_from() -> None:
@@ -222,10 +222,10 @@ def test_the_row_is_named_with_the_lines_that_it_came_from() -> None:
 def test_what_an_override_by_device_class_does_when_its_pods_have_left_is_shown() -> None:
     policy = read("overrides: [{match: {deviceClass: a}, classes: {lost: {mode: enforce}}}]")
 
-    told = tried(Signal(lost=True), policy, Spot(device_class="a"))
+    reported = tried(Signal(lost=True), policy, Spot(device_class="a"))
 
     removed = "taint rule removed from gpu-0"
-    assert rules(told.course)[1:3] == ["taint rule NoExecute on gpu-0", removed]
+    assert rules(reported.course)[1:3] == ["taint rule NoExecute on gpu-0", removed]
 
 
 def test_a_pause_is_said() -> None:
@@ -245,19 +245,19 @@ def test_a_pause_is_said() -> None:
 def test_flags_become_the_signal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     policy = file(tmp_path, "overrides: [{match: {node: n7}, defaults: {mode: enforce}}]")
 
-    told = json_of(
+    reported = json_of(
         capsys, ["--xid", "94", "--mig", "--gi", "3", "--node", "n7", "--policy", policy]
     )
 
-    assert told["signal"] == "XID 94, on GPU instance 3; a GPU with 7 slices; driver 580.65.06"
-    assert told["place"].startswith("node n7,")
-    assert told["faults"][0]["row"]["name"] == "overrides[0]"
+    assert reported["signal"] == "XID 94, on GPU instance 3; a GPU with 7 slices; driver 580.65.06"
+    assert reported["place"].startswith("node n7,")
+    assert reported["faults"][0]["row"]["name"] == "overrides[0]"
 
 
 def test_text_tells_the_row_the_steps_and_the_repair(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "explain", "--xid", "79", "--lost"]) == 0
 
-    said = capsys.readouterr().out
+    stated = capsys.readouterr().out
     for words in (
         "signal   XID 79",
         "class lost",
@@ -268,7 +268,7 @@ def test_text_tells_the_row_the_steps_and_the_repair(capsys: pytest.CaptureFixtu
         "(the GPU is repaired here)",
         "incident closed",
     ):
-        assert words in said
+        assert words in stated
 
 
 @pytest.mark.parametrize(

@@ -62,26 +62,26 @@ def test_beside_a_remediator_it_asks_for_it_by_the_incident(
 ) -> None:
     before = names(fleet)
 
-    said = tell(word, "--reason", "a false alarm", "--yes")
+    stated = tell(word, "--reason", "a false alarm", "--yes")
 
     assert names(fleet) == before, "the remediator removes them"
     assert ignored(fleet)["by"] == "admin"
     assert ignored(fleet)["reason"] == "a false alarm"
-    assert "the remediator removes the taints now" in said
-    assert "Z, in 4h" in said
+    assert "the remediator removes the taints now" in stated
+    assert "Z, in 4h" in stated
 
 
 def test_without_a_remediator_it_removes_the_rules_of_this_gpu_and_no_other(
     fleet: Fleet, tell: Tell
 ) -> None:
     with without_a_leader(fleet):
-        said = tell(LOST_INCIDENT, "--reason", "a false alarm", "--yes")
+        stated = tell(LOST_INCIDENT, "--reason", "a false alarm", "--yes")
 
     left = fleet.cluster.items(RULES)
     assert [rule for rule in left if LOST_INCIDENT in str(rule["metadata"])] == []
     assert [rule for rule in left if SLICE_INCIDENT in str(rule["metadata"])] != []
     assert ignored(fleet)["reason"] == "a false alarm", "a later remediator creates none again"
-    assert "removed" in said
+    assert "removed" in stated
 
 
 @pytest.mark.parametrize("flag", [(), ("--dry-run",)], ids=["no terminal", "dry run"])
@@ -93,11 +93,11 @@ def test_it_shows_the_verdict_and_does_nothing_that_nobody_agreed_to(
     arguments = ["untaint", LOST_INCIDENT, "--reason", "x", "--kubeconfig", fleet.kubeconfig, *flag]
     assert main(arguments) == (0 if flag else 1)
 
-    said = capsys.readouterr().err
-    assert "verdict  sick: " in said
-    assert "needs    node-reboot" in said
-    assert "new pods can be scheduled to it immediately" in said
-    assert ("add --yes to continue" in said) != bool(flag)
+    stated = capsys.readouterr().err
+    assert "verdict  sick: " in stated
+    assert "needs    node-reboot" in stated
+    assert "new pods can be scheduled to it immediately" in stated
+    assert ("add --yes to continue" in stated) != bool(flag)
     assert names(fleet) == before
     assert ignored(fleet) == {}
 

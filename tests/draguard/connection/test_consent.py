@@ -28,9 +28,9 @@ def test_only_a_typed_yes_goes_on(
 
     assert confirmed("untaint", ["verdict  sick"], "Untaint it?", yes=False) == goes_on
 
-    said = capsys.readouterr().err
-    assert said.startswith("verdict  sick\nUntaint it? Type yes: ")
-    assert ("nothing was done" in said) != goes_on
+    stated = capsys.readouterr().err
+    assert stated.startswith("verdict  sick\nUntaint it? Type yes: ")
+    assert ("nothing was done" in stated) != goes_on
 
 
 @pytest.mark.parametrize("yes", [True, False])
@@ -41,9 +41,9 @@ def test_without_a_terminal_the_flag_alone_goes_on(
 
     assert confirmed("untaint", ["verdict  sick\x1b[2J"], "Untaint it?", yes=yes) == yes
 
-    said = capsys.readouterr().err
-    assert "\x1b" not in said
-    assert ("no terminal for confirmation; add --yes to continue" in said) != yes
+    stated = capsys.readouterr().err
+    assert "\x1b" not in stated
+    assert ("no terminal for confirmation; add --yes to continue" in stated) != yes
 
 
 def test_the_verdict_the_needs_and_what_follows_are_shown() -> None:
@@ -51,10 +51,10 @@ def test_the_verdict_the_needs_and_what_follows_are_shown() -> None:
     case = Case(node=NODE, uuid=uuid(0), verdict=Sick((fault,)))
     one = an_incident("a0", needs="node-reboot")
 
-    said = "\n".join(consequences(one, case, ["NoExecute on gpu-0"], at(4 * 3600), at(0)))
+    stated = "\n".join(consequences(one, case, ["NoExecute on gpu-0"], at(4 * 3600), at(0)))
 
-    assert "verdict  sick: XID 79, off the bus\n" in said
-    assert "needs    node-reboot\n" in said
-    assert "taints   1 taint will be removed: NoExecute on gpu-0\n" in said
-    assert "new pods can be scheduled to it immediately, even if its fault remains" in said
-    assert "Z, in 4h; then the fault counts again" in said
+    assert "verdict  sick: XID 79, off the bus\n" in stated
+    assert "needs    node-reboot\n" in stated
+    assert "taints   1 taint will be removed: NoExecute on gpu-0\n" in stated
+    assert "new pods can be scheduled to it immediately, even if its fault remains" in stated
+    assert "Z, in 4h; then the fault counts again" in stated

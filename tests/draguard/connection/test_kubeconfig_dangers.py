@@ -59,20 +59,20 @@ def test_an_address_that_is_none_is_a_sentence(
 ) -> None:
     path = written(tmp_path, "config", config(server, "t"))
 
-    said = told(capsys, *command.split(), "--kubeconfig", str(path), ends=2)
+    stated = told(capsys, *command.split(), "--kubeconfig", str(path), ends=2)
 
-    assert "is no URL of a" in said
-    assert said.count("\n") == 1
+    assert "is no URL of a" in stated
+    assert stated.count("\n") == 1
 
 
 @pytest.mark.parametrize("url", ["foo", "http://[::1", "http://h:port", "ftp://h"])
 def test_an_address_of_a_remediator_that_is_none_is_a_sentence(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = told(capsys, "plan", "--url", url, ends=2)
+    stated = told(capsys, "plan", "--url", url, ends=2)
 
-    assert "is no URL of a" in said
-    assert said.count("\n") == 1
+    assert "is no URL of a" in stated
+    assert stated.count("\n") == 1
 
 
 def test_explaining_goes_on_without_a_cluster_whose_address_is_none(
@@ -101,10 +101,10 @@ def test_a_certificate_of_another_name_is_not_called_untrusted() -> None:
         f"GET /version: asking 10.0.0.1:6443: TLS failed ([SSL: CERTIFICATE_VERIFY_FAILED] {why})"
     )
 
-    said = sentence(ApiError(message), "https://10.0.0.1:6443")
+    stated = sentence(ApiError(message), "https://10.0.0.1:6443")
 
-    assert "is for another server (IP address mismatch, certificate is not valid for" in said
-    assert "set it as tls-server-name" in said
+    assert "is for another server (IP address mismatch, certificate is not valid for" in stated
+    assert "set it as tls-server-name" in stated
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,6 @@ def test_a_certificate_of_another_name_is_not_called_untrusted() -> None:
     ],
 )
 def test_only_a_write_may_be_done_without_an_answer(doing: str, unsure: bool) -> None:
-    said = sentence(ApiError(f"{doing}: asking h:1: no answer in time"), "https://h:1")
+    stated = sentence(ApiError(f"{doing}: asking h:1: no answer in time"), "https://h:1")
 
-    assert ("It may or may not be done" in said) == unsure
+    assert ("It may or may not be done" in stated) == unsure

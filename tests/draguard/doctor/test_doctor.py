@@ -206,9 +206,9 @@ def test_on_a_node_it_looks_at_nvml_the_sockets_and_what_is_needed(
     ):
         monkeypatch.setenv("DRAGUARD_SIM_SCENARIO", str(node.scenario.path))
         flags = [*node.exporter_flags(), f"--sensor-socket={root}/none.sock"]
-        said = told(capsys, "doctor", "--node-local", "-o", "json", "--", *flags, ends=1)
+        stated = told(capsys, "doctor", "--node-local", "-o", "json", "--", *flags, ends=1)
 
-    found = {check["about"]: check for check in msgspec.json.decode(said)}
+    found = {check["about"]: check for check in msgspec.json.decode(stated)}
     assert found["NVML"]["state"] == "ok"
     assert found["NVML"]["says"].startswith("3 GPUs, driver")
     assert found["sensor socket"]["state"] == "bad"
@@ -261,9 +261,9 @@ def test_a_cluster_that_is_only_partly_seen_costs_the_lines_that_cannot_be_seen(
     crds: None, control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ("--kubeconfig", str(control_plane.kubeconfig), "--context", "remediator")
-    said = told(capsys, "doctor", *where)
+    stated = told(capsys, "doctor", *where)
 
-    assert "ok       Dynamic Resource Allocation: " in said
-    assert "unknown  cluster state: " in said
-    assert "may not list" in said
-    assert "unknown  feature gates: " in said
+    assert "ok       Dynamic Resource Allocation: " in stated
+    assert "unknown  cluster state: " in stated
+    assert "may not list" in stated
+    assert "unknown  feature gates: " in stated

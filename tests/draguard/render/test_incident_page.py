@@ -31,10 +31,10 @@ NOW = T0 + timedelta(hours=3)
 
 def words(**status: object) -> str:
     spec = IncidentSpec(node="node-a", uuid="GPU-a")
-    told = msgspec.structs.replace(
+    reported = msgspec.structs.replace(
         IncidentStatus(fault="lost", cause="xid-79", phase="Tainted"), **status
     )
-    return plain(incident_page(Incident(ObjectMeta(name="gpu-a-1"), spec, told), NOW))
+    return plain(incident_page(Incident(ObjectMeta(name="gpu-a-1"), spec, reported), NOW))
 
 
 @pytest.mark.parametrize(
@@ -56,20 +56,20 @@ def test_an_intent_says_how_far_its_end_is(until: datetime | None, end: str) -> 
 def test_the_timeline_says_how_long_ago_each_step_was() -> None:
     steps = (TimelineEntry(T0, "Suspected", "seen"), TimelineEntry(NOW, "Tainted", "done"))
 
-    said = words(timeline=steps)
+    stated = words(timeline=steps)
 
-    assert "2026-01-05T12:00:00Z  3h   Suspected  seen" in said
-    assert "2026-01-05T15:00:00Z  0s   Tainted    done" in said
+    assert "2026-01-05T12:00:00Z  3h   Suspected  seen" in stated
+    assert "2026-01-05T15:00:00Z  0s   Tainted    done" in stated
 
 
 def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out() -> None:
     node = NodePlan(node="node-a", sentence="node-a: well", wake_at=NOW + timedelta(minutes=10))
     page = Page(at=NOW, role="nobody", nodes=(node,), left_out=1)
 
-    said = plain(plan_page(Plans(source="here", policy="p", page=page)))
+    stated = plain(plan_page(Plans(source="here", policy="p", page=page)))
 
-    assert "next check at 2026-01-05T15:10:00Z, in 10m" in said
-    assert "1 more node is not shown; select one with --node" in said
+    assert "next check at 2026-01-05T15:10:00Z, in 10m" in stated
+    assert "1 more node is not shown; select one with --node" in stated
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out
 def test_the_page_says_first_what_to_do_and_last_how_to_pause(
     needs: Need, steps: list[str]
 ) -> None:
-    said = words(needs=NEEDS[needs])
-    first, _, last = said.partition("To pause Draguard on this GPU")
+    stated = words(needs=NEEDS[needs])
+    first, _, last = stated.partition("To pause Draguard on this GPU")
 
     assert [step for step in steps if step not in first.partition("What to do")[2]] == []
     assert "runbook: alerts/runbooks/" in first
@@ -108,18 +108,18 @@ def test_a_pause_that_is_in_force_can_be_ended_and_is_not_offered_again() -> Non
         for kind in kinds
     )
 
-    said = words(intents=records)
+    stated = words(intents=records)
 
-    assert "draguard hold gpu-a-1 --remove" in said
-    assert "draguard ignore gpu-a-1 --remove" in said
-    assert "--until" not in said.partition("To pause Draguard")[2]
+    assert "draguard hold gpu-a-1 --remove" in stated
+    assert "draguard ignore gpu-a-1 --remove" in stated
+    assert "--until" not in stated.partition("To pause Draguard")[2]
 
 
 def test_conditions_that_are_as_expected_are_left_out() -> None:
     held = Condition("Deferred", "True", "Budget", T0, "evict.node is used up")
     fine = Condition("TaintIgnored", "False", "AsExpected", T0)
 
-    said = words(conditions=(held, fine))
+    stated = words(conditions=(held, fine))
 
-    assert "Deferred" in said
-    assert "TaintIgnored" not in said
+    assert "Deferred" in stated
+    assert "TaintIgnored" not in stated

@@ -17,15 +17,15 @@ HINT = "add --dcgm=embedded, or the address of a host engine"
 def test_switches_are_chosen_by(flags: tuple[str, ...]) -> None:
     settings, message = parse((EMBEDDED, *flags), {})
     assert message == ()
-    wanted = Selection(wholes=frozenset({0, 2, 3}), parts=frozenset())
-    assert options_of(settings).chosen == Chosen(switches=wanted, cpus=ALL)
+    desired = Selection(wholes=frozenset({0, 2, 3}), parts=frozenset())
+    assert options_of(settings).chosen == Chosen(switches=desired, cpus=ALL)
 
 
 def test_cpus_are_chosen_by_flag_and_by_variable() -> None:
-    wanted = Chosen(cpus=Selection(wholes=frozenset(), parts=frozenset({0, 1})))
-    assert options_of(parse((EMBEDDED, "-p", "i:0-1"), {})[0]).chosen == wanted
+    desired = Chosen(cpus=Selection(wholes=frozenset(), parts=frozenset({0, 1})))
+    assert options_of(parse((EMBEDDED, "-p", "i:0-1"), {})[0]).chosen == desired
     env = {"DCGM_EXPORTER_CPU_DEVICES_STR": "i:0-1", "DCGM_EXPORTER_OTHER_DEVICES_STR": "f"}
-    assert options_of(parse((EMBEDDED,), env)[0]).chosen == wanted
+    assert options_of(parse((EMBEDDED,), env)[0]).chosen == desired
 
 
 def test_a_form_that_cannot_be_read_names_its_flag() -> None:

@@ -84,15 +84,15 @@ def _exporter(
 def test_a_page_is_well_formed_and_has_the_series_of_its_world(
     running: Running, name: str, form: str
 ) -> None:
-    wanted = WORLDS[name].counts
+    desired = WORLDS[name].counts
 
     def shown() -> tuple[str, str] | None:
         kind, page = fetch(running[name], form)
         found = read_strictly(page, form)
-        counts = {family: len(found.get(family, ())) for family in wanted}
-        return (kind, page) if counts == wanted else None
+        counts = {family: len(found.get(family, ())) for family in desired}
+        return (kind, page) if counts == desired else None
 
-    kind, page = wait_for(shown, what=f"{wanted}")
+    kind, page = wait_for(shown, what=f"{desired}")
     assert kind.replace(" ", "").startswith(form)
     assert page.endswith("# EOF\n") == (form is OPENMETRICS)
 

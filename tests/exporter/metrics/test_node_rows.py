@@ -98,5 +98,5 @@ def test_the_hosts_label_is_spelled_as_everywhere(label: str) -> None:
 def test_what_was_not_read_has_no_sample() -> None:
     found = rendered(page_of(NodePart(kind="switch", id=0, values={859: 90})))
     assert "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT" not in found
-    silent = msgspec.structs.replace(page_of(*PARTS), seen=seen(gpu(1)))
-    assert not set(rendered(silent)) & {row.partition(",")[0] for row in ROWS}
+    unanswered = msgspec.structs.replace(page_of(*PARTS), seen=seen(gpu(1)))
+    assert not set(rendered(unanswered)) & {row.partition(",")[0] for row in ROWS}

@@ -109,14 +109,14 @@ def test_no_family_of_ours_says_a_word_more_than_without_dcgm(before: Observatio
     with_dcgm = without_nvml(received(reading()), before)
     alone = without_nvml(received(None), before)
     assert with_dcgm.report == alone.report
-    ours, silent = rendered(with_dcgm), rendered(alone)
+    ours, unanswered = rendered(with_dcgm), rendered(alone)
     assert {
         name: series
         for name, series in ours.items()
         if name.startswith("draguard_") and name != "draguard_source_up"
     } == {
         name: series
-        for name, series in silent.items()
+        for name, series in unanswered.items()
         if name.startswith("draguard_") and name != "draguard_source_up"
     }
     assert by_uuid(ours[REMAPPED]) == {"GPU-1": 2, "GPU-2": 2}

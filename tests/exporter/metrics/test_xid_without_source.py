@@ -103,10 +103,10 @@ def test_a_gpu_that_the_engine_does_not_read_is_not_healthy() -> None:
 
 def test_a_source_that_tells_no_events_says_so() -> None:
     source = SourceHealth(name="nvml", state="Up", reason=NO_EVENTS)
-    news = msgspec.structs.replace(seen(gpu(1)), sources=(source,))
+    changes = msgspec.structs.replace(seen(gpu(1)), sources=(source,))
     [(labels, value)] = [
         sample
-        for sample in rendered(snapshot(news))["draguard_source_up"]
+        for sample in rendered(snapshot(changes))["draguard_source_up"]
         if sample[0]["source"] == "nvml"
     ]
     assert (labels["reason"], value) == ("NoEvents", 1)

@@ -54,9 +54,9 @@ def test_what_acts_is_never_what_nvidia_tells_to_ignore_or_restart_the_program()
 
 
 def test_every_code_that_nvidia_wants_the_gpu_reset_for_acts() -> None:
-    wanted = {code for code, row in catalogue().items() if row.immediate_action == "RESET_GPU"}
+    desired = {code for code, row in catalogue().items() if row.immediate_action == "RESET_GPU"}
 
-    assert wanted <= codes("gpu") | codes("fabric")
+    assert desired <= codes("gpu") | codes("fabric")
 
 
 def test_a_class_without_codes_would_be_a_dead_word() -> None:

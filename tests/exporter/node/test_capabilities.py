@@ -42,10 +42,10 @@ class Process(NamedTuple):
         assert tool, "setpriv of util-linux is needed"
         # Where Python lies in a folder of root's own, a right to read is needed to start it.
         rights = self.rights if self.user == 0 else ("dac_read_search", *self.rights)
-        wanted = ",".join(("-all", *(f"+{right}" for right in rights)))
-        ambient = [f"--ambient-caps={wanted}"] if self.user else []
+        desired = ",".join(("-all", *(f"+{right}" for right in rights)))
+        ambient = [f"--ambient-caps={desired}"] if self.user else []
         ids = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
-        return [tool, *ids, f"--inh-caps={wanted}", f"--bounding-set={wanted}", *ambient]
+        return [tool, *ids, f"--inh-caps={desired}", f"--bounding-set={desired}", *ambient]
 
 
 def message(who: Process, *flags: str) -> dict[str, str]:

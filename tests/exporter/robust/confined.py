@@ -94,8 +94,8 @@ def rights_of(pid: int) -> int:
 
 
 def _rights(*names: str) -> list[str]:
-    wanted = _plus(names)
-    return [f"--inh-caps={wanted}", f"--ambient-caps={wanted}", f"--bounding-set={wanted}"]
+    desired = _plus(names)
+    return [f"--inh-caps={desired}", f"--ambient-caps={desired}", f"--bounding-set={desired}"]
 
 
 def _plus(names: Sequence[str]) -> str:

@@ -267,7 +267,7 @@ class _Handler(BaseHTTPRequestHandler):
         meta = {key: value for key, value in body.get("metadata", {}).items() if value is not None}
         for field in {"labels", "annotations"} & meta.keys():
             merged = stored["metadata"].get(field, {}) | meta[field]
-            meta[field] = {key: said for key, said in merged.items() if said is not None}
+            meta[field] = {key: stated for key, stated in merged.items() if stated is not None}
         self._answer(200, self.api.put(collection, name, metadata=meta, **parts))
 
     def do_DELETE(self) -> None:

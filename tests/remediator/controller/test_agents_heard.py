@@ -68,9 +68,9 @@ def watching(watches: list[Behaviour]) -> Generator[tuple[Cluster, Callable[[str
             (one,) = [
                 reflector for reflector in cluster.reflectors() if reflector.resource == resource
             ]
-            asked = len(server.requests)
+            requested = len(server.requests)
             one.start()
-            await_true(f"{resource} are watched", lambda: len(server.requests) >= asked + 2)
+            await_true(f"{resource} are watched", lambda: len(server.requests) >= requested + 2)
 
         try:
             yield cluster, start

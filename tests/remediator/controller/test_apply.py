@@ -75,8 +75,10 @@ class Controller:
 
         def same() -> bool:
             (there,) = cluster.items(RULES)
-            told = "conditions" in there.get("status", {})
-            return told and there["metadata"]["resourceVersion"] == self.stored().resource_version
+            reported = "conditions" in there.get("status", {})
+            return (
+                reported and there["metadata"]["resourceVersion"] == self.stored().resource_version
+            )
 
         await_true("the rule's status was written and heard of", same)
         return self.stored()

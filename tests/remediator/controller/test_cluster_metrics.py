@@ -93,12 +93,12 @@ def test_rows_are_gathered_once_for_all_who_ask_in_five_seconds() -> None:
     cluster_metrics = source.cluster_metrics()
     with ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(cluster_metrics.rows) for _ in range(16)]
-    asked = [answer.result() for answer in answers]
-    assert all(rows is asked[0] for rows in asked)
+    requested = [answer.result() for answer in answers]
+    assert all(rows is requested[0] for rows in requested)
     assert source.asked == 1
 
     source.now += FRESH
-    assert cluster_metrics.rows() is not asked[0]
+    assert cluster_metrics.rows() is not requested[0]
     assert source.asked == 2
 
 

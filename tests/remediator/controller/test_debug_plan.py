@@ -37,20 +37,20 @@ SICK = Eyes({"node-a": view(dead(0), gpu(1)), "node-quiet": view(gpu(0), node="n
 
 
 def test_people_read_which_rule_is_wanted_and_why() -> None:
-    said = page(SICK).body.decode()
+    stated = page(SICK).body.decode()
 
-    assert "leader (one)" in said
-    assert uuid(0) in said
-    assert "desired: gpu.nvidia.com/node-a/gpu-0 NoSchedule" in said
-    assert "step: CreateRule gpu.nvidia.com/node-a/gpu-0 NoSchedule" in said
-    assert uuid(1) not in said
-    assert "node-quiet" not in said
+    assert "leader (one)" in stated
+    assert uuid(0) in stated
+    assert "desired: gpu.nvidia.com/node-a/gpu-0 NoSchedule" in stated
+    assert "step: CreateRule gpu.nvidia.com/node-a/gpu-0 NoSchedule" in stated
+    assert uuid(1) not in stated
+    assert "node-quiet" not in stated
 
 
 def test_programs_read_the_same_as_json_by_header_or_by_query() -> None:
     for answer in (page(SICK, accept="application/json"), page(SICK, format="json")):
-        told = msgspec.json.decode(answer.body)
-        (node,) = told["nodes"]
+        reported = msgspec.json.decode(answer.body)
+        (node,) = reported["nodes"]
         assert answer.content_type == "application/json"
         assert node["node"] == "node-a"
         assert [gpu["uuid"] for gpu in node["gpus"]] == [uuid(0)]
@@ -71,9 +71,9 @@ def test_an_unknown_node_is_said_to_be_unknown() -> None:
 def test_the_page_is_bounded_and_says_what_it_leaves_out() -> None:
     many = {f"node-{number}": view(gpu(0)) for number in range(MOST + 5)}
 
-    said = page(Eyes(many)).body.decode()
+    stated = page(Eyes(many)).body.decode()
 
-    assert "5 more nodes are left out" in said
+    assert "5 more nodes are left out" in stated
 
 
 def test_where_nothing_is_wrong_it_says_so() -> None:

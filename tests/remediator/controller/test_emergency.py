@@ -118,9 +118,9 @@ def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_said_once(
         finally:
             blind.stop()
             client.close()
-    (said,) = (record.getMessage() for record in caplog.records if record.name == logger)
-    assert f"annotation {ANNOTATION} of namespace {OURS} stops nothing" in said
-    assert "allow get, list and watch" in said
+    (stated,) = (record.getMessage() for record in caplog.records if record.name == logger)
+    assert f"annotation {ANNOTATION} of namespace {OURS} stops nothing" in stated
+    assert "allow get, list and watch" in stated
 
 
 def test_an_api_server_that_fails_is_waited_for() -> None:

@@ -146,14 +146,14 @@ def test_a_refusal_says_which_disruption_budget_it_was() -> None:
         "reason": "DisruptionBudget",
         "message": "The disruption budget web needs 1 healthy pods and has 1 currently",
     }
-    said = {
+    stated = {
         "kind": "Status",
         "code": 429,
         "reason": "TooManyRequests",
         "message": "Cannot evict pod as it would violate the pod's disruption budget.",
         "details": {"causes": [cause]},
     }
-    with asked(Clock(), [hostile.body(json.dumps(said).encode(), 429)]) as (evictions, _):
+    with asked(Clock(), [hostile.body(json.dumps(stated).encode(), 429)]) as (evictions, _):
         evictions.evict(POD)
 
     assert evictions.refusals()[POD.uid].endswith(f"disruption budget.; {cause['message']}")

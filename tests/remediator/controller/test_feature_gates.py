@@ -25,8 +25,8 @@ def stored(
 ) -> StatedRule:
     body = msgspec.json.decode(msgspec.json.encode(manifest(wanted(effect), "v1")))
     body["metadata"]["generation"] = generation
-    told = [{"type": condition, "observedGeneration": observed} for condition in conditions]
-    body["status"] = {"conditions": told}
+    reported = [{"type": condition, "observedGeneration": observed} for condition in conditions]
+    body["status"] = {"conditions": reported}
     body["spec"]["taint"]["key"] = key or body["spec"]["taint"]["key"]
     return msgspec.convert(body, StatedRule)
 

@@ -241,6 +241,6 @@ def test_what_others_wrote_makes_no_line_of_the_log(caplog: pytest.LogCaptureFix
         finally:
             loop.stop()
             worker.join(60)
-    (said,) = [message for message in caplog.messages if "FORGED" in message]
-    assert said.isprintable()
-    assert len(said) <= LONGEST_SENTENCE
+    (stated,) = [message for message in caplog.messages if "FORGED" in message]
+    assert stated.isprintable()
+    assert len(stated) <= LONGEST_SENTENCE

@@ -135,7 +135,7 @@ def test_every_replica_gives_a_policy_the_same_name() -> None:
     """Each process has its own order of what is in a set."""
 
     def named(seed: str) -> str:
-        told = subprocess.run(
+        reported = subprocess.run(
             [sys.executable, "-c", EXEMPTED],
             env={**os.environ, "PYTHONHASHSEED": seed},
             cwd=ROOT,
@@ -143,7 +143,7 @@ def test_every_replica_gives_a_policy_the_same_name() -> None:
             text=True,
             check=True,
         )
-        return told.stdout.strip()
+        return reported.stdout.strip()
 
     names = {named(seed) for seed in ("1", "2", "3")}
     assert [len(name) for name in names] == [12]

@@ -313,10 +313,10 @@ def test_without_the_role_it_is_said_once_and_counted_and_life_goes_on(
         clock.seconds = REFUSED_FOR
         hand.write(NAME, [NEEDED])
 
-    (said,) = [
+    (stated,) = [
         record.getMessage() for record in caplog.records if record.name == node_conditions.__name__
     ]
-    assert ROLE in said
+    assert ROLE in stated
     assert hand.forbidden == 2
 
 

@@ -31,10 +31,10 @@ def test_the_lease_says_what_is_permitted_and_since_when() -> None:
     one.seconds = 1060
     one.lease.loaded(STRONG)
 
-    said = one.lease.annotations()
-    assert said[HASH] == of_permissions(STRONG)
-    assert said[CHANGED] == f"{at(1060):%Y-%m-%dT%H:%M:%SZ}"
-    assert "gpu=enforce" in said[MODES]
+    stated = one.lease.annotations()
+    assert stated[HASH] == of_permissions(STRONG)
+    assert stated[CHANGED] == f"{at(1060):%Y-%m-%dT%H:%M:%SZ}"
+    assert "gpu=enforce" in stated[MODES]
     assert one.changes == [at(1060)]
 
 
@@ -114,10 +114,10 @@ class TestAnotherPolicy:
     def test_is_none_where_this_replica_led_before_and_changed_it_itself(self) -> None:
         one = Replica(STRONG)
         one.lease.gained({})
-        said = one.lease.annotations()
+        stated = one.lease.annotations()
         one.lease.loaded(MILD)
 
-        one.lease.gained(said)
+        one.lease.gained(stated)
 
         assert one.lease.disagrees(MILD) == ""
 

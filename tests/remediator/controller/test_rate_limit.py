@@ -83,21 +83,21 @@ def test_a_hurry_without_end_does_not_hold_a_patient_write_for_ever() -> None:
 
 def written_in(seconds: int, pace: Pace, time: Time) -> tuple[int, int]:
     """Return how many writes and how many news go while both are always waiting."""
-    writes = news = 0
+    writes = changes = 0
     for _ in range(seconds * 1000):
         time.now += 0.001
         writes += pace.ask() == 0
-        news += pace.ask_for_news() == 0
-    return writes, news
+        changes += pace.ask_for_news() == 0
+    return writes, changes
 
 
 def test_news_has_its_share_and_no_more_while_there_is_other_work() -> None:
     pace = Pace(20, 10, time := Time())
 
-    writes, news = written_in(60, pace, time)
+    writes, changes = written_in(60, pace, time)
 
-    assert 0.9 * 60 * 20 / NEWS <= news <= 5 + 60 * 20 / NEWS
-    assert writes + news <= 10 + 60 * 20
+    assert 0.9 * 60 * 20 / NEWS <= changes <= 5 + 60 * 20 / NEWS
+    assert writes + changes <= 10 + 60 * 20
     assert writes >= 60 * 20 * (1 - 1 / NEWS) - 1
 
 

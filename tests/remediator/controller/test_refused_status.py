@@ -124,8 +124,8 @@ def test_a_change_in_what_is_dropped_is_remembered_too(
     room.api.lacks = frozenset({"message"})
     _evicting(room, lambda _: "")
     (before,) = room.cluster.peek(NODE).incidents
-    said = msgspec.structs.replace(before.status, message="more is known")
-    room.cluster.writer.apply(WriteStatus(before, said))
+    stated = msgspec.structs.replace(before.status, message="more is known")
+    room.cluster.writer.apply(WriteStatus(before, stated))
     known = room.cluster.peek(NODE).incidents
     (name,) = room.api.stored[INCIDENTS]
     spec = room.api.stored[INCIDENTS][name]["spec"]

@@ -73,12 +73,12 @@ class TestMissing:
         assert isinstance(verdict(one, self.LATE), Unknown)
 
     def test_only_what_is_published_and_missed_gets_an_entry(self) -> None:
-        told = report(gpu(0))
+        reported = report(gpu(0))
         inventory = (*published(gpu(0)), *published(gpu(1)), *published(mig_gpu(2)))
-        by_bus = msgspec.structs.replace(told, inventory=Inventory(missing=("0000:02:00.0",)))
-        by_uuid = msgspec.structs.replace(told, inventory=Inventory(missing=(uuid(2),)))
+        by_bus = msgspec.structs.replace(reported, inventory=Inventory(missing=("0000:02:00.0",)))
+        by_uuid = msgspec.structs.replace(reported, inventory=Inventory(missing=(uuid(2),)))
 
-        assert unlisted(told, inventory) == {}
+        assert unlisted(reported, inventory) == {}
         assert set(unlisted(by_bus, inventory)) == {uuid(1)}
         assert set(unlisted(by_uuid, inventory)) == {uuid(2)}
         entry = unlisted(by_bus, inventory)[uuid(1)]
@@ -89,9 +89,9 @@ class TestMissing:
         """A neighbour that came later must not make a GPU that never came look young."""
         others = (gpu(0, presence_since=at(-900)), gpu(2, presence_since=at(-5)))
         missing = Inventory(missing=("0000:02:00.0",))
-        told = msgspec.structs.replace(report(*others), inventory=missing)
+        reported = msgspec.structs.replace(report(*others), inventory=missing)
 
-        assert unlisted(told, published(gpu(1)))[uuid(1)].presence_since == at(-900)
+        assert unlisted(reported, published(gpu(1)))[uuid(1)].presence_since == at(-900)
 
     def test_a_gpu_that_only_slices_name_is_known_to_be_on_the_node(self) -> None:
         sick = gpu(0, recovery_action=action(1, 1, 1))
@@ -102,11 +102,11 @@ class TestMissing:
 
     def test_a_gpu_for_virtual_machines_is_not_missed(self) -> None:
         twins = tuple(msgspec.structs.replace(device, kind="vfio") for device in published(gpu(1)))
-        told = msgspec.structs.replace(
+        reported = msgspec.structs.replace(
             report(gpu(0)), inventory=Inventory(missing=("0000:02:00.0",))
         )
 
-        assert unlisted(told, twins) == {}
+        assert unlisted(reported, twins) == {}
 
     def offered(self, **fields: object) -> NodeView:
         """A node with a GPU, and another in its slices only."""

@@ -159,9 +159,9 @@ class TestMemory:
     def test_good_news_of_before_the_reset_is_no_news(
         self, state: bool | None, read: int, known: bool
     ) -> None:
-        told = MemoryHealth(row_remap_failed=answer(state), remap_observed_at=at(read))
+        reported = MemoryHealth(row_remap_failed=answer(state), remap_observed_at=at(read))
 
-        assert (memory.unread(gpu(0, memory=told, epoch_started=at(0))) == "") is known
+        assert (memory.unread(gpu(0, memory=reported, epoch_started=at(0))) == "") is known
 
 
 class TestFabric:

@@ -99,10 +99,10 @@ def _is_overdue(gpu: str, machine: Machine, stored: Stored, options: HandoverOpt
     The time counts from when a class that may evict called for a repair of the node, not from an
     older need of another. That it counts at all is up to what the hardware asks for.
     """
-    told: list[datetime | None] = [
+    reported: list[datetime | None] = [
         incident.status.deadline_start_time
         for incident in stored.incidents.values()
         if incident.open and incident.spec.uuid == gpu and incident.status.mode == "Enforce"
     ]
-    over = any(since and machine.time - since >= options.deadline for since in told)
+    over = any(since and machine.time - since >= options.deadline for since in reported)
     return over and gpu in machine.asks_node

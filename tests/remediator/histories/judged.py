@@ -63,7 +63,7 @@ class Judged(Played):
 
     def _blindness_changes_nothing(self, seen: NodeView, decision: NodeDecision) -> None:
         """Only a person takes rules down then; nobody is evicted without claims."""
-        said = in_force(decision)
+        stated = in_force(decision)
         for step in decision.steps:
             if not (self.machine.unseen and self.enforced and isinstance(step, RULE_STEPS)):
                 continue
@@ -73,7 +73,7 @@ class Judged(Played):
                 there = [device for device in seen.inventory if device.device == step.stored.device]
                 moved = any(_is_other(step.stored, device) for device in there)
                 moved = moved and "slices" not in self.machine.blind
-                assert moved or "Ignore" in said[step.stored.gpu], step
+                assert moved or "Ignore" in stated[step.stored.gpu], step
         if "claims" in self.machine.blind:
             assert not decision.begins.devices
 
@@ -89,17 +89,17 @@ class Judged(Played):
                 assert EFFECTS.index(step.rule.effect) >= EFFECTS.index(step.stored.effect)
             if isinstance(step, DeleteRule):
                 desired = all_desired[step.stored.gpu]
-                said = {
+                stated = {
                     intent.kind for intent in desired.record.intents if intent.state == "InForce"
                 }
                 narrowed = (step.stored.fault, step.stored.effect) == ("contained", "NoSchedule")
                 narrowed &= not self._was_named(step.stored)
                 if desired.closing:
-                    self._recovery_was_true(desired, said)
+                    self._recovery_was_true(desired, stated)
                 elif desired.ending:
-                    self._it_is_over(desired, said)
+                    self._it_is_over(desired, stated)
                 else:
-                    assert other or "Ignore" in said or narrowed, step
+                    assert other or "Ignore" in stated or narrowed, step
 
     def _nothing_ends_unseen(self, decision: NodeDecision) -> None:
         """An incident is closed by what is seen of its GPU, whether or not it had rules."""
@@ -111,24 +111,24 @@ class Judged(Played):
             mine = desired.incident is not None and desired.incident.name == step.incident.name
             if not mine or step.status.closed_at is None or not step.incident.open:
                 continue
-            said = {intent.kind for intent in desired.record.intents if intent.state == "InForce"}
+            stated = {intent.kind for intent in desired.record.intents if intent.state == "InForce"}
             if desired.closing:
-                self._recovery_was_true(desired, said)
+                self._recovery_was_true(desired, stated)
             elif isinstance(case.verdict, Unknown):
-                self._it_is_over(desired, said)
+                self._it_is_over(desired, stated)
 
-    def _it_is_over(self, desired: Desired, said: set[str]) -> None:
+    def _it_is_over(self, desired: Desired, stated: set[str]) -> None:
         """Check an end without verified recovery: another board, a node gone, or a person."""
         swapped = desired.uuid not in self.machine.boards()
         swapped &= desired.ending.startswith("another board is in its place")
-        assert swapped or self.machine.gone or "RepairConfirmed" in said, desired.ending
+        assert swapped or self.machine.gone or "RepairConfirmed" in stated, desired.ending
 
     def _was_named(self, rule: Rule) -> bool:
         """Whether a source has just named the slice that a rule is for."""
         named = self.machine.named.get((rule.gpu, rule.uuid))
         return named is not None and self.machine.now - named <= NEAR.total_seconds()
 
-    def _recovery_was_true(self, desired: Desired, said: set[str]) -> None:
+    def _recovery_was_true(self, desired: Desired, stated: set[str]) -> None:
         machine, gpu = self.machine, desired.uuid
         # What waits for a reset, and is only observed, holds back no slice of a contained error.
         alone = desired.incident is not None and desired.incident.status.fault == "contained"
@@ -136,18 +136,18 @@ class Judged(Played):
         assert machine.now - machine.signal_of(gpu, pending=not alone) >= SOAK
         proven = machine.confirmed_at >= machine.bad_at.get(gpu, -1e9)
         owed = machine.owes_an_epoch.get(gpu, frozenset()) - (PENDING if alone else set())
-        assert (proven and not owed) or "RepairConfirmed" in said
-        if "RepairConfirmed" in said:
+        assert (proven and not owed) or "RepairConfirmed" in stated
+        if "RepairConfirmed" in stated:
             machine.is_vouched_for(gpu)
 
     def _nothing_begins_while_it_must_not(self, decision: NodeDecision) -> None:
         answers = in_force(decision)
         for step in decision.steps:
             if isinstance(step, CreateRule) or (isinstance(step, ChangeRule) and raises(step)):
-                said = answers[gpu_of(step)]
+                stated = answers[gpu_of(step)]
                 follows = is_rebound(step, decision)
-                assert follows or not (self.stopped or self.paused or "Hold" in said), step
-                assert "Ignore" not in said, step
+                assert follows or not (self.stopped or self.paused or "Hold" in stated), step
+                assert "Ignore" not in stated, step
 
     def _taint_comes_first(self, decision: NodeDecision) -> None:
         for step in decision.steps:
@@ -159,8 +159,8 @@ class Judged(Played):
                     answer for _, answer in decision.pairs if answer.uuid == step.rule.gpu
                 ]
                 stored = [rule for rule in self.calm.rules.values() if rule.effect != "None"]
-                wanted = {rule.device for rule in desired.rules if rule.effect != "None"}
-                assert wanted <= {rule.device for rule in stored}
+                expected = {rule.device for rule in desired.rules if rule.effect != "None"}
+                assert expected <= {rule.device for rule in stored}
                 settled = self.machine.now - SETTLE
                 for rule in [rule for rule in stored if rule.gpu == step.rule.gpu]:
                     assert self.tainted_since[rule.uid, rule.gpu] <= settled + 1e-6

@@ -94,7 +94,7 @@ class Machine:
     def view(self) -> NodeView:
         self._read_actions()
         seen = report(*self.gpus)
-        told = msgspec.structs.replace(seen, observed_at=self.time, boot_id=f"boot-{self.boot}")
+        reported = msgspec.structs.replace(seen, observed_at=self.time, boot_id=f"boot-{self.boot}")
         self.looks()
         inventory = tuple(
             device
@@ -103,7 +103,7 @@ class Machine:
             for device in self._published(health)
         )
         return view(
-            report=told,
+            report=reported,
             inventory=inventory,
             stale="silent for a while" if self.silent else "",
             blind=dict.fromkeys(sorted(self.blind), "refused"),
@@ -312,11 +312,11 @@ class Machine:
         for health in self.gpus:
             action = health.recovery_action
             wants = action.supported is None or bool(action.value)
-            heard = self.watched and not (self.silent or self.unseen)
-            if heard and action.supported is False:
+            received = self.watched and not (self.silent or self.unseen)
+            if received and action.supported is False:
                 # What nobody was told of, or nothing could begin for, is owed to nobody.
-                told = _told_of_the_whole(health, after=self._vouched.get(health.uuid))
-                owed = self.owes_an_epoch.get(health.uuid, frozenset()) | told
+                reported = _told_of_the_whole(health, after=self._vouched.get(health.uuid))
+                owed = self.owes_an_epoch.get(health.uuid, frozenset()) | reported
                 self.owes_an_epoch[health.uuid] = owed
             worn = health.memory.row_remap_failed == "True"
             if health.presence != "Present" or wants or worn or self.silent or self.unseen:

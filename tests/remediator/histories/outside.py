@@ -102,7 +102,7 @@ class Outside(Judged):
         self.forget(name)
         return [name]
 
-    def intend(self, index: int, wanted: dict[Kind, Intent]) -> None:
+    def intend(self, index: int, desired: dict[Kind, Intent]) -> None:
         """Write what a person wants of a GPU, and nothing else, into its open incidents."""
         gpu = self.machine.gpus[index].uuid
         for stored in self.both():
@@ -110,5 +110,5 @@ class Outside(Judged):
                 if incident.open and incident.spec.uuid == gpu:
                     changed = incident
                     for kind in KINDS:
-                        changed = intending(changed, kind, wanted.get(kind))
+                        changed = intending(changed, kind, desired.get(kind))
                     stored.incidents[name] = changed

@@ -170,8 +170,8 @@ class Played(RuleBasedStateMachine):
         view = stored.over(seen)
         if view.facts is None:
             return view
-        said = tuple(stored.conditions.values())
-        facts = msgspec.structs.replace(view.facts, conditions=said)
+        stated = tuple(stored.conditions.values())
+        facts = msgspec.structs.replace(view.facts, conditions=stated)
         return msgspec.structs.replace(view, facts=facts)
 
     def decide(self, stored: Stored, seen: NodeView, now: datetime | None = None) -> NodeDecision:

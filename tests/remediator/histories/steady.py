@@ -35,7 +35,7 @@ class Steady:
 
     def take(self, decision: NodeDecision) -> None:
         """Note what a decision does, and check it against those before it."""
-        said = in_force(decision)
+        stated = in_force(decision)
         for step in decision.steps:
             match step:
                 case CreateRule(rule):
@@ -45,7 +45,7 @@ class Steady:
                 case DeleteRule(stored):
                     here = stored.device, stored.uuid
                     assert here not in self._made or self._moving, f"made for nothing: {step}"
-                    if "Ignore" not in said.get(stored.gpu, ()):  # which ends by itself
+                    if "Ignore" not in stated.get(stored.gpu, ()):  # which ends by itself
                         self._gone.add(here)
                 case OpenIncident(incident):
                     self._opened.add(incident.name)

@@ -172,7 +172,10 @@ class EvictHistory(History):
                 if str(it.name) == device
             ]
             ever = [
-                said for it in tenant for said in it.tolerations if said.toleration_seconds is None
+                stated
+                for it in tenant
+                for stated in it.tolerations
+                if stated.toleration_seconds is None
             ]
             assert not (tenant and ever), "who tolerates NoExecute is passed by"
 

@@ -114,11 +114,11 @@ class FleetHistory(RuleBasedStateMachine):
 
     def _view(self, node: str) -> NodeView:
         mine = [health for (where, _), health in self.gpus.items() if where == node]
-        told = msgspec.structs.replace(report(*mine), observed_at=at(self.now))
+        reported = msgspec.structs.replace(report(*mine), observed_at=at(self.now))
         return view(
             *mine,
             node=node,
-            report=told,
+            report=reported,
             rules=tuple(
                 taint_rule for taint_rule in self.stored.rules.values() if taint_rule.node == node
             ),

@@ -157,11 +157,11 @@ class Model:
 
     def told(self) -> Counter[str]:
         totals, counts = self.cache.stock()
-        told = Counter[str]()
+        reported = Counter[str]()
         for (_, state), number in totals.items():
-            told[state] += number
-        assert sum(state[2] for count in counts for state in count.states) == told.total()
-        return told
+            reported[state] += number
+        assert sum(state[2] for count in counts for state in count.states) == reported.total()
+        return reported
 
     def _publish(self, node: str, indexes: list[int]) -> None:
         old = self.slices.pop(node, None)

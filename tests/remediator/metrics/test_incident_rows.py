@@ -90,9 +90,9 @@ def test_every_sample_has_the_labels_of_its_family() -> None:
 def test_what_is_not_written_yet_has_no_sample() -> None:
     fresh = Incident(ObjectMeta(name="i-1"), IncidentSpec("node-a", "GPU-1"))
     rows = incident_rows([fresh], ())
-    told = {name for name, samples in rows.items() if samples}
+    reported = {name for name, samples in rows.items() if samples}
 
-    assert told == {
+    assert reported == {
         "incident_info",
         "incident_rules",
         "incident_evicted_pods",
@@ -113,9 +113,9 @@ def test_only_what_is_held_back_now_is_held() -> None:
 def test_what_a_person_ignores_is_held_for_whoever_is_paged(
     state: str, held: list[tuple[str]]
 ) -> None:
-    said = IntentRecord(kind="Ignore", by="ana", reason="a test", state=state, seen_time=T0)
+    stated = IntentRecord(kind="Ignore", by="ana", reason="a test", state=state, seen_time=T0)
 
-    assert sorted(of(incident_rows([incident(intents=(said,))], ()), "deferred")) == held
+    assert sorted(of(incident_rows([incident(intents=(stated,))], ()), "deferred")) == held
 
 
 @pytest.mark.parametrize(
@@ -195,10 +195,10 @@ def test_who_is_hit_is_bounded_and_evictions_beyond_the_limit_are_counted() -> N
 def test_many_incidents_share_the_rows_for_who_is_hit() -> None:
     affected = tuple(PodHold("team", f"train-{n:03}", "c", "d", f"u-{n}") for n in range(20))
     rows = incident_rows([incident(number, affected=affected) for number in range(1000)], ())
-    told = Counter(key[0] for key in rows["incident_consumer_info"])
+    reported = Counter(key[0] for key in rows["incident_consumer_info"])
 
-    assert len(told) == 1000
-    assert set(told.values()) == {8}
+    assert len(reported) == 1000
+    assert set(reported.values()) == {8}
 
 
 @pytest.mark.parametrize(

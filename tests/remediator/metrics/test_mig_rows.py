@@ -51,10 +51,10 @@ def test_a_name_that_does_not_say_what_it_means_is_not_judged(config: str) -> No
 
 
 def test_what_the_mig_manager_says_is_told_and_that_it_says_nothing() -> None:
-    failed, silent = asked("all-balanced", state="failed"), asked("all-balanced", state="")
-    told = mig_rows([failed])["node_mig_config"]
-    assert told == {("node-a", "all-balanced", "failed"): 1}
-    assert mig_rows([silent])["node_mig_config"] == {("node-a", "all-balanced", "none"): 1}
+    failed, unanswered = asked("all-balanced", state="failed"), asked("all-balanced", state="")
+    reported = mig_rows([failed])["node_mig_config"]
+    assert reported == {("node-a", "all-balanced", "failed"): 1}
+    assert mig_rows([unanswered])["node_mig_config"] == {("node-a", "all-balanced", "none"): 1}
 
 
 def test_a_cluster_tells_of_the_nodes_that_are_asked_for_a_geometry() -> None:

@@ -109,10 +109,10 @@ def test_a_whole_history_is_told_once_with_the_times_that_are_stored() -> None:
 
 
 def test_every_label_is_one_that_the_table_knows_and_so_has_a_series_from_the_start() -> None:
-    told = [*history().told, *_deferred(Fleet(stopped="ann")).told]
+    reported = [*history().told, *_deferred(Fleet(stopped="ann")).told]
 
-    assert {happening.family for happening in told} >= {"incidents_opened", TAINT, "deferrals"}
-    for happening in told:
+    assert {happening.family for happening in reported} >= {"incidents_opened", TAINT, "deferrals"}
+    for happening in reported:
         known = FAMILIES[happening.family].known
         assert len(happening.labels) == len(known)
         assert all(word in words for word, words in zip(happening.labels, known, strict=True)), (
@@ -174,9 +174,9 @@ def test_an_incident_that_ends_without_recovery_was_not_repaired() -> None:
 
 
 def test_a_class_of_another_version_makes_no_series_of_its_own() -> None:
-    (told,) = opened(incident(IncidentStatus(), fault="tomorrow"))
+    (reported,) = opened(incident(IncidentStatus(), fault="tomorrow"))
 
-    assert told.labels == ("other",)
+    assert reported.labels == ("other",)
 
 
 def test_a_pod_with_eight_devices_is_evicted_once_and_those_beyond_the_limit_are_counted() -> None:
@@ -185,11 +185,11 @@ def test_a_pod_with_eight_devices_is_evicted_once_and_those_beyond_the_limit_are
     old = IncidentStatus(evicted=holds[:1])
     new = IncidentStatus(evicted=(*holds, api), evicted_left_out=3)
 
-    told = {
+    reported = {
         happening.labels: happening.amount
         for happening in changed(incident(IncidentStatus()), incident(new))
     }
-    assert told == {("gpu", "NoExecute"): 4, ("gpu", "EvictionAPI"): 1}
+    assert reported == {("gpu", "NoExecute"): 4, ("gpu", "EvictionAPI"): 1}
     assert between(old, new) == {"pods_evicted": 4}
 
 
@@ -199,10 +199,10 @@ def test_a_pod_that_the_eviction_api_took_from_a_tainted_device_is_counted_as_su
     old = IncidentStatus(rules=rules)
     new = IncidentStatus(rules=rules, evicted=gone)
 
-    told = {
+    reported = {
         happening.labels: happening.amount for happening in changed(incident(old), incident(new))
     }
-    assert told == {("gpu", "NoExecute"): 1, ("gpu", "EvictionAPI"): 1}
+    assert reported == {("gpu", "NoExecute"): 1, ("gpu", "EvictionAPI"): 1}
 
 
 def test_pods_on_other_slices_are_spared_when_an_eviction_begins() -> None:

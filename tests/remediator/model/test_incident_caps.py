@@ -59,10 +59,12 @@ def misfits(value: Any, schema: Schema, path: str = "") -> Iterator[str]:
             fits = schema["minimum"] <= value < size
         case "array":
             keys = schema.get("x-kubernetes-list-map-keys")
-            told: list[object] = [
+            reported: list[object] = [
                 tuple(entry[key] for key in keys) if keys else str(entry) for entry in value
             ]
-            once = schema["x-kubernetes-list-type"] == "atomic" or len(set(told)) == len(told)
+            once = schema["x-kubernetes-list-type"] == "atomic" or len(set(reported)) == len(
+                reported
+            )
             fits = len(value) <= schema["maxItems"] and once
             for entry in value:
                 yield from misfits(entry, schema["items"], path)
@@ -122,19 +124,19 @@ def test_what_fits_is_written_as_it_is() -> None:
 
 def test_what_is_cut_shows_it_and_the_opening_is_kept() -> None:
     lines = tuple(TimelineEntry(at(n), "Suspected", str(n)) for n in range(70))
-    told = capped(IncidentStatus(message="y" * 3000, timeline=lines))
+    reported = capped(IncidentStatus(message="y" * 3000, timeline=lines))
 
-    assert (len(told.message), told.message[-2:]) == (2048, "y…")
+    assert (len(reported.message), reported.message[-2:]) == (2048, "y…")
     assert cut("as long", 7) == "as long"
-    assert [entry.text for entry in told.timeline] == ["0", *map(str, range(7, 70))]
+    assert [entry.text for entry in reported.timeline] == ["0", *map(str, range(7, 70))]
 
 
 def test_a_list_that_is_too_long_keeps_its_first_entries_and_a_set_has_each_once() -> None:
     classes = ("b", "a", "b", *(f"class-{n}" for n in range(90)))
-    told = capped(IncidentStatus(evidence=("x",) * 200, device_classes=classes))
+    reported = capped(IncidentStatus(evidence=("x",) * 200, device_classes=classes))
 
-    assert len(told.evidence) == 128
-    assert len(set(told.device_classes)) == len(told.device_classes) == 64
+    assert len(reported.evidence) == 128
+    assert len(set(reported.device_classes)) == len(reported.device_classes) == 64
 
 
 AFFECTED = (PodHold("team", "train-0", "claim-0", "d", "u"),)

@@ -120,9 +120,9 @@ def test_every_end_that_the_crd_lets_through_can_be_read(
     text = f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}{zone}"
     assert accepts(schema(kind)["properties"]["until"], text)
     spec = {"node": "a", "uuid": "GPU-1", "fault": "gpu"}
-    said = {"until": text, "by": "ana", "reason": "x"}
+    stated = {"until": text, "by": "ana", "reason": "x"}
 
-    found = msgspec.convert({**spec, FIELDS[kind]: said}, IncidentSpec).intents[kind]
+    found = msgspec.convert({**spec, FIELDS[kind]: stated}, IncidentSpec).intents[kind]
 
     assert found.until is not None
     assert " until " in in_words(kind, found)

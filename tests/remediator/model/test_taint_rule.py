@@ -40,12 +40,12 @@ def test_a_rule_with_a_cause_that_is_no_label_value_cannot_be_built() -> None:
 
 
 def test_what_is_written_is_read_back_as_the_same_rule() -> None:
-    wanted = rule(Device("gpu.nvidia.com", "node-a", "gpu-3"), effect="NoExecute")
-    stored = msgspec.json.encode(taint_rule.manifest(wanted, "v1"))
+    desired = rule(Device("gpu.nvidia.com", "node-a", "gpu-3"), effect="NoExecute")
+    stored = msgspec.json.encode(taint_rule.manifest(desired, "v1"))
 
     read = taint_rule.parse(msgspec.json.decode(stored, type=RawRule))
 
-    assert wanted == read
+    assert desired == read
 
 
 def test_evict_is_stored_as_noschedule_with_a_mark() -> None:
@@ -160,12 +160,12 @@ class TestMarksThatAPersonTookOff:
     @pytest.mark.parametrize("edited", ["labels", "annotations"])
     def test_are_not_believed_against_the_name_of_the_incident(self, edited: str) -> None:
         whole = self.stored()
-        said = getattr(whole.metadata, edited)
+        stated = getattr(whole.metadata, edited)
         meant = {taint_rule.INCIDENT: "gpu-3-7"}
         meta = {
             "labels": whole.metadata.labels | meant,
             "annotations": whole.metadata.annotations | meant,
-            edited: said | meant | {taint_rule.GPU: "GPU-4"},
+            edited: stated | meant | {taint_rule.GPU: "GPU-4"},
         }
         read = taint_rule.parse(self.stored(**meta))
 

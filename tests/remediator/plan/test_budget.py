@@ -181,9 +181,9 @@ class TestCaps:
     def test_a_rule_keeps_its_words_while_more_is_held(self, wanted: Effect) -> None:
         """Pods that tolerate one fault are not moved by the words of another one."""
         worn = rule("a0", "NoSchedule", fault="memory")
-        asked = desired("a0", rules=(rule("a0", wanted, fault="contained"),))
+        requested = desired("a0", rules=(rule("a0", wanted, fault="contained"),))
 
-        held = grant(limits(Caps(cluster=Cap(0))), Fleet(rules=stored(worn)), asked)["a0"]
+        held = grant(limits(Caps(cluster=Cap(0))), Fleet(rules=stored(worn)), requested)["a0"]
 
         assert [(rule.fault, rule.effect) for rule in held.rules] == [("memory", "NoSchedule")]
 

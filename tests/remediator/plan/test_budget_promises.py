@@ -144,12 +144,12 @@ def over(status: IncidentStatus) -> frozenset[Effect]:
 
 def counted(fleet: Fleet, action: RuleAction) -> dict[tuple[Ground, str], int]:
     """Count GPUs per ground, in the slow and obvious way."""
-    told = [incident for incident in fleet.incidents if incident.open]
-    gone = {incident.node for incident in told if incident.status.node_gone_since}
-    gone -= {incident.node for incident in told if not incident.status.node_gone_since}
+    reported = [incident for incident in fleet.incidents if incident.open]
+    gone = {incident.node for incident in reported if incident.status.node_gone_since}
+    gone -= {incident.node for incident in reported if not incident.status.node_gone_since}
     empty = {
         (record.uid, effect)
-        for incident in told
+        for incident in reported
         for record in incident.status.rules
         if record.effect in over(incident.status)
         for effect in (record.effect, "Evict")
@@ -219,15 +219,15 @@ def test_healing_is_never_held_and_what_stands_is_never_weakened(
 
     for request in all_desired:
         standing = {rule.device: rule for rule in fleet.rules if rule.gpu == request.uuid}
-        wanted = {rule.device: rule for rule in request.rules}
+        expected = {rule.device: rule for rule in request.rules}
         got = {rule.device: rule for rule in answers[request.uuid].rules}
-        assert got.keys() <= wanted.keys(), "a rule that should go stays"
-        for device, rule_ in wanted.items():
-            asked, has = _rank(rule_), _rank(standing.get(device))
+        assert got.keys() <= expected.keys(), "a rule that should go stays"
+        for device, rule_ in expected.items():
+            requested, has = _rank(rule_), _rank(standing.get(device))
             given_ = _rank(got.get(device))
-            assert min(asked, has) <= given_ <= asked
-            assert given_ <= max(has, asked)
-        if all(_rank(rule_) < _rank(standing.get(device)) for device, rule_ in wanted.items()):
+            assert min(requested, has) <= given_ <= requested
+            assert given_ <= max(has, requested)
+        if all(_rank(rule_) < _rank(standing.get(device)) for device, rule_ in expected.items()):
             assert answers[request.uuid] == request
 
 
@@ -283,9 +283,9 @@ def more(cap: Cap | Rate | None) -> Cap | Rate | None:
     return cap and msgspec.structs.replace(cap, amount=cap.amount + 10)
 
 
-def _milder(wanted: Desired, other: Desired) -> bool:
+def _milder(expected: Desired, other: Desired) -> bool:
     got = {rule.device: _rank(rule) for rule in other.rules}
-    return all(_rank(rule) <= got.get(rule.device, -1) for rule in wanted.rules)
+    return all(_rank(rule) <= got.get(rule.device, -1) for rule in expected.rules)
 
 
 @given(fleets(), LIMITS, all_desired_of("a"))

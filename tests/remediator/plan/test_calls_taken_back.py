@@ -16,10 +16,10 @@ from tests.remediator.telling import claim, pod
 
 def test_an_undecided_gpu_keeps_no_call_beside_pods_that_came_later() -> None:
     stored, boards = Stored(), (dead(0), gpu(1, recovery_action=RESET), gpu(2))
-    said = ("", "", "")
+    stated = ("", "", "")
     for second in (1, 2, 6, 20):
-        said = reconciled(stored, view(*boards, pods=(), claims=()), second)
-    assert said[0] == "True"
+        stated = reconciled(stored, view(*boards, pods=(), claims=()), second)
+    assert stated[0] == "True"
     unread = frozenset(name for name in stored.incidents if name.startswith(uuid(1).lower()))
     pods, claims = (pod("big", claims=("claim-of-big",)),), (claim("gpu-2", "big"),)
 
@@ -32,14 +32,14 @@ def test_an_incident_that_has_lost_its_status_takes_no_call_back() -> None:
     """What it needs is not known in the decision that fills it again."""
     stored = Stored()
     for second in (1, 2, 6, 20):
-        said = reconciled(stored, view(dead(0), pods=(), claims=()), second)
-    assert said[0] == "True"
+        stated = reconciled(stored, view(dead(0), pods=(), claims=()), second)
+    assert stated[0] == "True"
     stored.rules.clear()
     stored.loses_status(stored.incident.name)
 
     again = reconciled(stored, view(dead(0), pods=(), claims=()), 30, stopped="alice: looking")
 
-    assert again == said
+    assert again == stated
 
 
 def test_nor_does_a_call_begin_in_the_decision_that_fills_one_again() -> None:

@@ -45,9 +45,9 @@ def held(
 
 class TestSameCause:
     def test_the_third_node_with_one_cause_holds_and_says_so(self) -> None:
-        told = held(an_incident("a0", opened=at(-500)), an_incident("b0", opened=at(-300)))
+        reported = held(an_incident("a0", opened=at(-500)), an_incident("b0", opened=at(-300)))
 
-        assert told == (
+        assert reported == (
             "NoExecute deferred: xid-95 is new on 3 nodes or more within 10m, "
             "as if it were no fault of the GPUs"
         )
@@ -214,8 +214,10 @@ class TestAfterAChange:
     ) -> None:
         changes = {self.NODE: changed}
 
-        told = held(changes=changes)
-        assert told.startswith(f"NoExecute deferred: the {what} changed less than 30m ago (until ")
+        reported = held(changes=changes)
+        assert reported.startswith(
+            f"NoExecute deferred: the {what} changed less than 30m ago (until "
+        )
         assert held(changes=changes, now=1739)
         assert not held(changes=changes, now=1740)
 

@@ -113,11 +113,11 @@ def test_a_fault_that_is_read_anew_each_30_s_is_overdue_after_its_hour(
     sick: Callable[[float], GpuHealth],
 ) -> None:
     stored = Stored()
-    said = {
+    stated = {
         second: reconciled(stored, busy(sick(second)), second)[:2]
         for second in (1, *(30.0 * number for number in range(1, 123)))
     }
 
-    assert {state for second, state in said.items() if second <= HOUR} == {("False", WAITING)}
-    assert said[HOUR + 30][0] == "True"
+    assert {state for second, state in stated.items() if second <= HOUR} == {("False", WAITING)}
+    assert stated[HOUR + 30][0] == "True"
     assert stored.incident.status.deadline_start_time == at(1)

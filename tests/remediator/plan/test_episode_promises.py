@@ -71,11 +71,11 @@ def _gpus(draw: st.DrawFn) -> GpuHealth:
         )
     )
     build = draw(st.sampled_from([gpu, mig_gpu]))
-    asked = st.builds(action, st.integers(0, 4), st.integers(0, 500), st.integers(0, 900))
+    requested = st.builds(action, st.integers(0, 4), st.integers(0, 500), st.integers(0, 900))
     return build(
         0,
         *records,
-        recovery_action=draw(st.one_of(asked, st.just(RecoveryAction()))),
+        recovery_action=draw(st.one_of(requested, st.just(RecoveryAction()))),
         epoch=draw(st.sampled_from([1, 1, 2])),
     )
 
@@ -149,8 +149,8 @@ def test_a_rule_goes_only_for_the_four_reasons(incident: list[Moment]) -> None:
                 narrowed = rule.fault == "contained" and rule.effect != "NoExecute"
                 assert verified or other or gone_for_a_week or person or narrowed, rule
                 if verified:
-                    (told,) = open_before
-                    since = told.status.healthy_since
+                    (reported,) = open_before
+                    since = reported.status.healthy_since
                     assert since is not None
                     assert at(moment.seconds) - since >= timedelta(seconds=30)
 
@@ -239,8 +239,8 @@ def test_the_timeline_says_nothing_twice_at_one_moment(incident: list[Moment]) -
         people_act(stored, moment)
         settle(stored, moment.seen, moment.seconds, rows_of(moment))
     for known in stored.incidents.values():
-        said = [(entry.time, entry.text) for entry in known.status.timeline]
-        assert len(said) == len(set(said))
+        stated = [(entry.time, entry.text) for entry in known.status.timeline]
+        assert len(stated) == len(set(stated))
 
 
 def test_the_incidents_do_reach_what_they_are_about() -> None:

@@ -61,18 +61,18 @@ def test_a_pod_is_warned_when_it_is_tainted_and_told_when_it_was_evicted() -> No
 def test_who_would_not_be_evicted_is_not_warned() -> None:
     stored = Stored()
     seen = view(dead(), claims=(claim("gpu-0"),))
-    told = [
+    reported = [
         event
         for _ in range(4)
         for event in tick(stored, seen, 1, policy(mode="incident-only")).events
     ]
-    told += [
+    reported += [
         event
         for _ in range(4)
         for event in tick(Stored(), seen, 1, policy(ceiling="NoSchedule")).events
     ]
 
-    assert reasons(told, "Pod") == []
+    assert reasons(reported, "Pod") == []
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_who_tolerates_it_and_ends_by_itself_was_not_evicted(
     held = msgspec.structs.replace(held, status=ClaimStatus(allocation, held.consumers))
     stored = Stored()
 
-    told = [
+    reported = [
         event for at_ in (1, 5) for event in events_of(stored, at_, claims=(held,), pods=(pod(),))
     ]
-    told += events_of(stored, 40, pods=(pod(running=False),))
+    reported += events_of(stored, 40, pods=(pod(running=False),))
 
-    assert list(dict.fromkeys(reasons(told, "Pod"))) == reasons_told
+    assert list(dict.fromkeys(reasons(reported, "Pod"))) == reasons_told
     assert [hold.pod for hold in stored.incident.status.evicted] == ["train-0"]
 
 
@@ -126,16 +126,16 @@ def test_a_pod_is_told_when_it_is_evicted_and_only_once(plan: Evict, when: str) 
     stored, asks = Stored(), policy(evict=plan)
     seen = view(dead(), claims=(claim("gpu-0"),), pods=(pod(),))
 
-    told = [
+    reported = [
         event
         for seconds in (1, 1, 1, 1, 5, 5, 10, 20, 30, 700, 900)
         for event in tick(stored, seen, seconds, asks).events
         if event.reason == "PodEvictionPlanned"
     ]
 
-    assert {name_of(event) for event in told} == {name_of(told[0])}
-    assert told[0].message.endswith(when)
-    assert len(told) <= 2, "when it is tainted, and when the eviction begins"
+    assert {name_of(event) for event in reported} == {name_of(reported[0])}
+    assert reported[0].message.endswith(when)
+    assert len(reported) <= 2, "when it is tainted, and when the eviction begins"
 
 
 def test_a_pod_that_joins_later_is_told_too() -> None:
@@ -146,11 +146,11 @@ def test_a_pod_that_joins_later_is_told_too() -> None:
 
     both = (claim("gpu-0", "a"), claim("gpu-0", "b"))
     later = view(dead(), claims=both, pods=(pod("a"), pod("b")))
-    told = [
+    reported = [
         event for seconds in (15, 20, 25) for event in tick(stored, later, seconds, asks).events
     ]
 
-    assert [event.name for event in told if event.kind == "Pod"] == ["b"]
+    assert [event.name for event in reported if event.kind == "Pod"] == ["b"]
 
 
 def test_who_is_passed_by_for_good_is_not_warned() -> None:
@@ -159,9 +159,9 @@ def test_who_is_passed_by_for_good_is_not_warned() -> None:
     pods = (pod("a", owner="DaemonSet/watch"), pod("b"))
 
     seen = view(dead(), claims=both, pods=pods)
-    told = [event for _ in range(4) for event in tick(stored, seen, 1, asks).events]
+    reported = [event for _ in range(4) for event in tick(stored, seen, 1, asks).events]
 
-    assert [event.name for event in told if event.kind == "Pod"] == ["b"]
+    assert [event.name for event in reported if event.kind == "Pod"] == ["b"]
 
 
 def test_what_becomes_of_an_intent_has_its_reason() -> None:
@@ -181,9 +181,9 @@ def test_a_fault_in_probation_is_told_as_a_relapse() -> None:
         settle(stored, view(gpu(0, recovery_action=action(0, 9, 9))), second)
 
     again = view(gpu(0, xid(95, seen=800), recovery_action=action(1, 800, 801)))
-    told = [event for _ in range(4) for event in tick(stored, again, 802).events]
+    reported = [event for _ in range(4) for event in tick(stored, again, 802).events]
 
-    assert reasons(told, "Node").count("DeviceRelapsed") == 1
+    assert reasons(reported, "Node").count("DeviceRelapsed") == 1
 
 
 def test_an_event_on_a_pod_lives_in_its_namespace() -> None:

@@ -46,14 +46,14 @@ class World:
         self.stopped = ""
 
     def does(self, act: tuple[object, ...]) -> None:
-        name, *said = act
+        name, *stated = act
         match name:
             case "silent":
-                self.machine.silent = bool(said[0])
+                self.machine.silent = bool(stated[0])
             case "stopped":
-                self.stopped = "ann: enough" if said[0] else ""
+                self.stopped = "ann: enough" if stated[0] else ""
             case _:
-                getattr(self.machine, str(name))(*said)
+                getattr(self.machine, str(name))(*stated)
 
     def pods(self) -> tuple[PodFacts, ...]:
         return tuple(pod(name) for name in self.machine.tenants.users())
@@ -101,8 +101,8 @@ def _decided(stored: Stored, seen: NodeView, world: World, rows: Policy) -> set[
     waits = {
         incident.spec.uuid
         for incident in stored.incidents.values()
-        for said in incident.status.conditions
-        if (said.type, said.status) == ("EvictionBlocked", "True")
+        for stated in incident.status.conditions
+        if (stated.type, stated.status) == ("EvictionBlocked", "True")
     }
     assert len(begun - waits) <= allowed or rows.limits is LIFTED
     return {step.pod.device for step in decision.steps if isinstance(step, EvictPod)}

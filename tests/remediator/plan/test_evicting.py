@@ -226,13 +226,13 @@ class TestRounds:
         asks = rows()
         first, _ = shared("p-0")
         stored = begun(first, asks)
-        asked: list[list[str]] = []
+        request: list[list[str]] = []
 
         for number in range(5):
             one, _ = shared(f"p-{number}")
-            asked.append(requested(tick(stored, one, START + number * 5, asks)))
+            request.append(requested(tick(stored, one, START + number * 5, asks)))
 
-        assert asked == [["p-0"], ["p-1"], ["p-2"], [], []]
+        assert request == [["p-0"], ["p-1"], ["p-2"], [], []]
         assert (rounds(stored), stored.incident.status.phase) == ([ROUNDS + 1], "NeedsHuman")
         assert "more than 3 rounds" in blocked(stored)
 

@@ -49,8 +49,8 @@ def test_an_old_driver_owes_a_new_epoch_for_an_xid_that_it_tells_no_more() -> No
 def test_each_code_has_one_line_however_its_sources_change() -> None:
     stored = Stored()
     settle(stored, view(gpu(0, xid(95), xid(48), recovery_action=RESET)), 1)
-    heard = msgspec.structs.replace(xid(95), sources=("kmsg", "nvml"))
-    settle(stored, view(gpu(0, heard, recovery_action=RESET)), 2)
+    received = msgspec.structs.replace(xid(95), sources=("kmsg", "nvml"))
+    settle(stored, view(gpu(0, received, recovery_action=RESET)), 2)
 
     assert codes(stored).count("XID 95") == codes(stored).count("XID 48") == 1
     assert any("kmsg and nvml" in line for line in stored.incident.status.evidence)

@@ -341,8 +341,8 @@ def test_no_history_of_one_node_makes_another_nodes_first_eviction_wait_for_a_ra
     fleet = Fleet(rules=history[0], incidents=history[1])
     given = grant(limits, fleet, *(desired(name, "NoExecute") for name in asks))
     new = stored(*(taint_rule for answer in given.values() for taint_rule in answer.rules))
-    asked = {gpu_of(name) for name in asks}
-    others = tuple(taint_rule for taint_rule in fleet.rules if taint_rule.gpu not in asked)
+    requested = {gpu_of(name) for name in asks}
+    others = tuple(taint_rule for taint_rule in fleet.rules if taint_rule.gpu not in requested)
     fleet = msgspec.structs.replace(fleet, rules=(*others, *new))
 
     answer = grant(limits, fleet, desired("b0", "NoExecute"))["b0"]

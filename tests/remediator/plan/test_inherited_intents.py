@@ -54,9 +54,9 @@ def test_the_next_incident_is_created_with_it_and_says_from_where(kind: Kind) ->
     assert next_one.open
     assert next_one.spec.intents == {kind: LASTS}
     assert next_one.spec.inherited_from == min(stored.incidents)
-    heard = in_words(kind, LASTS)
-    assert [entry.text for entry in next_one.status.timeline].count(f"in force: {heard}") == 1
-    assert heard in next_one.status.message
+    received = in_words(kind, LASTS)
+    assert [entry.text for entry in next_one.status.timeline].count(f"in force: {received}") == 1
+    assert received in next_one.status.message
 
 
 def test_the_next_incident_is_acted_on_when_it_expires() -> None:

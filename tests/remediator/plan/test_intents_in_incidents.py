@@ -110,9 +110,9 @@ class TestHold:
         for second in range(10, 200, 10):
             settle(stored, seen, second)
 
-        said = f"hold until {at(100):%Y-%m-%dT%H:%M:%SZ} by ana: a run must end first"
-        heard = [text for text in texts(stored) if text.endswith(said) and "seen" not in text]
-        assert heard == [f"in force: {said}", f"expired: {said}"]
+        stated = f"hold until {at(100):%Y-%m-%dT%H:%M:%SZ} by ana: a run must end first"
+        received = [text for text in texts(stored) if text.endswith(stated) and "seen" not in text]
+        assert received == [f"in force: {stated}", f"expired: {stated}"]
 
     def test_one_that_is_changed_is_told_anew_and_counts_until_the_new_end(self) -> None:
         stored, seen = Stored(), view(dead())
@@ -280,8 +280,8 @@ class TestConfirmed:
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
         stored.intend("RepairConfirmed", LASTS)
-        silent = msgspec.structs.replace(empty, stale="silent")
-        settle(stored, silent, 11, self.STICKY)
+        unanswered = msgspec.structs.replace(empty, stale="silent")
+        settle(stored, unanswered, 11, self.STICKY)
         assert stored.incident.open
         blind = told(empty, sources=(SourceHealth(name="nvml", state="Down"),))
         settle(stored, msgspec.structs.replace(empty, report=blind), 11, self.STICKY)

@@ -133,9 +133,9 @@ class TestAnotherBoard:
     def test_in_the_same_slot_ends_the_need_and_the_incident(self) -> None:
         stored = handed_over()
 
-        said = reconciled(stored, rebooted(NEW_BOARD, gpu(1)), 100)
+        stated = reconciled(stored, rebooted(NEW_BOARD, gpu(1)), 100)
 
-        assert said[:2] == ("False", "NoRepairNeeded")
+        assert stated[:2] == ("False", "NoRepairNeeded")
         status = stored.incident.status
         assert status.closed_at is not None
         assert (status.phase, status.message) == (
@@ -148,18 +148,18 @@ class TestAnotherBoard:
         stored = Stored()
         assert reconciled(stored, on(WORN, gpu(1)), 1)[1] == "ReplacementNeeded"
 
-        said = reconciled(stored, rebooted(NEW_BOARD, gpu(1)), DAY)
+        stated = reconciled(stored, rebooted(NEW_BOARD, gpu(1)), DAY)
 
-        assert said[:2] == ("False", "NoRepairNeeded")
+        assert stated[:2] == ("False", "NoRepairNeeded")
 
     def test_is_not_proven_by_a_neighbour_that_got_its_name_and_number(self) -> None:
         stored = handed_over()
         moved_up = gpu(1, minor=0)
 
         for second in (100, 100 + MINUTE, DAY):
-            said = reconciled(stored, rebooted(moved_up), second)
+            stated = reconciled(stored, rebooted(moved_up), second)
 
-        assert said[:2] == ("True", "ReplacementNeeded")
+        assert stated[:2] == ("True", "ReplacementNeeded")
         assert stored.incident.open
 
     def test_is_not_proven_by_a_neighbour_in_its_slot(self) -> None:
@@ -206,9 +206,9 @@ class TestTheGreatestNeed:
         sick = gpu(0, recovery_action=newer, memory=WORN.memory)
         stored = Stored()
 
-        said = reconciled(stored, on(sick, gpu(1)), 2)
+        stated = reconciled(stored, on(sick, gpu(1)), 2)
 
-        assert said[:2] == ("True", "ReplacementNeeded")
+        assert stated[:2] == ("True", "ReplacementNeeded")
         assert stored.incident.status.needs == "Replacement"
 
     @given(st.lists(st.sampled_from(NEEDS)))
@@ -221,18 +221,18 @@ class TestTheGreatestNeed:
         back = gpu(0, xid(79), recovery_action=action(0, 50, 60), epoch=2, epoch_started=at(50))
         still = msgspec.structs.replace(back, memory=MemoryHealth(row_remap_pending="True"))
 
-        said = reconciled(stored, on(still, gpu(1)), 70)
+        stated = reconciled(stored, on(still, gpu(1)), 70)
 
-        assert said[:2] == ("False", "OtherRepairNeeded")
-        assert uuid(0) in said[2]
+        assert stated[:2] == ("False", "OtherRepairNeeded")
+        assert uuid(0) in stated[2]
 
     def test_a_repair_is_not_said_to_be_over_while_the_gpu_is_not_healthy(self) -> None:
         stored = handed_over()
         sick = gpu(0, xid(95, 200), recovery_action=action(1, 201, 201), epoch_started=at(90))
 
-        said = reconciled(stored, rebooted(sick, gpu(1)), 202)
+        stated = reconciled(stored, rebooted(sick, gpu(1)), 202)
 
-        assert said[:2] == ("False", "OtherRepairNeeded")
+        assert stated[:2] == ("False", "OtherRepairNeeded")
         assert stored.conditions[REPAIR_NEEDED].reason != "NoRepairNeeded"
 
 
@@ -256,11 +256,11 @@ class TestCeilings:
         )
 
         for second in (1, HOUR, HOUR + 2, DAY):
-            said = reconciled(stored, busy, second, rows)
-        assert said[0] == ("True" if overridden else "False")
+            stated = reconciled(stored, busy, second, rows)
+        assert stated[0] == ("True" if overridden else "False")
         if not overridden:
-            assert said[1] == "WaitingForNeighbours"
-            assert "until" not in said[2]
+            assert stated[1] == "WaitingForNeighbours"
+            assert "until" not in stated[2]
             empty = reconciled(stored, on(sick, gpu(1)), DAY + 1, rows)
             assert empty[0] == "True", "nobody is in the way any more"
 
@@ -271,9 +271,9 @@ class TestCeilings:
         )
 
         for second in (1, HOUR, HOUR + 2, DAY):
-            said = reconciled(stored, busy, second, rows)
+            stated = reconciled(stored, busy, second, rows)
 
-        assert said[:2] == ("False", "WaitingForNeighbours")
+        assert stated[:2] == ("False", "WaitingForNeighbours")
 
     def test_a_deadline_calls_for_no_more_than_its_class_needs(self) -> None:
         both = msgspec.structs.replace(dead(), memory=WORN.memory)
@@ -301,10 +301,10 @@ class TestCeilings:
         )
 
         for second in (1, HOUR + 2):
-            said = reconciled(stored, busy, second)
+            stated = reconciled(stored, busy, second)
 
-        assert said[:2] == ("True", "NodeRebootNeeded")
-        assert uuid(1) not in said[2]
+        assert stated[:2] == ("True", "NodeRebootNeeded")
+        assert uuid(1) not in stated[2]
 
 
 @given(st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=8))

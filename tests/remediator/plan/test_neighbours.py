@@ -128,8 +128,8 @@ class TestWhatIsNotKnown:
 
         assert seen.facts is not None
         facts = msgspec.structs.replace(seen.facts, conditions=(stored(),))
-        said = told(msgspec.structs.replace(seen, facts=facts), pair())
-        assert all(condition.status == "True" for condition in said.values())
+        stated = told(msgspec.structs.replace(seen, facts=facts), pair())
+        assert all(condition.status == "True" for condition in stated.values())
 
         assert repair(seen, pair(), seconds=3600).status == "True", "the deadline ends the wait"
         assert repair(seen, pair(insists=False), seconds=1e6).status == "False"

@@ -91,9 +91,9 @@ def test_what_the_faults_of_a_sick_gpu_ask_for_now_counts_at_once() -> None:
 
 
 def test_what_an_unknown_gpu_needed_is_read_from_its_incident() -> None:
-    silent = recorded(pair(needs="nothing", verdict=UNKNOWN), "node-reboot")
+    unanswered = recorded(pair(needs="nothing", verdict=UNKNOWN), "node-reboot")
 
-    assert told(node(stored()), silent) == {}
+    assert told(node(stored()), unanswered) == {}
 
 
 def test_neighbours_with_pods_are_waited_for_by_name() -> None:
@@ -287,11 +287,11 @@ def test_the_soak_of_what_never_stopped_the_node_is_not_told_on_it() -> None:
 def test_an_incident_that_ends_or_that_a_person_ignores_asks_for_nothing() -> None:
     case, desired = pair()
     ends = msgspec.structs.replace(desired, ending="another board answers under this name")
-    said = IntentRecord(
+    stated = IntentRecord(
         kind="Ignore", by="ana", reason="a test board", state="InForce", seen_time=at(0)
     )
-    ignored = msgspec.structs.replace(desired, record=Record(intents=(said,)))
-    expired = msgspec.structs.replace(said, state="Expired")
+    ignored = msgspec.structs.replace(desired, record=Record(intents=(stated,)))
+    expired = msgspec.structs.replace(stated, state="Expired")
 
     assert repair(node(stored()), (case, ends)).reason == NOTHING_NEEDED
     assert repair(node(stored()), (case, ignored)).reason == NOTHING_NEEDED

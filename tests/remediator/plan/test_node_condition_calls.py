@@ -139,14 +139,14 @@ class TestHolds:
         stored = Stored()
 
         for second in (2, 6, 100):
-            said = reconciled(
+            stated = reconciled(
                 stored,
                 idle(sick),
                 second,
                 msgspec.structs.replace(rows, rows=watched),
             )
 
-        assert said == ("", "", "")
+        assert stated == ("", "", "")
         assert stored.incident.status.needs == "Replacement", "the incident still says so"
 
     def test_the_need_of_a_gpu_that_is_held_is_not_said_for_one_that_is_not(self) -> None:
@@ -164,11 +164,11 @@ class TestADeadBaseboard:
         seen = view(*(dead(index) for index in range(4)), gpu(4), pods=())
 
         for second in (1, 5):
-            said = reconciled(stored, seen, second, policy(self.LIMITS))
+            stated = reconciled(stored, seen, second, policy(self.LIMITS))
 
         assert sorted(stored.effects().values()) == ["NoExecute"] * 2 + ["NoSchedule"] * 2
-        assert said[:2] == ("True", "NodeRebootNeeded")
-        assert all(uuid(index) in said[2] for index in range(4))
+        assert stated[:2] == ("True", "NodeRebootNeeded")
+        assert all(uuid(index) in stated[2] for index in range(4))
 
     def test_waits_for_a_pod_on_any_of_its_gpus_until_the_deadline(self) -> None:
         stored = Stored()
@@ -314,8 +314,8 @@ class TestCosts:
     CALLED = an_incident("b0", mode="Enforce", needs_since=at(-60))
 
     def held(self, limits: Limits, fleet: Fleet, incident: Incident | None = None) -> str:
-        asked = desired("a0", calls="node-reboot", incident=incident)
-        answers = grant(limits, fleet, asked, calling=True)
+        requested = desired("a0", calls="node-reboot", incident=incident)
+        answers = grant(limits, fleet, requested, calling=True)
         return answers["a0"].repair.deferred
 
     def test_a_call_on_another_node_counts(self) -> None:

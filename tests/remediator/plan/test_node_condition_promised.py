@@ -130,8 +130,8 @@ class TestHold:
             for row in milder.rows
         )
         stored = self.held(busy(sick()))
-        said = reconciled(stored, busy(sick()), HOUR, msgspec.structs.replace(milder, rows=rows))
-        assert said[0] == "False"
+        stated = reconciled(stored, busy(sick()), HOUR, msgspec.structs.replace(milder, rows=rows))
+        assert stated[0] == "False"
 
     def test_it_counts_for_a_gpu_of_which_nothing_can_be_decided(self) -> None:
         seen = busy(sick())
@@ -181,17 +181,17 @@ class TestWithin:
         stored, seen = Stored(), busy(sick())
         rows = waits(timedelta(minutes=10))
 
-        said = play(stored, seen, 1, HOUR + 31, rows)
+        stated = play(stored, seen, 1, HOUR + 31, rows)
 
-        assert [state[0] for state in said[-3:]] == ["False", "True", "True"]
+        assert [state[0] for state in stated[-3:]] == ["False", "True", "True"]
 
     def test_while_the_evictions_are_about_to_begin_it_is_not_over_either(self) -> None:
         stored = Stored()
         reconciled(stored, busy(gpu(1)), 1, waits())
         for second in (HOUR - 1, HOUR + 1):
-            said = reconciled(stored, busy(sick()), second, waits())
+            stated = reconciled(stored, busy(sick()), second, waits())
 
-            assert said[:2] == ("False", WAITING)
+            assert stated[:2] == ("False", WAITING)
             assert stored.effects()["gpu-1"] == "NoSchedule"
 
     def test_a_leader_that_was_away_gives_them_their_time_before_it_calls(self) -> None:
@@ -199,10 +199,10 @@ class TestWithin:
         rows = waits(timedelta(minutes=10))
         reconciled(stored, seen, 1, rows)
 
-        said = play(stored, seen, 2 * HOUR, 2 * HOUR + 605, rows, every=5)
+        stated = play(stored, seen, 2 * HOUR, 2 * HOUR + 605, rows, every=5)
 
-        assert {state[0] for state in said[:120]} == {"False"}
-        assert said[-1][0] == "True"
+        assert {state[0] for state in stated[:120]} == {"False"}
+        assert stated[-1][0] == "True"
 
     def test_a_time_that_a_budget_never_lets_begin_is_over_as_well(self) -> None:
         stored, seen = Stored(), busy(sick())
@@ -230,18 +230,18 @@ class TestWithin:
         rows = waits(timedelta(minutes=10))
         play(stored, seen, 1, 61, rows, every=5)
 
-        said = play(stored, busy(UNKNOWN), 70, 2 * HOUR, rows, every=600)
+        stated = play(stored, busy(UNKNOWN), 70, 2 * HOUR, rows, every=600)
 
-        assert {state[:2] for state in said} == {("False", WAITING)}
-        assert len({state[2] for state in said}) == 1, "the Node is not written at each look"
+        assert {state[:2] for state in stated} == {("False", WAITING)}
+        assert len({state[2] for state in stated}) == 1, "the Node is not written at each look"
 
     def test_pods_on_other_gpus_are_overridden_with_none_left_inside_its_time(self) -> None:
         stored = Stored()
         seen = busy(sick(), device="gpu-2")
 
-        said = play(stored, seen, 1, HOUR + 31, waits())
+        stated = play(stored, seen, 1, HOUR + 31, waits())
 
-        assert said[-1][0] == "True"
+        assert stated[-1][0] == "True"
 
 
 def test_the_end_of_a_hold_wakes_the_node() -> None:

@@ -93,8 +93,8 @@ def test_a_gap_in_health_makes_the_agent_confirm_anew() -> None:
 
 
 def without_hash() -> NodeHealth:
-    told = report(REPAIRED)
-    return msgspec.structs.replace(told, content_hash="")
+    reported = report(REPAIRED)
+    return msgspec.structs.replace(reported, content_hash="")
 
 
 def test_an_agent_of_the_release_before_releases_nothing_without_a_confirmation() -> None:

@@ -90,11 +90,11 @@ def test_while_claims_are_blind_new_pods_are_kept_away_and_nobody_is_evicted() -
     for seconds in (100, 110, 120):
         settle(stored, blind(held(dead(0)), "claims"), seconds)
     assert stored.effects() == {"gpu-0": "NoSchedule"}
-    (told,) = [
+    (reported,) = [
         condition for condition in stored.incident.status.conditions if condition.type == "Deferred"
     ]
-    assert (told.status, told.reason) == ("True", "Blindness")
-    assert REFUSED in told.message
+    assert (reported.status, reported.reason) == ("True", "Blindness")
+    assert REFUSED in reported.message
     (pods,) = [
         condition
         for condition in stored.incident.status.conditions
@@ -342,10 +342,10 @@ def test_a_scheduler_that_ignores_taints_is_noticed(
         for name, rule in stored.rules.items()
     }
     settle(stored, allocated(seconds, tolerant), 140, mild)
-    (told,) = [
+    (reported,) = [
         condition
         for condition in stored.incident.status.conditions
         if condition.type == "TaintIgnored"
     ]
-    assert told.status == ("True" if ignored else "False")
-    assert ("team/claim-of-train-0" in told.message) == ignored
+    assert reported.status == ("True" if ignored else "False")
+    assert ("team/claim-of-train-0" in reported.message) == ignored

@@ -56,12 +56,12 @@ def test_new_signals_take_the_room_of_silent_ones() -> None:
 
 
 def test_not_knowing_leaves_the_words_of_blocked_evictions_as_they_were() -> None:
-    told = tuple(
+    reported = tuple(
         Condition(type=kind, status="True", reason="x", message=text, last_transition_time=at(0))
         for kind, text in (("Deferred", "another"), (EVICTION_BLOCKED, "web"))
     )
     case = Case(node=NODE, uuid=uuid(0), verdict=Unknown("the agent is silent"))
-    desired = Desired(uuid=uuid(0), incident=an_incident("a0", conditions=told))
+    desired = Desired(uuid=uuid(0), incident=an_incident("a0", conditions=reported))
     assert noted(case, desired, at(9), frozen=False).eviction.blocked == "web"
 
 
@@ -72,9 +72,9 @@ def test_pods_that_cannot_be_listed_are_said_to_be_missing(
     stored = Stored()
     for second in (1, 5):
         settle(stored, view(dead(), claims=(claim("gpu-0"),), pods=pods), second)
-    said = {condition.type: condition for condition in stored.incident.status.conditions}
-    assert said["AffectedPodsIncomplete"].status == incomplete
-    assert ("could not be listed" in said["AffectedPodsIncomplete"].message) == (pods is None)
+    stated = {condition.type: condition for condition in stored.incident.status.conditions}
+    assert stated["AffectedPodsIncomplete"].status == incomplete
+    assert ("could not be listed" in stated["AffectedPodsIncomplete"].message) == (pods is None)
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_three_claims_that_ignore_the_taint_are_named(count: int, named: str) ->
         140,
         mild,
     )
-    (told,) = [
+    (reported,) = [
         condition
         for condition in stored.incident.status.conditions
         if condition.type == "TaintIgnored"
     ]
-    assert told.message.endswith(named)
+    assert reported.message.endswith(named)
 
 
 def allocated(name: str) -> Claim:

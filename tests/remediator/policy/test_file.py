@@ -190,14 +190,14 @@ def test_a_giant_is_refused_before_it_is_read(tmp_path: Path) -> None:
 
 def test_who_is_told_of_another_policy_is_told_before_anybody_can_act_by_it(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
 
     def hear(coming: Policy) -> None:
-        told.append((file.policy.row("gpu").mode, coming.row("gpu").mode))
+        reported.append((file.policy.row("gpu").mode, coming.row("gpu").mode))
 
     file = PolicyFile(path, before_change=hear)
     for mode in ("dry-run", "enforce", "enforce", "everything"):
         path.write_text(f"defaults: {{mode: {mode}}}")
         file.load()
 
-    assert told == [("incident-only", "dry-run"), ("dry-run", "enforce")]
+    assert reported == [("incident-only", "dry-run"), ("dry-run", "enforce")]

@@ -12,20 +12,20 @@ from tests.remediator.policy.budgets import limits_of
 
 def test_what_is_not_said_stays_as_shipped() -> None:
     assert limits_of({}) == Limits()
-    said = limits_of({"evict": {"node": 3, "rate": {"count": 5}}})
+    stated = limits_of({"evict": {"node": 3, "rate": {"count": 5}}})
 
-    assert said.evict.node == Cap(3)
-    assert said.evict.rate == Rate(5, timedelta(minutes=10))
-    assert said.evict.cluster == Limits().evict.cluster
-    assert said.taint == Limits().taint
+    assert stated.evict.node == Cap(3)
+    assert stated.evict.rate == Rate(5, timedelta(minutes=10))
+    assert stated.evict.cluster == Limits().evict.cluster
+    assert stated.taint == Limits().taint
 
 
 @pytest.mark.parametrize("key", KEYS.values())
 @pytest.mark.parametrize("raw", [2, "2000000", "25%", "2.5%", "0%", "100%", "none"])
 def test_each_ground_takes_a_number_a_part_or_none(key: str, raw: object) -> None:
-    said = {path: value for path, value, _ in described(limits_of({"taint": {key: raw}}))}
+    stated = {path: value for path, value, _ in described(limits_of({"taint": {key: raw}}))}
 
-    assert said[f"budget.taint.{key}"] == str(raw)
+    assert stated[f"budget.taint.{key}"] == str(raw)
 
 
 @pytest.mark.parametrize("name", FLAT)
@@ -36,11 +36,15 @@ def test_the_flat_keys_of_the_first_release_mean_what_they_meant(name: str) -> N
 
 
 def test_the_correlation_hold_is_set_and_lifted() -> None:
-    said = limits_of(
+    stated = limits_of(
         {"correlation": {"nodes": 0, "within": "5m", "after_change": "0s"}}
     ).correlation
 
-    assert (said.nodes, said.within, said.after_change) == (0, timedelta(minutes=5), timedelta())
+    assert (stated.nodes, stated.within, stated.after_change) == (
+        0,
+        timedelta(minutes=5),
+        timedelta(),
+    )
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,11 @@ def sections(annotation: object) -> Iterator[type[Section]]:
 def test_every_key_class_and_limit_has_its_line() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     lines = [line.partition(" | ")[0] for line in text.splitlines() if line.startswith("| `")]
-    told = {line.strip("| `").rpartition(".")[2] for line in lines}
+    reported = {line.strip("| `").rpartition(".")[2] for line in lines}
 
     assert len({*written(PolicyText)}) > 40
-    assert {*written(PolicyText)} <= told
-    assert {row.fault_class for row in SHIPPED} <= told
+    assert {*written(PolicyText)} <= reported
+    assert {row.fault_class for row in SHIPPED} <= reported
     assert all(f"| `{path}` |" in text for path, _, _ in described(Limits()))
     assert all(row.why in text for row in SHIPPED)
 

@@ -75,21 +75,21 @@ def await_nothing_left(folder: Path) -> None:
 def read_until(demo: "subprocess.Popen[str]", text: str) -> str:
     """Return what the demo said up to a line with `text`."""
     assert demo.stdout is not None
-    said: list[str] = []
+    stated: list[str] = []
     for line in demo.stdout:
-        said.append(line)
+        stated.append(line)
         if text in line:
-            return "".join(said)
-    raise AssertionError(f"ended without saying {text!r}: {''.join(said)}")
+            return "".join(stated)
+    raise AssertionError(f"ended without saying {text!r}: {''.join(stated)}")
 
 
 def test_the_story_comes_out_right_and_nothing_is_left(folder: Path) -> None:
     with running(folder) as demo:
-        said, _ = demo.communicate(timeout=PATIENCE)
-    assert demo.returncode == 0, said
-    assert "The story came out right" in said
-    assert said.count("│ ok │") == 5
-    assert "the eviction controller deletes" in said
+        stated, _ = demo.communicate(timeout=PATIENCE)
+    assert demo.returncode == 0, stated
+    assert "The story came out right" in stated
+    assert stated.count("│ ok │") == 5
+    assert "the eviction controller deletes" in stated
     await_nothing_left(folder)
 
 
@@ -99,15 +99,15 @@ def test_a_remediator_that_may_only_watch_makes_the_story_wrong_and_keep_stays_u
     policy = tmp_path / "policy.yaml"
     policy.write_text("defaults: {mode: incident-only, settle: 1s, soak: 2s}\n", encoding="utf-8")
     with running(folder, f"--policy={policy}", "--keep") as demo:
-        said = read_until(demo, "Logs:")
+        stated = read_until(demo, "Logs:")
         demo.send_signal(signal.SIGINT)
         demo.communicate(timeout=PATIENCE)
     assert demo.returncode == 1
-    assert "act 2 (a contained error in one MIG slice): expected: " in said
-    assert "seen: no rule was made" in said
-    assert "act 3 (a GPU falls off the bus): not played" in said
-    assert "Everything stays up until Ctrl-C" in said
-    assert "kubectl get ndh,di" in said
+    assert "act 2 (a contained error in one MIG slice): expected: " in stated
+    assert "seen: no rule was made" in stated
+    assert "act 3 (a GPU falls off the bus): not played" in stated
+    assert "Everything stays up until Ctrl-C" in stated
+    assert "kubectl get ndh,di" in stated
     await_nothing_left(folder)
 
 

@@ -56,8 +56,8 @@ def test_exactly_the_pod_of_the_target_moves() -> None:
 
 def test_a_neighbour_that_moves_is_named() -> None:
     empty = seen({SLICE: HOLDERS[SLICE]})
-    said = must.only_target_moved(acted(GPU, empty, eviction(POD)))
-    assert said == "train-x-ccccc on node-a/gpu-2 moved, too"
+    stated = must.only_target_moved(acted(GPU, empty, eviction(POD)))
+    assert stated == "train-x-ccccc on node-a/gpu-2 moved, too"
 
 
 def test_a_pod_that_was_not_evicted_or_by_somebody_else_is_told() -> None:
@@ -85,10 +85,10 @@ def test_where_nothing_may_happen_every_rule_incident_and_move_is_told() -> None
 
 def test_phases_come_in_order_and_others_may_lie_between() -> None:
     uuid = BOARDS[1].uuid
-    told = [
+    returned = [
         entry(at, "phase", uuid, name) for at, name in enumerate(("Tainted", "Evicting", "Drained"))
     ]
-    now = acted(GPU, seen(), *told)
+    now = acted(GPU, seen(), *returned)
     assert must.phases("Tainted", "Drained")(now) == ""
     assert must.phases("Drained", "Tainted")(now) == "its phases are Tainted, Evicting, Drained"
 

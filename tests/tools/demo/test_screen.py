@@ -87,6 +87,6 @@ def test_the_summary_names_what_failed() -> None:
     screen = Screen(Console(file=out))
     incident = acted("node-a/gpu-1", seen())
     screen.summary([Outcome("one", incident), Outcome("two", incident, (Check("x", "y"),))], 12.0)
-    said = out.getvalue()
-    assert "FAILED: act 2 (two): expected: x; seen: y" in said
-    assert "The story came out WRONG, 12 s after the demo began." in said
+    stated = out.getvalue()
+    assert "FAILED: act 2 (two): expected: x; seen: y" in stated
+    assert "The story came out WRONG, 12 s after the demo began." in stated

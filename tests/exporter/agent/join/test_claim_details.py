@@ -205,12 +205,12 @@ def test_an_outage_ends_by_itself_and_is_asked_about_politely() -> None:
     )
     server = Hostile([listed, refusal(503), whole])
     client = Client(server.endpoint, timeout=60.0)
-    news = threading.Event()
-    details = ClaimDetails(client, news.set)
+    changes = threading.Event()
+    details = ClaimDetails(client, changes.set)
     details.start()
     try:
         details.want(HELD)
-        assert news.wait(60.0)
+        assert changes.wait(60.0)
         assert details.source().up
         assert details.details()[ClaimKey("te/am", "../x")].uid == "u"
     finally:

@@ -56,8 +56,8 @@ def every_version(control_plane_built: None) -> Iterator[Client]:
         made = slice_of("gpu-0", "gpu-0-mig-1g10gb-19-3")
         made["spec"]["devices"][1] = PARTITION
         client.create(SLICES, made)
-        wanted = {"metadata": {"name": "claim"}, "spec": {"devices": {"requests": REQUESTS}}}
-        client.create(CLAIMS, wanted)
+        desired = {"metadata": {"name": "claim"}, "spec": {"devices": {"requests": REQUESTS}}}
+        client.create(CLAIMS, desired)
         client.merge_patch(f"{CLAIMS}/claim/status", {"status": allocated()})
         yield client
         client.close()
@@ -101,14 +101,14 @@ def test_a_version_that_goes_is_left_for_the_next_one_and_nothing_is_forgotten(
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1"])
 def test_each_version_of_a_claim_says_the_same(every_version: Client, version: str) -> None:
     held = ClaimDevice("claim", "default", "gpu.nvidia.com", "node-a", "gpu-0")
-    news = threading.Event()
+    changes = threading.Event()
     with older_server(every_version, version) as server:
         client = Client(server.endpoint(), timeout=60.0)
-        details = ClaimDetails(client, news.set)
+        details = ClaimDetails(client, changes.set)
         details.start()
         try:
             details.want([ContainerDevices("default", "train-0", "main", (held,))])
-            assert news.wait(60.0), details.source()
+            assert changes.wait(60.0), details.source()
             (found,) = details.details().items()
         finally:
             details.stop()

@@ -17,19 +17,19 @@ ONE, TWO = BUS["GPU-1"], BUS["GPU-2"]
 WELL = {ONE: "Answers", TWO: "Answers"}
 
 
-def reading(news: Observation, config: dict[str, Any], **bus: Any) -> Observation:
+def reading(changes: Observation, config: dict[str, Any], **bus: Any) -> Observation:
     """Return an observation with a PCI list of both GPUs and what their config space reads."""
     places = bus.pop("places", (ONE, TWO))
-    return msgspec.structs.replace(with_bus(news, *places, **bus), pci_config=config)
+    return msgspec.structs.replace(with_bus(changes, *places, **bus), pci_config=config)
 
 
 def both(seconds: float = 0.0) -> Observation:
     return seen(gpu(1), gpu(2), seconds=seconds)
 
 
-def after(*news: Observation, **more: Any) -> NodeHealth:
+def after(*changes: Observation, **more: Any) -> NodeHealth:
     report = FRESH
-    for observation in (reading(both(), WELL), *news):
+    for observation in (reading(both(), WELL), *changes):
         report = ledger.observe(report, observation, **more)
     return report
 
@@ -96,8 +96,8 @@ def test_an_address_that_never_answered_is_not_gone() -> None:
 
 
 def test_a_gpu_that_the_driver_no_longer_offers_was_taken_away_on_purpose() -> None:
-    news = reading(seen(gpu(2), seconds=60), {TWO: "Answers"}, places=(TWO,))
-    report = after(news, published=Published(frozenset({"GPU-2"})))
+    changes = reading(seen(gpu(2), seconds=60), {TWO: "Answers"}, places=(TWO,))
+    report = after(changes, published=Published(frozenset({"GPU-2"})))
     assert of_first(report).state == "Unknown"
 
 

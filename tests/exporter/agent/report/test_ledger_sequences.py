@@ -64,8 +64,8 @@ class Node:
         what, pause, number, gi = step
         self._now += pause
         if what in _LOOKS:
-            news = _LOOKS[what](self._now)
-            self.report = ledger.observe(self.report, news, published=OFFERED)
+            changes = _LOOKS[what](self._now)
+            self.report = ledger.observe(self.report, changes, published=OFFERED)
             return
         code = 94 if gi else 79
         if what == "event":

@@ -28,12 +28,12 @@ def test_a_storm_is_one_write_a_second() -> None:
     assert 28 <= begins[-1] <= 31
 
 
-def written(news: Sequence[tuple[float, object]], interval: float = QUARTER) -> list[float]:
+def written(changes: Sequence[tuple[float, object]], interval: float = QUARTER) -> list[float]:
     """Return when reports are written, by a writer that follows the pace to the letter."""
     pace = Pace(interval)
     begins: list[float] = []
     free = 0.0
-    for moment, key in news:
+    for moment, key in changes:
         now = max(moment, free)
         if pace.wants(key, now):
             begins.append(now)
@@ -48,8 +48,8 @@ def test_a_quiet_node_writes_once_in_a_quarter_of_an_hour() -> None:
 
 
 def test_a_change_is_written_at_once_and_starts_the_quarter_anew() -> None:
-    news = [(30.0 * place, "healthy" if place < 10 else "sick") for place in range(45)]
-    assert written(news) == [0.0, 300.0, 1200.0]
+    changes = [(30.0 * place, "healthy" if place < 10 else "sick") for place in range(45)]
+    assert written(changes) == [0.0, 300.0, 1200.0]
 
 
 def test_after_a_refused_write_the_newest_report_is_written_changed_or_not() -> None:
@@ -65,11 +65,11 @@ def test_whatever_comes_there_are_no_more_than_three_writes_in_three_seconds(
     pauses: list[float],
 ) -> None:
     moment = 0.0
-    news: list[tuple[float, object]] = []
+    changes: list[tuple[float, object]] = []
     for place, pause in enumerate(pauses):
         moment += pause
-        news.append((moment, place))
-    begins = written(news)
+        changes.append((moment, place))
+    begins = written(changes)
     for start in begins:
         assert sum(start <= begin < start + 1.0 for begin in begins) <= 2
         assert sum(start <= begin < start + 3.0 for begin in begins) <= 3

@@ -74,8 +74,8 @@ class TestTakenAwayOnPurpose:
     def test_a_gpu_that_another_driver_holds_is_not_lost(self) -> None:
         report = ledger.observe(FRESH, with_bus(seen(gpu(), gpu(2)), *BOTH))
         for seconds in (30, 300):
-            news = with_bus(seen(gpu(2), seconds=seconds), *BOTH, unbound=BOTH[:1])
-            report = ledger.observe(report, news)
+            changes = with_bus(seen(gpu(2), seconds=seconds), *BOTH, unbound=BOTH[:1])
+            report = ledger.observe(report, changes)
         assert (first(report).presence, first(report).presence_reason) == ("Unknown", "SetAside")
 
     def test_a_pci_list_without_any_known_gpu_takes_no_loss_away(self) -> None:
@@ -165,8 +165,8 @@ class TestTheClockIsSet:
 
     def test_what_the_driver_wants_after_the_clock_was_set_back_is_heard(self) -> None:
         report, sensed = sequence(gpu()), Sensed()
-        for seconds, wanted in ((60, 1), (70 - 3600, 2)):
-            line = sensed.kmsg(seconds, 154, recovery_to=wanted)
+        for seconds, desired in ((60, 1), (70 - 3600, 2)):
+            line = sensed.kmsg(seconds, 154, recovery_to=desired)
             report = ledger.take(
                 report, [line], run="run-1", kernel_sequence=None, now=at(seconds + 1)
             )
@@ -221,8 +221,8 @@ class TestMemory:
     def test_a_gpu_that_does_not_answer_keeps_what_was_known(self, state: str) -> None:
         whole = gpu(sram_threshold=True, links=(LinkReading(link=0, up=True),), slowdown=8)
         how: dict[str, Any] = {state: "nvmlDeviceGetName" if state == "hung_call" else True}
-        silent = gpu(**how)
-        before, after = first(sequence(whole)), first(sequence(whole, silent))
+        unanswered = gpu(**how)
+        before, after = first(sequence(whole)), first(sequence(whole, unanswered))
         assert (after.memory, after.nvlink, after.slowdowns) == (
             before.memory,
             before.nvlink,
@@ -309,10 +309,10 @@ class TestWhatTheLogWants:
 
     def test_it_is_kept_where_nvml_cannot_say_it(self) -> None:
         sensed = Sensed()
-        silent = gpu(recovery_supported=False, recovery_action=None)
+        unanswered = gpu(recovery_supported=False, recovery_action=None)
         line = sensed.kmsg(20, 154, recovery_to=1)
-        report = ledger.take(sequence(silent), [line], run="run-1", kernel_sequence=None)
-        report = ledger.observe(report, seen(silent, seconds=30))
+        report = ledger.take(sequence(unanswered), [line], run="run-1", kernel_sequence=None)
+        report = ledger.observe(report, seen(unanswered, seconds=30))
         assert first(report).recovery_action.logged == 1
         assert first(ledger.observe(report, unseen(60))).recovery_action.logged == 1
 

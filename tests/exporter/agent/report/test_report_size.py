@@ -76,9 +76,9 @@ def node(*, sliced: bool, text: str = "") -> NodeHealth:
         )
         for name in SOURCES
     )
-    news: Observation = msgspec.structs.replace(with_bus(seen(*gpus), *PLACES), sources=sources)
+    changes: Observation = msgspec.structs.replace(with_bus(seen(*gpus), *PLACES), sources=sources)
     fresh = ledger.begin("12345678-0000-4000-8000-000000000000", "1.2.3", START)
-    return ledger.observe(fresh, news)
+    return ledger.observe(fresh, changes)
 
 
 def size(report: NodeHealth) -> int:
@@ -251,8 +251,8 @@ def test_a_board_whose_uuid_changes_all_the_time_does_not_fill_the_report() -> N
     for number in range(300):
         changing = msgspec.structs.replace(h100(0, sliced=False), uuid=f"GPU-{number:036d}")
         report = ledger.observe(report, seen(changing, steady, seconds=number))
-        news = [_xid(number + 1, 0, 31, 1)]
-        report = ledger.take(report, news, run="run-1", kernel_sequence=None)
+        changes = [_xid(number + 1, 0, 31, 1)]
+        report = ledger.take(report, changes, run="run-1", kernel_sequence=None)
     assert len(report.gpus) == 2 + ledger.MAX_GONE
     assert size(outline.finished(report)) <= outline.MAX_BYTES
     named = {gpu.uuid for gpu in report.gpus}

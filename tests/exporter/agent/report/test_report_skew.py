@@ -63,8 +63,8 @@ class Agent:
         self.reporter.offer(self.report)
 
     def look(self, seconds: float = 0.0) -> None:
-        news = with_bus(seen(gpu(sram_threshold=False), seconds=seconds), gpu().bus_id)
-        self.report = ledger.observe(self.report, news)
+        changes = with_bus(seen(gpu(sram_threshold=False), seconds=seconds), gpu().bus_id)
+        self.report = ledger.observe(self.report, changes)
         self.reporter.offer(self.report)
 
     def state(self, reason: str, *, up: bool) -> SourceHealth:
@@ -297,8 +297,8 @@ def test_a_value_that_the_crd_refuses_is_understood(
 
 
 def test_the_rows_of_kubectl_say_what_is_missing(plane: ControlPlane, agent: Agent) -> None:
-    news = with_bus(seen(gpu()), gpu().bus_id, gpu(2).bus_id)
-    agent.report = ledger.observe(agent.report, news)
+    changes = with_bus(seen(gpu()), gpu().bus_id, gpu(2).bus_id)
+    agent.report = ledger.observe(agent.report, changes)
     agent.reporter.offer(agent.report)
     agent.state("", up=True)
 

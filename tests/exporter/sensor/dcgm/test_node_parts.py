@@ -90,9 +90,9 @@ def test_the_options_choose(dcgm: SimulatedDcgm) -> None:
             dcgm.parts.set_switch_link(switch, link, {LINK_SENT: 1})
     dcgm.parts.add_cpu(0, first=0, cores=2, fields={CPU_TEMPERATURE: 40, CORE_BUSY: 0.5})
     dcgm.parts.set_core(1, {CORE_BUSY: 0.75})
-    wanted = (*WANTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
+    desired = (*WANTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
     with Supervised(
-        dcgm, "embedded", *wanted, switch_devices="g:1+i:0", cpu_devices="i:1,5"
+        dcgm, "embedded", *desired, switch_devices="g:1+i:0", cpu_devices="i:1,5"
     ) as seen:
         state = seen.wait(lambda candidate: candidate.reading is not None)
     assert state.reading is not None
@@ -113,8 +113,8 @@ def test_a_switch_that_comes_later_is_told(dcgm: SimulatedDcgm) -> None:
 
 def test_what_cannot_be_listed_is_said_and_costs_nothing_else(dcgm: SimulatedDcgm) -> None:
     dcgm.release.without_switch_module()
-    wanted = (*WANTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
-    with Supervised(dcgm, "embedded", *wanted) as seen:
+    desired = (*WANTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
+    with Supervised(dcgm, "embedded", *desired) as seen:
         state = seen.wait(lambda candidate: candidate.reading is not None)
     assert state.reading is not None
     assert values(state.reading, uuid(dcgm, 0)).keys() == set(WANTED)
@@ -207,9 +207,9 @@ def test_a_lost_engine_is_no_missing_switch() -> None:
 def test_modules_wake_up_at_half_the_interval_and_for_their_own_fields() -> None:
     library = _Asked()
     beside = node_parts.read(library, Chosen(), (SWITCH_TEMPERATURE, LINK_SENT), "4.6.0")
-    wanted = (150, SWITCH_TEMPERATURE, LINK_SENT, *CONNECTX_FIELDS)
+    desired = (150, SWITCH_TEMPERATURE, LINK_SENT, *CONNECTX_FIELDS)
     watches = Watches(library, Cadence(1, 2, 60, 15))
-    assert watches.begin(Topology({}), wanted, beside) == tuple(sorted(CONNECTX_FIELDS))
+    assert watches.begin(Topology({}), desired, beside) == tuple(sorted(CONNECTX_FIELDS))
     assert library.watched == [((SWITCH_TEMPERATURE,), 15), ((LINK_SENT,), 15)]
     for address in ("embedded", "127.0.0.1:5555"):
         assert cadence_of(Options(address=address, health=False, interval=30)).modules == 15

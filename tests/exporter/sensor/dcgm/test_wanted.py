@@ -96,13 +96,13 @@ def test_a_field_of_links_is_left_to_dcgm_unless_nvml_tells_it_of_every_link() -
 
 def test_what_nvml_tells_of_every_gpu_is_not_asked_twice() -> None:
     reported = gpu(1, values={150: 31, 1004: 0.5})
-    silent = msgspec.structs.replace(gpu(2), values={})
+    unanswered = msgspec.structs.replace(gpu(2), values={})
     poor = gpu(3, values={150: 31})
-    reading = NvmlReading(at=START, gpus=(reported, silent))
+    reading = NvmlReading(at=START, gpus=(reported, unanswered))
     assert left_to_dcgm((1004, 150, 999, XID), reading) == (999,)
     assert left_to_dcgm((150, 1004), NvmlReading(at=START, gpus=(reported, poor))) == (1004,)
     assert left_to_dcgm((150, 1004), None) == (150, 1004)
-    assert left_to_dcgm((150,), NvmlReading(at=START, gpus=(silent,))) == (150,)
+    assert left_to_dcgm((150,), NvmlReading(at=START, gpus=(unanswered,))) == (150,)
 
 
 def test_a_field_that_an_instance_lacks_is_left_to_dcgm_where_dcgm_knows_instances() -> None:

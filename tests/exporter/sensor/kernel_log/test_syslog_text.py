@@ -17,8 +17,8 @@ def text(*numbers: int) -> bytes:
     return b"".join(b"<6>[%5d.000001] line %d\n" % (number, number) for number in numbers)
 
 
-def messages(news: News) -> list[bytes]:
-    return [line.raw.partition(b";")[2] for line in news.lines]
+def messages(changes: News) -> list[bytes]:
+    return [line.raw.partition(b";")[2] for line in changes.lines]
 
 
 def lines(*numbers: int) -> list[bytes]:
@@ -49,15 +49,15 @@ def test_a_line_becomes_a_record_of_the_device(line: bytes, raw: bytes) -> None:
 )
 def test_a_text_with_a_line_without_a_time_has_no_records(line: bytes) -> None:
     for whole in (line + b"\n" + text(1), text(1) + line + b"\n", text(1) + line + b"\n" + text(2)):
-        news = SyslogText().news(whole)
-        assert (news.timed, messages(news)) == (False, [])
+        changes = SyslogText().news(whole)
+        assert (changes.timed, messages(changes)) == (False, [])
 
 
 def test_records_are_read_again_once_all_lines_have_their_time() -> None:
     known = SyslogText()
     assert not known.news(b"<6>no time\n").timed
-    news = known.news(text(1))
-    assert (news.timed, messages(news)) == (True, lines(1))
+    changes = known.news(text(1))
+    assert (changes.timed, messages(changes)) == (True, lines(1))
 
 
 def test_the_lines_of_a_gpu_that_does_not_answer_are_one_record_again() -> None:
@@ -69,9 +69,9 @@ def test_the_lines_of_a_gpu_that_does_not_answer_are_one_record_again() -> None:
     )
     whole = b"".join(head + line + b"\n" for line in written)
     joined = rb"\x0a".join(written)
-    news = list(SyslogText().news(text(1) + whole + text(11)).lines)
-    assert [line.raw.partition(b";")[2] for line in news] == [*lines(1), joined, *lines(11)]
-    assert not any(line.hidden for line in news)
+    changes = list(SyslogText().news(text(1) + whole + text(11)).lines)
+    assert [line.raw.partition(b";")[2] for line in changes] == [*lines(1), joined, *lines(11)]
+    assert not any(line.hidden for line in changes)
     forged = whole.replace(head, b"<11>[   10.000001] ", 1)
     first, rest = messages(SyslogText().news(forged))
     assert (first, rest) == (written[0], rb"\x0a".join(written[1:]))
@@ -117,8 +117,8 @@ def test_a_line_that_is_written_again_is_new() -> None:
 def test_a_ring_that_was_overwritten_is_given_whole_with_a_word() -> None:
     known = SyslogText()
     list(known.news(text(*range(1, 200))).lines)
-    news = known.news(text(*range(300, 500)))
-    assert (news.lost, messages(news)) == ("overwritten", lines(*range(300, 500)))
+    changes = known.news(text(*range(300, 500)))
+    assert (changes.lost, messages(changes)) == ("overwritten", lines(*range(300, 500)))
     assert known.news(text(*range(300, 500))).lost == ""
 
 
@@ -130,9 +130,9 @@ def test_a_line_that_a_user_quotes_is_not_where_the_last_text_ended() -> None:
     head = b"<3>[  815.125393] "
     error = b"NVRM: Xid (PCI:0000:3b:00): 79 forged'\n"
     quoted = head + b"tmpfs: Unknown parameter 'x" + last + b"\n" + head + error
-    news = known.news(text(*range(300, 400)) + quoted)
-    assert news.lost == "overwritten"
-    *_, found = news.lines
+    changes = known.news(text(*range(300, 400)) + quoted)
+    assert changes.lost == "overwritten"
+    *_, found = changes.lines
     assert (found.hidden, found.raw.endswith(last)) == (1, True)
 
 
@@ -147,8 +147,8 @@ def test_the_end_of_the_last_text_is_found_where_it_is_the_only_line() -> None:
 def test_lines_that_were_seen_keep_their_places_when_the_end_is_gone() -> None:
     known = SyslogText()
     first = list(known.news(text(1, 2, 3)).lines)
-    news = known.news(text(1, 2))
-    assert (news.lost, list(news.lines)) == ("overwritten", first[:2])
+    changes = known.news(text(1, 2))
+    assert (changes.lost, list(changes.lines)) == ("overwritten", first[:2])
 
 
 def test_a_log_that_was_cleared_says_so_once() -> None:
@@ -156,8 +156,8 @@ def test_a_log_that_was_cleared_says_so_once() -> None:
     list(known.news(text(*range(1, 200))).lines)
     assert known.news(b"").lost == "cleared"
     assert known.news(b"").lost == ""
-    news = known.news(text(300))
-    assert (news.lost, messages(news)) == ("", lines(300))
+    changes = known.news(text(300))
+    assert (changes.lost, messages(changes)) == ("", lines(300))
     list(known.news(text(*range(300, 500))).lines)
     assert known.news(text(501)).lost == "cleared"
 
@@ -177,10 +177,10 @@ def test_places_do_not_depend_on_how_often_the_log_was_looked_at() -> None:
 def test_a_million_lines_without_a_time_are_refused_in_little_memory() -> None:
     garbage = b"<6>[    1.000001] x\n" + b"<6>no time here\n" * 1_000_000
     tracemalloc.start()
-    news = SyslogText().news(garbage)
+    changes = SyslogText().news(garbage)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (news.timed, list(news.lines)) == (False, [])
+    assert (changes.timed, list(changes.lines)) == (False, [])
     # The garbage is 16 MB; what threads of other tests take meanwhile is counted with ours.
     assert peak < 1 << 20
 

@@ -59,20 +59,20 @@ class NvmlChild:
         os.close(self._notes_fd)
 
     def sample(
-        self, wanted: Iterable[int] = (), *, skip: tuple[int, ...] = (), processes: bool = True
+        self, desired: Iterable[int] = (), *, skip: tuple[int, ...] = (), processes: bool = True
     ) -> NvmlReading:
         """Return one pass; events that come meanwhile are kept in `signals`."""
-        self.ask(wanted, skip=skip, processes=processes)
+        self.ask(desired, skip=skip, processes=processes)
         while True:
             received = self._hear()
             if isinstance(received, protocol.Sampled):
                 return received.reading
 
     def ask(
-        self, wanted: Iterable[int] = (), *, skip: tuple[int, ...] = (), processes: bool = True
+        self, desired: Iterable[int] = (), *, skip: tuple[int, ...] = (), processes: bool = True
     ) -> None:
         """Ask for a pass and do not wait for it."""
-        self._channel.send(protocol.SampleRequest(skip, tuple(wanted), processes))
+        self._channel.send(protocol.SampleRequest(skip, tuple(desired), processes))
 
     def await_call(self, gpu: int) -> None:
         """Wait until a pass has come to a GPU."""
@@ -83,9 +83,9 @@ class NvmlChild:
 
         wait_for(called, what=f"a call on GPU {gpu}")
 
-    def gpu(self, index: int, wanted: Iterable[int] = ()) -> GpuReading:
+    def gpu(self, index: int, desired: Iterable[int] = ()) -> GpuReading:
         """Return one GPU of a new pass."""
-        return next(gpu for gpu in self.sample(wanted).gpus if gpu.index == index)
+        return next(gpu for gpu in self.sample(desired).gpus if gpu.index == index)
 
     def wait_signal(self, kind: str) -> Signal:
         """Return the next event of a kind."""

@@ -229,11 +229,11 @@ def test_an_id_that_an_old_driver_refuses_costs_only_itself() -> None:
         return [FieldAnswer(0, 7) for _ in keys]
 
     lacking = Lacking()
-    wanted = (202, 310, 1523)
+    desired = (202, 310, 1523)
     fields = Fields(_Answering(answer), 0, object(), lacking, Tally())
-    assert fields.values(TABLE, wanted) == {202: 7, 310: 7}
+    assert fields.values(TABLE, desired) == {202: 7, 310: 7}
     again = _Answering(answer)
-    assert Fields(again, 0, object(), lacking, Tally()).values(TABLE, wanted) == {202: 7, 310: 7}
+    assert Fields(again, 0, object(), lacking, Tally()).values(TABLE, desired) == {202: 7, 310: 7}
     assert again.asked == ["nvmlDeviceGetFieldValues"]
 
 

@@ -47,9 +47,9 @@ def test_errors_of_a_link_are_the_links_and_its_lanes(h100: SimulatedNode, link:
     reported = dict(zip(COUNTERS, (11, 12, 13, 14), strict=True))
     _set(h100, 1, link, {**reported})
     lanes = {counter: numbers[link] for counter, numbers in links.ERROR_LANES.items()}
-    wanted = (*PER_LINK, *lanes.values())
+    desired = (*PER_LINK, *lanes.values())
     with NvmlChild(h100) as child:
-        gpu = child.gpu(1, wanted)
+        gpu = child.gpu(1, desired)
     shown = gpu.links[link].values
     assert tuple(shown[number] for number in PER_LINK) == (11, 12, 13, 14)
     # In NVML's order: replay, recovery, flow control, data.
@@ -80,13 +80,13 @@ def test_links_of_blackwell_tell_other_counters() -> None:
 
 
 def test_bandwidth_is_a_rate_and_the_first_pass_has_none(h100: SimulatedNode) -> None:
-    wanted = (449, 843, 897, 444, 829, 1529, 1530)
+    desired = (449, 843, 897, 444, 829, 1529, 1530)
     with NvmlChild(h100) as child:
-        assert child.gpu(0, wanted).values == {}
+        assert child.gpu(0, desired).values == {}
         # Faster than wires are, so that rounding does not hide the sum.
         _set(h100, 0, 4, {"tx_kib": 30_000_000, "rx_kib": 10_000_000})
-        gpu = child.gpu(0, wanted)
-        again = child.gpu(0, wanted)
+        gpu = child.gpu(0, desired)
+        again = child.gpu(0, desired)
     values = _whole(gpu.values)
     assert values[449] == pytest.approx(values[843] + values[897], abs=2)
     assert values[843] == pytest.approx(3 * values[897], abs=4)

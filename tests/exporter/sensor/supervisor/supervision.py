@@ -28,7 +28,7 @@ def supervised(
 ) -> tuple[V, VendorChild[NvmlReading], States]:
     """Return a vendor, its child, which is not started yet, and the list its states go to.
 
-    The supervisor waits for `told` with each state before it does anything else.
+    The supervisor waits for `reported` with each state before it does anything else.
     """
     for name, value in node.environment().items():
         monkeypatch.setenv(name, value)
