@@ -226,7 +226,7 @@ class Remediator:
 
     def _page(self, request: Request) -> Response:
         cache, kind = self._cluster.cache, exposition(request.accept)
-        page = self._metrics.told(
+        page = self._metrics.snapshot(
             incidents=cache.incidents(),
             rules=cache.rules(),
             reading=self._reading(),

@@ -12,7 +12,7 @@ from draguard.connection.progress import Progress
 from draguard.connection.session import client_of
 from kubeapi.client import UNREADABLE, ApiError, Client
 from kubeapi.endpoint import Endpoint
-from remediator.controller.debug_plan import MOST, Page, told
+from remediator.controller.debug_plan import MOST, Page, described
 from remediator.controller.node_pods import NodePods
 from remediator.model.pod import PodFacts
 from remediator.policy.table import without_rules
@@ -69,7 +69,7 @@ def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForc
         nodes = [node] if node else deciding.affected_nodes()
         effective = chosen.policy if objects.rule_version else without_rules(chosen.policy)
         decisions = deciding.decisions(nodes[:MOST], effective, pods_of)
-        plans = tuple(told(decision, everything=bool(node)) for decision in decisions)
+        plans = tuple(described(decision, everything=bool(node)) for decision in decisions)
     return Plans(
         source=HERE,
         policy=chosen.source,

@@ -28,7 +28,7 @@ class Listener(Protocol):
     def welcome(self, message: protocol.Welcome) -> None: ...
     def signals(self, message: protocol.Signals) -> None: ...
     def observed(self, message: protocol.Observed) -> None: ...
-    def unheard(self, message: str, reason: str) -> None:
+    def unreachable(self, message: str, reason: str) -> None:
         """Take note that the sensor cannot be heard now."""
         ...
 
@@ -80,7 +80,7 @@ class SensorLink:
                 received = self._once()
             except protocol.VersionSkewError as error:
                 received = 0
-                self._listener.unheard(
+                self._listener.unreachable(
                     f"the sensor at {self._path} is of another version ({error}): use one image "
                     "for both",
                     VERSION_SKEW,
@@ -98,7 +98,7 @@ class SensorLink:
 
     def _complain(self, what: str) -> None:
         if not self._stopping.is_set():
-            self._listener.unheard(
+            self._listener.unreachable(
                 f"the sensor at {self._path} does not answer ({what}): see that it runs and that "
                 "this agent's group may use the socket",
                 UNREACHABLE,

@@ -187,7 +187,7 @@ class Agent:
         self._skew = message
         self._dirty.set()
 
-    def unheard(self, message: str, reason: str = UNREACHABLE) -> None:
+    def unreachable(self, message: str, reason: str = UNREACHABLE) -> None:
         with self._lock:
             at_start = time.monotonic() - self._begun < _PATIENCE and not self._run
             expected, self._reconnecting = self._reconnecting, False
@@ -288,7 +288,7 @@ class Agent:
                 self._looked_at()
             if not self._listening or seconds <= self._stale_after():
                 return
-            self.unheard(f"no message from the sensor for {seconds:.0f} s; see its log")
+            self.unreachable(f"no message from the sensor for {seconds:.0f} s; see its log")
             # Only a welcome makes us listen again, and there is one at the beginning alone.
             self._link.reconnect()
 

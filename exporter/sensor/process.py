@@ -168,7 +168,7 @@ class Sensor:
             )
             return position, self._boot_id
 
-    def news(self, position: Position) -> tuple[Signals | None, Observation | None]:
+    def since(self, position: Position) -> tuple[Signals | None, Observation | None]:
         """Wait for what is new since a position, and move it.
 
         A position of another run (the node was rebooted), or whose agent is gone, gets nothing.

@@ -159,7 +159,7 @@ class SensorServer:
         channel.send(protocol.Welcome(position.run, boot_id))
         _begin("agent's words", self._hear, channel, position)
         while sensor.is_current(position):
-            signals, observation = sensor.news(position)
+            signals, observation = sensor.since(position)
             if signals is not None:
                 channel.send(signals)
             if observation is not None:

@@ -44,7 +44,7 @@ class Agents:
             by_watch=True,
         )
 
-    def silent(self, nodes: Iterable[str]) -> Mapping[str, bool]:
+    def unreported(self, nodes: Iterable[str]) -> Mapping[str, bool]:
         """Return for each node whether its agent is silent; {} while our own watches are dead.
 
         A watch is dead after a shorter silence than an agent, so that ours is never taken for

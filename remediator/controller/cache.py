@@ -84,7 +84,7 @@ class Cache:
         with self._lock:
             return tuple(node for node in self._reports if node in self._nodes)
 
-    def mig_asked(self) -> tuple[MigRequest, ...]:
+    def mig_requests(self) -> tuple[MigRequest, ...]:
         """Return the nodes with a label for a MIG geometry, with what is reported."""
         with self._lock:
             labelled = [facts for facts in self._nodes.values() if facts.mig_config]
@@ -98,7 +98,7 @@ class Cache:
     def claim_states(self) -> ClaimStates:
         """Return how many claims are in each state, and those that are waited for."""
         with self._lock:
-            return self._claim_states.told()
+            return self._claim_states.counted()
 
     def stock(self) -> DeviceCounts:
         """Return the published devices by state, and by pool; counts what changed, in small bites.
@@ -111,7 +111,7 @@ class Cache:
             with self._lock:
                 self._stock.count(pool, self._pool_count)
         with self._lock:
-            return self._stock.told()
+            return self._stock.counted()
 
     def _pool_count(self, node: str, pool: PoolKey) -> PoolCount:
         mine = self._inventory.get(node, ())

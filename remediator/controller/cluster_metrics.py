@@ -32,7 +32,7 @@ def cluster_rows(
         **claim_rows(states, pending, rooms(counts) if pending else {}),
         **device_rows(totals),
         **budget_rows(limits),
-        **mig_rows(cache.mig_asked()),
+        **mig_rows(cache.mig_requests()),
         **(brakes or {}),
         "agent_stale": stale,
     }

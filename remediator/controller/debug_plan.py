@@ -68,7 +68,7 @@ class Eyes(Protocol):
         """Return every node that is known of."""
         ...
 
-    def talking(self) -> Collection[str]:
+    def reporting(self) -> Collection[str]:
         """Return the nodes with something to report."""
         ...
 
@@ -97,16 +97,18 @@ class DebugPlan:
 
     def _page(self, chosen: str) -> Page:
         now = self._now()
-        talking = [chosen] if chosen else sorted(self._eyes.talking())
+        reporting = [chosen] if chosen else sorted(self._eyes.reporting())
         policy, fleet = self._policy(), self._eyes.fleet()
         plans = tuple(
-            told(decide_node(self._eyes.peek(node), fleet, policy, now), everything=bool(chosen))
-            for node in talking[:MOST]
+            described(
+                decide_node(self._eyes.peek(node), fleet, policy, now), everything=bool(chosen)
+            )
+            for node in reporting[:MOST]
         )
-        return Page(at=now, role=self._role(), nodes=plans, left_out=len(talking[MOST:]))
+        return Page(at=now, role=self._role(), nodes=plans, left_out=len(reporting[MOST:]))
 
 
-def told(decision: NodeDecision, *, everything: bool) -> NodePlan:
+def described(decision: NodeDecision, *, everything: bool) -> NodePlan:
     """Put a decision into words."""
     gpus = (
         _gpu(case, desired)

@@ -58,7 +58,7 @@ class EventRecorder:
                 self._post(*event)
 
     def _await_turn(self) -> bool:
-        while wait := self._pace.ask_for_news():
+        while wait := self._pace.ask_for_event():
             if self._stopped.wait(wait):
                 return False
         return True

@@ -47,7 +47,7 @@ class Gates:
         self._since: dict[str, tuple[int, float]] = {}
         """By name: the generation that has no word, and since when."""
 
-    def heard(self, change: Change[StatedRule]) -> None:
+    def observed(self, change: Change[StatedRule]) -> None:
         """Take in any rule as it changes."""
         with self._guard:
             if change.new is not None and _awaits_a_word(change.new):

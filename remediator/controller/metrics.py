@@ -214,7 +214,7 @@ class Metrics:
         for labels, value in values.items():
             gauge.labels(*labels).set(value)
 
-    def told(
+    def snapshot(
         self,
         *,
         incidents: Iterable[Incident],

@@ -297,14 +297,14 @@ class Cluster:
         """Return every node that a report, a rule or an incident names."""
         return self.cache.nodes()
 
-    def talking(self) -> Collection[str]:
+    def reporting(self) -> Collection[str]:
         """Return the nodes with an open incident or a rule: a new fault has one in milliseconds."""
         nodes = {incident.node for incident in self.cache.incidents() if incident.open}
         return {*nodes, *(rule.node for rule in self.cache.rules())} - {""}
 
     def stale_agents(self) -> Mapping[str, bool]:
         """Return for each node that reports whether its agent is silent; {} if watches are dead."""
-        return self._agents.silent(self.cache.reporting())
+        return self._agents.unreported(self.cache.reporting())
 
     def fleet(self) -> Fleet:
         found = self.cache.fleet()
@@ -347,7 +347,7 @@ class Cluster:
         self.cache.incident(change.key, new, listed=change.listed, gone=gone)
 
     def _rule(self, change: Change[StatedRule]) -> None:
-        self.gates.heard(change)
+        self.gates.observed(change)
         gone = change.old.metadata.uid if change.old else ""
         self.cache.rule(change.key, change.new, listed=change.listed, gone=gone)
 

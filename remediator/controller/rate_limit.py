@@ -69,7 +69,7 @@ class Pace:
                 return 0.0
             return self._turn(now + (1 - self._tokens) / self._rate)
 
-    def ask_for_news(self) -> float:
+    def ask_for_event(self) -> float:
         """Return 0 and charge a write of news that may go now, else the seconds to wait with it."""
         with self._guard:
             now = self._refill()

@@ -14,7 +14,7 @@ from exporter.model import nvlink5
 from exporter.model.node_health import GpuHealth, SxidRecord, XidRecord
 from exporter.model.xid import sxid_fatal
 from remediator.diagnose.fault import Fault, Need, Source
-from remediator.diagnose.recovery_action import wanted
+from remediator.diagnose.recovery_action import requested
 from remediator.diagnose.surroundings import Surroundings, near
 
 DOUBT = "work that does not use the links may finish"
@@ -138,7 +138,7 @@ def _other_end(gpu: GpuHealth, around: Surroundings) -> str:
     if gpu.mig is not False:
         return "NVLinks go down when MIG is turned on"
     for peer in around.peers(gpu):
-        if peer.presence != "Present" or wanted(peer) is not None:
+        if peer.presence != "Present" or requested(peer) is not None:
             return f"{peer.uuid} on the same node is in trouble"
         if peer.nvlink.failed:
             return f"{peer.uuid} lost links too, and either end may be the cause"

@@ -39,7 +39,7 @@ LEVELS: dict[int, Level] = {
 _NEWER = Level("gpu", "human", "an action this version does not know", spares=True)
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class Requested(msgspec.Struct, frozen=True):
     """An action that the driver requests now."""
 
     value: int
@@ -63,19 +63,19 @@ class Wanted(msgspec.Struct, frozen=True):
         return self.heard_at >= moment if self.logged else self.heard_at > moment
 
 
-def wanted(gpu: GpuHealth) -> Wanted | None:
+def requested(gpu: GpuHealth) -> Requested | None:
     """Return the action that stands, None when none is known to."""
     action = gpu.recovery_action
     if action.logged and action.logged_at is not None and not _outranked(gpu, action.logged_at):
-        return Wanted(action.logged, action.logged_at, action.logged_at, logged=True)
+        return Requested(action.logged, action.logged_at, action.logged_at, logged=True)
     if not action.value:
         return None
-    return Wanted(action.value, action.since or gpu.presence_since, action.observed_at)
+    return Requested(action.value, action.since or gpu.presence_since, action.observed_at)
 
 
 def faults(gpu: GpuHealth) -> Iterator[Fault]:
     """Return the fault that the action is by itself."""
-    action = wanted(gpu)
+    action = requested(gpu)
     if action is None:
         return
     level = action.level
@@ -111,7 +111,7 @@ def over(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | None:
         return max(gpu.epoch_started or gpu.presence_since, last_seen)
     action = gpu.recovery_action
     read = action.observed_at
-    if action.value == 0 and wanted(gpu) is None and read is not None and read > last_seen:
+    if action.value == 0 and requested(gpu) is None and read is not None and read > last_seen:
         return max(action.since or last_seen, last_seen, gpu.presence_since)
     none_at = read if action.value == 0 else action.none_at
     if none_at is not None and none_at - last_seen > NEAR:

@@ -18,7 +18,7 @@ from exporter.model.node_health_words import UNKNOWN
 from remediator.diagnose import links, memory
 from remediator.diagnose.fault import ALONE, SEVERITY, Fault, FaultClass, Need, Record, Source
 from remediator.diagnose.presence import HUNG, NOT_LISTED, off_bus
-from remediator.diagnose.recovery_action import over, wanted
+from remediator.diagnose.recovery_action import over, requested
 from remediator.diagnose.surroundings import NEAR, Surroundings, near
 from remediator.diagnose.xid_table import RuleName, XidRule, rule_of
 
@@ -256,7 +256,7 @@ def _ended(signal: Asked, fault_class: FaultClass) -> datetime | None:
 
 
 def _has_no_recovery_action(gpu: GpuHealth) -> bool:
-    return gpu.recovery_action.supported is False and wanted(gpu) is None
+    return gpu.recovery_action.supported is False and requested(gpu) is None
 
 
 def _leaves_nothing(signal: Asked, fault_class: FaultClass) -> bool:
@@ -282,7 +282,7 @@ def _doubt_by_action(signal: Asked) -> str:
     if _has_no_recovery_action(gpu):
         seen_here = record.last_seen >= gpu.presence_since
         return "" if seen_here else "it happened before the agent saw this GPU"
-    action = wanted(gpu)
+    action = requested(gpu)
     if action is None or not action.after(_head(signal)):
         return f"the recovery action has not been read since XID {record.code}"
     return f"{action.in_words()} lets running work finish" if action.level.spares else ""

@@ -67,7 +67,7 @@ class Claims:
             if now == "pending":
                 self._pending[key] = new
 
-    def told(self) -> ClaimStates:
+    def counted(self) -> ClaimStates:
         """Return how many claims are in each state, and those that are pending."""
         return {status: self._states[status] for status in STATES}, tuple(self._pending.values())
 

@@ -105,7 +105,7 @@ class Stock:
                 self._shapes.clear()
             self._counts[pool] = self._shapes.setdefault(new, new)
 
-    def told(self) -> DeviceCounts:
+    def counted(self) -> DeviceCounts:
         """Return all published devices by state, and by pool."""
         return dict(self._totals), tuple(self._counts.values())
 

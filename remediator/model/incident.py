@@ -364,7 +364,7 @@ def incident_name(uuid: str, episode: int) -> str:
     return f"{uuid.lower()}-{episode}"
 
 
-def tells_of(name: str, uuid: str) -> bool:
+def concerns(name: str, uuid: str) -> bool:
     """Whether an incident is one of a GPU, by its name alone."""
     return name.rpartition("-")[0] == uuid.lower()
 

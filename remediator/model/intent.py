@@ -51,7 +51,7 @@ class IntentRecord(Intent, frozen=True, kw_only=True):
     seen_through_time: datetime | None = None
     """Youngest signal then, by the node's clock."""
 
-    def tells_of(self, intent: Intent) -> bool:
+    def concerns(self, intent: Intent) -> bool:
         mine = (self.until, self.by, self.reason)
         return mine == (intent.until, intent.by, intent.reason)
 

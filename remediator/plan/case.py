@@ -77,7 +77,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes are read, none has this name now, and no source reports its hardware."""
     clock_doubt: str = ""
     """Why our own clock is not to be trusted now: no time that we count ends while it is not."""
-    heard: bool = False
+    believed: bool = False
     """The node's report can be believed, whether or not it lists this GPU."""
     nvml_up: bool = False
     """That report's NVML answered, so that a GPU missing in it is really missing."""
@@ -183,7 +183,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The youngest signal that this answer has taken into account, by the node's clock."""
     seen: tuple[SeenSignal, ...] | None = None
     """The signals that it has taken into account."""
-    news: bool = False
+    is_new: bool = False
     """A signal is new, whatever its date: it may be dated before `seen_through`."""
     would: tuple[WouldTaint, ...] = ()
     """What enforce mode would do in the end and the mode in force does not."""

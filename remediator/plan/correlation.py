@@ -32,7 +32,7 @@ import msgspec
 
 from remediator.model.incident import Incident
 from remediator.plan.fleet import Fleet
-from remediator.plan.history import is_hearsay
+from remediator.plan.history import is_syslog_only
 from remediator.policy.duration import spelled
 from remediator.policy.limits import Correlation
 
@@ -117,7 +117,7 @@ class Waves:
         if self._open is None:
             self._open = {}
             for incident in self._fleet.incidents:
-                if incident.status.closed_at is None and not is_hearsay(incident):
+                if incident.status.closed_at is None and not is_syslog_only(incident):
                     self._open.setdefault(cause_of(incident), []).append(incident)
         return self._open
 

@@ -109,7 +109,7 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
     if hardware.extends(rebound, case.rules):
         demands = tainted_first(demands)
     kept, firm = (hardware.with_rebound(rules, rebound) for rules in (kept, firm))
-    incident = incident_spec.told(case, current, demands, firm, now)
+    incident = incident_spec.recorded(case, current, demands, firm, now)
     # Stored with the steps that rest on it: rules that a narrowed scope takes away must not
     # come back for what was tainted before.
     incident = msgspec.structs.replace(
@@ -162,7 +162,9 @@ def _known(
     counted = tuple(
         policy_row for policy_row in rows if policy_row.mode != "off" or policy.disagrees
     )
-    sticky = history.stickiness(incident, () if history.is_hearsay(incident) else counted, count)
+    sticky = history.stickiness(
+        incident, () if history.is_syslog_only(incident) else counted, count
+    )
     given = overrides.given(case, incident, signal, now, news=unseen)
     confirmed = overrides.in_force(given, "RepairConfirmed")
     leading = desired_rules.leading(demands)
@@ -177,7 +179,7 @@ def _known(
         record=Record(
             seen_through=signal,
             seen=seen(case, before),
-            news=unseen,
+            is_new=unseen,
             awaits=next((expected.awaits for expected in demands if expected.awaits), ""),
             row=leading.row.name if leading else row.name,
             recurrence=count,
@@ -218,7 +220,7 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
             reason="; ".join(part for part in parts if part),
             wake_at=min((moment for moment in wakes if moment and moment > now), default=None),
         )
-    quiet = known.record.seen_through == incident.status.seen_through and not known.record.news
+    quiet = known.record.seen_through == incident.status.seen_through and not known.record.is_new
     verified_at = recovery.verified_at(case, incident, policy, now) if quiet else None
     soaked = verified_at is not None and now >= verified_at
     unproven = "" if confirmed else recovery.unproven(case, incident)

@@ -166,7 +166,7 @@ def _changes(step: WriteStatus) -> Iterator[tuple[str, str, str]]:
         known = kernel(condition.message) == kernel(was.get(condition.type, ""))
         if condition.type in _TOLD_CONDITIONS and condition.message and not known:
             yield _TOLD_CONDITIONS[condition.type], condition.message, ""
-    for record in overrides.news(old.intents, new.intents):
+    for record in overrides.changes(old.intents, new.intents):
         yield f"{INTENT}{record.state}", overrides.in_words(record), record.state
 
 

@@ -66,7 +66,7 @@ def is_lost(blank: Incident, now: datetime) -> bool:
     return opened is not None and now - opened > FRESH
 
 
-def is_hearsay(incident: Incident) -> bool:
+def is_syslog_only(incident: Incident) -> bool:
     """Whether only the kernel log as syslog(2) reads it ever reported an episode."""
     return incident.status.sources == ("Syslog",)
 
@@ -93,7 +93,7 @@ def _earlier(incidents: tuple[Incident, ...], incident: Incident, now: datetime)
         if (not other.open or (other.blank and is_lost(other, now)))
         and other.name != incident.name
         and not other.status.duplicate_of
-        and not is_hearsay(other)
+        and not is_syslog_only(other)
     ]
 
 

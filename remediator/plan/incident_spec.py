@@ -122,7 +122,7 @@ def _target(rule: Rule) -> Target:
     return Target(rule.device.driver, rule.device.pool, rule.device.device, rule.uuid)
 
 
-def told(
+def recorded(
     case: Case,
     current: Incident,
     demands: tuple[Demand, ...],

@@ -106,7 +106,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         intents=desired.record.intents,
     )
     new = _pods(case, new, old, incident)
-    new = _soak(case, new, old, now, news=desired.record.news)
+    new = _soak(case, new, old, now, news=desired.record.is_new)
     new = _opening(case, desired, new, old, now)
     return msgspec.structs.replace(new, timeline=timeline(old, new, desired, now))
 
@@ -207,7 +207,7 @@ def _opening(
     The place of the board, too: another one in it, or none, shows what a repair has done.
     """
     later = new.seen_through is not None and new.seen_through != old.seen_through
-    signal = later or desired.record.news
+    signal = later or desired.record.is_new
     slot = case.gpu.pci_bus_id if case.gpu and case.reported else ""
     epoch = case.gpu.epoch if case.gpu else 0
     return msgspec.structs.replace(

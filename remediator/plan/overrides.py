@@ -30,7 +30,7 @@ def given(
     found: list[IntentRecord] = []
     for kind, intent in _merged_intents(case, incident, now).items():
         known = before.get(kind)
-        if known is not None and not known.tells_of(intent):
+        if known is not None and not known.concerns(intent):
             known = None
         seen_time = known.seen_time if known else now
         through = known.seen_through_time if known else signal
@@ -98,12 +98,12 @@ def in_force(records: Iterable[IntentRecord], kind: Kind) -> IntentRecord | None
     )
 
 
-def news(old: Iterable[IntentRecord], new: Iterable[IntentRecord]) -> Iterator[IntentRecord]:
+def changes(old: Iterable[IntentRecord], new: Iterable[IntentRecord]) -> Iterator[IntentRecord]:
     """Give those that are new, were changed, or of which something else has become."""
     before = {former.kind: former for former in old}
     for record in new:
         known = before.get(record.kind)
-        if known is None or known.state != record.state or not known.tells_of(record):
+        if known is None or known.state != record.state or not known.concerns(record):
             yield record
 
 

@@ -216,7 +216,7 @@ def other_board(case: Case, status: IncidentStatus) -> str:
 def taken_out(case: Case) -> bool:
     """Whether a fresh report of the node no longer lists a GPU, and no other node does."""
     published = any(case.uuid in (device.uuid, device.parent_uuid) for device in case.inventory)
-    readable = case.heard and case.nvml_up
+    readable = case.believed and case.nvml_up
     return readable and not (case.reported or case.elsewhere or published)
 
 

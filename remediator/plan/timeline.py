@@ -48,7 +48,7 @@ def _changes(old: IncidentStatus, new: IncidentStatus, desired: Desired) -> Iter
         yield f"seen: {_seen(desired, opening=False)}; decided: {desired.deferred}; {_row(desired)}"
     if new.recurrence > 1 and new.recurrence != old.recurrence:
         yield f"seen: {ordinal(new.recurrence)} incident of the GPU that counts; {_row(desired)}"
-    for record in overrides.news(old.intents, new.intents):
+    for record in overrides.changes(old.intents, new.intents):
         yield overrides.in_words(record)
     kinds = {entry.kind for entry in new.intents}
     for record in old.intents:

@@ -22,7 +22,7 @@ from remediator.diagnose.surroundings import surroundings
 from remediator.diagnose.suspicion import joined
 from remediator.diagnose.verdict import verdict
 from remediator.model.claim import Claim, holds
-from remediator.model.incident import Incident, of_gpu, tells_of
+from remediator.model.incident import Incident, concerns, of_gpu
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import ForeignRule, Rule
@@ -164,7 +164,7 @@ def _may_be_of(name: Device, node: str) -> bool:
 
 def _case_or_blank(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
     """Return what is known of a GPU; where this program fails on it, its incidents and rules."""
-    unread = sorted(name for name in view.unread if tells_of(name, uuid))
+    unread = sorted(name for name in view.unread if concerns(name, uuid))
     if unread:
         why = f"{', '.join(unread)} cannot be read; the log says what is wrong with it"
         blank = Unknown(f"{why}: mend or delete it")
@@ -224,7 +224,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         clock_doubt=view.clock_doubt,
         foreign=tuple(rule for rule in view.foreign if any(map(rule.selects, devices))),
         node_gone=view.gone,
-        heard=not _unbelieved(view),
+        believed=not _unbelieved(view),
         distrust=distrusted(view.blind, "untaint"),
         no_disruption=distrusted(view.blind, "NoExecute"),
         no_rebind=distrusted(view.blind, "rebind"),

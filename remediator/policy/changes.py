@@ -30,8 +30,8 @@ def changes(defaults: DefaultsText | None, classes: ClassesText | None) -> dict[
     for fault_class in SEVERITY:
         stated: RowText | None = getattr(classes, fault_class) if classes else None
         own = _change(stated or RowText())
-        found[fault_class] = msgspec.structs.replace(general, **own.said())
-    return {fault: change for fault, change in found.items() if change.said()}
+        found[fault_class] = msgspec.structs.replace(general, **own.stated())
+    return {fault: change for fault, change in found.items() if change.stated()}
 
 
 def _change(stated: DefaultsText | RowText) -> Change:

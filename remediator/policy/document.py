@@ -43,7 +43,7 @@ class Document(msgspec.Struct, frozen=True):
             path = path[:-1]
         return self.lines.get(path, 1)
 
-    def told(self, problems: Iterable[Problem]) -> tuple[str, ...]:
+    def in_words(self, problems: Iterable[Problem]) -> tuple[str, ...]:
         """Return problems as sentences, each once, in the order of their lines."""
         found = sorted((self.line(path), self._place(path), why) for path, why in problems)
         reported = (

@@ -32,7 +32,7 @@ def read(text: str | bytes) -> Policy:
     problems += contradictions(whole.value)
     problems += _reversed(stated, whole.lines)
     if problems:
-        raise PolicyError(*whole.told(problems)[:_MOST])
+        raise PolicyError(*whole.in_words(problems)[:_MOST])
     return _policy(stated)
 
 

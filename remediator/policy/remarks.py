@@ -115,7 +115,7 @@ def _hidden(policy: Policy) -> Iterator[str]:
     for index, early in enumerate(policy.overrides):
         for late in policy.overrides[index + 1 :]:
             if early.match == late.match != Match() and all(
-                key in late.changes and {*change.said()} <= {*late.changes[key].said()}
+                key in late.changes and {*change.stated()} <= {*late.changes[key].stated()}
                 for key, change in early.changes.items()
             ):
                 yield f"{early.name}: does nothing; {late.name} overrides it for the same places"

@@ -196,14 +196,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     probation: timedelta | None = None
     evict: Evict | None = None
 
-    def said(self) -> dict[str, object]:
+    def stated(self) -> dict[str, object]:
         """Return what is not left as it was."""
         fields = msgspec.structs.asdict(self)
         return {name: value for name, value in fields.items() if value is not None}
 
     def onto(self, row: Row, name: str) -> Row:
         """Return the row with what is said here; a row that nothing is said of keeps its name."""
-        stated = self.said()
+        stated = self.stated()
         return msgspec.structs.replace(row, **stated, name=name) if stated else row
 
 

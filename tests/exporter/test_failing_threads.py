@@ -108,7 +108,7 @@ class Listener:
 
     def observed(self, message: protocol.Observed) -> None: ...
 
-    def unheard(self, message: str, reason: str) -> None:
+    def unreachable(self, message: str, reason: str) -> None:
         self.complaints.append(f"{reason}: {message}")
 
     def unknown(self, message: str) -> None:

@@ -51,7 +51,7 @@ def check_file(made: Broken) -> None:
     given = 0
     try:
         file = JournalFile(read)
-        for record in file.news():
+        for record in file.records():
             given += 1
             demand(len(record.boot) == 16, "a boot", record.boot)
             demand(record.microseconds >= 0 and record.priority >= 0, "a number", record)

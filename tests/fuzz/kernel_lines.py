@@ -15,7 +15,7 @@ from exporter.model.signals import Kind, Signal
 from exporter.sensor.kernel_log import cgroups, driver_lines
 from exporter.sensor.kernel_log.driver_lines import Rejected
 from exporter.sensor.kernel_log.record_order import RecordOrder
-from exporter.sensor.kernel_log.syslog_text import Line, News, SyslogText
+from exporter.sensor.kernel_log.syslog_text import Line, NewLines, SyslogText
 from tests.fuzz import hostile
 from tests.fuzz.target import Target, demand
 
@@ -165,8 +165,8 @@ def _log(random: Random, records: int, at: int) -> bytes:
 def check_syslog(made: tuple[bytes, bytes, int]) -> None:
     first, more, gone = made
     reader = SyslogText()
-    received = _records(reader.news(first), first)
-    later = reader.news(first[gone:] + more)
+    received = _records(reader.read(first), first)
+    later = reader.read(first[gone:] + more)
     again = _records(later, (first[gone:] + more)[-later.size :] if later.size else b"")
     if gone == 0 and more.strip(b"\n"):
         demand(later.lost == "", "lost although all is there", later.lost)
@@ -176,7 +176,7 @@ def check_syslog(made: tuple[bytes, bytes, int]) -> None:
         demand(not places or not following or min(following) > max(places), "told twice")
 
 
-def _records(changes: News, text: bytes) -> list[Line]:
+def _records(changes: NewLines, text: bytes) -> list[Line]:
     """Each record begins with the first line of its prefix, and no other line is one."""
     found = list(changes.lines)
     lines = text.removesuffix(b"\n").split(b"\n") if text else []

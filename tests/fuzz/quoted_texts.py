@@ -138,7 +138,7 @@ def _records(mode: str, message: bytes) -> Iterator[bytes]:
         record = KernelRecord(bytes(16), 3, 0, _MICROSECONDS, message)
         yield as_line(record, RecordOrder()).raw
     else:
-        for line in SyslogText().news(_of_syslog(message)).lines:
+        for line in SyslogText().read(_of_syslog(message)).lines:
             yield line.raw
 
 

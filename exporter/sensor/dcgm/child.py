@@ -44,7 +44,7 @@ def _serve(channel: protocol.Channel, sampler: Sampler) -> None:
             reading = sampler.sample(request.wanted)
         finally:
             # What made an engine fail is often its last news.
-            for signal in sampler.news():
+            for signal in sampler.signals():
                 channel.send(protocol.Happened(signal))
         channel.send(protocol.DcgmSampled(reading))
         request = channel.receive(protocol.to_child)

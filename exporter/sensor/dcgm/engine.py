@@ -89,9 +89,9 @@ class Sampler:
             took=time.perf_counter() - started,
         )
 
-    def news(self) -> list[Signal]:
+    def signals(self) -> list[Signal]:
         """Return the XIDs that were read since the last time, also by a sample that failed."""
-        return [] if self._watching is None else self._watching.news()
+        return [] if self._watching is None else self._watching.signals()
 
     def _read_now(
         self, topology: Topology, answers: Sequence[Answer], at: datetime
@@ -159,7 +159,7 @@ class _Watching:
             answers = self._once_more(watches, fresh=fresh)
         return answers, fresh
 
-    def news(self) -> list[Signal]:
+    def signals(self) -> list[Signal]:
         """Return the XIDs that were heard since the last time."""
         signals, self._news = self._news, []
         return signals

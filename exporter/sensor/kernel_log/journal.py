@@ -53,7 +53,7 @@ class JournalFolder:
                 os.close(followed.descriptor)
         self._files.clear()
 
-    def news(self) -> Iterator[KernelRecord]:
+    def records(self) -> Iterator[KernelRecord]:
         """Give the records that were not given before; raises KernelLogError."""
         there = self._there()
         for identity in self._files.keys() - there.keys():
@@ -127,7 +127,7 @@ class JournalFolder:
         followed = self._files[identity]
         assert followed is not None  # noqa: S101 - only such files are asked for
         try:
-            for record in followed.file.news():
+            for record in followed.file.records():
                 if record.boot != self._boot:
                     continue
                 self.found_records = True

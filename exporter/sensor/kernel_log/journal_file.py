@@ -107,7 +107,7 @@ class JournalFile:
         self._missed = _List(_MISSED)
         self._known: dict[int, bytes] = {}
 
-    def news(self) -> Iterator[KernelRecord]:
+    def records(self) -> Iterator[KernelRecord]:
         """Give the kernel's records that were not given before.
 
         Raises JournalError.

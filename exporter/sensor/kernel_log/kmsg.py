@@ -170,7 +170,7 @@ class KernelLogReader:
                 now = clock.now()
                 boot = now - timedelta(seconds=time.monotonic())
                 self._hand_on(
-                    (as_line(record, order) for record in folder.news()), boot, before, now
+                    (as_line(record, order) for record in folder.records()), boot, before, now
                 )
                 if folder.found_records != reported:
                     reported = folder.found_records
@@ -189,7 +189,7 @@ class KernelLogReader:
                 text = read_text()
             except SyslogError as error:
                 raise KernelLogError(error.reason, f"{refused}; {error}") from error
-            changes = known.news(text)
+            changes = known.read(text)
             if changes.lost:
                 self._on_rejected(changes.lost)
             now = clock.now()

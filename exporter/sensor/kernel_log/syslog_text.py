@@ -45,7 +45,7 @@ class Line(msgspec.Struct, frozen=True):
     """Lines of its own that would be the driver's errors if they were records."""
 
 
-class News(msgspec.Struct, frozen=True):
+class NewLines(msgspec.Struct, frozen=True):
     """What is new in a text."""
 
     lost: str
@@ -67,7 +67,7 @@ class SyslogText:
         self._largest = 0
         self._order = RecordOrder()
 
-    def news(self, text: bytes) -> News:
+    def read(self, text: bytes) -> NewLines:
         """Return what of a text was not there the time before."""
         begin = _behind(self._tail, self._size, text)
         lost = ""
@@ -78,7 +78,7 @@ class SyslogText:
         self._tail, self._size = text[-_TAIL:], len(text)
         self._largest = max(self._largest, len(text))
         timed = _UNTIMED.search(text, begin) is None
-        return News(
+        return NewLines(
             lost, len(text) - begin, timed, self._records(text, begin) if timed else iter(())
         )
 

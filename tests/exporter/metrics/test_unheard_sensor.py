@@ -19,8 +19,8 @@ COUNTS = {
 
 @pytest.mark.parametrize("family", COUNTS)
 def test_a_count_of_a_sensor_that_is_not_heard_is_absent_and_not_0(family: str) -> None:
-    unheard = Snapshot(node="node-a", at=at(30), report=ledger.begin("boot-1", "1", START))
-    assert family not in rendered(unheard)
+    unreachable = Snapshot(node="node-a", at=at(30), report=ledger.begin("boot-1", "1", START))
+    assert family not in rendered(unreachable)
     observation = Observation(at=START, nvml=NvmlReading(at=START))
     received = snapshot(observation, **{COUNTS[family]: 3})
     assert rendered(received)[family] == [({}, 3.0)]

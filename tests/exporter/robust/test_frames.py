@@ -187,7 +187,7 @@ def test_without_processes_it_fits_and_the_last_cut_leaves_next_to_nothing() -> 
 class Crowded(Sensor):
     """A sensor that observes too many processes every other time."""
 
-    def news(self, position: Position) -> tuple[Signals | None, Observation | None]:
+    def since(self, position: Position) -> tuple[Signals | None, Observation | None]:
         sleep(0.01)
         position.number += 1
         return None, large(50_000 if position.number % 2 else 1)

@@ -31,7 +31,7 @@ def test_a_cursor_is_never_behind_the_signals_that_go_with_it() -> None:
     one = sensor()
     position, _ = one.resume(Cursor(), "")
     one.add(XID)
-    reported, _ = one.news(position)
+    reported, _ = one.since(position)
     assert reported is not None
     assert reported.kernel_sequence == 9
 
@@ -45,19 +45,19 @@ def test_an_agent_that_comes_before_the_old_log_is_read_counts_nothing_twice(
     cursor = Cursor(kernel_sequence=9, sensor_run="the one before", signal_sequence=4)
     _, boot_id = one.resume(Cursor(), "")
     position, _ = one.resume(cursor, boot_id)
-    one.news(position)
+    one.since(position)
     if in_between:
         one.add(msgspec.structs.replace(XID, source="nvml", kernel_sequence=None))
-        reported, _ = one.news(position)
+        reported, _ = one.since(position)
         assert reported is not None
         cursor = Cursor(kernel_sequence=9, sensor_run=position.run, signal_sequence=1)
         position, _ = one.resume(cursor, boot_id)
-        one.news(position)
+        one.since(position)
 
     for sequence in (7, 9, 10):
         one.add(msgspec.structs.replace(XID, code=13, kernel_sequence=sequence))
 
-    reported, _ = one.news(position)
+    reported, _ = one.since(position)
     assert reported is not None
     assert [signal.kernel_sequence for signal in reported.signals] == [10]
 
@@ -89,7 +89,7 @@ def _taken(sensor: Sensor, count: int) -> list[Signal]:
     found: list[Signal] = []
     end = time.monotonic() + 60
     while len(found) < count and time.monotonic() < end:
-        reported, _ = sensor.news(position)
+        reported, _ = sensor.since(position)
         found += [signal for signal in reported.signals if signal.code == 94] if reported else []
     return found
 
@@ -101,7 +101,7 @@ def test_what_only_has_the_gpus_looked_at_pushes_no_error_out() -> None:
         for kind in PASSING:
             one.add(Signal(kind=kind, source="nvml", at=START))
     position, _ = one.resume(Cursor(), "")
-    reported, seen = one.news(position)
+    reported, seen = one.since(position)
     assert reported is not None
     assert [(signal.kind, signal.number) for signal in reported.signals] == [("xid", 1)]
     assert seen is not None
@@ -115,10 +115,10 @@ def test_an_agent_that_comes_late_counts_more_than_the_ring_holds() -> None:
     position, _ = one.resume(Cursor(), "")
     count, seen = 0, None
     while seen is None:
-        reported, seen = one.news(position)
+        reported, seen = one.since(position)
         count += sum(signal.times for signal in reported.signals) if reported else 0
     while position.backlog:
-        reported, _ = one.news(position)
+        reported, _ = one.since(position)
         count += sum(signal.times for signal in reported.signals) if reported else 0
     assert count == 9000
     assert seen.signals_dropped == 0
@@ -201,7 +201,7 @@ def _loads_until(
     """Return the loads that are told until NVML is up or not, or so many were refused, or one."""
     end, found = time.monotonic() + 60, list[Signal]()
     while time.monotonic() < end:
-        signals, seen = sensor.news(position)
+        signals, seen = sensor.since(position)
         reported = signals.signals if signals else ()
         found += [signal for signal in reported if signal.kind == "driver-load"]
         if up is None and found:
@@ -217,7 +217,7 @@ def _told_of_the_bus(sensor: Sensor, position: Position, *, gpus: int) -> dict[s
     """Wait until each GPU has an answer."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        _, observation = sensor.news(position)
+        _, observation = sensor.since(position)
         if observation is not None and len(observation.pci_config) == gpus:
             return dict(observation.pci_config)
     raise AssertionError("not every GPU was read within a minute")
@@ -248,7 +248,7 @@ def _first_values(sensor: Sensor) -> Mapping[int, object]:
     position, _ = sensor.resume(Cursor(), "")
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        _, seen = sensor.news(position)
+        _, seen = sensor.since(position)
         if seen is not None and seen.nvml is not None and seen.nvml.gpus:
             return seen.nvml.gpus[0].values
     raise AssertionError("no reading came")

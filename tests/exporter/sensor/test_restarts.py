@@ -64,7 +64,7 @@ class Node:
         position = self._position
         # The first state comes after all signals.
         position.state = -1
-        reported, seen_by_it = self._sensor.news(position)
+        reported, seen_by_it = self._sensor.since(position)
         while reported is not None or seen_by_it is None:
             if reported is not None:
                 self.report = ledger.take(
@@ -74,7 +74,7 @@ class Node:
                     kernel_sequence=reported.kernel_sequence,
                 )
             position.state = -1
-            reported, seen_by_it = self._sensor.news(position)
+            reported, seen_by_it = self._sensor.since(position)
 
     def store(self) -> None:
         self.stored = self.report

@@ -183,7 +183,7 @@ def test_who_asks_while_a_page_is_made_waits_for_it_and_sees_no_half_of_it() -> 
         yield incident()
 
     def told(incidents: Iterable[Incident]) -> bytes:
-        return metrics.told(
+        return metrics.snapshot(
             incidents=incidents, rules=(), reading=reading(), rows={}, openmetrics=False
         )
 

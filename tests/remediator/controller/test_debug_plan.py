@@ -24,7 +24,7 @@ class Eyes:
     def known(self) -> set[str]:
         return set(self.views)
 
-    def talking(self) -> set[str]:
+    def reporting(self) -> set[str]:
         return {name for name in self.views if name != "node-quiet"}
 
 

@@ -32,7 +32,7 @@ def stored(
 
 
 def heard(gates: Gates, new: StatedRule | None) -> None:
-    gates.heard(Change("rule", None, new))
+    gates.observed(Change("rule", None, new))
 
 
 def test_a_no_execute_without_a_word_for_a_minute_is_named() -> None:

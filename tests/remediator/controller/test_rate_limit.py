@@ -87,7 +87,7 @@ def written_in(seconds: int, pace: Pace, time: Time) -> tuple[int, int]:
     for _ in range(seconds * 1000):
         time.now += 0.001
         writes += pace.ask() == 0
-        changes += pace.ask_for_news() == 0
+        changes += pace.ask_for_event() == 0
     return writes, changes
 
 
@@ -104,8 +104,8 @@ def test_news_has_its_share_and_no_more_while_there_is_other_work() -> None:
 def test_news_goes_at_once_while_there_is_no_other_work() -> None:
     pace = Pace(10, 20, Time())
 
-    assert [pace.ask_for_news() for _ in range(10)] == [0] * 10
-    assert pace.ask_for_news() == NEWS / 10, "half of a burst is kept for what matters more"
+    assert [pace.ask_for_event() for _ in range(10)] == [0] * 10
+    assert pace.ask_for_event() == NEWS / 10, "half of a burst is kept for what matters more"
     assert pace.ask() == 0
 
 
@@ -113,9 +113,9 @@ def test_no_news_goes_while_the_server_asks_to_wait() -> None:
     pace = Pace(10, 3, time := Time())
     pace.pause(7)
 
-    assert pace.ask_for_news() == 7
+    assert pace.ask_for_event() == 7
     time.now = 7
-    assert pace.ask_for_news() == 0
+    assert pace.ask_for_event() == 0
 
 
 def test_news_waits_while_taints_that_went_at_once_are_paid_for() -> None:
@@ -124,6 +124,6 @@ def test_news_waits_while_taints_that_went_at_once_are_paid_for() -> None:
         pace.ask(urgent=True)
 
     time.now = NEWS / 10
-    assert pace.ask_for_news() > 0
+    assert pace.ask_for_event() > 0
     time.now = 1.2
-    assert pace.ask_for_news() == 0
+    assert pace.ask_for_event() == 0

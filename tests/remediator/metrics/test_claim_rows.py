@@ -116,7 +116,7 @@ def test_the_oldest_are_told_one_by_one_and_all_are_counted() -> None:
     index = Claims()
     for number in range(7):
         index.changed(f"team/c-{number}", None, claim(name=f"c-{number}", made=-number))
-    states, pending = index.told()
+    states, pending = index.counted()
     rows = claim_rows(states, pending, ROOMS, most=3)
 
     assert rows["claims"] == {
@@ -136,7 +136,7 @@ def test_a_pending_claim_of_unknown_age_is_counted_and_has_no_date() -> None:
     }
     index = Claims()
     index.changed("c", None, msgspec.convert(body, Claim))
-    rows = claim_rows(*index.told(), {})
+    rows = claim_rows(*index.counted(), {})
 
     assert rows["claims"]["pending",] == 1
     assert rows["claim_pending_since_timestamp_seconds"] == {}
@@ -162,6 +162,6 @@ def test_counting_change_by_change_is_counting_all(changes: list[tuple[str, Clai
             known[key] = new
     counted = [state(claim) for claim in known.values()]
 
-    states, pending = index.told()
+    states, pending = index.counted()
     assert states == {name: counted.count(name) for name in STATES}
     assert len(pending) == counted.count("pending")

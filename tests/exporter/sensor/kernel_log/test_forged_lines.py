@@ -41,7 +41,7 @@ MOUNTED = (
 
 def signals(text: str) -> tuple[list[Signal], int]:
     """Return what a text of syslog(2) says of GPUs, and how many lines it hides."""
-    lines = list(SyslogText().news(text.encode()).lines)
+    lines = list(SyslogText().read(text.encode()).lines)
     received: list[Signal] = []
     for line in lines:
         try:

@@ -29,7 +29,7 @@ def reader(data: bytes) -> Callable[[int, int], bytes]:
 
 
 def records(name: str) -> list[KernelRecord]:
-    return list(JournalFile(reader(whole(name))).news())
+    return list(JournalFile(reader(whole(name))).records())
 
 
 def signals(found: list[KernelRecord]) -> list[Signal]:
@@ -79,18 +79,18 @@ def test_the_drivers_records_are_signals_and_quoted_ones_are_none() -> None:
 def test_of_a_file_that_grows_only_what_is_new_is_given() -> None:
     data = whole("compact-first")
     file = JournalFile(lambda at, size: data[at : at + size])
-    before = list(file.news())
-    assert list(file.news()) == []
+    before = list(file.records())
+    assert list(file.records()) == []
 
     data = whole("compact-whole")
-    assert before + list(file.news()) == records("compact-whole")
+    assert before + list(file.records()) == records("compact-whole")
 
 
 def test_a_file_that_ends_too_early_is_refused() -> None:
     data = whole("compact-whole")
     for size in (0, 100, 263, len(data) // 2, len(data) - 500):
         with pytest.raises(JournalError):
-            list(JournalFile(reader(data[:size])).news())
+            list(JournalFile(reader(data[:size])).records())
 
 
 class Folder:
@@ -110,7 +110,7 @@ class Folder:
         return path
 
     def messages(self) -> list[bytes | None]:
-        return [record.message for record in self.journal.news()]
+        return [record.message for record in self.journal.records()]
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_what_another_boot_missed_is_not_counted(tmp_path: Path) -> None:
     assert list(JournalFile(reader(whole("missed"))).missed()) == [BOOT, BOOT]
     other = JournalFolder(tmp_path, "f" * 32, folder.rejected.append)
     with pytest.raises(KernelLogError, match="no journal of this boot"):
-        list(other.news())
+        list(other.records())
     assert folder.rejected == []
 
 

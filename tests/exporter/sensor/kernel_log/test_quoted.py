@@ -54,7 +54,7 @@ def is_refused(message: str, *reasons: str) -> bool:
     "text", MOUNTED, ids=["whole", "letters", "lines", "line", "hidden", "errors", "two", "blanks"]
 )
 def test_the_source_of_a_mount_is_no_error_as_this_kernel_printed_it(text: str) -> None:
-    [line] = SyslogText().news(text.encode()).lines
+    [line] = SyslogText().read(text.encode()).lines
     with pytest.raises(Rejected, match="quoted"):
         driver_lines.understand(driver_lines.split(line.raw), BOOT)
 

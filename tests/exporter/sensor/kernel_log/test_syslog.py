@@ -36,7 +36,7 @@ def test_the_kernel_gives_its_lines_or_a_named_refusal() -> None:
         assert "syslog(2) answers" in str(text)
     else:
         assert len(text) <= LIMIT
-        assert SyslogText().news(text).timed
+        assert SyslogText().read(text).timed
         # The oldest lines make room for new ones; the last one stays a while.
         assert text.rstrip(b"\n").rpartition(b"\n")[2] in door.read()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.sensor.kernel_log import driver_lines
-from exporter.sensor.kernel_log.syslog_text import News, SyslogText
+from exporter.sensor.kernel_log.syslog_text import NewLines, SyslogText
 
 
 def text(*numbers: int) -> bytes:
@@ -17,7 +17,7 @@ def text(*numbers: int) -> bytes:
     return b"".join(b"<6>[%5d.000001] line %d\n" % (number, number) for number in numbers)
 
 
-def messages(changes: News) -> list[bytes]:
+def messages(changes: NewLines) -> list[bytes]:
     return [line.raw.partition(b";")[2] for line in changes.lines]
 
 
@@ -38,7 +38,7 @@ def lines(*numbers: int) -> list[bytes]:
     ],
 )
 def test_a_line_becomes_a_record_of_the_device(line: bytes, raw: bytes) -> None:
-    [found] = SyslogText().news(line + b"\n").lines
+    [found] = SyslogText().read(line + b"\n").lines
     assert found.raw == raw
     assert driver_lines.split(raw).sequence == found.place
 
@@ -49,14 +49,14 @@ def test_a_line_becomes_a_record_of_the_device(line: bytes, raw: bytes) -> None:
 )
 def test_a_text_with_a_line_without_a_time_has_no_records(line: bytes) -> None:
     for whole in (line + b"\n" + text(1), text(1) + line + b"\n", text(1) + line + b"\n" + text(2)):
-        changes = SyslogText().news(whole)
+        changes = SyslogText().read(whole)
         assert (changes.timed, messages(changes)) == (False, [])
 
 
 def test_records_are_read_again_once_all_lines_have_their_time() -> None:
     known = SyslogText()
-    assert not known.news(b"<6>no time\n").timed
-    changes = known.news(text(1))
+    assert not known.read(b"<6>no time\n").timed
+    changes = known.read(text(1))
     assert (changes.timed, messages(changes)) == (True, lines(1))
 
 
@@ -69,11 +69,11 @@ def test_the_lines_of_a_gpu_that_does_not_answer_are_one_record_again() -> None:
     )
     whole = b"".join(head + line + b"\n" for line in written)
     joined = rb"\x0a".join(written)
-    changes = list(SyslogText().news(text(1) + whole + text(11)).lines)
+    changes = list(SyslogText().read(text(1) + whole + text(11)).lines)
     assert [line.raw.partition(b";")[2] for line in changes] == [*lines(1), joined, *lines(11)]
     assert not any(line.hidden for line in changes)
     forged = whole.replace(head, b"<11>[   10.000001] ", 1)
-    first, rest = messages(SyslogText().news(forged))
+    first, rest = messages(SyslogText().read(forged))
     assert (first, rest) == (written[0], rb"\x0a".join(written[1:]))
 
 
@@ -82,55 +82,55 @@ def test_a_line_with_the_prefix_of_the_line_before_is_never_a_record(head: bytes
     """The file name has a line break, and the kernel quotes it behind "in"."""
     error = b"NVRM: Xid (PCI:0000:3b:00): 95 pid=1[1132,55f602ca6000+1000]"
     whole = head + b"y[1132]: segfault at 0 in y\n" + head + error + b"\n" + head + b"more\n"
-    _, found = SyslogText().news(text(1) + whole).lines
+    _, found = SyslogText().read(text(1) + whole).lines
     assert found.raw.endswith(rb"in y\x0amore")
     assert found.hidden == 1
 
 
 def test_of_two_errors_of_one_moment_the_second_is_counted_only() -> None:
     line = b"<3>[   10.000001] NVRM: Xid (PCI:0000:3b:00): 31, Ch %d\n"
-    [found] = SyslogText().news(line % 1 + line % 2).lines
+    [found] = SyslogText().read(line % 1 + line % 2).lines
     assert (found.raw.endswith(b"Ch 1"), found.hidden) == (True, 1)
 
 
 def test_another_priority_or_moment_is_another_record() -> None:
     one = b"<3>[   10.000001] NVRM: Xid (PCI:0000:3b:00): 31\n"
     for other in (one.replace(b"<3>", b"<6>"), one.replace(b"1]", b"2]")):
-        assert len(list(SyslogText().news(one + other).lines)) == 2
+        assert len(list(SyslogText().read(one + other).lines)) == 2
 
 
 def test_only_what_follows_the_last_end_is_new() -> None:
     known = SyslogText()
-    assert messages(known.news(text(1, 2))) == lines(1, 2)
-    assert messages(known.news(text(1, 2))) == []
-    assert messages(known.news(text(1, 2, 3))) == lines(3)
-    assert messages(known.news(text(2, 3, 4, 5))) == lines(4, 5)
+    assert messages(known.read(text(1, 2))) == lines(1, 2)
+    assert messages(known.read(text(1, 2))) == []
+    assert messages(known.read(text(1, 2, 3))) == lines(3)
+    assert messages(known.read(text(2, 3, 4, 5))) == lines(4, 5)
 
 
 def test_a_line_that_is_written_again_is_new() -> None:
     known = SyslogText()
-    assert messages(known.news(text(1))) == lines(1)
+    assert messages(known.read(text(1))) == lines(1)
     again = text(1).replace(b"<6>", b"<5>")
-    assert [line.place for line in known.news(text(1) + again).lines] == [16000017]
+    assert [line.place for line in known.read(text(1) + again).lines] == [16000017]
 
 
 def test_a_ring_that_was_overwritten_is_given_whole_with_a_word() -> None:
     known = SyslogText()
-    list(known.news(text(*range(1, 200))).lines)
-    changes = known.news(text(*range(300, 500)))
+    list(known.read(text(*range(1, 200))).lines)
+    changes = known.read(text(*range(300, 500)))
     assert (changes.lost, messages(changes)) == ("overwritten", lines(*range(300, 500)))
-    assert known.news(text(*range(300, 500))).lost == ""
+    assert known.read(text(*range(300, 500))).lost == ""
 
 
 def test_a_line_that_a_user_quotes_is_not_where_the_last_text_ended() -> None:
     """The ring was overwritten meanwhile; behind the quotation comes what looks like a record."""
     known = SyslogText()
-    list(known.news(text(*range(1, 200))).lines)
+    list(known.read(text(*range(1, 200))).lines)
     last = text(199)[:-1]
     head = b"<3>[  815.125393] "
     error = b"NVRM: Xid (PCI:0000:3b:00): 79 forged'\n"
     quoted = head + b"tmpfs: Unknown parameter 'x" + last + b"\n" + head + error
-    changes = known.news(text(*range(300, 400)) + quoted)
+    changes = known.read(text(*range(300, 400)) + quoted)
     assert changes.lost == "overwritten"
     *_, found = changes.lines
     assert (found.hidden, found.raw.endswith(last)) == (1, True)
@@ -138,28 +138,28 @@ def test_a_line_that_a_user_quotes_is_not_where_the_last_text_ended() -> None:
 
 def test_the_end_of_the_last_text_is_found_where_it_is_the_only_line() -> None:
     known = SyslogText()
-    assert messages(known.news(text(1))) == lines(1)
-    assert messages(known.news(text(1, 2))) == lines(2)
-    assert messages(known.news(text(2, 3))) == lines(3)
-    assert messages(known.news(text(4, 3, 5))) == lines(5)
+    assert messages(known.read(text(1))) == lines(1)
+    assert messages(known.read(text(1, 2))) == lines(2)
+    assert messages(known.read(text(2, 3))) == lines(3)
+    assert messages(known.read(text(4, 3, 5))) == lines(5)
 
 
 def test_lines_that_were_seen_keep_their_places_when_the_end_is_gone() -> None:
     known = SyslogText()
-    first = list(known.news(text(1, 2, 3)).lines)
-    changes = known.news(text(1, 2))
+    first = list(known.read(text(1, 2, 3)).lines)
+    changes = known.read(text(1, 2))
     assert (changes.lost, list(changes.lines)) == ("overwritten", first[:2])
 
 
 def test_a_log_that_was_cleared_says_so_once() -> None:
     known = SyslogText()
-    list(known.news(text(*range(1, 200))).lines)
-    assert known.news(b"").lost == "cleared"
-    assert known.news(b"").lost == ""
-    changes = known.news(text(300))
+    list(known.read(text(*range(1, 200))).lines)
+    assert known.read(b"").lost == "cleared"
+    assert known.read(b"").lost == ""
+    changes = known.read(text(300))
     assert (changes.lost, messages(changes)) == ("", lines(300))
-    list(known.news(text(*range(300, 500))).lines)
-    assert known.news(text(501)).lost == "cleared"
+    list(known.read(text(*range(300, 500))).lines)
+    assert known.read(text(501)).lost == "cleared"
 
 
 def test_places_do_not_depend_on_how_often_the_log_was_looked_at() -> None:
@@ -168,16 +168,16 @@ def test_places_do_not_depend_on_how_often_the_log_was_looked_at() -> None:
     parts = [
         line
         for end in range(0, len(whole), 97)
-        for line in known.news(whole[: whole.rfind(b"\n", 0, end) + 1]).lines
+        for line in known.read(whole[: whole.rfind(b"\n", 0, end) + 1]).lines
     ]
-    parts += known.news(whole).lines
-    assert parts == list(SyslogText().news(whole).lines)
+    parts += known.read(whole).lines
+    assert parts == list(SyslogText().read(whole).lines)
 
 
 def test_a_million_lines_without_a_time_are_refused_in_little_memory() -> None:
     garbage = b"<6>[    1.000001] x\n" + b"<6>no time here\n" * 1_000_000
     tracemalloc.start()
-    changes = SyslogText().news(garbage)
+    changes = SyslogText().read(garbage)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (changes.timed, list(changes.lines)) == (False, [])
@@ -188,7 +188,7 @@ def test_a_million_lines_without_a_time_are_refused_in_little_memory() -> None:
 def test_a_million_records_are_given_in_little_memory() -> None:
     whole = b"".join(b"<6>[%5d.000001] line\n" % number for number in range(1_000_000))
     tracemalloc.start()
-    reported = SyslogText().news(whole).lines
+    reported = SyslogText().read(whole).lines
     some = sum(1 for _ in itertools.islice(reported, 50_000))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -200,13 +200,13 @@ def test_a_million_records_are_given_in_little_memory() -> None:
 def test_no_bytes_raise(first: list[bytes], second: list[bytes]) -> None:
     known = SyslogText()
     for part in (first, second, first + second):
-        for line in known.news(text(1) + b"\n".join(part)).lines:
+        for line in known.read(text(1) + b"\n".join(part)).lines:
             assert driver_lines.split(line.raw).sequence == line.place
 
 
 def test_of_two_errors_of_two_switches_in_one_moment_the_first_is_heard() -> None:
     line = b"<3>[   10.000001] nvidia-nvswitch%d: SXid (PCI:0000:c2:00.0): 11004, Fatal, x\n"
-    [found] = SyslogText().news(line % 1 + line % 2).lines
+    [found] = SyslogText().read(line % 1 + line % 2).lines
     signal = driver_lines.understand(
         driver_lines.split(found.raw), datetime(2026, 1, 5, tzinfo=UTC)
     )
