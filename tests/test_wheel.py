@@ -14,7 +14,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = {"exporter", "remediator", "kubeapi", "serving", "draguard", "simulator"}
 DATA = {
     "exporter/data/xid_catalog.csv",
-    "exporter/data/xid_classes.csv",
     "simulator/cluster/go/main.go",
     "simulator/cluster/go/go.sum",
 }

@@ -38,10 +38,6 @@ def lookup(code: int) -> Xid:
 @cache
 def catalogue() -> dict[int, Xid]:
     """Return every listed code by number."""
-    classes: dict[int, XidClass] = {
-        int(row["code"]): msgspec.convert(row["class"], XidClass)
-        for row in _rows("xid_classes.csv")
-    }
     return {
         code: Xid(
             code,
@@ -49,7 +45,7 @@ def catalogue() -> dict[int, Xid]:
             row["description"],
             row["immediate_action"],
             row["investigatory_action"],
-            classes.get(code, "unknown"),
+            msgspec.convert(row["class"], XidClass),
         )
         for row in _rows("xid_catalog.csv")
         if (code := int(row["code"]))
