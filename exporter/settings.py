@@ -2,10 +2,12 @@
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from exporter.model.given import Ignored, WrittenRow
 
@@ -17,116 +19,184 @@ class SettingsError(Exception):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How one exporter process works."""
+    """How one exporter process works. Each field with a description is a flag of the same name."""
 
     role: Role = "run"
     """`sensor` touches the node, `agent` the network, `run` is an agent with its own sensor."""
-    node_name: str
-    """Name of the Kubernetes node; also the Hostname label. Default: $NODE_NAME, the host name."""
-    listen: str = "0.0.0.0:9400"
-    """Where the agent serves /metrics; 9400 is dcgm-exporter's port."""
-    sensor_socket: Path = Path("/run/draguard/sensor.sock")
-    """Unix socket between sensor and agent."""
-    kernel_log: Path = Path("/dev/kmsg")
-    """/dev/kmsg (syslog(2) stands in where it does not open), or a growing file of such records."""
-    boot_id_file: Path = Path("/proc/sys/kernel/random/boot_id")
-    """The kernel's name for this boot; counts begin again with a new one."""
-    pod_resources_socket: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
-    """The kubelet's PodResources socket."""
-    nvml_library_dir: Path | None = None
-    """Folder of libnvidia-ml.so.1, where the loader does not find it by itself."""
-    release_file: Path = Path("/run/draguard/release")
-    """Names GPUs (UUID or bus id, one a line; empty: all) that are not held open while it is there,
-    so that they can be reset or unbound."""
-    pci_devices_dir: Path = Path("/sys/bus/pci/devices")
-    """Where the kernel lists PCI devices; the GPUs there are the count that is expected."""
-    proc_dir: Path = Path("/proc")
-    """Where the cgroup of a GPU process is read, which names its pod; needs the host's pids."""
-    processes: bool = True
-    """Whether to read which processes use each GPU, for the shares of pods."""
-    pod_log_dir: Path | None = None
-    """Folder of the kubelet's logs of pods, whose names tell the UIDs of pods that hold a GPU by a
-    device plugin, for their shares; none: not known."""
-    dcgm: str = "off"
-    """`off`, `embedded`, `host:port` or `unix:///path` of an nv-hostengine."""
-    dcgm_library_dir: Path | None = None
-    """Folder of libdcgm.so.4, where the loader does not find it by itself."""
-    dcgm_health: bool = True
-    """Whether to set DCGM's health watches, which DCGM_EXP_GPU_HEALTH_STATUS shows."""
-    collectors: Path | None = None
-    """The counters file (CSV of DCGM field, type, help); none: the default set of 26."""
-    config_file: Path | None = None
-    """dcgm-exporter's YAML file, read at the start (`exporter.flags.dcgm_exporter_file`)."""
+    node_name: Annotated[
+        str, Meta(description="Kubernetes node name; $NODE_NAME or the host name when not given")
+    ]
+    """Also the Hostname label."""
+    listen: Annotated[str, Meta(description="where to serve /metrics")] = "0.0.0.0:9400"
+    """9400 is dcgm-exporter's port."""
+    web_config: Annotated[
+        Path | None,
+        Meta(description="Prometheus web configuration: TLS, client certificates, basic auth"),
+    ] = None
+    max_scrapes: Annotated[int, Meta(description="scrapes served at once")] = 16
+    """One more is answered with 503."""
+    interval: Annotated[float, Meta(description="seconds between samples")] = 30.0
+    """dcgm-exporter's default. An XID asks for a sample at once."""
+    collectors: Annotated[
+        Path | None,
+        Meta(description="counters file (CSV: field, type, help); the default set without"),
+    ] = None
+    config_file: Annotated[
+        Path | None,
+        Meta(description="dcgm-exporter's YAML file: counters, interval, scrapes at once"),
+    ] = None
+    """Read at the start (`exporter.flags.dcgm_exporter_file`)."""
+    devices: Annotated[
+        str, Meta(description="which devices: f (all), g[:ids], i[:ids]; ids such as 0,2-4")
+    ] = "f"
+    switch_devices: Annotated[
+        str, Meta(description="NVSwitches and their links, by DCGM: f, g[:ids], i[:ids]")
+    ] = "f"
+    cpu_devices: Annotated[
+        str, Meta(description="CPUs and their cores, by DCGM: f, g[:ids], i[:ids]")
+    ] = "f"
+    labels: Annotated[
+        Literal["drop-in", "lean", "full"],
+        Meta(description="labels on device series: drop-in, lean or full"),
+    ] = "drop-in"
+    """See `exporter.metrics.labels`."""
+    max_series: Annotated[
+        int, Meta(description="device series on a page; more are dropped and counted")
+    ] = 20_000
+    old_namespace: Annotated[
+        bool, Meta(description="uuid, pod_name, pod_namespace, container_name as labels")
+    ] = False
+    """dcgm-exporter's `-o`."""
+    hostname_label: Annotated[
+        Literal["Hostname", "hostname", "none"], Meta(description="Hostname, hostname or none")
+    ] = "Hostname"
+    """`Hostname` as dcgm-exporter up to 4.8.2, `hostname` as from 4.8.3."""
+    replace_blanks_in_model_name: Annotated[
+        bool, Meta(description="modelName with - for blanks")
+    ] = False
+    xid_window: Annotated[float, Meta(description="seconds of DCGM_EXP_XID_ERRORS_COUNT")] = 300.0
+    clock_events_window: Annotated[
+        float, Meta(description="seconds of DCGM_EXP_CLOCK_EVENTS_COUNT")
+    ] = 300.0
+    kubernetes: Annotated[
+        bool, Meta(description="label each device with the pod and claim that use it")
+    ] = True
+    """Asks the kubelet and the API server."""
+    claim_details: Annotated[
+        bool, Meta(description="read each claim of the node once: uid, request, admin access")
+    ] = True
+    pod_labels: Annotated[
+        bool, Meta(description="labels of pods on their devices (one pod watch for this node)")
+    ] = False
+    pod_label_allow: Annotated[
+        tuple[str, ...], Meta(description="regular expressions of pod labels, with commas")
+    ] = ()
+    """None: all."""
+    pod_uid: Annotated[bool, Meta(description="the pod's UID on device series")] = False
+    """By the same pod watch, or from the claim."""
+    processes: Annotated[
+        bool, Meta(description="shares of pods from the processes on each GPU")
+    ] = True
+    """Reads which processes use each GPU."""
+    pod_log_dir: Annotated[
+        Path | None,
+        Meta(description="the kubelet's log folder: UIDs of device plugins' pods, for shares"),
+    ] = None
+    """Its folders name the UIDs of pods that hold a GPU by a device plugin; none: not known."""
+    kubernetes_gpu_id_type: Annotated[
+        Literal["uid", "device-name"],
+        Meta(description="what device plugin ids are: uid or device-name"),
+    ] = "uid"
+    nvidia_resource_names: Annotated[
+        tuple[str, ...], Meta(description="more resource names of device plugins, with commas")
+    ] = ()
+    pod_resources_socket: Annotated[Path, Meta(description="kubelet PodResources socket")] = Path(
+        "/var/lib/kubelet/pod-resources/kubelet.sock"
+    )
+    dcgm: Annotated[
+        str, Meta(description="off, embedded, host:port or unix:///path of a host engine")
+    ] = "off"
+    dcgm_health: Annotated[bool, Meta(description="set DCGM's health watches")] = True
+    """DCGM_EXP_GPU_HEALTH_STATUS shows them."""
+    dcgm_library_dir: Annotated[Path | None, Meta(description="folder of libdcgm.so.4")] = None
+    """Where the loader does not find it by itself."""
+    nvml_library_dir: Annotated[Path | None, Meta(description="folder of libnvidia-ml.so.1")] = None
+    """Where the loader does not find it by itself."""
+    release_file: Annotated[
+        Path, Meta(description="names GPUs not to hold open (empty: all) while it is there")
+    ] = Path("/run/draguard/release")
+    """UUID or bus id, one a line; so that they can be reset or unbound."""
+    kernel_log: Annotated[
+        Path,
+        Meta(description="/dev/kmsg, a folder of systemd's journal, or a file of such records"),
+    ] = Path("/dev/kmsg")
+    """Where /dev/kmsg does not open, syslog(2) stands in."""
+    boot_id_file: Annotated[Path, Meta(description="file with the boot id")] = Path(
+        "/proc/sys/kernel/random/boot_id"
+    )
+    """Counts begin again with a new boot."""
+    pci_devices_dir: Annotated[Path, Meta(description="where the kernel lists PCI devices")] = Path(
+        "/sys/bus/pci/devices"
+    )
+    """The GPUs there are the count that is expected."""
+    proc_dir: Annotated[Path, Meta(description="where processes are listed")] = Path("/proc")
+    """The cgroup of a GPU process names its pod; needs the host's pids."""
+    sensor_socket: Annotated[Path, Meta(description="unix socket between sensor and agent")] = Path(
+        "/run/draguard/sensor.sock"
+    )
+    sample_deadline: Annotated[
+        float, Meta(description="seconds after which a vendor call counts as hung")
+    ] = 10.0
+    """The slowest healthy calls take two."""
+    start_deadline: Annotated[
+        float, Meta(description="seconds after which nvmlInit counts as hung")
+    ] = 60.0
+    """It may wake every GPU where no persistence daemon runs."""
+    hang_retry: Annotated[
+        float, Meta(description="seconds for which a GPU that hung is left out")
+    ] = 60.0
+    """Doubled each time, to ten minutes."""
+    child_memory_limit: Annotated[
+        float, Meta(description="MiB that a vendor library's process may take")
+    ] = 512.0
+    """With more it is started anew."""
+    lost_after: Annotated[
+        float, Meta(description="seconds a GPU must be missing before it counts as lost")
+    ] = 60.0
+    report: Annotated[
+        bool, Meta(description="write the NodeDeviceHealth; metrics only without")
+    ] = True
+    report_interval: Annotated[
+        float, Meta(description="seconds between reports while nothing changes")
+    ] = 900.0
+    lease_namespace: Annotated[str, Meta(description="namespace of the agent's Lease")] = (
+        "draguard-system"
+    )
+    """The Lease says that this agent is alive."""
+    lease_interval: Annotated[float, Meta(description="seconds between renewals of the Lease")] = (
+        60.0
+    )
+    kube_server: Annotated[
+        str, Meta(description="URL of the API server; the pod's service account when not given")
+    ] = ""
+    kube_token_file: Annotated[str | None, Meta(description="file with the bearer token")] = None
+    kube_ca_file: Annotated[
+        str | None, Meta(description="file with the API server's CA certificate")
+    ] = None
+    log_level: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR"],
+        Meta(description="DEBUG, INFO, WARNING or ERROR"),
+    ] = "INFO"
+    log_format: Annotated[Literal["text", "json"], Meta(description="text or json")] = "text"
+    parent: Annotated[int, Meta(description="end when this process does (the sensor of `run`)")] = 0
+    """Process id, 0 for none. Set by `run` for its own sensor."""
+    check: Annotated[
+        bool, Meta(description="validate, say what would be collected and what is missing, and end")
+    ] = False
     counter_rows: tuple[WrittenRow, ...] = ()
     """The rows of `config_file`, where no counters file is named."""
-    labels: Literal["drop-in", "lean", "full"] = "drop-in"
-    """Which labels ride on device series (`exporter.metrics.labels`)."""
-    max_series: int = 20_000
-    """Device series on a page; more are dropped and counted."""
-    old_namespace: bool = False
-    """dcgm-exporter's `-o`: uuid, pod_name, pod_namespace and container_name."""
-    hostname_label: Literal["Hostname", "hostname", "none"] = "Hostname"
-    """`Hostname` as dcgm-exporter up to 4.8.2, `hostname` as from 4.8.3."""
-    replace_blanks_in_model_name: bool = False
-    xid_window: float = 300.0
-    """Seconds of DCGM_EXP_XID_ERRORS_COUNT."""
-    clock_events_window: float = 300.0
-    """Seconds of DCGM_EXP_CLOCK_EVENTS_COUNT."""
-    devices: str = "f"
-    """dcgm-exporter's device selection: f, g[:ids], i[:ids]; ids such as 0,2-4."""
-    switch_devices: str = "f"
-    """The same for NVSwitches (g) and their links (i), which DCGM tells where rows name them."""
-    cpu_devices: str = "f"
-    """The same for CPUs (g) and their cores (i)."""
-    kubernetes: bool = True
-    """Whether to ask the kubelet and the API server who holds what."""
-    claim_details: bool = True
-    """Whether to read each claim that a pod here holds once (uid, request, admin access)."""
-    pod_labels: bool = False
-    """Whether labels of pods ride on their devices (one pod watch for this node)."""
-    pod_label_allow: tuple[str, ...] = ()
-    """Regular expressions of pod labels that may ride; none: all."""
-    pod_uid: bool = False
-    """Whether the pod's UID rides on device series (the same watch, or the claim)."""
-    kubernetes_gpu_id_type: Literal["uid", "device-name"] = "uid"
-    nvidia_resource_names: tuple[str, ...] = ()
-    """More resource names of device plugins that are NVIDIA's."""
-    web_config: Path | None = None
-    """Prometheus web configuration: TLS, client certificates, basic auth."""
-    max_scrapes: int = 16
-    """Scrapes served at once; one more is answered with 503."""
-    interval: float = 30.0
-    """Seconds between samples, as dcgm-exporter's default. An XID asks for one at once."""
-    sample_deadline: float = 10.0
-    """Seconds after which one NVML call counts as hung; the slowest healthy ones take two."""
-    start_deadline: float = 60.0
-    """The same for nvmlInit, which may wake every GPU where no persistence daemon runs."""
-    child_memory_limit: float = 512.0
-    """MiB that the process of one vendor library may take before it is started anew."""
-    hang_retry: float = 60.0
-    """Seconds for which a GPU that hung is left out; doubled each time, to ten minutes."""
-    lost_after: float = 60.0
-    """Seconds for which a live NVML must not list a GPU until it counts as lost."""
-    report: bool = True
-    """Whether to write the NodeDeviceHealth; metrics only without."""
-    report_interval: float = 900.0
-    """Seconds between reports while nothing changes."""
-    lease_namespace: str = "draguard-system"
-    """Namespace of the Lease that says that this agent is alive."""
-    lease_interval: float = 60.0
-    """Seconds between renewals of the Lease."""
-    kube_server: str = ""
-    """URL of the API server; default: the pod's own service account."""
-    kube_token_file: str | None = None
-    kube_ca_file: str | None = None
-    parent: int = 0
-    """Process id that the sensor ends with; 0 for none. Set by `run` for its own sensor."""
-    log_level: str = "INFO"
-    log_format: Literal["text", "json"] = "text"
     ignored: tuple[Ignored, ...] = ()
     """What was given and changes nothing; no flag, the reader of flags fills it in."""
-    check: bool = False
-    """Validate the settings, say what would be collected and what is missing, and end."""
 
     def one_line(self) -> str:
         """Return the settings as `name=value`, for the log."""
@@ -141,13 +211,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 FOUND = frozenset({"ignored", "counter_rows"})
 """What is no setting of its own but was found in others; the log has it elsewhere."""
 
-_CHOICES = {
-    "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
-    "log_format": ("text", "json"),
-    "labels": ("drop-in", "lean", "full"),
-    "hostname_label": ("Hostname", "hostname", "none"),
-    "kubernetes_gpu_id_type": ("uid", "device-name"),
-}
 _POSITIVE = (
     "interval",
     "sample_deadline",
@@ -164,16 +227,42 @@ _POSITIVE = (
 )
 
 
+class Flag(NamedTuple):
+    """One setting on the command line."""
+
+    setting: str
+    kind: type
+    """What its text is read as; `tuple` for words."""
+    text: str
+    choices: tuple[str, ...] = ()
+
+
+def _flags() -> Iterator[Flag]:
+    for setting, hint in get_type_hints(Settings, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            value, meta = get_args(hint)
+            options = [option for option in get_args(value) if option is not type(None)]
+            if get_origin(value) is Literal:
+                yield Flag(setting, str, meta.description, tuple(options))
+            elif get_origin(value) is tuple:
+                yield Flag(setting, tuple, meta.description)
+            else:
+                yield Flag(setting, options[0] if options else value, meta.description)
+
+
+FLAGS = tuple(_flags())
+
+
 def check(settings: Settings) -> Settings:
     """Return the settings; raises SettingsError for a value that cannot be used."""
     for name in _POSITIVE:
         value = getattr(settings, name)
         if not value > 0:
             raise SettingsError(f"{flag_of(name)} must be above 0, not {value}")
-    for name, allowed in _CHOICES.items():
-        value = getattr(settings, name)
-        if value not in allowed:
-            raise SettingsError(f"{flag_of(name)} takes {', '.join(allowed)}, not {value}")
+    for flag in FLAGS:
+        value, allowed = getattr(settings, flag.setting), flag.choices
+        if allowed and value not in allowed:
+            raise SettingsError(f"{flag_of(flag.setting)} takes {', '.join(allowed)}, not {value}")
     _check_listen(settings.listen)
     _check_dcgm(settings.dcgm)
     for pattern in settings.pod_label_allow:

@@ -4,44 +4,74 @@ import argparse
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from remediator.plan.node_condition import HandoverOptions
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Each field is a flag of the same name."""
+    """Each field is a flag of the same name, with its description as the help text."""
 
-    policy: Path | None = None
-    """Policy file; without one every class is incident-only."""
-    listen: str = "0.0.0.0:9401"
-    """Address of /metrics, /healthz, /readyz and /debug/plan."""
-    kube_server: str | None = None
-    """API server URL; without it the service account of the pod is used."""
-    kube_token_file: str | None = None
-    kube_ca_file: str | None = None
-    kubeconfig: Path | None = None
+    policy: Annotated[
+        Path | None, Meta(description="policy file (YAML); without one nothing is tainted")
+    ] = None
+    """Every class is incident-only then."""
+    listen: Annotated[
+        str, Meta(description="address of /metrics, /healthz, /readyz and /debug/plan")
+    ] = "0.0.0.0:9401"
+    kube_server: Annotated[
+        str | None, Meta(description="API server URL; default: the pod's service account")
+    ] = None
+    kube_token_file: Annotated[
+        str | None, Meta(description="file with a bearer token, read again when it changes")
+    ] = None
+    kube_ca_file: Annotated[
+        str | None, Meta(description="certificate authority of the API server")
+    ] = None
+    kubeconfig: Annotated[Path | None, Meta(description="kubeconfig to use instead")] = None
     """Read instead of the three above, with its current context."""
-    lease_namespace: str = "draguard-system"
-    """Where the agents keep their Leases, and we ours."""
-    leader_elect: bool = True
-    """Write only while holding the Lease `draguard-remediator`; off: there is one replica."""
-    leader_identity: str = ""
-    """Name in that Lease; "": host name and something random."""
-    writes_per_second: float = 50.0
-    """Writes in the long run, new taints and deletions first. Twice as many may go at once."""
-    stale_after: float = 150.0
-    """Seconds without a word after which an agent counts as silent: two Leases missed and slack."""
-    resync: float = 60.0
-    """Seconds between reconciles of all nodes; changes are reconciled at once."""
-    node_condition: bool = False
-    """Say on the Node when a node-level repair is due; needs a role of its own."""
-    node_condition_deadline: float = 3600.0
-    """Seconds for which pods on the node are waited for, from when the repair was needed."""
-    accelerated_hardware_ready: bool = False
-    """Also write AcceleratedHardwareReady, for node repair of EKS and Karpenter."""
-    log_level: str = "INFO"
+    lease_namespace: Annotated[
+        str, Meta(description="namespace of the agents' Leases and of the leader's")
+    ] = "draguard-system"
+    leader_identity: Annotated[
+        str, Meta(description="name in the leader's Lease; default: host name and a random part")
+    ] = ""
+    writes_per_second: Annotated[
+        float, Meta(description="writes to the API server in the long run")
+    ] = 50.0
+    """New taints and deletions first. Twice as many may go at once."""
+    stale_after: Annotated[
+        float, Meta(description="seconds of silence after which an agent is not believed")
+    ] = 150.0
+    """Two Leases missed and slack."""
+    resync: Annotated[float, Meta(description="seconds between reconciles of all nodes")] = 60.0
+    """Changes are reconciled at once."""
+    node_condition_deadline: Annotated[
+        float, Meta(description="seconds for which a due repair waits for pods on its node")
+    ] = 3600.0
+    """Counted from when the repair was needed."""
+    log_level: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR"],
+        Meta(description="DEBUG, INFO, WARNING or ERROR"),
+    ] = "INFO"
+    leader_elect: Annotated[
+        bool, Meta(description="write only while holding the Lease draguard-remediator")
+    ] = True
+    """Off: there is one replica."""
+    node_condition: Annotated[
+        bool, Meta(description="set DraguardDeviceRepairNeeded on Nodes (docs/handover.md)")
+    ] = False
+    """Needs a role of its own."""
+    accelerated_hardware_ready: Annotated[
+        bool,
+        Meta(
+            description="with --node-condition: also set AcceleratedHardwareReady, for EKS and "
+            "Karpenter"
+        ),
+    ] = False
 
     @property
     def handover(self) -> HandoverOptions:
@@ -52,40 +82,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_VALUES: tuple[tuple[str, type, str], ...] = (
-    ("policy", Path, "policy file (YAML); without one nothing is tainted"),
-    ("listen", str, "address of /metrics, /healthz, /readyz and /debug/plan"),
-    ("kube_server", str, "API server URL; default: the pod's service account"),
-    ("kube_token_file", str, "file with a bearer token, read again when it changes"),
-    ("kube_ca_file", str, "certificate authority of the API server"),
-    ("kubeconfig", Path, "kubeconfig to use instead"),
-    ("lease_namespace", str, "namespace of the agents' Leases and of the leader's"),
-    (
-        "leader_identity",
-        str,
-        "name in the leader's Lease; default: host name and a random part",
-    ),
-    ("writes_per_second", float, "writes to the API server in the long run"),
-    ("stale_after", float, "seconds of silence after which an agent is not believed"),
-    ("resync", float, "seconds between reconciles of all nodes"),
-    (
-        "node_condition_deadline",
-        float,
-        "seconds for which a due repair waits for pods on its node",
-    ),
-    ("log_level", str, "DEBUG, INFO, WARNING or ERROR"),
-)
-"""Flags with a value: field, type, help."""
-_SWITCHES = (
-    ("leader_elect", "write only while holding the Lease draguard-remediator"),
-    ("node_condition", "set DraguardDeviceRepairNeeded on Nodes (docs/handover.md)"),
-    (
-        "accelerated_hardware_ready",
-        "with --node-condition: also set AcceleratedHardwareReady, for EKS and Karpenter",
-    ),
-)
-
-
 def parse(arguments: Sequence[str] | None = None) -> Settings:
     """Read the command line; prints usage and exits on a mistake."""
     parser = argparse.ArgumentParser(
@@ -93,16 +89,21 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         description="Taint failed GPUs and slices, evict their pods, verify the repair, untaint.",
     )
     standard = Settings()
-    for name, kind, help_text in _VALUES:
-        flag = f"--{name.replace('_', '-')}"
-        default = getattr(standard, name)
-        parser.add_argument(flag, type=kind, default=default, help=f"{help_text} [{default}]")
-    for name, help_text in _SWITCHES:
-        parser.add_argument(
+    for name, hint in get_type_hints(Settings, include_extras=True).items():
+        kind, meta = get_args(hint)
+        flag, default, text = (
             f"--{name.replace('_', '-')}",
-            action=argparse.BooleanOptionalAction,
-            default=getattr(standard, name),
-            help=help_text,
+            getattr(standard, name),
+            meta.description,
+        )
+        if kind is bool:
+            switch = argparse.BooleanOptionalAction
+            parser.add_argument(flag, action=switch, default=default, help=text)
+            continue
+        choices = get_args(kind) if get_origin(kind) is Literal else None
+        read = next(iter(get_args(kind)), kind) if choices is None else str
+        parser.add_argument(
+            flag, type=read, choices=choices, default=default, help=f"{text} [{default}]"
         )
     found = parser.parse_args(arguments)
     wrong = _impossible(Settings(**vars(found)))

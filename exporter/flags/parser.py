@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from exporter.flags.dcgm_exporter import (
     ALIASES,
@@ -27,7 +27,7 @@ from exporter.flags.dcgm_exporter import (
 from exporter.flags.unknown_settings import unknown_variables, without_unknown
 from exporter.model.device_option import SelectionError, parse_devices
 from exporter.model.given import Ignored
-from exporter.settings import Settings, SettingsError, check, flag_of
+from exporter.settings import FLAGS, Flag, Settings, SettingsError, check, flag_of
 
 ROLES = ("sensor", "agent", "run")
 _OF_DCGM = ("switch_devices", "cpu_devices")
@@ -36,13 +36,14 @@ _LARGEST_FILE = 1 << 20
 """Bytes that are read of a configuration file; less than that is allowed."""
 
 
-class Flag(NamedTuple):
-    """One setting of ours on the command line."""
-
-    setting: str
-    read: Callable[[str], Any]
-    text: str
-    short: str = ""
+_SHORT = {
+    "collectors": "f",
+    "devices": "d",
+    "switch_devices": "s",
+    "cpu_devices": "p",
+    "kubernetes": "k",
+}
+"""Flags of one letter, as dcgm-exporter has them."""
 
 
 def parse(
@@ -192,8 +193,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_own(parser: argparse.ArgumentParser, flag: Flag, default: object) -> None:
-    names = [f"-{flag.short}"] * bool(flag.short) + [flag_of(flag.setting)]
-    if flag.read is yes:
+    short = short_of(flag)
+    names = [f"-{short}"] * bool(short) + [flag_of(flag.setting)]
+    if flag.kind is bool:
         switch = argparse.BooleanOptionalAction
         parser.add_argument(*names, dest=flag.setting, action=switch, default=None, help=flag.text)
         return
@@ -201,11 +203,15 @@ def _add_own(parser: argparse.ArgumentParser, flag: Flag, default: object) -> No
     parser.add_argument(
         *names,
         dest=flag.setting,
-        type=flag.read,
-        action="append" if flag.read is words else "store",
+        type=words if flag.kind is tuple else flag.kind,
+        action="append" if flag.kind is tuple else "store",
         help=flag.text + shown,
         metavar="VALUE",
     )
+
+
+def short_of(flag: Flag) -> str:
+    return _SHORT.get(flag.setting, "")
 
 
 def _add_other(
@@ -230,68 +236,6 @@ def _dest(flag: str) -> str:
     return f"dcgm-exporter {flag}"
 
 
-FLAGS: tuple[Flag, ...] = (
-    Flag("node_name", str, "Kubernetes node name; $NODE_NAME or the host name when not given"),
-    Flag("listen", str, "where to serve /metrics"),
-    Flag("web_config", Path, "Prometheus web configuration: TLS, client certificates, basic auth"),
-    Flag("max_scrapes", int, "scrapes served at once"),
-    Flag("interval", float, "seconds between samples"),
-    Flag(
-        "collectors", Path, "counters file (CSV: field, type, help); the default set without", "f"
-    ),
-    Flag("config_file", Path, "dcgm-exporter's YAML file: counters, interval, scrapes at once"),
-    Flag("devices", str, "which devices: f (all), g[:ids], i[:ids]; ids such as 0,2-4", "d"),
-    Flag("switch_devices", str, "NVSwitches and their links, by DCGM: f, g[:ids], i[:ids]", "s"),
-    Flag("cpu_devices", str, "CPUs and their cores, by DCGM: f, g[:ids], i[:ids]", "p"),
-    Flag("labels", str, "labels on device series: drop-in, lean or full"),
-    Flag("max_series", int, "device series on a page; more are dropped and counted"),
-    Flag("old_namespace", yes, "uuid, pod_name, pod_namespace, container_name as labels"),
-    Flag("hostname_label", str, "Hostname, hostname or none"),
-    Flag("replace_blanks_in_model_name", yes, "modelName with - for blanks"),
-    Flag("xid_window", float, "seconds of DCGM_EXP_XID_ERRORS_COUNT"),
-    Flag("clock_events_window", float, "seconds of DCGM_EXP_CLOCK_EVENTS_COUNT"),
-    Flag("kubernetes", yes, "label each device with the pod and claim that use it", "k"),
-    Flag("claim_details", yes, "read each claim of the node once: uid, request, admin access"),
-    Flag("pod_labels", yes, "labels of pods on their devices (one pod watch for this node)"),
-    Flag("pod_label_allow", words, "regular expressions of pod labels, with commas"),
-    Flag("pod_uid", yes, "the pod's UID on device series"),
-    Flag("processes", yes, "shares of pods from the processes on each GPU"),
-    Flag("pod_log_dir", Path, "the kubelet's log folder: UIDs of device plugins' pods, for shares"),
-    Flag("kubernetes_gpu_id_type", str, "what device plugin ids are: uid or device-name"),
-    Flag("nvidia_resource_names", words, "more resource names of device plugins, with commas"),
-    Flag("pod_resources_socket", Path, "kubelet PodResources socket"),
-    Flag("dcgm", str, "off, embedded, host:port or unix:///path of a host engine"),
-    Flag("dcgm_health", yes, "set DCGM's health watches"),
-    Flag("dcgm_library_dir", Path, "folder of libdcgm.so.4"),
-    Flag("nvml_library_dir", Path, "folder of libnvidia-ml.so.1"),
-    Flag("release_file", Path, "names GPUs not to hold open (empty: all) while it is there"),
-    Flag(
-        "kernel_log",
-        Path,
-        "kernel log: /dev/kmsg, a folder of systemd's journal, or a file of such records",
-    ),
-    Flag("boot_id_file", Path, "file with the boot id"),
-    Flag("pci_devices_dir", Path, "where the kernel lists PCI devices"),
-    Flag("proc_dir", Path, "where processes are listed"),
-    Flag("sensor_socket", Path, "unix socket between sensor and agent"),
-    Flag("sample_deadline", float, "seconds after which a vendor call counts as hung"),
-    Flag("start_deadline", float, "seconds after which nvmlInit counts as hung"),
-    Flag("hang_retry", float, "seconds for which a GPU that hung is left out"),
-    Flag("child_memory_limit", float, "MiB that a vendor library's process may take"),
-    Flag("lost_after", float, "seconds a GPU must be missing before it counts as lost"),
-    Flag("report", yes, "write the NodeDeviceHealth; metrics only without"),
-    Flag("report_interval", float, "seconds between reports while nothing changes"),
-    Flag("lease_namespace", str, "namespace of the agent's Lease"),
-    Flag("lease_interval", float, "seconds between renewals of the Lease"),
-    Flag("kube_server", str, "URL of the API server; the pod's service account when not given"),
-    Flag("kube_token_file", str, "file with the bearer token"),
-    Flag("kube_ca_file", str, "file with the API server's CA certificate"),
-    Flag("log_level", str, "DEBUG, INFO, WARNING or ERROR"),
-    Flag("log_format", str, "text or json"),
-    Flag("parent", int, "end when this process does (the sensor of `run`)"),
-    Flag("check", yes, "validate, say what would be collected and what is missing, and end"),
-)
-
 _VARIABLES = frozenset(
     (*(variable.name for variable in ENVIRONMENT), *(unused.env for unused in UNUSED))
 )
@@ -299,7 +243,7 @@ _VARIABLES = frozenset(
 _SWITCHES: Mapping[str, str] = {
     name: long
     for long, short in (
-        *((flag_of(flag.setting)[2:], flag.short) for flag in FLAGS if flag.read is yes),
+        *((flag_of(flag.setting)[2:], short_of(flag)) for flag in FLAGS if flag.kind is bool),
         *((alias.flag, alias.short) for alias in ALIASES if alias.read in BOOLEAN),
         *((unused.flag, unused.short) for unused in UNUSED if not unused.takes_value),
     )

@@ -3,8 +3,8 @@
 import pytest
 
 from exporter.flags.dcgm_exporter import ALIASES, ENVIRONMENT, UNUSED
-from exporter.flags.parser import FLAGS, parse
-from exporter.settings import FOUND, Settings, SettingsError
+from exporter.flags.parser import parse
+from exporter.settings import FLAGS, FOUND, Settings, SettingsError
 
 
 def settings_of(*flags: str, **environment: str) -> Settings:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from exporter.flags.dcgm_exporter import ALIASES, ENVIRONMENT, UNUSED, yes
+from exporter.flags.dcgm_exporter import ALIASES, ENVIRONMENT, UNUSED
 from exporter.flags.dcgm_exporter_keys import KEYS, Meaning
-from exporter.flags.parser import FLAGS
+from exporter.flags.parser import short_of
 from exporter.node.capabilities import CAPABILITIES
-from exporter.settings import Settings, flag_of
+from exporter.settings import FLAGS, Settings, flag_of
 from tools.generated_docs.table import Tables
 
 
@@ -15,9 +15,10 @@ def _settings() -> Iterator[Sequence[str]]:
     defaults = Settings(node_name="")
     for flag in FLAGS:
         default = getattr(defaults, flag.setting)
-        short = f"`-{flag.short}`, " if flag.short else ""
+        letter = short_of(flag)
+        short = f"`-{letter}`, " if letter else ""
         shown = "" if default in ("", None, 0, ()) and default is not False else f"`{default}`"
-        if flag.read is yes:
+        if flag.kind is bool:
             shown = "on" if default else "off"
         switch = f"{short}`{flag_of(flag.setting)}`"
         yield switch, shown, flag.text
