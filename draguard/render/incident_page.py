@@ -62,11 +62,14 @@ def incident_page(incident: Incident, now: datetime) -> Iterator[Block]:
         ("Evicted pods", status.evicted, status.evicted_left_out),
     ):
         rows: list[tuple[Text, ...]] = []
-        for hold in holds:
-            pod = f"{hold.namespace}/{hold.pod}"
-            pod = pod if hold.pod else "no pod (the claim stays allocated)"
-            claim, via = f"{hold.namespace}/{hold.claim}", _VIA.get(hold.via, hold.via)
-            rows.append((pod, claim, leaf(hold.device), via, hold.tolerates))
+        for affected in holds:
+            pod = f"{affected.namespace}/{affected.pod}"
+            pod = pod if affected.pod else "no pod (the claim stays allocated)"
+            claim, via = (
+                f"{affected.namespace}/{affected.claim}",
+                _VIA.get(affected.via, affected.via),
+            )
+            rows.append((pod, claim, leaf(affected.device), via, affected.tolerates))
         yield Table(("POD", "CLAIM", "DEVICE", "VIA", "TOLERATES"), tuple(rows), title=title)
         yield Lines((f"and {more} more",) if more else ())
     requested: list[str] = []

@@ -42,7 +42,7 @@ def incident_lines(
 
 def _line(incident: Incident) -> Line:
     status = incident.status
-    affected = {(hold.namespace, hold.pod) for hold in status.affected if hold.pod}
+    affected = {(pod.namespace, pod.pod) for pod in status.affected if pod.pod}
     return Line(
         name=incident.name,
         node=incident.node,

@@ -18,7 +18,7 @@ from remediator.diagnose.fault import Fault
 from remediator.diagnose.scope import scope
 from remediator.diagnose.suspicion import CODES, UNTOLD, Owner, Sighting, Suspicions
 from remediator.diagnose.xid_faults import instance_of
-from remediator.model.claim import ADMIN, holds
+from remediator.model.claim import ADMIN, affected_pods
 from remediator.plan.view import NodeView
 
 Place = tuple[str, int, int | None, int | None, MemorySlices | None]
@@ -106,9 +106,9 @@ def _owners(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Owne
     known = {
         pod.uid: Owner(pod.namespace, pod.owner or f"Pod/{pod.name}") for pod in view.pods or ()
     }
-    held = holds(view.claims, _devices(view, gpu, record), view.pods)
-    users = [hold for hold in held if hold.pod and hold.via != ADMIN]
-    return frozenset(known.get(hold.uid, UNTOLD) for hold in users)
+    held = affected_pods(view.claims, _devices(view, gpu, record), view.pods)
+    users = [affected for affected in held if affected.pod and affected.via != ADMIN]
+    return frozenset(known.get(affected.uid, UNTOLD) for affected in users)
 
 
 def _devices(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Device]:

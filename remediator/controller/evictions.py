@@ -11,7 +11,7 @@ from time import monotonic
 import msgspec
 
 from kubeapi.client import ApiError, Client, Conflict, NotFound
-from remediator.model.incident import PodHold
+from remediator.model.incident import AffectedPod
 
 _log = logging.getLogger(__name__)
 TOO_MANY_REQUESTS = 429
@@ -65,7 +65,7 @@ class Evictions:
         self.failed = 0
         """Answers since the start: `refused` by a PodDisruptionBudget, `failed` all others."""
 
-    def evict(self, pod: PodHold, *, delete: bool = False) -> None:
+    def evict(self, pod: AffectedPod, *, delete: bool = False) -> None:
         """Request it once, or not at all during a backoff; the next decision names the pod again.
 
         A pod that is gone, or another one under its name, is a success. Every error counts for this
@@ -102,7 +102,7 @@ class Evictions:
             uid: eviction.why for uid, eviction in list(self._evictions.items()) if eviction.why
         }
 
-    def _refused(self, pod: PodHold, refusals: int, error: ApiError, now: float) -> None:
+    def _refused(self, pod: AffectedPod, refusals: int, error: ApiError, now: float) -> None:
         budget = error.status == TOO_MANY_REQUESTS
         self.refused += budget
         self.failed += not budget
@@ -124,12 +124,12 @@ class Evictions:
             error,
         )
 
-    def _delete(self, pod: PodHold) -> None:
+    def _delete(self, pod: AffectedPod) -> None:
         """Delete a pod as the eviction controller does, with the pod's own grace period."""
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod}"
         self._client.delete(path, {"preconditions": {"uid": pod.uid}})
 
-    def _ask(self, pod: PodHold) -> None:
+    def _ask(self, pod: AffectedPod) -> None:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod}/eviction"
         self._client.create(
             path,

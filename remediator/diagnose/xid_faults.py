@@ -33,7 +33,7 @@ _SILENT_WHEN_OVER = frozenset[FaultClass]({"fabric", "pending"})
 _WHOLE_GPU = frozenset[FaultClass](SEVERITY[SEVERITY.index("gpu") :])
 
 
-class Asked(msgspec.Struct, frozen=True):
+class XidContext(msgspec.Struct, frozen=True):
     """One record to be read, with all that its rule may look at."""
 
     gpu: GpuHealth
@@ -61,7 +61,7 @@ _UNPROVABLE: frozenset[FaultClass] = frozenset(SEVERITY[SEVERITY.index("fabric")
 
 def faults(gpu: GpuHealth, around: Surroundings) -> tuple[Fault, ...]:
     """Return the faults that the XIDs of a GPU are, in the order of their codes."""
-    signals = [Asked(gpu, around, record, rule_of(record.code)) for record in gpu.xids]
+    signals = [XidContext(gpu, around, record, rule_of(record.code)) for record in gpu.xids]
     signals += _named(gpu, around)
     pairs = [
         (candidate, fault)
@@ -86,14 +86,14 @@ def instance_of(record: XidRecord, gpu: GpuHealth) -> Instance | None:
     return Instance(record.gi, record.ci)
 
 
-def _order(signal: Asked) -> tuple[object, ...]:
+def _order(signal: XidContext) -> tuple[object, ...]:
     record = signal.record
     gi, ci = (-1 if number is None else number for number in (record.gi, record.ci))
     place = (record.placement.start, record.placement.size) if record.placement else (-1, -1)
     return record.code, gi, ci, place, record.last_seen
 
 
-def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[Asked]:
+def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[XidContext]:
     """Return, as records, XIDs that others name as their cause and that no source reported."""
     seen = {(entry.code, entry.epoch) for entry in gpu.xids}
     codes = {entry.code for entry in gpu.xids}
@@ -121,10 +121,10 @@ def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[Asked]:
             placement=reported.placement,
             sources=reported.sources,
         )
-        yield Asked(gpu, around, record, rule_of(cause), named_by=reported.code)
+        yield XidContext(gpu, around, record, rule_of(cause), named_by=reported.code)
 
 
-def _is_tail(signal: Asked, pairs: list[tuple[Asked, Fault]]) -> bool:
+def _is_tail(signal: XidContext, pairs: list[tuple[XidContext, Fault]]) -> bool:
     """Whether a timeout only follows from a fault of the whole GPU that stood before it."""
     return signal.row.rule == "repeated" and any(
         fault.ended is None
@@ -136,7 +136,7 @@ def _is_tail(signal: Asked, pairs: list[tuple[Asked, Fault]]) -> bool:
     )
 
 
-def _fault(signal: Asked) -> Fault | None:
+def _fault(signal: XidContext) -> Fault | None:
     meant = _RULES[signal.row.rule](signal)
     if meant is None:
         return None
@@ -195,7 +195,7 @@ def logs(sources: tuple[str, ...]) -> tuple[Source, ...]:
     return (*found, "Syslog") if "syslog" in sources else tuple(found)
 
 
-def _head(signal: Asked) -> datetime:
+def _head(signal: XidContext) -> datetime:
     """Return from when on an answer counts.
 
     One GSP timeout makes a long tail; an answer to its head is an answer to all of it.
@@ -204,7 +204,7 @@ def _head(signal: Asked) -> datetime:
     return record.first_seen if signal.row.rule == "repeated" else record.last_seen
 
 
-def _event(signal: Asked, source: str) -> bool:
+def _event(signal: XidContext, source: str) -> bool:
     """An event of the same code; that of an XID which names another counts for itself only.
 
     An old event proves nothing about a line of now. Older agents report no time.
@@ -214,23 +214,23 @@ def _event(signal: Asked, source: str) -> bool:
     return signal.named_by is None and source in record.sources and recent
 
 
-def _action_read(signal: Asked) -> bool:
+def _action_read(signal: XidContext) -> bool:
     action = signal.gpu.recovery_action
     read = action.observed_at
     return bool(action.value) and read is not None and read > _head(signal)
 
 
-def _hung(signal: Asked) -> bool:
+def _hung(signal: XidContext) -> bool:
     gpu = signal.gpu
     return gpu.presence_reason == HUNG and gpu.presence_since >= _head(signal)
 
 
-def _counters_rose(signal: Asked) -> bool:
+def _counters_rose(signal: XidContext) -> bool:
     rose = signal.gpu.memory.rose_at
     return rose is not None and rose >= _head(signal) - NEAR
 
 
-_SECOND: dict[Source, Callable[[Asked], bool]] = {
+_SECOND: dict[Source, Callable[[XidContext], bool]] = {
     "NvmlEvent": lambda signal: _event(signal, "nvml"),
     "Dcgm": lambda signal: _event(signal, "dcgm"),
     "RecoveryAction": _action_read,
@@ -246,7 +246,7 @@ _SECOND: dict[Source, Callable[[Asked], bool]] = {
 """Whether a source confirms a record now; the column `second` lists those that count."""
 
 
-def _ended(signal: Asked, fault_class: FaultClass) -> datetime | None:
+def _ended(signal: XidContext, fault_class: FaultClass) -> datetime | None:
     gpu, record = signal.gpu, signal.record
     if fault_class == "memory" and not memory.reads_well(gpu, record.last_seen):
         return None
@@ -259,13 +259,15 @@ def _has_no_recovery_action(gpu: GpuHealth) -> bool:
     return gpu.recovery_action.supported is False and requested(gpu) is None
 
 
-def _leaves_nothing(signal: Asked, fault_class: FaultClass) -> bool:
+def _leaves_nothing(signal: XidContext, fault_class: FaultClass) -> bool:
     """A contained error without MIG has no slice to watch: its process is gone."""
     without_mig = mig_of(signal.record, signal.gpu) is False
     return fault_class in _SILENT_WHEN_OVER or (fault_class == "contained" and without_mig)
 
 
-def _doubt(signal: Asked, meant: Meaning, instance: Instance | None, ended: datetime | None) -> str:
+def _doubt(
+    signal: XidContext, meant: Meaning, instance: Instance | None, ended: datetime | None
+) -> str:
     """Return what the evidence lacks to move pods, "" when it suffices."""
     if meant.fault_class == "contained":
         named = f"no source of XID {signal.record.code} has named the MIG instance"
@@ -277,7 +279,7 @@ def _doubt(signal: Asked, meant: Meaning, instance: Instance | None, ended: date
     return meant.spares or _doubt_by_action(signal)
 
 
-def _doubt_by_action(signal: Asked) -> str:
+def _doubt_by_action(signal: XidContext) -> str:
     gpu, record = signal.gpu, signal.record
     if _has_no_recovery_action(gpu):
         seen_here = record.last_seen >= gpu.presence_since
@@ -288,7 +290,7 @@ def _doubt_by_action(signal: Asked) -> str:
     return f"{action.in_words()} lets running work finish" if action.level.spares else ""
 
 
-def _sentence(signal: Asked, meant: Meaning) -> str:
+def _sentence(signal: XidContext, meant: Meaning) -> str:
     record = signal.record
     where = "" if record.gi is None else f" on GPU instance {record.gi}"
     seen_by = " and ".join(record.sources) or "an unnamed source"
@@ -299,16 +301,16 @@ def _sentence(signal: Asked, meant: Meaning) -> str:
     return f"{sentence}; {meant.adds}" if meant.adds else sentence
 
 
-def _stands(signal: Asked) -> Meaning | None:
+def _stands(signal: XidContext) -> Meaning | None:
     row = signal.row
     return Meaning(row.fault, row.needs) if row.fault else None
 
 
-def _never(signal: Asked) -> Meaning | None:
+def _never(signal: XidContext) -> Meaning | None:
     del signal
 
 
-def _flags(signal: Asked) -> Meaning | None:
+def _flags(signal: XidContext) -> Meaning | None:
     if signal.record.reset_request == "Immediate":
         return Meaning("gpu", "gpu-reset", adds="its line says that a reset is required")
     if signal.record.reset_request == "AfterDrain":
@@ -317,7 +319,7 @@ def _flags(signal: Asked) -> Meaning | None:
     return _stands(signal)
 
 
-def _remapped(signal: Asked) -> Meaning | None:
+def _remapped(signal: XidContext) -> Meaning | None:
     record = signal.record
     mates = [mate for mate in signal.gpu.xids if mate.epoch == record.epoch]
     places = {
@@ -338,7 +340,7 @@ def _remapped(signal: Asked) -> Meaning | None:
     )
 
 
-def _repeated(signal: Asked) -> Meaning | None:
+def _repeated(signal: XidContext) -> Meaning | None:
     gpu, record = signal.gpu, signal.record
     begun = gpu.epoch_started
     here = begun is None or record.first_seen >= begun  # else part of the count is of before
@@ -348,14 +350,14 @@ def _repeated(signal: Asked) -> Meaning | None:
     return Meaning("gpu", "gpu-reset", spares=f"fewer than {TIMEOUTS} timeouts may pass")
 
 
-def _peers(signal: Asked) -> Meaning | None:
+def _peers(signal: XidContext) -> Meaning | None:
     moment = signal.record.last_seen
     if links.peer_lost_near(signal.gpu, signal.around, moment):
         return None
     return Meaning("fabric", "gpu-reset", adds=links.switches_in_words(signal.around, moment))
 
 
-def _decoded(signal: Asked) -> Meaning | None:
+def _decoded(signal: XidContext) -> Meaning | None:
     words = links.decoded(signal.record, signal.around)
     if words is None:
         return Meaning("fabric", "gpu-reset", spares="its hex words say nothing that is known")
@@ -364,7 +366,7 @@ def _decoded(signal: Asked) -> Meaning | None:
     return Meaning("fabric", "gpu-reset", adds=f"{words.unit}: {words.severity}, {words.action}")
 
 
-_RULES: dict[RuleName, Callable[[Asked], Meaning | None]] = {
+_RULES: dict[RuleName, Callable[[XidContext], Meaning | None]] = {
     "stands": _stands,
     "never": _never,
     "flags": _flags,

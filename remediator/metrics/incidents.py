@@ -17,7 +17,7 @@ from remediator.plan.incident_status import UNCONFIRMED
 _RANK = {word: -rank for rank, word in enumerate(SEVERITY)}
 _UNKNOWN_CLASS = -len(SEVERITY)
 _BY = {"": "claim", EXTENDED_RESOURCE: "extended", ADMIN: "admin", GANG: "gang"}
-"""Label value for each `PodHold.via`; "" would be no label to Prometheus."""
+"""Label value for each `AffectedPod.via`; "" would be no label to Prometheus."""
 EVICTED = "evicted"
 """Of an evicted pod: after a page an operator still needs to know whose job it was."""
 
@@ -49,12 +49,11 @@ def incident_rows(
             (*identity, word): stored[incident.name, word] for word in TAINT_EFFECTS
         }
         consumers = {
-            labels(hold.namespace, hold.claim, hold.pod, _BY.get(hold.via, hold.via))
-            for hold in incident.status.affected
+            labels(pod.namespace, pod.claim, pod.pod, _BY.get(pod.via, pod.via))
+            for pod in incident.status.affected
         }
         consumers |= {
-            labels(hold.namespace, hold.claim, hold.pod, EVICTED)
-            for hold in incident.status.evicted
+            labels(pod.namespace, pod.claim, pod.pod, EVICTED) for pod in incident.status.evicted
         }
         named = sorted(consumers)[:each]
         rows["incident_consumer_info"] |= ones((*identity, *rest) for rest in named)

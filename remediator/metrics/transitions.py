@@ -22,7 +22,7 @@ from remediator.metrics.lifecycle import (
 )
 from remediator.metrics.rows import Labels
 from remediator.model.claim import EXTENDED_RESOURCE, GANG
-from remediator.model.incident import Incident, IncidentStatus, PodHold
+from remediator.model.incident import AffectedPod, Incident, IncidentStatus
 from remediator.plan.incident_status import EVICTION_REFUSED as REFUSED
 from remediator.plan.incident_status import REPAIR_DEFERRED
 from remediator.plan.spared import Spared
@@ -138,8 +138,8 @@ def _evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
     return +counted
 
 
-def _pod(hold: PodHold) -> Pod:
-    return hold.namespace, hold.pod, hold.uid
+def _pod(pod: AffectedPod) -> Pod:
+    return pod.namespace, pod.pod, pod.uid
 
 
 def _affected(status: IncidentStatus) -> int:

@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 from exporter.model.claim_objects import EXTENDED
 from exporter.model.device import Device
 from kubeapi.types import kubernetes_case
-from remediator.model.incident import PodHold
+from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import DOMAIN
 
@@ -24,7 +24,7 @@ LONGEST_SECONDS = 10**9
 ADMIN = "AdminAccess"
 EXTENDED_RESOURCE = "ExtendedResource"
 GANG = "Gang"
-"""Values of `PodHold.via`."""
+"""Values of `AffectedPod.via`."""
 
 
 class ConsumerReference(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
@@ -208,9 +208,9 @@ def compute_domain(claim: Claim) -> str:
     return ""
 
 
-def holds(
+def affected_pods(
     claims: Iterable[Claim], devices: frozenset[Device], pods: Iterable[PodFacts] | None = None
-) -> tuple[PodHold, ...]:
+) -> tuple[AffectedPod, ...]:
     """Return the holds of any of the devices, sorted.
 
     A claim that is allocated but reserved for no pod still holds its device: it is listed with an
@@ -219,7 +219,7 @@ def holds(
     """
     here = tuple(pods or ())
     found = {
-        PodHold(
+        AffectedPod(
             claim.metadata.namespace,
             pod,
             claim.metadata.name,
@@ -266,10 +266,10 @@ def tolerated(tolerations: tuple[Toleration, ...]) -> str:
     return ", ".join(sorted({_in_words(toleration) for toleration in ours}))
 
 
-def may_stay(hold: PodHold, fault: str) -> bool:
+def may_stay(pod: AffectedPod, fault: str) -> bool:
     """Whether a pod tolerates our NoExecute without an end: if it is gone, it went by itself."""
     key = f"NoExecute of {DOMAIN}/{fault}"
-    tolerations = hold.tolerates.split(", ")
+    tolerations = pod.tolerates.split(", ")
     return any(
         toleration in ("NoExecute", key) or toleration.startswith(f"{key}=")
         for toleration in tolerations

@@ -195,7 +195,7 @@ class WouldTaint(Entry, frozen=True):
     effect: str
 
 
-class PodHold(Entry, frozen=True, order=True):
+class AffectedPod(Entry, frozen=True, order=True):
     """A pod that holds a device through a claim (`status.reservedFor`)."""
 
     namespace: str
@@ -251,8 +251,8 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     hardware: tuple[Hardware, ...] = ()
     """What has a rule under each of its names as long as this is open."""
     would_taint: tuple[WouldTaint, ...] = ()
-    affected: tuple[PodHold, ...] = ()
-    evicted: tuple[PodHold, ...] = ()
+    affected: tuple[AffectedPod, ...] = ()
+    evicted: tuple[AffectedPod, ...] = ()
     informed: tuple[str, ...] = ()
     """Neighbours over NVLink or IMEX that may feel it: `node/uuid`, never tainted for it."""
     foreign: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ import msgspec
 
 from remediator.diagnose.fault import Unknown
 from remediator.model.claim import EXTENDED_RESOURCE, GANG, Claim, compute_domain, reserved
-from remediator.model.incident import PodHold
+from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.plan import evicting
 from remediator.plan.case import Case, Desired
@@ -34,14 +34,14 @@ def moving(case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: date
     delete, plan = frozenset[str](), desired.eviction.plan
     if plan is not None and plan.then != "wait" and plan.extended_resources != "wait":
         # Pods that NoExecute would delete if it reached them.
-        missed = {hold.uid for hold in _missed(case, desired)}
-        delete = frozenset(hold.uid for hold in evict if hold.uid in missed)
+        missed = {pod.uid for pod in _missed(case, desired)}
+        delete = frozenset(pod.uid for pod in evict if pod.uid in missed)
     wake_at = min(desired.wake_at or again, again)
     eviction = msgspec.structs.replace(desired.eviction, pods=evict, delete=delete)
     return msgspec.structs.replace(desired, eviction=eviction, wake_at=wake_at)
 
 
-def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]:
+def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[AffectedPod, ...]:
     """Return the pods for which an eviction is requested, each once.
 
     These hold a device under `Evict`, or a NoExecute in force does not reach them. No pod is
@@ -57,11 +57,11 @@ def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]
     if not missed:
         return ()
     here = {pod.uid for pod in case.pods if pod.running and not pod.terminating}
-    found = {hold.uid: hold for hold in missed if hold.uid in here}
+    found = {affected.uid: affected for affected in missed if affected.uid in here}
     return tuple(found.values())
 
 
-def _missed(case: Case, desired: Desired) -> list[PodHold]:
+def _missed(case: Case, desired: Desired) -> list[AffectedPod]:
     """Return pods on a device under a stored, still desired NoExecute that does not reach them.
 
     The eviction controller walks `spec.resourceClaims` only and skips a claim that stands for an
@@ -70,26 +70,24 @@ def _missed(case: Case, desired: Desired) -> list[PodHold]:
     desired_devices = {rule.device for rule in desired.rules if rule.effect == "NoExecute"}
     stored = {rule.device for rule in case.rules if rule.effect == "NoExecute"}
     in_force = {str(device) for device in stored & desired_devices}
-    return [
-        hold for hold in case.holds if hold.via == EXTENDED_RESOURCE and hold.device in in_force
-    ]
+    return [pod for pod in case.affected if pod.via == EXTENDED_RESOURCE and pod.device in in_force]
 
 
 def gang(
-    holders: Iterable[PodHold], claims: Iterable[Claim], pods: Iterable[PodFacts] | None
-) -> tuple[PodHold, ...]:
+    holders: Iterable[AffectedPod], claims: Iterable[Claim], pods: Iterable[PodFacts] | None
+) -> tuple[AffectedPod, ...]:
     """Return pods that hold nothing here and yet stop when a holder does, sorted.
 
     These are peers of the same PodGroup on this node, and pods on any node whose claims have a
     channel of the same ComputeDomain. Each carries the device that its peer is about to lose.
     """
     here = tuple(pods or ())
-    losing = {hold.uid: hold.device for hold in holders if hold.uid}
+    losing = {affected.uid: affected.device for affected in holders if affected.uid}
     found = {*_of_pod_groups(losing, here), *_of_compute_domains(losing, tuple(claims), here)}
     return tuple(sorted(pod for pod in found if pod.uid not in losing))
 
 
-def _of_pod_groups(losing: Mapping[str, str], pods: tuple[PodFacts, ...]) -> Iterable[PodHold]:
+def _of_pod_groups(losing: Mapping[str, str], pods: tuple[PodFacts, ...]) -> Iterable[AffectedPod]:
     groups = {
         (pod.namespace, pod.pod_group): losing[pod.uid]
         for pod in pods
@@ -98,12 +96,12 @@ def _of_pod_groups(losing: Mapping[str, str], pods: tuple[PodFacts, ...]) -> Ite
     for pod in pods:
         device = groups.get((pod.namespace, pod.pod_group))
         if device is not None and pod.running:
-            yield PodHold(pod.namespace, pod.name, "", device, pod.uid, GANG)
+            yield AffectedPod(pod.namespace, pod.name, "", device, pod.uid, GANG)
 
 
 def _of_compute_domains(
     losing: Mapping[str, str], claims: tuple[Claim, ...], pods: tuple[PodFacts, ...]
-) -> Iterable[PodHold]:
+) -> Iterable[AffectedPod]:
     members = [
         (domain, claim, pod, uid)
         for claim in claims
@@ -115,4 +113,4 @@ def _of_compute_domains(
     for domain, claim, pod, uid in members:
         if domain in domains:
             where = claim.metadata.namespace
-            yield PodHold(where, pod, claim.metadata.name, domains[domain], uid, GANG)
+            yield AffectedPod(where, pod, claim.metadata.name, domains[domain], uid, GANG)

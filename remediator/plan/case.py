@@ -11,10 +11,10 @@ from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Need, Unknown, Verdict
 from remediator.model.incident import (
+    AffectedPod,
     DeviceRounds,
     Hardware,
     Incident,
-    PodHold,
     SeenSignal,
     Target,
     WouldTaint,
@@ -53,9 +53,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Ours, for this GPU, as stored."""
     leftovers: tuple[Rule, ...] = ()
     """Ours as well, on devices that `rules` has a rule for already: they are to go."""
-    holds: tuple[PodHold, ...] = ()
+    affected: tuple[AffectedPod, ...] = ()
     """Pods that hold this GPU or a slice of it."""
-    gang: tuple[PodHold, ...] = ()
+    gang: tuple[AffectedPod, ...] = ()
     """Pods that hold none of it and are affected with a holder, as its peer: reported, never
     evicted."""
     place: Place = ANYWHERE
@@ -135,7 +135,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     """Which pods are evicted now, how, and since when."""
 
-    pods: tuple[PodHold, ...] = ()
+    pods: tuple[AffectedPod, ...] = ()
     """To be evicted by the Eviction API: under `Evict`, or where NoExecute does not reach them."""
     delete: frozenset[str] = frozenset()
     """UIDs of those that are deleted instead, because NoExecute would delete them."""

@@ -22,7 +22,7 @@ def rules(
 
     What stands is recorded under the incident that leads.
     """
-    held = {hold.device for hold in case.holds}
+    held = {pod.device for pod in case.affected}
     desired = {rule.device: msgspec.structs.replace(rule, incident=incident.name) for rule in kept}
     # From the mildest class; among equals as an incident is named (`weight`).
     order = sorted(

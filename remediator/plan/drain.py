@@ -7,7 +7,7 @@ while the processes of its pod live on, and a pod can be missing from a list for
 from datetime import datetime, timedelta
 
 from remediator.model.claim import ADMIN, GANG
-from remediator.model.incident import Incident, IncidentStatus, PodHold
+from remediator.model.incident import AffectedPod, Incident, IncidentStatus
 from remediator.plan.case import Case, Desired
 from remediator.plan.evicting import moved
 
@@ -16,10 +16,10 @@ LOOK_AGAIN, LOOK_AGAIN_AT_LAST = timedelta(seconds=5), timedelta(seconds=60)
 """While pods that have given their devices back still run; half of the time gone by, in between."""
 
 
-def holds_in_scope(case: Case, incident: Incident) -> tuple[PodHold, ...]:
+def affected_in_scope(case: Case, incident: Incident) -> tuple[AffectedPod, ...]:
     """Return the affected pods: holders of a device in scope, and their gang peers."""
     names = {str(target.name) for target in incident.status.scope.devices}
-    return tuple(hold for hold in (*case.holds, *case.gang) if hold.device in names)
+    return tuple(pod for pod in (*case.affected, *case.gang) if pod.device in names)
 
 
 def empty_since(case: Case, desired: Desired, incident: Incident, now: datetime) -> datetime | None:
@@ -30,7 +30,7 @@ def empty_since(case: Case, desired: Desired, incident: Incident, now: datetime)
     watched = {str(device) for device in moved(desired)}
     watched = watched or {str(target.name) for target in incident.status.scope.devices}
     # Admin access may tolerate everything and stay for ever; it uses nothing.
-    used = any(hold.device in watched and hold.via != ADMIN for hold in case.holds)
+    used = any(pod.device in watched and pod.via != ADMIN for pod in case.affected)
     if used or _pods_left(case, incident.status) is not False:
         return None
     return incident.status.empty_since or now
@@ -50,7 +50,7 @@ def look_again(case: Case, incident: Incident, now: datetime) -> datetime | None
     if since is None or status.drained_at or status.empty_since:
         return None
     names = {str(target.name) for target in incident.status.scope.devices}
-    if any(hold.device in names and hold.via != ADMIN for hold in case.holds):
+    if any(pod.device in names and pod.via != ADMIN for pod in case.affected):
         return None
     return now + min(max((now - since) / 2, LOOK_AGAIN), LOOK_AGAIN_AT_LAST)
 
@@ -59,7 +59,9 @@ def _pods_left(case: Case, status: IncidentStatus) -> bool | None:
     """Whether a pod that held a device still runs; None while it is unknown."""
     named = (*status.affected, *status.evicted)
     # A gang peer holds nothing here, and admin access uses nothing.
-    held = {hold.uid for hold in named if hold.pod and hold.via not in (GANG, ADMIN)}
+    held = {
+        affected.uid for affected in named if affected.pod and affected.via not in (GANG, ADMIN)
+    }
     if not held:
         return False
     if case.pods is None:

@@ -114,9 +114,9 @@ def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
     names = {str(target.name) for target in targets}
     ended = {pod.uid for pod in case.pods or () if not pod.running}
     here = [
-        hold.uid
-        for hold in case.holds
-        if hold.device in names and hold.via != ADMIN and hold.uid not in ended
+        affected.uid
+        for affected in case.affected
+        if affected.device in names and affected.via != ADMIN and affected.uid not in ended
     ]
     begun = {pod.uid: pod.started for pod in case.pods or () if pod.uid in here}
     dates = [begun.get(uid) for uid in here]

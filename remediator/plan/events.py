@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG, may_stay
-from remediator.model.incident import PODS_LIMIT, PodHold
+from remediator.model.incident import PODS_LIMIT, AffectedPod
 from remediator.model.node import REPAIR_NEEDED
 from remediator.model.taint_rule import EVICTING
 from remediator.plan import history, overrides
@@ -183,7 +183,11 @@ def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterato
 def _on_pods(step: WriteStatus, case: Case, desired: Desired) -> Iterator[Event]:
     """Warn pods that will be evicted when the taint stands or join later; report evicted ones."""
     old, new = step.incident.status, step.status
-    noted = {hold.uid for hold in old.affected} if new.tainted_at == old.tainted_at else set[str]()
+    noted = (
+        {affected.uid for affected in old.affected}
+        if new.tainted_at == old.tainted_at
+        else set[str]()
+    )
     # The same words again are the same Event, so no pod is warned twice.
     emptied = new.evicting_at is not None and old.evicting_at is None
     if new.tainted_at is not None and (emptied or desired.goal in EVICTING):
@@ -196,12 +200,12 @@ def _on_pods(step: WriteStatus, case: Case, desired: Desired) -> Iterator[Event]
             yield from _on_pod(step, pod, POD_EVICTED, f"evicted: {_why(step, pod)}")
 
 
-def _is_spared(hold: PodHold, case: Case, desired: Desired, fault: str) -> bool:
+def _is_spared(pod: AffectedPod, case: Case, desired: Desired, fault: str) -> bool:
     """Whether a pod stays: for want of a device, by its toleration, or passed by."""
-    if hold.via == GANG or may_stay(hold, fault):
+    if pod.via == GANG or may_stay(pod, fault):
         return True
     only_requests = desired.goal == "Evict"
-    return only_requests and (hold.via == ADMIN or bool(is_passed_by(case, hold.uid)))
+    return only_requests and (pod.via == ADMIN or bool(is_passed_by(case, pod.uid)))
 
 
 def _when(tainted_at: datetime, desired: Desired) -> str:
@@ -216,21 +220,21 @@ def _when(tainted_at: datetime, desired: Desired) -> str:
     return f"; by the Eviction API, not before {moment(begins)}{then}"
 
 
-def _why(step: WriteStatus, hold: PodHold) -> str:
+def _why(step: WriteStatus, pod: AffectedPod) -> str:
     how = {ADMIN: " by admin access", EXTENDED_RESOURCE: " by an extended resource"}
-    held = f"it holds {hold.device}{how.get(hold.via, '')}"
+    held = f"it holds {pod.device}{how.get(pod.via, '')}"
     return f"{held}, and {step.status.cause} was seen ({step.incident.name})"
 
 
-def _on_pod(step: WriteStatus, hold: PodHold, reason: str, message: str) -> Iterator[Event]:
-    if hold.pod and hold.uid:
+def _on_pod(step: WriteStatus, pod: AffectedPod, reason: str, message: str) -> Iterator[Event]:
+    if pod.pod and pod.uid:
         yield Event(
             "Pod",
-            hold.pod,
-            hold.uid,
+            pod.pod,
+            pod.uid,
             reason,
             message,
-            namespace=hold.namespace,
+            namespace=pod.namespace,
             incident=step.incident.name,
         )
 

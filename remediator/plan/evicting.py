@@ -19,10 +19,10 @@ from remediator.diagnose.fault import Unknown
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, Claim, reserved, tolerated_for
 from remediator.model.incident import (
     EVICTION_BLOCKED,
+    AffectedPod,
     DeviceRounds,
     Incident,
     IncidentStatus,
-    PodHold,
 )
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
@@ -102,11 +102,11 @@ def over(desired: Desired) -> frozenset[str]:
     )
 
 
-def to_request(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]:
+def to_request(case: Case, desired: Desired, now: datetime) -> tuple[AffectedPod, ...]:
     """Return the pods for which an eviction is to be requested, each once."""
     rules, joined = in_force(case, desired), over(desired)
-    there = (hold for hold in _there(case, rules) if hold.device not in joined)
-    found = {hold.uid: hold for hold in there if not _passed_by(case, hold, rules, now)}
+    there = (pod for pod in _there(case, rules) if pod.device not in joined)
+    found = {pod.uid: pod for pod in there if not _passed_by(case, pod, rules, now)}
     return tuple(found.values())
 
 
@@ -133,7 +133,7 @@ def resumes(case: Case, incident: Incident, devices: Collection[Device], now: da
         if rule.effect == "Evict" and rule.device in devices
     }
     ended = incident.status.evicting_at is not None and incident.status.eviction_start_time is None
-    return ended and any(not _passed_by(case, hold, rules, now) for hold in _there(case, rules))
+    return ended and any(not _passed_by(case, pod, rules, now) for pod in _there(case, rules))
 
 
 def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desired:
@@ -198,18 +198,18 @@ def _clock(
 
 def _there(
     case: Case, rules: Mapping[str, Rule], *, terminating: bool = False
-) -> tuple[PodHold, ...]:
+) -> tuple[AffectedPod, ...]:
     """Return the pods that run on a device; admin access uses nothing."""
     if not rules:
         return ()
     pods = {pod.uid: pod for pod in case.pods or () if pod.running}
     return tuple(
-        hold
-        for hold in case.holds
-        if hold.device in rules
-        and hold.via != ADMIN
-        and hold.uid in pods
-        and (terminating or not pods[hold.uid].terminating)
+        affected
+        for affected in case.affected
+        if affected.device in rules
+        and affected.via != ADMIN
+        and affected.uid in pods
+        and (terminating or not pods[affected.uid].terminating)
     )
 
 
@@ -221,27 +221,27 @@ def is_passed_by(case: Case, uid: str) -> PassedBy | None:
     return "MirrorPod" if pod is not None and pod.mirror else None
 
 
-def _passed_by(case: Case, hold: PodHold, rules: Mapping[str, Rule], now: datetime) -> str:
+def _passed_by(case: Case, pod: AffectedPod, rules: Mapping[str, Rule], now: datetime) -> str:
     """Return why no eviction is requested of a pod, "" when it is."""
-    if kind := is_passed_by(case, hold.uid):
+    if kind := is_passed_by(case, pod.uid):
         return PASSED_BY[kind]
-    if hold.via == EXTENDED_RESOURCE:
+    if pod.via == EXTENDED_RESOURCE:
         return ""
     held = [
         held_device.device
-        for held_device in case.holds
-        if held_device.uid == hold.uid and held_device.device in rules
+        for held_device in case.affected
+        if held_device.uid == pod.uid and held_device.device in rules
     ]
     return (
         "tolerates NoExecute"
-        if all(_tolerates(case, hold, rules[device], now) for device in held)
+        if all(_tolerates(case, pod, rules[device], now) for device in held)
         else ""
     )
 
 
-def _tolerates(case: Case, hold: PodHold, rule: Rule, now: datetime) -> bool:
+def _tolerates(case: Case, pod: AffectedPod, rule: Rule, now: datetime) -> bool:
     """Whether a pod tolerates a device's taint still, counted from when it is evicted from."""
-    lasting = case.tolerations.get((hold.uid, str(rule.device)))
+    lasting = case.tolerations.get((pod.uid, str(rule.device)))
     if lasting is None or lasting == FOR_EVER:
         return lasting is not None
     return now - (rule.time_added or now) < lasting
@@ -255,7 +255,7 @@ def _kept_rounds(
     A claim that is allocated holds its device, also while it is reserved for no pod.
     """
     ruled = {str(rule.device) for rule in desired.rules}
-    held = {hold.device for hold in case.holds if hold.via != ADMIN}
+    held = {pod.device for pod in case.affected if pod.via != ADMIN}
     kept = (
         msgspec.structs.replace(
             entry, free_since_time=None if entry.device in held else entry.free_since_time or now
@@ -271,13 +271,13 @@ def _counted_rounds(
     case: Case,
     desired: Desired,
     kept: tuple[DeviceRounds, ...],
-    there: tuple[PodHold, ...],
+    there: tuple[AffectedPod, ...],
     now: datetime,
 ) -> tuple[DeviceRounds, ...]:
     """Return which round each device is in: one more where pods have joined since the last."""
     joined = _joined(case, desired, now)
     found = {entry.device: entry for entry in kept}
-    for device in {hold.device for hold in there}:
+    for device in {pod.device for pod in there}:
         before = found.get(device)
         if before is None:
             found[device] = DeviceRounds(device, 1)
@@ -299,9 +299,11 @@ def _joined(case: Case, desired: Desired, now: datetime) -> frozenset[str]:
     known = {pod.uid for pod in (*incident.status.affected, *incident.status.evicted)}
     named = {str(target.name) for target in incident.status.scope.devices}
     return frozenset(
-        hold.device
-        for hold in _there(case, rules)
-        if hold.uid not in known and hold.device in named and not _passed_by(case, hold, rules, now)
+        affected.device
+        for affected in _there(case, rules)
+        if affected.uid not in known
+        and affected.device in named
+        and not _passed_by(case, affected, rules, now)
     )
 
 
@@ -312,12 +314,18 @@ def _in_the_way(case: Case, desired: Desired, rules: Mapping[str, Rule], now: da
     if not overdue and to_request(case, desired, now):
         return ""
     pods = {pod.uid: pod for pod in case.pods or ()}
-    there = {hold.uid: hold for hold in _there(case, rules) if overdue or hold.device in joined}
+    there = {
+        affected.uid: affected
+        for affected in _there(case, rules)
+        if overdue or affected.device in joined
+    }
     blockers: list[str] = []
-    for hold in sorted(there.values()):
-        ready = "Ready" if pods[hold.uid].ready else "not Ready"
-        why = _passed_by(case, hold, rules, now) or case.refusals.get(hold.uid, "no answer yet")
-        blockers.append(f"{hold.namespace}/{hold.pod} ({ready}): {why}")
+    for affected in sorted(there.values()):
+        ready = "Ready" if pods[affected.uid].ready else "not Ready"
+        why = _passed_by(case, affected, rules, now) or case.refusals.get(
+            affected.uid, "no answer yet"
+        )
+        blockers.append(f"{affected.namespace}/{affected.pod} ({ready}): {why}")
     if not blockers:
         return ""
     more = f"; and {len(blockers) - NAMED} more" if len(blockers) > NAMED else ""

@@ -20,10 +20,10 @@ from remediator.model.incident import (
     RULES_NOT_SERVED,
     SCHEMA_VERSION,
     SIBLINGS_LIMIT,
+    AffectedPod,
     Condition,
     Incident,
     IncidentStatus,
-    PodHold,
     RuleRecord,
     TimelineEntry,
 )
@@ -31,7 +31,7 @@ from remediator.model.incident_caps import capped
 from remediator.model.taint_rule import EVICTING
 from remediator.plan.api_words import MODES, NEEDS
 from remediator.plan.case import Case, Desired
-from remediator.plan.drain import empty_since, holds_in_scope
+from remediator.plan.drain import affected_in_scope, empty_since
 from remediator.plan.escalation import AWAITING, waits_since
 from remediator.plan.evicting import over
 from remediator.plan.foreign import in_words
@@ -251,16 +251,16 @@ def _pods(
     case: Case, new: IncidentStatus, old: IncidentStatus, incident: Incident
 ) -> IncidentStatus:
     """Note the affected pods, and the pods that have left a device under NoExecute."""
-    affected = holds_in_scope(case, incident)
-    holding = {_hold(hold) for hold in case.holds}
+    affected = affected_in_scope(case, incident)
+    holding = {_key(pod) for pod in case.affected}
     evicting = {str(rule.device) for rule in case.rules if rule.effect in EVICTING}
-    known = {_hold(hold) for hold in old.evicted}
+    known = {_key(pod) for pod in old.evicted}
     gone = [
-        hold
-        for hold in old.affected
-        if hold.pod and hold.via != GANG and hold.device in evicting and _hold(hold) not in holding
+        pod
+        for pod in old.affected
+        if pod.pod and pod.via != GANG and pod.device in evicting and _key(pod) not in holding
     ]
-    evicted = tuple(sorted({*old.evicted, *(hold for hold in gone if _hold(hold) not in known)}))
+    evicted = tuple(sorted({*old.evicted, *(pod for pod in gone if _key(pod) not in known)}))
     return msgspec.structs.replace(
         new,
         affected=affected[:PODS_LIMIT],
@@ -270,8 +270,8 @@ def _pods(
     )
 
 
-def _hold(hold: PodHold) -> tuple[str, str, str, str, str]:
-    return (hold.namespace, hold.pod, hold.uid, hold.claim, hold.device)
+def _key(pod: AffectedPod) -> tuple[str, str, str, str, str]:
+    return (pod.namespace, pod.pod, pod.uid, pod.claim, pod.device)
 
 
 def _conditions(

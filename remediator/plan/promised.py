@@ -121,7 +121,9 @@ def _begins(case: Case, desired: Desired) -> bool:
     """Whether evictions of some pods are about to be requested."""
     requested = {str(rule.device) for rule in desired.rules if rule.effect == "Evict"}
     running = {pod.uid for pod in case.pods or () if pod.running}
-    there = any(hold.device in requested and hold.uid in running for hold in case.holds)
+    there = any(
+        affected.device in requested and affected.uid in running for affected in case.affected
+    )
     return there and bool(desired.eviction.devices) and not desired.deferred
 
 
@@ -134,8 +136,8 @@ def _there(case: Case, seen: Neighbours, devices: Iterable[str] | None = None) -
 def _holders(case: Case, devices: Iterable[str] | None = None) -> tuple[str, ...]:
     chosen = None if devices is None else set(devices)
     names = {
-        f"{hold.namespace}/{hold.pod}"
-        for hold in case.holds
-        if hold.pod and hold.via != ADMIN and (chosen is None or hold.device in chosen)
+        f"{pod.namespace}/{pod.pod}"
+        for pod in case.affected
+        if pod.pod and pod.via != ADMIN and (chosen is None or pod.device in chosen)
     }
     return tuple(sorted(names))

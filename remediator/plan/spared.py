@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Literal, get_args
 
 from remediator.model.claim import ADMIN, may_stay
-from remediator.model.incident import PodHold
+from remediator.model.incident import AffectedPod
 from remediator.plan.case import Case, Desired
 from remediator.plan.evicting import is_passed_by
 
@@ -20,10 +20,10 @@ def spared(case: Case, desired: Desired) -> Spared:
     A pod that is evicted from one of its devices is not spared on another.
     """
     by_pod: dict[tuple[str, str, str], list[Reason | None]] = {}
-    for hold in case.holds:
-        if hold.pod:
-            pod = (hold.namespace, hold.pod, hold.uid)
-            by_pod.setdefault(pod, []).append(_why(hold, case, desired))
+    for affected in case.affected:
+        if affected.pod:
+            pod = (affected.namespace, affected.pod, affected.uid)
+            by_pod.setdefault(pod, []).append(_why(affected, case, desired))
     found = Counter(_nearest(whys) for whys in by_pod.values())
     return tuple((reason, found[reason]) for reason in REASONS if found[reason])
 
@@ -35,14 +35,16 @@ def _nearest(whys: list[Reason | None]) -> Reason | None:
     return next((why for why in reversed(REASONS) if why in whys), None)
 
 
-def _why(hold: PodHold, case: Case, desired: Desired) -> Reason | None:
+def _why(affected: AffectedPod, case: Case, desired: Desired) -> Reason | None:
     """Return why a pod is not evicted from one device, None where it is or that is unknown."""
-    effect = next((rule.effect for rule in case.rules if str(rule.device) == hold.device), "None")
+    effect = next(
+        (rule.effect for rule in case.rules if str(rule.device) == affected.device), "None"
+    )
     if effect == "None":
         return "NotInScope"
-    if may_stay(hold, desired.incident.status.fault if desired.incident else ""):
+    if may_stay(affected, desired.incident.status.fault if desired.incident else ""):
         return "Tolerates"
-    if effect == "NoExecute" or hold.uid in {pod.uid for pod in desired.eviction.pods}:
+    if effect == "NoExecute" or affected.uid in {pod.uid for pod in desired.eviction.pods}:
         return None
     # The Eviction API gets no request for these.
-    return "AdminAccess" if hold.via == ADMIN else is_passed_by(case, hold.uid)
+    return "AdminAccess" if affected.via == ADMIN else is_passed_by(case, affected.uid)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from remediator.diagnose.scope import displaced
-from remediator.model.incident import Incident, IncidentStatus, PodHold
+from remediator.model.incident import AffectedPod, Incident, IncidentStatus
 from remediator.model.incident_caps import capped
 from remediator.model.node import NodeCondition
 from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
@@ -52,7 +52,7 @@ class EvictPod(msgspec.Struct, frozen=True):
     """Evict one pod by the Eviction API; a PodDisruptionBudget may refuse for now."""
 
     gpu: str
-    pod: PodHold
+    pod: AffectedPod
     delete: bool = False
     """Delete it without regard to PodDisruptionBudgets: NoExecute would, if it reached this pod."""
     unhurried: bool = False

@@ -21,7 +21,7 @@ from remediator.diagnose.scope import displaced, parts_of
 from remediator.diagnose.surroundings import surroundings
 from remediator.diagnose.suspicion import joined
 from remediator.diagnose.verdict import verdict
-from remediator.model.claim import Claim, holds
+from remediator.model.claim import Claim, affected_pods
 from remediator.model.incident import Incident, concerns, of_gpu
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
@@ -197,7 +197,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
     parts = _parts(view, uuid, gpu)
     devices = {device.device for device in parts} | ruled
     devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
-    holders = holds(view.claims, frozenset(devices), view.pods)
+    holders = affected_pods(view.claims, frozenset(devices), view.pods)
     has_incident = any(incident.open for incident in incidents)
     why = _unusable(view, uuid, gpu)
     around = surroundings(view.report)
@@ -213,7 +213,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         incidents=incidents,
         rules=rules,
         leftovers=tuple(leftover for leftover in view.leftovers if leftover.device in ruled),
-        holds=holders,
+        affected=holders,
         gang=gang(holders, view.claims, view.pods) if has_incident else (),
         place=_place(view, uuid, parts, incidents, rules),
         boot_id=view.report.boot_id if view.report and not why else "",

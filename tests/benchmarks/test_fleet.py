@@ -13,7 +13,7 @@ from exporter.model.node_health import NodeHealth
 from exporter.model.resource_slices import ResourceSlice, inventory
 from kubeapi.lease import Lease
 from remediator.diagnose.fault import Healthy, Sick
-from remediator.model.claim import Claim, holds
+from remediator.model.claim import Claim, affected_pods
 from remediator.plan.view import NodeView, cases
 from remediator.policy.limits import LIFTED
 from remediator.policy.reading import read
@@ -50,7 +50,7 @@ def test_a_claim_holds_a_published_device_for_a_pod() -> None:
     body = fleet_objects.claim(12) | {"status": fleet_objects.allocation(12, 7, 2)}
     device = Device(fleet_objects.DRIVER, "node-00007", "gpu-2")
 
-    (hold,) = holds([msgspec.convert(body, Claim)], frozenset({device}))
+    (hold,) = affected_pods([msgspec.convert(body, Claim)], frozenset({device}))
     assert hold.pod == "train-000012"
 
 

@@ -20,10 +20,10 @@ from kubeapi.client import ApiError, Conflict, NotFound
 from kubeapi.lease import leases, renew
 from remediator.controller.agents import AGENT_LEASE_PREFIX, LEASE_NAME
 from remediator.model.incident import (
+    AffectedPod,
     Condition,
     IncidentSpec,
     IncidentStatus,
-    PodHold,
     RuleRecord,
     ScopeRecord,
     Target,
@@ -286,8 +286,10 @@ def incident_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
         rules=(RuleRecord("draguard-rule-of-gpu-0", "uid-1", device, "NoSchedule"),),
         would_taint=(),
         affected=(
-            PodHold("default", "train", "train", device, "uid-train"),
-            PodHold("monitoring", "dcgm", "look", device, "uid-dcgm", "AdminAccess", "NoExecute"),
+            AffectedPod("default", "train", "train", device, "uid-train"),
+            AffectedPod(
+                "monitoring", "dcgm", "look", device, "uid-dcgm", "AdminAccess", "NoExecute"
+            ),
         ),
         foreign=("rule example: NoSchedule example.com/old on node-b/gpu-0",),
         timeline=(

@@ -14,10 +14,10 @@ from draguard.render.formats import encoded
 from draguard.render.plain import plain
 from kubeapi.client import NotFound
 from remediator.model.incident import (
+    AffectedPod,
     Condition,
     IncidentSpec,
     IncidentStatus,
-    PodHold,
     TimelineEntry,
 )
 from remediator.model.incident_caps import capped
@@ -49,7 +49,7 @@ def nasty(fleet: Fleet) -> Iterator[Fleet]:
         message=NASTY,
         conditions=(Condition("Deferred", "True", "Human", T0, NASTY),),
         timeline=(TimelineEntry(T0, NASTY, NASTY),),
-        affected=(PodHold("ns", NASTY, NASTY, NASTY, "u", "Gang", NASTY),),
+        affected=(AffectedPod("ns", NASTY, NASTY, NASTY, "u", "Gang", NASTY),),
         foreign=(NASTY,),
         informed=(NASTY,),
     )

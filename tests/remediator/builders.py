@@ -17,7 +17,7 @@ from exporter.model.node_health_words import mig_mode, reset_request
 from exporter.model.resource_slices import SliceDevice
 from kubeapi.types import ObjectMeta
 from remediator.diagnose.freshness import RENEWALS_NEEDED
-from remediator.model.incident import EVICTION_BLOCKED, Incident, PodHold, intending
+from remediator.model.incident import EVICTION_BLOCKED, AffectedPod, Incident, intending
 from remediator.model.intent import Intent, Kind
 from remediator.model.node import NodeCondition
 from remediator.model.taint_rule import EVICTING, Rule
@@ -224,7 +224,7 @@ class Stored:
         self.rules: dict[Device, Rule] = {}
         self.incidents: dict[str, Incident] = {}
         self.taken: list[Step] = []
-        self.evicted: list[PodHold] = []
+        self.evicted: list[AffectedPod] = []
         self.conditions: dict[str, NodeCondition] = {}
         self._versions = 0
 

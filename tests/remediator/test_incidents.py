@@ -52,7 +52,7 @@ def test_a_gpu_off_the_bus_is_tainted_at_once_and_emptied_after_the_settle_time(
     assert stored.effects() == {"gpu-3": "NoSchedule"}
     assert {rule.cause for rule in stored.rules.values()} == {"xid-79"}
     assert stored.incident.status.phase == "Tainted"
-    assert [hold.pod for hold in stored.incident.status.affected] == ["train-0"]
+    assert [affected.pod for affected in stored.incident.status.affected] == ["train-0"]
 
     settle(stored, seen, 3.5)
     assert stored.effects() == {"gpu-3": "NoSchedule"}
@@ -66,7 +66,7 @@ def test_a_gpu_off_the_bus_is_tainted_at_once_and_emptied_after_the_settle_time(
     assert stored.incident.status.phase == "Evicting"
     settle(stored, gone, 15)
     assert stored.incident.status.phase == "Drained"
-    assert [hold.pod for hold in stored.incident.status.evicted] == ["train-0"]
+    assert [affected.pod for affected in stored.incident.status.evicted] == ["train-0"]
 
 
 def test_new_work_is_kept_away_first_and_told_of_right_after() -> None:
@@ -205,7 +205,7 @@ def test_incident_only_names_devices_and_pods_and_writes_no_rule() -> None:
     assert [(taint.device, taint.effect) for taint in status.would_taint] == [
         (f"{DRIVER}/{NODE}/gpu-0", "NoExecute")
     ]
-    assert [hold.pod for hold in status.affected] == ["train-0"]
+    assert [pod.pod for pod in status.affected] == ["train-0"]
 
 
 def test_dry_run_marks_only_devices_that_somebody_holds() -> None:

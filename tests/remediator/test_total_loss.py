@@ -154,7 +154,7 @@ def test_admin_access_that_was_there_evicts_nobody_who_came_later() -> None:
         status = msgspec.structs.replace(monitor.status, allocation=given)
         monitor = msgspec.structs.replace(monitor, status=status)
         play(stored, msgspec.structs.replace(shown, claims=(new, monitor)), seconds)
-    assert ADMIN in {hold.via for hold in stored.incident.status.affected}
+    assert ADMIN in {affected.via for affected in stored.incident.status.affected}
     assert stored.effects() == {SLICE_5: "NoSchedule"}
 
 

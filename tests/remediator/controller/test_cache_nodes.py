@@ -155,7 +155,7 @@ class TestSlices:
 
         (case,) = cases(cache.view("node-a", believed))
 
-        assert [hold.device for hold in case.holds] == [f"{DRIVER}/node-a/gpu-vfio-0"]
+        assert [pod.device for pod in case.affected] == [f"{DRIVER}/node-a/gpu-vfio-0"]
 
 
 def _vfio(node: str) -> ResourceSlice:
@@ -203,8 +203,8 @@ class TestPeers:
 
         (case,) = cases(cache.view("node-a", believed))
 
-        assert [(hold.pod, hold.via) for hold in case.gang] == [("w-1", "Gang")]
-        assert [hold.pod for hold in case.holds] == ["w-0"]
+        assert [(pod.pod, pod.via) for pod in case.gang] == [("w-1", "Gang")]
+        assert [pod.pod for pod in case.affected] == ["w-0"]
 
     def test_nothing_of_other_nodes_is_looked_up_without_an_incident(self, cache: Cache) -> None:
         self.fill(cache)

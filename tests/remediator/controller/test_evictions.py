@@ -10,13 +10,13 @@ import pytest
 
 from kubeapi.client import Client
 from remediator.controller.evictions import FIRST_WAIT, LONGEST_WAIT, SETTLING, Evictions
-from remediator.model.incident import PodHold
+from remediator.model.incident import AffectedPod
 from simulator.cluster import workloads
 from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Behaviour, Hostile
 from tests.lab.cluster import Cluster, await_true
 
-POD = PodHold("default", "nb-0", "c", "gpu.nvidia.com/node-a/gpu-0", "u-1", "ExtendedResource")
+POD = AffectedPod("default", "nb-0", "c", "gpu.nvidia.com/node-a/gpu-0", "u-1", "ExtendedResource")
 REFUSED = hostile.refusal(429, "TooManyRequests", "would violate the pod's disruption budget")
 ACCEPTED = hostile.body(b"{}", 201)
 

@@ -16,11 +16,11 @@ from remediator.metrics.incidents import incident_rows
 from remediator.metrics.rows import Labels, Rows
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
 from remediator.model.incident import (
+    AffectedPod,
     Condition,
     Incident,
     IncidentSpec,
     IncidentStatus,
-    PodHold,
     ScopeRecord,
 )
 from remediator.model.intent import IntentRecord
@@ -78,7 +78,7 @@ def test_an_incident_that_was_really_decided_is_told_as_it_is_stored() -> None:
 
 def test_every_sample_has_the_labels_of_its_family() -> None:
     families = {family.name: family for family in CLUSTER_FAMILIES}
-    affected = (PodHold("team", "train-0", "claim-0", "d"),)
+    affected = (AffectedPod("team", "train-0", "claim-0", "d"),)
     conditions = (HELD, ALONE, BLOCKED)
     rows = incident_rows([incident(affected=affected, conditions=conditions, recurrence=2)], ())
 
@@ -177,7 +177,7 @@ def test_of_too_many_the_worst_classes_and_then_the_oldest_are_told_and_the_rest
 
 
 def test_a_pod_is_told_once_however_many_devices_it_holds_and_so_is_its_eviction() -> None:
-    holds = tuple(PodHold("team", "train-0", "claim-0", f"d-{n}", "u-0") for n in range(8))
+    holds = tuple(AffectedPod("team", "train-0", "claim-0", f"d-{n}", "u-0") for n in range(8))
     rows = incident_rows([incident(affected=holds, evicted=holds)], ())
 
     assert [key[-1] for key in rows["incident_consumer_info"]] == ["claim", "evicted"]
@@ -185,7 +185,7 @@ def test_a_pod_is_told_once_however_many_devices_it_holds_and_so_is_its_eviction
 
 
 def test_who_is_hit_is_bounded_and_evictions_beyond_the_limit_are_counted() -> None:
-    affected = tuple(PodHold("team", f"train-{n:03}", "c", "d", f"u-{n}") for n in range(100))
+    affected = tuple(AffectedPod("team", f"train-{n:03}", "c", "d", f"u-{n}") for n in range(100))
     rows = incident_rows([incident(affected=affected, evicted=affected, evicted_left_out=7)], ())
 
     assert len(rows["incident_consumer_info"]) == 64
@@ -193,7 +193,7 @@ def test_who_is_hit_is_bounded_and_evictions_beyond_the_limit_are_counted() -> N
 
 
 def test_many_incidents_share_the_rows_for_who_is_hit() -> None:
-    affected = tuple(PodHold("team", f"train-{n:03}", "c", "d", f"u-{n}") for n in range(20))
+    affected = tuple(AffectedPod("team", f"train-{n:03}", "c", "d", f"u-{n}") for n in range(20))
     rows = incident_rows([incident(number, affected=affected) for number in range(1000)], ())
     reported = Counter(key[0] for key in rows["incident_consumer_info"])
 
@@ -206,7 +206,7 @@ def test_many_incidents_share_the_rows_for_who_is_hit() -> None:
     [("", "claim"), (ADMIN, "admin"), (EXTENDED_RESOURCE, "extended"), (GANG, "gang")],
 )
 def test_how_a_pod_holds_is_never_an_empty_label(via: str, told: str) -> None:
-    hold = PodHold("team", "train-0", "claim-0", "d", via=via)
+    hold = AffectedPod("team", "train-0", "claim-0", "d", via=via)
 
     assert of(incident_rows([incident(affected=(hold,))], ()), "consumer_info") == {
         ("team", "claim-0", "train-0", told)
@@ -229,7 +229,9 @@ INCIDENTS = st.lists(
             needs=TEXT,
             closed_at=st.none() | st.just(T0),
             recurrence=st.integers(0, 9),
-            affected=st.lists(st.builds(PodHold, TEXT, TEXT, TEXT, TEXT), max_size=3).map(tuple),
+            affected=st.lists(st.builds(AffectedPod, TEXT, TEXT, TEXT, TEXT), max_size=3).map(
+                tuple
+            ),
             conditions=st.just((HELD,)),
         ),
     ),

@@ -11,11 +11,11 @@ from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
 from remediator.metrics.transitions import Happened, changed, opened
 from remediator.model.claim import EXTENDED_RESOURCE
 from remediator.model.incident import (
+    AffectedPod,
     Condition,
     Incident,
     IncidentSpec,
     IncidentStatus,
-    PodHold,
     RuleRecord,
     TimelineEntry,
 )
@@ -180,8 +180,8 @@ def test_a_class_of_another_version_makes_no_series_of_its_own() -> None:
 
 
 def test_a_pod_with_eight_devices_is_evicted_once_and_those_beyond_the_limit_are_counted() -> None:
-    holds = tuple(PodHold("team", "train-0", "c", f"d-{n}", "u-0") for n in range(8))
-    api = PodHold("team", "train-1", "c", "d-0", "u-1", EXTENDED_RESOURCE)
+    holds = tuple(AffectedPod("team", "train-0", "c", f"d-{n}", "u-0") for n in range(8))
+    api = AffectedPod("team", "train-1", "c", "d-0", "u-1", EXTENDED_RESOURCE)
     old = IncidentStatus(evicted=holds[:1])
     new = IncidentStatus(evicted=(*holds, api), evicted_left_out=3)
 
@@ -195,7 +195,10 @@ def test_a_pod_with_eight_devices_is_evicted_once_and_those_beyond_the_limit_are
 
 def test_a_pod_that_the_eviction_api_took_from_a_tainted_device_is_counted_as_such() -> None:
     rules = (RuleRecord("r-0", "u", "d-0", "Evict"), RuleRecord("r-1", "u", "d-1", "NoExecute"))
-    gone = (PodHold("team", "a", "c", "d-0", "u-0"), PodHold("team", "b", "c", "d-1", "u-1"))
+    gone = (
+        AffectedPod("team", "a", "c", "d-0", "u-0"),
+        AffectedPod("team", "b", "c", "d-1", "u-1"),
+    )
     old = IncidentStatus(rules=rules)
     new = IncidentStatus(rules=rules, evicted=gone)
 

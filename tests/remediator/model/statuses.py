@@ -9,10 +9,10 @@ from remediator.diagnose.fault import SEVERITY
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
 from remediator.model.incident import (
     PHASES,
+    AffectedPod,
     Condition,
     Hardware,
     IncidentStatus,
-    PodHold,
     RuleRecord,
     ScopeRecord,
     SeenSignal,
@@ -60,7 +60,7 @@ def many(
 
 DEVICE = st.builds(Target, TEXT, TEXT, TEXT, TEXT)
 POD = st.builds(
-    PodHold,
+    AffectedPod,
     TEXT,
     TEXT,
     TEXT,

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from exporter.model.device import Device
-from remediator.model.claim import Claim, compute_domain, device_classes, holds
-from remediator.model.incident import PodHold
+from remediator.model.claim import Claim, affected_pods, compute_domain, device_classes
+from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from tests.remediator.builders import DRIVER, NODE
 
@@ -35,8 +35,8 @@ def claim(*reserved: dict[str, str], **fields: Any) -> Claim:
     return msgspec.json.decode(msgspec.json.encode(raw), type=Claim)
 
 
-def deferred_by(held: Claim, *pods: PodFacts) -> list[PodHold]:
-    return list(holds([held], GPU, pods))
+def deferred_by(held: Claim, *pods: PodFacts) -> list[AffectedPod]:
+    return list(affected_pods([held], GPU, pods))
 
 
 def pod(name: str, **fields: Any) -> PodFacts:
@@ -46,14 +46,14 @@ def pod(name: str, **fields: Any) -> PodFacts:
 def test_a_claim_that_is_not_allocated_holds_nothing() -> None:
     bare = msgspec.json.decode(b'{"metadata": {"name": "c"}}', type=Claim)
 
-    assert holds([bare], GPU) == ()
+    assert affected_pods([bare], GPU) == ()
     assert (device_classes(bare), compute_domain(bare)) == (frozenset(), "")
 
 
 def test_each_pod_of_a_shared_claim_holds_its_device() -> None:
     other = {"resource": "pods", "name": "train-1", "uid": "u-1"}
 
-    assert [(hold.pod, hold.uid, hold.via) for hold in deferred_by(claim(TRAIN, other))] == [
+    assert [(pod.pod, pod.uid, pod.via) for pod in deferred_by(claim(TRAIN, other))] == [
         ("train-0", "u-0", ""),
         ("train-1", "u-1", ""),
     ]
@@ -73,8 +73,8 @@ def test_a_claim_of_a_pod_group_is_held_by_the_groups_pods_here() -> None:
 
     found = deferred_by(claim(group), *members, *strangers, elsewhere)
 
-    assert [hold.pod for hold in found] == ["w-0", "w-1"]
-    assert [hold.pod for hold in deferred_by(claim(group))] == [""]
+    assert [affected.pod for affected in found] == ["w-0", "w-1"]
+    assert [affected.pod for affected in deferred_by(claim(group))] == [""]
 
 
 @pytest.mark.parametrize(

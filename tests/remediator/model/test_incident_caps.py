@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 
 from remediator.model import incident_caps
-from remediator.model.incident import IncidentStatus, PodHold, TimelineEntry, merge_patch
+from remediator.model.incident import AffectedPod, IncidentStatus, TimelineEntry, merge_patch
 from remediator.model.incident_caps import capped, cut, without
 from tests.remediator.builders import T0, at
 from tests.remediator.model.statuses import STATUSES
@@ -139,7 +139,7 @@ def test_a_list_that_is_too_long_keeps_its_first_entries_and_a_set_has_each_once
     assert len(set(reported.device_classes)) == len(reported.device_classes) == 64
 
 
-AFFECTED = (PodHold("team", "train-0", "claim-0", "d", "u"),)
+AFFECTED = (AffectedPod("team", "train-0", "claim-0", "d", "u"),)
 FULL = IncidentStatus(
     fault="gpu", phase="Tainted", affected=AFFECTED, empty_since=T0, tainted_at=T0
 )

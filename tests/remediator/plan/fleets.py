@@ -7,7 +7,13 @@ import msgspec
 from exporter.model.device import Device
 from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import Need
-from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, PodHold, TimelineEntry
+from remediator.model.incident import (
+    AffectedPod,
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    TimelineEntry,
+)
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.budget import budget
 from remediator.plan.case import Desired, Eviction, Repair
@@ -71,7 +77,7 @@ def desired(
     name: str,
     *effects: Effect,
     incident: Incident | None = None,
-    evict: tuple[PodHold, ...] = (),
+    evict: tuple[AffectedPod, ...] = (),
     calls: Need = "nothing",
     **fields: object,
 ) -> Desired:

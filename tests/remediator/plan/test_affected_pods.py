@@ -25,7 +25,7 @@ from remediator.model.claim import (
     Opaque,
     Parameters,
 )
-from remediator.model.incident import PodHold
+from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.affected_pods import LOOK_AGAIN, gang, moving, to_evict
@@ -52,8 +52,8 @@ def rule(effect: Any = "NoExecute", device: Device = GPU) -> Rule:
     )
 
 
-def hold(pod: str = "nb-0", via: str = EXTENDED_RESOURCE, device: Device = GPU) -> PodHold:
-    return PodHold("team", pod, f"claim-of-{pod}", str(device), f"u-{pod}", via)
+def hold(pod: str = "nb-0", via: str = EXTENDED_RESOURCE, device: Device = GPU) -> AffectedPod:
+    return AffectedPod("team", pod, f"claim-of-{pod}", str(device), f"u-{pod}", via)
 
 
 def pod(name: str = "nb-0", **fields: Any) -> PodFacts:
@@ -66,7 +66,7 @@ def case(**fields: Any) -> Case:
         "uuid": uuid(0),
         "verdict": Sick(()),
         "rules": (rule(),),
-        "holds": (hold(),),
+        "affected": (hold(),),
         "pods": (pod(),),
     }
     return Case(**(standard | fields))
@@ -90,9 +90,9 @@ class TestMoving:
             {"rules": (rule("NoSchedule"),)},
             {"rules": ()},
             {"rules": (rule(device=Device(DRIVER, NODE, "gpu-1")),)},
-            {"holds": (hold(via=""),)},
-            {"holds": (hold(via=ADMIN),)},
-            {"holds": (hold(device=Device(DRIVER, NODE, "gpu-1")),)},
+            {"affected": (hold(via=""),)},
+            {"affected": (hold(via=ADMIN),)},
+            {"affected": (hold(device=Device(DRIVER, NODE, "gpu-1")),)},
             {"verdict": Unknown("no report")},
         ],
     )
@@ -118,7 +118,7 @@ class TestMoving:
 
     def test_a_pod_with_two_devices_is_moved_once(self) -> None:
         second = Device(DRIVER, NODE, "gpu-1")
-        both = case(rules=(rule(), rule(device=second)), holds=(hold(), hold(device=second)))
+        both = case(rules=(rule(), rule(device=second)), affected=(hold(), hold(device=second)))
         desired = msgspec.structs.replace(DESIRED, rules=both.rules)
 
         assert len(to_evict(both, desired, at(0))) == 1
@@ -157,7 +157,7 @@ def test_a_whole_incident_moves_the_pod_after_the_rule_is_stored() -> None:
     with pytest.raises(AssertionError, match="never settles"):
         settle(stored, seen, 5)
 
-    assert {hold.pod for hold in stored.evicted} == {"nb-0"}
+    assert {affected.pod for affected in stored.evicted} == {"nb-0"}
     names = [type(step).__name__ for step in stored.taken]
     assert names.index("ChangeRule") < names.index("EvictPod")
 
@@ -217,7 +217,7 @@ def test_only_an_extended_pod_that_runs_under_two_noexecutes_is_ever_moved(
 ) -> None:
     seen = case(
         rules=(rule(effects[0]),),
-        holds=(hold(via=via),),
+        affected=(hold(via=via),),
         pods=(pod(running=running, terminating=terminating),),
     )
     desired = msgspec.structs.replace(DESIRED, rules=(rule(effects[1]),))

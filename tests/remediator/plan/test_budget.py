@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from remediator.model.incident import PodHold
+from remediator.model.incident import AffectedPod
 from remediator.model.taint_rule import Effect
 from remediator.plan.budget import budget
 from remediator.plan.case import Desired
@@ -154,7 +154,7 @@ class TestCaps:
         assert answer.rules == standing
 
     def test_a_held_eviction_asks_no_pod_to_go(self) -> None:
-        pod = PodHold("team", "train-0", "", "gpu")
+        pod = AffectedPod("team", "train-0", "", "gpu")
         none = limits(evict=Caps(cluster=Cap(0)))
 
         answer = grant(none, Fleet(), desired("a0", "NoSchedule", evict=(pod,)))["a0"]
@@ -325,7 +325,7 @@ class TestStopped:
 
     def test_what_evicts_already_asks_no_further_pod_to_go(self) -> None:
         fleet = msgspec.structs.replace(self.STOP, rules=stored(rule("a0", "NoExecute")))
-        pod = PodHold("team", "train-0", "", "gpu")
+        pod = AffectedPod("team", "train-0", "", "gpu")
 
         answer = grant(LIFTED, fleet, desired("a0", "NoExecute", evict=(pod,)))["a0"]
 

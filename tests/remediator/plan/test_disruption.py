@@ -4,7 +4,7 @@ import pytest
 
 from exporter.model.device import Device
 from remediator.diagnose.fault import Unknown
-from remediator.model.incident import PodHold
+from remediator.model.incident import AffectedPod
 from remediator.plan.case import Case
 from remediator.plan.disruption import disruption
 from remediator.plan.steps import EvictPod
@@ -21,7 +21,7 @@ def test_an_eviction_begins_where_its_incident_has_not_begun_one(*, begun: bool)
         eviction_start_time=at(-60) if begun else None,
     )
     case = Case(node="node-a", uuid=uuid(0), verdict=Unknown("not read"), incidents=(incident,))
-    step = EvictPod(uuid(0), PodHold("default", "train", "train", str(device), "uid"))
+    step = EvictPod(uuid(0), AffectedPod("default", "train", "train", str(device), "uid"))
 
     found = disruption([step], [case], ())
 
