@@ -132,6 +132,11 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     plan: Evict
 
 
+ROUNDS = 3
+"""Rounds of evictions of a device, each for pods that joined a claim after the one before. Then a
+user looks: the controller of these pods does not know that the device is tainted."""
+
+
 class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     """Which pods are evicted now, how, and since when."""
 
@@ -155,6 +160,15 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     """Rounds of evictions so far, by device."""
     blocked: str = ""
     """Which pods are left once the time for evictions is over, and why."""
+
+    @property
+    def joined_too_often(self) -> frozenset[str]:
+        """Devices whose pods were followed by others too often: a user looks."""
+        return frozenset(
+            counted.device
+            for counted in self.rounds
+            if counted.rounds > ROUNDS and counted.free_since_time is None
+        )
 
 
 class Repair(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,3 +262,13 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     undecided: Unknown | None = None
     """Why nothing is decided about it: `rules` are those that stand, and its incident records the
     reason."""
+
+    @property
+    def emptying(self) -> frozenset[Device]:
+        """Devices that are to be emptied now: under NoExecute, or evicted from."""
+        return frozenset(
+            rule.device
+            for rule in self.rules
+            if rule.effect == "NoExecute"
+            or (rule.effect == "Evict" and rule.device in self.eviction.devices)
+        )

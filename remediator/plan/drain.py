@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from remediator.model.claim import ADMIN, GANG
 from remediator.model.incident import AffectedPod, Incident, IncidentStatus
 from remediator.plan.case import Case, Desired
-from remediator.plan.evicting import moved
 
 SEEN_APART = timedelta(seconds=10)
 LOOK_AGAIN, LOOK_AGAIN_AT_LAST = timedelta(seconds=5), timedelta(seconds=60)
@@ -27,7 +26,7 @@ def empty_since(case: Case, desired: Desired, incident: Incident, now: datetime)
     if case.no_disruption:
         # Whether pods hold the devices is unknown now. Devices that were found empty twice stay so.
         return incident.status.empty_since if incident.status.drained_at else None
-    watched = {str(device) for device in moved(desired)}
+    watched = {str(device) for device in desired.emptying}
     watched = watched or {str(target.name) for target in incident.status.scope.devices}
     # Admin access may tolerate everything and stay for ever; it uses nothing.
     used = any(pod.device in watched and pod.via != ADMIN for pod in case.affected)

@@ -26,12 +26,9 @@ from remediator.model.incident import (
 )
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
-from remediator.plan.case import Case, Desired
+from remediator.plan.case import ROUNDS, Case, Desired
 from remediator.policy.table import Evict
 
-ROUNDS = 3
-"""Rounds of evictions of a device, each for pods that joined a claim after the one before. Then a
-user looks: the controller of these pods does not know that the device is tainted."""
 FREE_FOR = timedelta(minutes=1)
 """How long no pod has held a device when its rounds expire. Longer than a scheduler without support
 for taints needs to allocate it again."""
@@ -83,28 +80,9 @@ def in_force(case: Case, desired: Desired) -> dict[str, Rule]:
     }
 
 
-def moved(desired: Desired) -> frozenset[Device]:
-    """Return the devices that are to be emptied now: under NoExecute, or evicted from."""
-    return frozenset(
-        rule.device
-        for rule in desired.rules
-        if rule.effect == "NoExecute"
-        or (rule.effect == "Evict" and rule.device in desired.eviction.devices)
-    )
-
-
-def over(desired: Desired) -> frozenset[str]:
-    """Return the devices whose pods were followed by others too often: a user looks."""
-    return frozenset(
-        counted.device
-        for counted in desired.eviction.rounds
-        if counted.rounds > ROUNDS and counted.free_since_time is None
-    )
-
-
 def to_request(case: Case, desired: Desired, now: datetime) -> tuple[AffectedPod, ...]:
     """Return the pods for which an eviction is to be requested, each once."""
-    rules, joined = in_force(case, desired), over(desired)
+    rules, joined = in_force(case, desired), desired.eviction.joined_too_often
     there = (pod for pod in _there(case, rules) if pod.device not in joined)
     found = {pod.uid: pod for pod in there if not _passed_by(case, pod, rules, now)}
     return tuple(found.values())
@@ -309,7 +287,11 @@ def _joined(case: Case, desired: Desired, now: datetime) -> frozenset[str]:
 
 def _in_the_way(case: Case, desired: Desired, rules: Mapping[str, Rule], now: datetime) -> str:
     """Return which pods are left and why, once nothing but waiting is done about them."""
-    plan, since, joined = desired.eviction.plan, desired.eviction.since, over(desired)
+    plan, since, joined = (
+        desired.eviction.plan,
+        desired.eviction.since,
+        desired.eviction.joined_too_often,
+    )
     overdue = bool(plan and since and now - since >= plan.within)
     if not overdue and to_request(case, desired, now):
         return ""

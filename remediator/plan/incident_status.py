@@ -33,7 +33,6 @@ from remediator.plan.api_words import MODES, NEEDS
 from remediator.plan.case import Case, Desired
 from remediator.plan.drain import affected_in_scope, empty_since
 from remediator.plan.escalation import AWAITING, waits_since
-from remediator.plan.evicting import over
 from remediator.plan.foreign import in_words
 from remediator.plan.needs import NODE_REPAIRS, missing_since
 from remediator.plan.phase import phase, progress
@@ -294,7 +293,7 @@ def _conditions(
         (EVICTION_REFUSED, "EvictionAPI", _refused(case, desired)),
         (
             EVICTION_BLOCKED,
-            "PodsJoin" if over(desired) else "DisruptionBudget",
+            "PodsJoin" if desired.eviction.joined_too_often else "DisruptionBudget",
             desired.eviction.blocked,
         ),
         (REPAIR_DEFERRED, desired.repair.deferred_by, desired.repair.deferred),

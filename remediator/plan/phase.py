@@ -10,7 +10,6 @@ from remediator.model.incident import IncidentStatus, Phase
 from remediator.model.taint_rule import EVICTING
 from remediator.plan.case import Case, Desired
 from remediator.plan.drain import seen_twice
-from remediator.plan.evicting import moved, over
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -31,7 +30,7 @@ class Progress(msgspec.Struct, frozen=True):
 def progress(case: Case, desired: Desired, old: IncidentStatus, now: datetime) -> Progress:
     stored = {rule.device: rule.effect for rule in case.rules}
     taints = {rule.device for rule in desired.rules if rule.effect != "None"}
-    moves = moved(desired)
+    moves = desired.emptying
     return Progress(
         tainted=bool(taints) and all(stored.get(device, "None") != "None" for device in taints),
         evicting=bool(moves) and all(stored.get(device) in EVICTING for device in moves),
@@ -72,7 +71,8 @@ ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
     ),
     (
         "Repairing",
-        "no pod uses the devices and a repair is visible: the GPU is away, or boot or epoch is new",
+        "no pod uses the devices and there are signs of a repair: the GPU is absent, or has a new "
+        "boot or epoch",
         lambda facts: facts.repairing and not facts.ended and not facts.verified,
     ),
     (
@@ -92,7 +92,8 @@ ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
     ),
     (
         "Evicting",
-        "pods are being evicted, by NoExecute or by the Eviction API, and pods are left",
+        "pods are being deleted by NoExecute or evicted through the Eviction API, and some are "
+        "left",
         lambda facts: facts.done.evicting,
     ),
     (
@@ -102,7 +103,7 @@ ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
     ),
     (
         "Suspected",
-        "a fault is seen, and not all desired rules exist (or none is desired)",
+        "a fault was detected; at least one desired rule does not exist yet, or none is desired",
         lambda _: True,
     ),
 )
@@ -124,9 +125,9 @@ def phase_of(facts: Facts) -> Phase:
 def _facts(case: Case, desired: Desired, old: IncidentStatus, done: Progress) -> Facts:
     healthy = isinstance(case.verdict, Healthy)
     waits = desired.verified or (not healthy and done.tainted and done.empty)
-    joined = bool(over(desired) and desired.eviction.blocked)
+    joined = bool(desired.eviction.joined_too_often and desired.eviction.blocked)
     unprovable = desired.record.unprovable and done.tainted and not healthy
-    moving = bool(moved(desired))
+    moving = bool(desired.emptying)
     emptied = old.drained_at is not None or not (moving or desired.pending)
     return Facts(
         ruled=bool(case.rules),

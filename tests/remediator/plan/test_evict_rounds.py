@@ -9,7 +9,8 @@ import pytest
 
 from exporter.model.node_health import XidRecord
 from remediator.model.incident_caps import capped
-from remediator.plan.evicting import FREE_FOR, ROUNDS
+from remediator.plan.case import ROUNDS
+from remediator.plan.evicting import FREE_FOR
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
 from tests.remediator.builders import (
