@@ -1,4 +1,4 @@
-"""What the remediator did, would do and holds back, and how it is itself. Pure."""
+"""What the remediator did, would do and defers, and how it is itself. Pure."""
 
 from dashboards import annotations, controller, incidents, lifecycle, links, variables
 from dashboards.catalogue import REMEDIATION as BOARD

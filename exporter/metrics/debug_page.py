@@ -40,8 +40,14 @@ def debug_page(snapshot: Snapshot) -> str:
         for gpu in gpus
     ]
     sources = [
-        (one.name, "up" if one.up else "DOWN", one.reason, _at(one.last_success), one.message)
-        for one in _sources(snapshot)
+        (
+            source.name,
+            "up" if source.up else "DOWN",
+            source.reason,
+            _at(source.last_success),
+            source.message,
+        )
+        for source in _sources(snapshot)
     ]
     slices = [
         (

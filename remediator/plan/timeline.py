@@ -83,7 +83,7 @@ def _done(old: IncidentStatus, new: IncidentStatus) -> str:
         if (number := changed.count(effect))
     ]
     if uids := before.keys() - after:
-        parts.append(f"{len(uids)} rule{'s' if len(uids) > 1 else ''} taken away")
+        parts.append(f"{len(uids)} rule{'s' if len(uids) > 1 else ''} deleted")
     # Pods are named once the devices are empty.
     if new.phase == "Drained" and old.phase != "Drained":
         pods = sorted({f"{pod.namespace}/{pod.pod}" for pod in new.evicted})

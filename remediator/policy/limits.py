@@ -29,7 +29,7 @@ from remediator.policy.duration import spelled
 Ground = Literal["node", "pool", "class", "domain", "product", "cluster"]
 """What GPUs are counted over. `pool`: a driver's pool (NVIDIA's has one per node); `class`: a
 DeviceClass through which they are claimed, or were while their open incident stood, so its cap
-bounds how much of one class's running work is moved at once; `domain`: GPUs that one NVLink
+bounds how much of one class's running work is disrupted at once; `domain`: GPUs that one NVLink
 fabric joins, across nodes; `product`: GPUs of one model under one driver version."""
 GROUNDS: tuple[Ground, ...] = get_args(Ground)
 
@@ -114,7 +114,7 @@ _FIELDS: Mapping[Ground, str] = {**{ground: ground for ground in KEYS}, "class":
 
 
 class Correlation(msgspec.Struct, frozen=True, kw_only=True):
-    """When many faults look like one that is not the GPUs' own, so that nobody is moved for it."""
+    """When many faults look like one cause outside the GPUs, so that no pod is evicted for it."""
 
     nodes: int = 3
     """The same cause, new on so many nodes within `within`; 0: never."""

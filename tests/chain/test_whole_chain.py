@@ -125,7 +125,7 @@ def test_a_contained_error_that_only_the_kernel_log_tells_of_moves_nobody(chain:
 
     chain.scene.await_rules({SLICE_OF_GI_5: "NoSchedule"})
     chain.scene.holds_for(
-        2, "nobody is moved", lambda: "NoExecute" not in chain.scene.rules().values()
+        2, "no pod is evicted", lambda: "NoExecute" not in chain.scene.rules().values()
     )
 
 

@@ -1,4 +1,4 @@
-"""A contained error with a row remap beside it: the slice is free again before the reset."""
+"""A contained error with a row remap beside it: the slice is untainted before the reset."""
 
 import msgspec
 import pytest

@@ -63,7 +63,7 @@ def _run(policy: str, interrupts: Interrupts, screen: Screen, *, keep: bool) -> 
         with screen.live:
             outcomes = story.play(ACTS)
         screen.summary(outcomes, stage.now())
-        good = all(one.good for one in outcomes)
+        good = all(outcome.good for outcome in outcomes)
         if not good:
             screen.say(f"the remediator's last words:\n{stage.programs.last_words('remediator')}")
         if keep:

@@ -132,7 +132,7 @@ ACTS = (
                 "the incident goes from Tainted to Recovered",
                 must.phases("Tainted", "Evicting", "Recovered"),
             ),
-            Expectation("the slice is free again after the soak time", must.untainted),
+            Expectation("the slice is untainted after the soak time", must.untainted),
         ),
     ),
     Act(

@@ -156,7 +156,12 @@ def of_pod(old: Pod | None, new: Pod | None, device: str) -> Iterator[News]:
         yield News(column="done", kind="gone", text=text, subject=uid, value=device)
     elif new.metadata.deletion_timestamp and not (old and old.metadata.deletion_timestamp):
         reason = next(
-            (one.reason for one in new.status.conditions if one.type == "DisruptionTarget"), ""
+            (
+                condition.reason
+                for condition in new.status.conditions
+                if condition.type == "DisruptionTarget"
+            ),
+            "",
         )
         by = "the eviction controller" if reason == EVICTION else reason or "somebody"
         text = f"{by} deletes {name} on {device}"

@@ -38,7 +38,7 @@ class Acted(msgspec.Struct, frozen=True, kw_only=True):
     def heard(self, kind: Kind, subject: str, value: str) -> float | None:
         """Return when something was first heard, None when it was not."""
         return next(
-            (one.at for one in self.news(kind, subject) if one.news.value == value),
+            (entry.at for entry in self.news(kind, subject) if entry.news.value == value),
             None,
         )
 
@@ -97,9 +97,9 @@ def counted(codes: Mapping[int, int]) -> Question:
 
 
 def untouched(acted: Acted) -> str:
-    """No rule, no new incident, nobody moved."""
-    known = {one.name for one in acted.before.incidents}
-    new = [one.name for one in acted.now.incidents if one.name not in known]
+    """No rule, no new incident, no pod evicted."""
+    known = {incident.name for incident in acted.before.incidents}
+    new = [incident.name for incident in acted.now.incidents if incident.name not in known]
     return _rules_seen(acted, {}) or (f"an incident {new[0]}" if new else "") or stayed(acted)
 
 
@@ -113,7 +113,7 @@ def only_target_moved(acted: Acted) -> str:
     holder = acted.target.holder
     if holder is None:
         return f"nobody held {acted.target.name}"
-    reasons = [one.news.value for one in acted.news("evicted", holder.uid)]
+    reasons = [entry.news.value for entry in acted.news("evicted", holder.uid)]
     if not reasons:
         return f"{holder.pod} was not deleted"
     if reasons != [EVICTION]:
@@ -124,7 +124,7 @@ def only_target_moved(acted: Acted) -> str:
 def replaced(acted: Acted) -> str:
     """A new pod runs, as many as before hold a device, and none was given the target."""
     before, now = acted.before.held(), acted.now.held()
-    given = {one.news.value for one in acted.news("given")}
+    given = {entry.news.value for entry in acted.news("given")}
     if acted.target.name in given:
         return f"{acted.target.name} was given away again"
     if not now.keys() - before.keys():
@@ -163,7 +163,7 @@ def phases(*expected: str) -> Question:
     """The GPU's incident went through these phases in this order; others may lie between."""
 
     def question(acted: Acted) -> str:
-        seen = [one.news.value for one in acted.news("phase", acted.target.gpu)]
+        seen = [entry.news.value for entry in acted.news("phase", acted.target.gpu)]
         rest = iter(seen)
         missing = [phase for phase in expected if phase not in rest]
         return f"its phases are {', '.join(seen) or 'none'}" if missing else ""
@@ -194,7 +194,7 @@ def _moved(acted: Acted, expected: frozenset[str]) -> str:
         return ""
     too_many = [_pod(before[uid]) for uid in sorted(gone - expected)]
     too_few = [_pod(before[uid]) for uid in sorted(expected - gone)]
-    words = [f"{', '.join(too_many)} moved, too"] if too_many else []
+    words = [f"{', '.join(too_many)} evicted, too"] if too_many else []
     words += [f"{', '.join(too_few)} stayed"] if too_few else []
     return "; ".join(words)
 

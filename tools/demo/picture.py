@@ -122,7 +122,7 @@ def picture(objects: Objects) -> Picture:
         for name, uid, _ in consumers(claim)
         if uid in running
     }
-    seats = [_seat(one, gpus, rules, holders) for one in inventory(objects.slices)]
+    seats = [_seat(device, gpus, rules, holders) for device in inventory(objects.slices)]
     waiting = [pod.metadata.name for pod in objects.pods if pod.metadata.uid not in running]
     seats.sort(
         key=lambda seat: (

@@ -92,7 +92,7 @@ class Screen:
         self._console.print(summary_table(outcomes))
         for complaint in summary.complaints(outcomes):
             self.say(f"FAILED: {complaint}")
-        good = all(one.good for one in outcomes)
+        good = all(outcome.good for outcome in outcomes)
         verdict = "The story came out right" if good else "The story came out WRONG"
         self.say(f"{verdict}, {took:.0f} s after the demo began.")
 
@@ -186,13 +186,13 @@ def check_line(check: Check) -> Text:
 
 
 def _incidents(picture: Picture, most: int) -> Iterator[Text]:
-    for one in picture.incidents[:most]:
-        status = one.status
-        where = next((seat for seat in picture.seats if seat.gpu == one.spec.uuid), None)
+    for incident in picture.incidents[:most]:
+        status = incident.status
+        where = next((seat for seat in picture.seats if seat.gpu == incident.spec.uuid), None)
         number = "?" if where is None or where.number is None else where.number
         yield _line(
             "  incident ",
-            (f"{one.node} GPU {number}", "bold"),
+            (f"{incident.node} GPU {number}", "bold"),
             f" {status.cause}, {status.scope.summary}: ",
             (status.phase, _PHASES.get(status.phase, "yellow")),
             f"  {status.message}",

@@ -158,8 +158,8 @@ class Stage:
         self.plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
         with contextlib.suppress(Conflict):
             self.client.create("/api/v1/namespaces", {"metadata": {"name": LEASES}})
-        for one in workloads.device_classes():
-            self.client.create("/apis/resource.k8s.io/v1/deviceclasses", one)
+        for device_class in workloads.device_classes():
+            self.client.create("/apis/resource.k8s.io/v1/deviceclasses", device_class)
         for name in NODES:
             node = SimulatedNode(self.programs.folder / name, name)
             self._closing.callback(node.close)
@@ -213,8 +213,8 @@ class Stage:
         return (
             self.watching.synced
             and all(name in reports for name in NODES)
-            and all(one.status.summary.present == 8 for one in reports.values())
-            and not any(one.status.summary.sources_down for one in reports.values())
+            and all(report.status.summary.present == 8 for report in reports.values())
+            and not any(report.status.summary.sources_down for report in reports.values())
             and page(self.ports["remediator"], "/readyz") != ""
         )
 

@@ -93,7 +93,8 @@ class Story:
         while True:
             acted = self._look(first, received)
             checks = tuple(
-                Check(one.words(first.target), one.question(acted)) for one in act.expects
+                Check(expectation.words(first.target), expectation.question(acted))
+                for expectation in act.expects
             )
             self._show(scene, acted, checks)
             good = not any(check.seen for check in checks)

@@ -48,7 +48,7 @@ def _row(number: int, outcome: Outcome) -> tuple[str, ...]:
 
 
 def _seen(acted: Acted) -> str:
-    codes = list(dict.fromkeys(one.news.value for one in acted.news("xid")))
+    codes = list(dict.fromkeys(entry.news.value for entry in acted.news("xid")))
     counts = [
         acted.now.xids.get((acted.target.gpu, int(code)), 0)
         - acted.before.xids.get((acted.target.gpu, int(code)), 0)
@@ -58,23 +58,23 @@ def _seen(acted: Acted) -> str:
         f"XID {code} x{count}" if count > 1 else f"XID {code}"
         for code, count in zip(codes, counts, strict=True)
     ]
-    words += [f"GPU instance {one.news.value}" for one in acted.news("instance")]
-    words += [_PRESENCE.get(one.news.value, one.news.value) for one in acted.news("presence")]
+    words += [f"GPU instance {entry.news.value}" for entry in acted.news("instance")]
+    words += [_PRESENCE.get(entry.news.value, entry.news.value) for entry in acted.news("presence")]
     return ", ".join(words) or "-"
 
 
 def _done(acted: Acted) -> str:
-    tainted = {one.news.subject for one in acted.news("rule") if one.news.value}
-    freed = {one.news.subject for one in acted.news("rule") if not one.news.value}
-    moved = {one.news.subject for one in acted.news("evicted")}
-    started = len({one.news.subject for one in acted.news("given")}) - len(moved)
+    tainted = {entry.news.subject for entry in acted.news("rule") if entry.news.value}
+    freed = {entry.news.subject for entry in acted.news("rule") if not entry.news.value}
+    evicted = {entry.news.subject for entry in acted.news("evicted")}
+    started = len({entry.news.subject for entry in acted.news("given")}) - len(evicted)
     stayed = len(acted.before.held().keys() & acted.now.held().keys())
     words = [
         _devices(tainted - freed, "tainted"),
-        _devices(tainted & freed, "tainted, then free again"),
-        _devices(freed - tainted, "free again"),
+        _devices(tainted & freed, "tainted, then untainted"),
+        _devices(freed - tainted, "untainted"),
         _pods(started, "started") if started > 0 else "",
-        _pods(len(moved), "moved"),
+        _pods(len(evicted), "evicted"),
         f"{stayed} stayed",
     ]
     return "; ".join(filter(None, words))

@@ -55,16 +55,16 @@ class Watching:
         self._incidents = watch(f"{_OURS}/deviceincidents", Incident, self._incident)
 
     def start(self) -> None:
-        for one in self._all():
-            one.start()
+        for watch in self._all():
+            watch.start()
 
     def stop(self) -> None:
-        for one in self._all():
-            one.stop()
+        for watch in self._all():
+            watch.stop()
 
     @property
     def synced(self) -> bool:
-        return all(one.synced for one in self._all())
+        return all(watch.synced for watch in self._all())
 
     def reports(self) -> Mapping[str, NodeDeviceHealth]:
         """Return the reports by node."""
@@ -91,7 +91,7 @@ class Watching:
         """Add to the diary."""
         at = self._now()
         with self._guard:
-            self._entries += [Entry(at, one) for one in changes]
+            self._entries += [Entry(at, change) for change in changes]
 
     def _all(self) -> tuple[Reflector[Any], ...]:
         return (

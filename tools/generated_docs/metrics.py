@@ -12,13 +12,13 @@ from tools.generated_docs.table import Tables
 
 def _own() -> Iterator[Sequence[str]]:
     yield "metric", "type", "labels", "what it says", "from", "needs"
-    for one in METRICS:
-        stated = one.help if one.kept else f"{one.help} May be left out above the cap."
-        needs = one.needs or "nothing"
-        of_gpu = one.labels[: len(GPU)] == GPU
-        names = one.labels[len(GPU) :] if of_gpu else one.labels
+    for metric in METRICS:
+        stated = metric.help if metric.kept else f"{metric.help} May be left out above the cap."
+        needs = metric.needs or "nothing"
+        of_gpu = metric.labels[: len(GPU)] == GPU
+        names = metric.labels[len(GPU) :] if of_gpu else metric.labels
         labels = ", ".join([*(["*GPU*"] if of_gpu else []), *(f"`{name}`" for name in names)])
-        yield f"`{one.name}`", one.type, labels, stated, one.source, needs
+        yield f"`{metric.name}`", metric.type, labels, stated, metric.source, needs
     stated = "Series left out of this page because of the cap on series, by family."
     yield f"`{DROPPED}`", "gauge", "`family`", stated, "the exporter", "nothing"
 

@@ -57,7 +57,7 @@ def test_exactly_the_pod_of_the_target_moves() -> None:
 def test_a_neighbour_that_moves_is_named() -> None:
     empty = seen({SLICE: HOLDERS[SLICE]})
     stated = must.only_target_moved(acted(GPU, empty, eviction(POD)))
-    assert stated == "train-x-ccccc on node-a/gpu-2 moved, too"
+    assert stated == "train-x-ccccc on node-a/gpu-2 evicted, too"
 
 
 def test_a_pod_that_was_not_evicted_or_by_somebody_else_is_told() -> None:
@@ -80,7 +80,7 @@ def test_where_nothing_may_happen_every_rule_incident_and_move_is_told() -> None
     assert must.untouched(acted(GPU, seen())) == ""
     assert must.untouched(acted(GPU, seen(), TAINTED[0])) == f"NoSchedule on {GPU}"
     assert "an incident" in must.untouched(acted(GPU, seen(incidents=(incident(1, "Suspected"),))))
-    assert must.untouched(acted(GPU, MOVED)) == f"{POD} on {GPU} moved, too"
+    assert must.untouched(acted(GPU, MOVED)) == f"{POD} on {GPU} evicted, too"
 
 
 def test_phases_come_in_order_and_others_may_lie_between() -> None:
@@ -154,7 +154,7 @@ def test_the_summary_says_what_was_seen_decided_and_done_and_how_long_it_took() 
     assert row[1:] == (
         "XID 79, GPU lost",
         "Tainted > Evicting",
-        f"{GPU} tainted; 1 pod moved; 2 stayed",
+        f"{GPU} tainted; 1 pod evicted; 2 stayed",
         "1.00 s",
         "0.25 s",
         "ok",
