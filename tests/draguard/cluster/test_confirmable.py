@@ -18,7 +18,7 @@ WAITS = Condition("NeedsHuman", "True", "Sticky", T0, "3rd episode")
 
 def case(verdict: Verdict, **more: object) -> Case:
     one = Case(node=NODE, uuid=uuid(0), verdict=verdict, gpu=gpu(0), reported=True)
-    one = msgspec.structs.replace(one, heard=True, nvml_up=True, confirmable=True)
+    one = msgspec.structs.replace(one, believed=True, nvml_up=True, confirmable=True)
     return msgspec.structs.replace(one, **more)
 
 
