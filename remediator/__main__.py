@@ -127,7 +127,7 @@ class Remediator:
     def run(self) -> None:
         self._front.start()
         try:
-            # The first good policy: the shipped one would take down what stands.
+            # Wait for a first good policy: the shipped one would remove the rules that stand.
             while not self._loop.stopped and not self._policy_file.ready:
                 self._reload_policy()
                 if not self._policy_file.ready:

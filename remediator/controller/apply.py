@@ -231,7 +231,7 @@ class Writer:
         return whole
 
     def _try_again(self, node: str) -> None:
-        """Write the statuses of a node whole of which a part was refused some time ago."""
+        """Write the whole status again for incidents of a node where a part was refused earlier."""
         due = self.unstored.due()
         known = [stored for stored in self._cache.incidents() if stored.name in due] if due else []
         for incident in known:
@@ -310,7 +310,7 @@ class Writer:
         if stored.effect != rule.effect:
             taint["timeAdded"] = None  # the server fills it in anew; before 1.36 it would keep it
         marks = taint_rule.marks(rule)
-        # The mark of an eviction goes off a rule that is for none any more.
+        # A rule that is no longer under Evict loses the annotation for it.
         unmarked = {taint_rule.EVICT: None} if stored.effect == "Evict" != rule.effect else {}
         notes = {**unmarked, **marks["annotations"]}
         meta = {"resourceVersion": stored.resource_version, **marks, "annotations": notes}
@@ -333,7 +333,8 @@ class Writer:
         exactly = {"uid": stored.uid, "resourceVersion": stored.resource_version}
         version = self._version()
         if self._rules.switches != self._switches:
-            # Without rules a policy needs none, which does not mean that any should go.
+            # The plan may have been made while no rules were served. It desires none then, which is
+            # no reason to delete any.
             raise RulesNotServedError("what is served changed while this was decided")
         try:
             self._client.delete(f"{self._rules.path}/{stored.name}", {"preconditions": exactly})

@@ -223,10 +223,10 @@ class Census:
             del self._here[place.node]
 
     def _note_versions(self, node: str, health: NodeHealth | None) -> None:
-        """Note when a version became another one.
+        """Note when the version of a node's driver or agent changed.
 
-        Of a change that was not seen here, because this process is young, the agent reports the
-        date. It cannot be later than now, whatever the node's clock shows.
+        For a change before this process started, the date is the one that the agent reports. It
+        cannot be later than now, whatever the node's clock shows.
         """
         if health is None:
             self._versions.pop(node, None)

@@ -39,7 +39,7 @@ class StatedRule(RawRule, frozen=True):
 
 
 class Gates:
-    """Remembers since when each NoExecute rule of ours has stood without a word."""
+    """Remembers since when each of our NoExecute rules has stood without such a condition."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

@@ -114,7 +114,7 @@ class Loop:
             decision = self._reconciler.reconcile(node, self._now())
         except StepsFailedError as failed:
             self._failed(node, failed.error)
-            # Beside the retry, of which the back-off would cost the other GPUs their time.
+            # In addition to the retry, whose backoff would make the other GPUs late.
             self._wake(node, failed.wake_at)
         except Exception as error:  # noqa: BLE001 - one node's bug must not stop the others
             self._failed(node, error)
@@ -178,7 +178,7 @@ class Loop:
         """Log what went wrong, each fault of a GPU or of the node once; the others go on."""
         logged = self._bugs.setdefault(node, {}) if found else {}
         for bug in found:
-            # Where a trace comes from, without its words, which may differ at each look.
+            # A bug is known by the place of its trace: the message may differ each time.
             lines = bug.trace.splitlines()
             kind = lines[-1].partition(":")[0] if lines else ""
             frames = [line for line in lines if line.startswith('  File "')]

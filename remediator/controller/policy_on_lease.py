@@ -91,7 +91,7 @@ class PolicyOnLease:
         """Take in the annotations of the Lease that this replica is about to take."""
         with self._guard:
             record, now = recorded(found), self._now()
-            # What this replica wrote there itself, it has changed itself since.
+            # If this replica wrote the record, any difference is its own later change.
             same = record.hash in ("", self._own.hash) or record.hash == self._written
             self._other = None if same else record
             self._gained_at = self._steady()
@@ -103,7 +103,7 @@ class PolicyOnLease:
                     record.hash,
                     DISAGREEING,
                 )
-            # It is unknown when it became another one: as late as now.
+            # Where the date of the change is unknown, it may be as late as now.
             changed_at = min(record.changed_at or now, now) if same else now
             known = self._own.changed_at
             if (same and record.changed_at is None) or (known is not None and known > changed_at):
@@ -122,13 +122,13 @@ class PolicyOnLease:
     def disagrees(self, policy: Policy) -> str:
         """Why the policy in force removes nothing now, "" when it may.
 
-        Once the two agreed, a change is one that this replica saw itself.
+        Once the two have agreed, this replica itself has seen every later change.
         """
         with self._guard:
             other = self._waited_for()
             if other is None:
                 return ""
-            # Of the requested policy: a new file is known before it is in force.
+            # Of the argument, not of `_own`: `loaded` records a new file before it is in force.
             permits = fingerprint.of_permissions(policy)
             if permits == other.hash:
                 self._other = None

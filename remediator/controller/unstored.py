@@ -26,7 +26,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 class Unstored:
-    """The worker's thread notes, those of watches read: an entry is replaced whole."""
+    """The worker's thread writes and the watches' threads read, so an entry is replaced whole."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -51,7 +51,7 @@ class Unstored:
         self._parts.pop(name, None)
 
     def whole(self, incident: Incident) -> Incident:
-        """Return an incident as it should be, where what is stored is our part of it."""
+        """Return an incident with its whole status if the stored one is the part that we wrote."""
         part = self._parts.get(incident.name)
         if part is None or (part.uid, part.stored) != (incident.metadata.uid, incident.status):
             return incident

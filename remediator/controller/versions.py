@@ -80,8 +80,9 @@ class Versioned(Generic[T]):
                 by_watch=True,
                 known=before.items() if before is not None else {},
             )
-            # Before the version: an old copy must not pass for what is served now. Without one,
-            # stored objects may be back with the next version, and what was known stays known.
+            # Set before `version`, so that an old copy is never taken for the version served now.
+            # While no version is served the old copy stays: the next version may serve the same
+            # stored objects.
             self.reflector = after
         self.version = version
         self.switches += 1

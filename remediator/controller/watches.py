@@ -68,9 +68,9 @@ def unreadable_rules(kind: Versioned[Any], node: str) -> str:
 
 
 def _last_good(kind: Versioned[Any]) -> Iterable[tuple[str, Any]]:
-    """Give what cannot be read any more, as it was when it could.
+    """Yield the last readable copy of each object that cannot be read now.
 
-    What never could be read is in no copy: a device in it is not published, as far as we know.
+    An object that could never be read has no copy: its devices count as not published.
     """
     watch = kind.reflector if kind.version is not None else None
     if watch is None or not watch.unreadable:

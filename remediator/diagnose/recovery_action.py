@@ -100,10 +100,10 @@ def over(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | None:
     """Return since when something that was last seen in an epoch is over, None while it stands.
 
     A new epoch (reset, driver load) ends it, or a recovery action of 0 that was read afterwards.
-    What was proven stays proven while NVML cannot be read, and under an action that comes later: a
-    driver that answered an error with 0 wants something for another reason then. Within `NEAR` of
-    the error the action may be the answer, and the 0 have been read too early. A GPU that was lost
-    proves nothing any more.
+    What is over stays over while NVML cannot be read, and under a later action: a driver that
+    reported 0 after the error requests that action for another reason. But an action within `NEAR`
+    of the error may be the answer to it, and the 0 may have been read too early. While the GPU is
+    lost nothing is over.
     """
     if gpu.presence == "Lost":
         return None

@@ -73,10 +73,11 @@ def _word(word: str) -> Iterable[Labels]:
 
 
 def _held(incident: Incident) -> Iterable[Labels]:
-    """Return what holds it back.
+    """Return the reasons why an incident makes no progress.
 
-    An operator on a page needs to know it: a user ignores the incident, or has cordoned the GPU by
-    hand; or its node was taken away, for a week before the incident ends.
+    An operator who is paged needs to know them. Besides what is deferred they are: a user ignores
+    the incident; a user has cordoned the GPU by hand; the node was taken away, in which case the
+    incident ends after a week.
     """
     held = {
         condition.reason

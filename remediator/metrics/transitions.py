@@ -149,7 +149,7 @@ def _affected(status: IncidentStatus) -> int:
 
 
 def _deferrals(status: IncidentStatus) -> set[Deferral]:
-    """Return what is deferred; a taint comes before an eviction, so which of both shows by it."""
+    """Return what is deferred: the taint while no rule taints yet, else the eviction."""
     stands = {
         condition.type: condition.reason
         for condition in status.conditions

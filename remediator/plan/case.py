@@ -163,7 +163,7 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def joined_too_often(self) -> frozenset[str]:
-        """Devices whose pods were followed by others too often: a user looks."""
+        """Devices that new pods joined too often after evictions: a user has to look."""
         return frozenset(
             counted.device
             for counted in self.rounds

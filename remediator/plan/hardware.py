@@ -143,9 +143,9 @@ def _joined(new: Hardware, old: Hardware | None) -> Hardware:
 
 
 def _was_too_much(part: Hardware, demands: tuple[Demand, ...]) -> bool:
-    """Whether a part was meant only for want of the source that has named a slice now.
+    """Whether a part was tainted only because no source had named a slice, and one has now.
 
-    Also one whose rule is gone already: a plan may have been cut off in the middle.
+    Its rule may be gone already: an earlier plan may have been cut off in the middle.
     """
     meant = {target.uuid for demand in demands for target in demand.targets}
     # Evictions from a slice say nothing about the GPU: an error without a slice evicts no pod.

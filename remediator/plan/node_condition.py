@@ -220,8 +220,9 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
 def _is_undecided(case: Case, desired: Desired) -> bool:
     """Whether it is not known if a GPU needs an act on its node.
 
-    Without its rules or its status an incident is in no mode that calls for anything, and one that
-    this decision opens has none yet: that proves nothing.
+    An incident that has lost its status, or whose rules cannot be seen, is in no mode that calls
+    for an act. An incident that this decision opens has no mode yet. Neither means that no act is
+    needed.
     """
     opened = [incident for incident in case.incidents if incident.open]
     lost = any(incident.blank or not incident.status.mode for incident in opened)

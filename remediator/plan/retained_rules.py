@@ -23,7 +23,8 @@ from remediator.policy.table import Policy, Row
 
 def kept(case: Case, policy: Policy) -> tuple[Rule, ...]:
     """Return the stored rules that may stay, each within what the policy allows its class."""
-    # A name that is proven to stand for other hardware, or for none of this board, keeps none.
+    # No rule stays under a name that is proven to stand for other hardware, or on a node that its
+    # board has left.
     proper = [
         rule
         for rule in case.rules

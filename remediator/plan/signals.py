@@ -50,9 +50,9 @@ def seen(case: Case, before: Seen) -> Seen:
 
 
 def named_before(case: Case, before: Seen) -> frozenset[str]:
-    """Return the slices, by UUID, that errors taken into account were of by their own words.
+    """Return the UUIDs of the slices that the errors taken into account named themselves.
 
-    By the numbers that instances have now. One that was used again names a slice too many.
+    Instance ids are resolved as they are now. An id that was used again adds a slice too many.
     """
     numbers = {signal.gpu_instance for signal in before or () if signal.gpu_instance >= 0}
     instances = case.gpu.instances if case.gpu else ()

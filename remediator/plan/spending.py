@@ -148,7 +148,8 @@ class Spending:
             counted = gpu in self._current(included)
             if gpu in self._granted[included] or (counted and not included == action == "evict"):
                 continue
-            # One that pods are back on begins anew on a further device: that is of the rate.
+            # Eviction may begin again, on a further device of a GPU that counts already. It counts
+            # in the rate once more, but not in the caps.
             self._granted[included][gpu] = place
             if counted:
                 continue
@@ -190,7 +191,8 @@ class Spending:
                     (call.spec.uuid, call.status.needs_since) for call in _called(self._fleet)
                 )
                 begun = {gpu: at for gpu, at in called if at is not None and at > since} | begun
-            # What is dated later than now has begun: from that date on nothing could be reckoned.
+            # A date later than now (another clock) counts as now: the action has begun, and the
+            # rate cannot be computed from a date in the future.
             self._begun[key] = {gpu: min(at, self._now) for gpu, at in begun.items()}
         return self._begun[key] | dict.fromkeys(self._granted[action], self._now)
 
@@ -319,11 +321,11 @@ def suffers(rule: Rule, action: RuleAction) -> bool:
 def begins(fleet: Fleet, action: RuleAction, since: datetime, now: datetime) -> dict[str, datetime]:
     """Return when each GPU began to suffer an action, the last time that it did, if after `since`.
 
-    An incident records that also after its rules are gone. A rule that its incident has not
-    recorded yet is new, whatever its date: the API server's clock is not ours. Where the incident
-    of a rule is not known, the taint's date counts, and without a date it is new, too. An incident
-    records its first eviction only: where every rule is younger, it was stopped in between and has
-    begun again.
+    The incident records this date and keeps it after its rules are gone. A rule that its incident
+    has not recorded yet is new, whatever its date: the API server's clock is not ours. If the
+    incident of a rule is not known, the taint's date counts; without a date the rule is new. An
+    incident records only its first eviction. So if all of its evicting rules are younger than
+    `since`, the eviction stopped in between and has begun again.
     """
     unrecorded = _unrecorded(fleet, action)
     young = [
@@ -335,7 +337,7 @@ def begins(fleet: Fleet, action: RuleAction, since: datetime, now: datetime) -> 
     unnoted = {rule.incident for rule in young}
     again = set[str]()
     if action == "evict":
-        # Of these every rule that evicts is known to be young, by a date.
+        # The incidents whose evicting rules all have a date, and one after `since`.
         again = {rule.incident for rule in young if rule.time_added is not None}
         again -= {
             rule.incident

@@ -98,8 +98,8 @@ def ordered(steps: Iterable[Step], stored: Iterable[Rule] = ()) -> list[Step]:
 def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]:
     """Rewrite rules whose name another GPU's rule needs, in one write, so that none is missing.
 
-    One that cannot go yet keeps work away from that GPU as well, and the new rule waits for it;
-    one of effect None keeps nothing away and has nothing to remember.
+    A stored rule that cannot be removed yet keeps work away from that GPU as well, so the new rule
+    waits. A stored rule of effect None keeps nothing away, so the new rule replaces it at once.
     """
     there = {rule.device: rule for rule in stored}
     made = {step.rule.device for step in steps if isinstance(step, CreateRule)}

@@ -282,12 +282,11 @@ def _place(
 def _classes(
     view: NodeView, uuid: str, open_incidents: list[Incident], rules: tuple[Rule, ...]
 ) -> frozenset[str]:
-    """Return the DeviceClasses of a GPU: those of the opening while an incident is open.
+    """Return the DeviceClasses of a GPU: while an incident is open, those recorded at its opening.
 
-    Rules remember them, too, for an incident that has lost its status.
-
-    Its pods are evicted and their claims end, which must not end an override by DeviceClass.
-    And a claim that comes later may tolerate our taints and name any class it likes.
+    Evictions end the claims of the GPU's pods, and that must not end an override by DeviceClass. A
+    later claim may tolerate our taints and name any class, so it does not count. Rules record the
+    classes as well, for an incident that has lost its status.
     """
     recorded = next(
         (incident.status for incident in open_incidents if incident.status.phase_since), None

@@ -24,7 +24,7 @@ from remediator.policy.table import SHIPPED, Change, Evict, Override, Repeat
 
 
 def changes(defaults: DefaultsText | None, classes: ClassesText | None) -> dict[FaultClass, Change]:
-    """Return what is said of each class that anything is said of: of itself, else of all."""
+    """Return the changes by class: its own values first, else those of `defaults`."""
     general = _change(defaults or DefaultsText())
     found: dict[FaultClass, Change] = {}
     for fault_class in SEVERITY:
@@ -86,11 +86,11 @@ def override(stated: OverrideText, name: str) -> Override:
 def soaks_too_short(
     base: Mapping[FaultClass, Change], overrides: Sequence[Override], written: Collection[Path]
 ) -> Iterator[Problem]:
-    """Give every settle that could meet a soak no longer than itself.
+    """Yield a problem for every settle time that could apply with a soak no longer than it.
 
-    Which overrides meet at one place is not known before there is one, so each
-    settle is held against each soak that may come to stand beside it: all but
-    those that a later line replaces whenever it applies.
+    Which overrides will apply to the same GPU is not known when the file is read. So each settle is
+    compared with each soak that may apply with it: with all but those that a later line always
+    replaces.
     """
     for row in SHIPPED:
         stated = base.get(row.fault_class, Change())

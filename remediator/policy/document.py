@@ -2,9 +2,8 @@
 
 YAML 1.2's core schema, so that `off` is a word, `22:30` a time of day and a date
 a text; pyyaml's own reading of 1.1 makes False, 1350 and a datetime of them.
-What a policy does not need and a hostile or careless file may bring is refused:
-aliases (a few lines of them grow to gigabytes), tags, keys that come twice,
-deep nesting, and size.
+A policy does not need aliases (a few lines of them grow to gigabytes), tags, duplicate keys, deep
+nesting or a very large file. A hostile or careless file may have them, so they are refused.
 """
 
 import re

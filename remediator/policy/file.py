@@ -1,7 +1,7 @@
 """The policy file: read again when it changed, and the last good one kept when it is bad.
 
-An exemption that runs out changes the policy in force as a new file does, so
-that whoever asks whether it changed looks at every node again.
+An exemption that expires changes the policy in force, as a new file does. `load` reports both as a
+change, so that every node is looked at again.
 """
 
 import logging
@@ -19,16 +19,15 @@ _log = logging.getLogger(__name__)
 
 
 def _unheard(policy: Policy) -> None:
-    """Tell nobody of another policy."""
+    """Ignore a change of the policy."""
 
 
 class PolicyFile:
     """The policy in force. A file that turns bad changes nothing but `error`.
 
-    `before_change` is told each other policy before it is in force: others may act by it as soon
-    as it is.
-    A file that was never good gives no policy at all (`ready` is False): to fall
-    back to the shipped one would take down every rule that a better day set up.
+    `before_change` is called with each changed policy before it is in force, because others may
+    act on it from then on. A file that was never good gives no policy at all (`ready` is False):
+    falling back to the shipped policy would remove every rule that an earlier good file led to.
     """
 
     def __init__(
@@ -66,7 +65,8 @@ class PolicyFile:
         return changed
 
     def _look(self, path: Path) -> None:
-        # Not by its date: two versions of one length may follow each other within a kernel's tick.
+        # Compare the text, not the date: two versions of the same length may be written within one
+        # tick of the kernel's clock.
         with path.open("rb") as file:
             text = file.read(LARGEST + 1)  # one byte too many tells that it is too long
         if text == self._text:

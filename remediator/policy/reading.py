@@ -1,8 +1,8 @@
 """A policy file's text into a `Policy`, or every problem in it with its line.
 
-What a line means is decided by other lines too (the `settle` and the `soak` of
-two overrides that meet at one place), so a file is read as a whole or not at
-all: a policy that is obeyed in part is a policy that nobody wrote.
+The meaning of a line depends on other lines, such as the `settle` and the `soak` of two overrides
+that apply to the same GPU. So a file is read as a whole or not at all: one part of a policy is not
+the policy that the administrator wrote.
 """
 
 from collections.abc import Collection, Iterator

@@ -111,7 +111,7 @@ def _exemptions(policy: Policy, now: datetime) -> Iterator[str]:
 
 
 def _hidden(policy: Policy) -> Iterator[str]:
-    """Tell of an override that a later one for the same places replaces wholly."""
+    """Warn of an override that a later one for the same places replaces completely."""
     for index, early in enumerate(policy.overrides):
         for late in policy.overrides[index + 1 :]:
             if early.match == late.match != Match() and all(
@@ -122,7 +122,7 @@ def _hidden(policy: Policy) -> Iterator[str]:
 
 
 def _fleeting(policy: Policy) -> Iterator[str]:
-    """Tell of overrides that do more by DeviceClass than the policy does without a claim."""
+    """Warn of overrides by DeviceClass that do more than the policy does to an unallocated GPU."""
     for override in policy.overrides:
         raised = [
             row.fault_class

@@ -47,14 +47,14 @@ FOR_EXTENDED: tuple[ForExtended, ...] = get_args(ForExtended)
 
 
 class Repeat(msgspec.Struct, frozen=True):
-    """The n-th episode of one GPU within a window needs a person: it is sticky."""
+    """The n-th episode of one GPU within a window is sticky: it needs a user."""
 
     count: int = 3
     within: timedelta = timedelta(days=30)
 
 
 class Evict(msgspec.Struct, frozen=True, kw_only=True):
-    """How pods are evicted by the Eviction API, which asks their PodDisruptionBudgets."""
+    """How pods are evicted by the Eviction API, which respects their PodDisruptionBudgets."""
 
     within: timedelta = timedelta(minutes=10)
     """How long pods are evicted so, from the first attempt on."""
@@ -202,7 +202,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in fields.items() if value is not None}
 
     def onto(self, row: Row, name: str) -> Row:
-        """Return the row with what is said here; a row that nothing is said of keeps its name."""
+        """Return the row with these changes and this name; without any change, the row itself."""
         stated = self.stated()
         return msgspec.structs.replace(row, **stated, name=name) if stated else row
 
@@ -257,7 +257,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return row
 
     def pause(self, place: Place, now: datetime) -> str:
-        """Return why no new harm may be done at a place now, "" when it may."""
+        """Return why no new disruption or restriction may begin at a place now, "" if one may."""
         found = self._open_window(place, now)
         return f"maintenance window {found[1]!r} until {moment(found[0])}" if found else ""
 

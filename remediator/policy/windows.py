@@ -1,8 +1,8 @@
 """Times and places of exception: maintenance windows and exempt devices.
 
-Inside a window no new harm begins, and healing goes on; an exempt device
-is incident-only, so that rules of ours on it come down at once. Pure: time
-zones are values, looked up by whoever reads the file.
+Inside a window no new disruption or restriction begins, and recovery goes on. An exempt device is
+incident-only, so our rules on it are removed at once. Pure: time zones are values here; the reader
+of the file (`values`) looks them up.
 """
 
 from datetime import UTC, datetime, time, timedelta, tzinfo
