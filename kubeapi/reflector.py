@@ -338,7 +338,7 @@ class Reflector(Generic[T]):
                     if monotonic() - opened > _STEADY:
                         self._failures = 0
         except ApiError as error:
-            # Quiet: it ended by its silence alone, and a list decides whether it is alive.
+            # Quiet: the watch ended only by its idle timeout; a list shows if the server answers.
             silent_since = max(opened, self.last_contact)
             quiet = error.status is None and monotonic() - silent_since >= self._pace.idle
             if self._version is None or not quiet:

@@ -207,7 +207,7 @@ class Agent:
             boot_id = self._report.boot_id
             if last is not None and (boot_id in ("", last.boot_id)):
                 self._report = ledger.adopt(last, last.boot_id, self._version, clock.now())
-                # What is on its way was sent for another cursor.
+                # Messages under way were sent for another cursor.
                 self._listening, self._reconnecting = False, True
                 self._observation = None
                 if self._reporter is not None:
@@ -277,7 +277,7 @@ class Agent:
 
     def _check_freshness(self) -> None:
         with self._lock:
-            # What this process itself did not run is left out of the sensor's silence.
+            # Time in which this process itself did not run is no time without messages.
             now = time.monotonic()
             late = now - self._looked - self._settings.interval - _LATE
             if late > 0:
@@ -289,7 +289,7 @@ class Agent:
             if not self._listening or seconds <= self._stale_after():
                 return
             self.unreachable(f"no message from the sensor for {seconds:.0f} s; see its log")
-            # Only a welcome makes us listen again, and there is one at the beginning alone.
+            # Only a Welcome makes us listen again, and it comes only at the start of a connection.
             self._link.reconnect()
 
     def _stale_after(self) -> float:

@@ -70,10 +70,10 @@ def parse(data: bytes, name: str) -> FileSettings:
 def one_interval(
     requested: Sequence[Every], outranked_by: float | None, usual: float
 ) -> tuple[float, tuple[Ignored, ...]]:
-    """Return the interval in force, in seconds, and those that are asked for in vain.
+    """Return the interval in force, in seconds, and the requested ones that have no effect.
 
-    `outranked_by` is what a flag or a variable says of all fields, `usual` what is when nobody
-    says anything.
+    `outranked_by` is what a flag or a variable sets for all fields, `usual` the default when
+    nothing is set.
     """
     whole = [interval.seconds for interval in requested if interval.whole]
     parts = [interval for interval in requested if not interval.whole]

@@ -1,8 +1,8 @@
 """How often each clock event began on each GPU: what DCGM_EXP_CLOCK_EVENTS_TOTAL counts.
 
 A reason counts when it is set and was not in the reading before. The first reading of a GPU
-counts nothing: what held then had begun before anybody looked. A reading without a mask is no
-end of anything. Pure; one thread.
+counts nothing: a reason set in it began before that reading. A reading without a mask does not
+end a clock event. Pure; one thread.
 """
 
 from collections.abc import Mapping

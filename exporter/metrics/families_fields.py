@@ -106,7 +106,7 @@ def _xid_totals(view: View) -> Iterator[Sample]:
 
 
 def _would_be_reported(view: View, row: Row) -> bool:
-    """Return whether no XID means that there was none: somebody would have told of it."""
+    """Return whether "no XID" is certain, because a source would have reported one."""
     if row.gpu.lost or row.gpu.hung_call:
         return False
     dcgm, sources = view.snapshot.dcgm, view.snapshot.report.sources

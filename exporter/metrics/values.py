@@ -32,9 +32,9 @@ def by_entity(reading: DcgmReading | None) -> dict[Key, Values]:
 def of_gpu(
     gpu: GpuReading, nvml: NvmlReading, dcgm: Mapping[Key, Values], *, known: bool
 ) -> Values:
-    """Return the values of a GPU as a whole; `known`: what its reading says of it is NVML's word.
+    """Return the values of a GPU as a whole; `known`: its reading comes from NVML.
 
-    Labels of who it is stay while it cannot be read, and then they are in no `values`.
+    Its identity fields stay while the GPU cannot be read; `values` does not have them then.
     """
     who: dict[int, int | str | None] = {}
     if known:

@@ -3,14 +3,14 @@
 The kernel log, the NVML event set and DCGM report one error separately, and a
 GPU that fell off the bus gets a second kernel line without the word Xid. Within
 WINDOW by their own times, on the same GPU and with the same code, such sightings
-are one error; no source tells of one error twice. DCGM's words come late, so an
-error waits for its other sources for PATIENCE.
+are one error; no source reports one error twice. DCGM reports late, so an error
+waits for its other sources for PATIENCE.
 
-This is decided in the sensor, which hears all sources and outlives the agent,
+This is decided in the sensor, which receives all sources and outlives the agent,
 so that an agent that restarts counts exactly as one that does not. A sensor that restarts
-reads the kernel log again, and nothing else: what NVML and DCGM tell it is of other errors than
+reads only the kernel log again: the errors that NVML and DCGM report to it are other ones than
 those in the log by then. A line whose event an earlier sensor had is joined by the agent
-(`health/xid_counts`).
+(`agent/report/xid_counts`).
 Pure: signals carry their own time.
 """
 
@@ -73,9 +73,9 @@ class Dedup:
         """By UUID, from signals that name both."""
 
     def pair(self, signal: Signal, deaf: Collection[str] = ()) -> Signal:
-        """Return the signal with its partner, when the same error was told of before.
+        """Return the signal with its partner, when the same error was reported before.
 
-        Sources that are `deaf` were not listening by then, so they will not tell of it.
+        `deaf` are the sources that were not listening by then, so they will not report it.
         """
         if signal.uuid and signal.bus_id:
             self._bus_ids[signal.uuid] = signal.bus_id

@@ -75,7 +75,7 @@ def _key(signal: Signal, instance: Partner) -> _Key:
 
 
 def _merged(before: Signal, signal: Signal) -> Signal:
-    """Return the later one, for both; who says nothing of the process does not hide who did."""
+    """Return the later signal, for both; one without a message does not hide the other's."""
     worded = signal if signal.message or not before.message else before
     read = [
         known.kernel_sequence for known in (before, signal) if known.kernel_sequence is not None

@@ -217,9 +217,9 @@ class Sensor:
             return None
         read = [signal.kernel_sequence for signal in batch]
         if not position.backlog:
-            # Before, the cursor would promise records whose signals are still to come.
+            # Not with a backlog: the cursor would cover records whose signals are still to be sent.
             read.append(self._kernel_sequence)
-        # Behind the batch's own is a cursor when a record's signal is here and its end is not yet.
+        # `_kernel_sequence` may be behind the batch: it is set after a record's signal is added.
         last = max((sequence for sequence in read if sequence is not None), default=None)
         return Signals(tuple(batch), last)
 
@@ -348,9 +348,9 @@ class Sensor:
             self._kernel_sequence = record.sequence
 
     def _is_ruled_out(self, signal: Signal, read_at: datetime | None) -> bool:
-        """Say it of a driver's load of which NVML shows that there was none.
+        """Return whether a signal reports a driver load that, as NVML shows, did not happen.
 
-        What was logged before this sensor came is older than its NVML.
+        A load logged before this sensor started is older than its use of NVML: never ruled out.
         """
         if signal.kind != "driver-load" or read_at is None:
             return False

@@ -53,9 +53,9 @@ class Ring:
     def resume(self, cursor: Cursor, boot_id: str) -> list[Signal]:
         """Return what an agent with this cursor, written in boot `boot_id`, has not counted.
 
-        To the same sensor run its own numbers say it. To a new run the kernel's
-        sequence does, as a new sensor reads the whole kernel log again; its NVML
-        events are all new. In another boot everything is.
+        Within the same sensor run the signal numbers decide. In a new run the kernel's
+        sequence decides, as a new sensor reads the whole kernel log again; its NVML
+        events are all new. In another boot everything is new.
         """
         seen = self.counted_to(cursor, boot_id)
         if cursor.sensor_run == self.run:

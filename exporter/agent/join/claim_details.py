@@ -201,7 +201,7 @@ def _version(client: Client) -> str:
     except ApiError as error:
         if error.status != 403:
             raise
-        # Who may not see what is served may still be served the newest.
+        # Without the right to read discovery the newest version may still be served.
         found = VERSIONS[0]
     if found is None:
         raise ApiError(f"{GROUP} serves no resourceclaims in {', '.join(VERSIONS)}", status=404)

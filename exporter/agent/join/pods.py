@@ -25,8 +25,8 @@ _STALE_SECONDS = 300.0
 class Pods:
     """What is known of the node's pods; `on_change` is called on the watch's thread.
 
-    With `labels`, those ride that `allow` (regular expressions) has; raises PodLabelsError when
-    one is none.
+    With `labels`, devices get the pod labels that `allow` (regular expressions) lets through;
+    raises PodLabelsError for an invalid expression.
     """
 
     def __init__(

@@ -122,7 +122,7 @@ class PublishedDevices:
             version = served(self._probing, GROUP, "resourceslices", VERSIONS)
         except ApiError as error:
             if error.status == 403:
-                # Who may not see what is served may still be served the newest.
+                # Without the right to read discovery the newest version may still be served.
                 return VERSIONS[0]
             self._failure = _down(reason_of(error.status), error.message)
             _log.debug("%s", error.message)
@@ -161,7 +161,7 @@ class PublishedDevices:
 
     def _take(self, reflector: Reflector[ResourceSlice]) -> bool:
         """Work out what is published now; returns whether it is something else than before."""
-        # Inside of the lock: who looked first must not have the last word.
+        # Inside the lock: an older look must not overwrite the result of a newer one.
         with self._lock:
             settled = reflector.synced
             slices = [

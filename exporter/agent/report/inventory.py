@@ -48,8 +48,8 @@ class Bus(msgspec.Struct, frozen=True):
 def bus_of(seen: Observation, gpus: Iterable[GpuHealth], published: Published | None) -> Bus:
     """Return the PCI list, if it names at least one of the GPUs that are known.
 
-    A list that names none is of a machine whose PCI devices are hidden; where a
-    GPU that NVML lists has no driver, the drivers are.
+    A list that names none comes from a machine that hides its PCI devices. Where it shows a GPU
+    without NVIDIA's driver that NVML lists, the drivers are hidden, and unbound GPUs are ignored.
     """
     present = frozenset(seen.pci_gpus or ())
     listed = {gpu.bus_id for gpu in seen.nvml.gpus} if seen.nvml else set[str]()

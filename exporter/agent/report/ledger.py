@@ -102,7 +102,7 @@ def _readable(last: NodeHealth) -> bool:
 
 
 def _untold(last: NodeHealth) -> bool:
-    """Whether an agent wrote it that said of no version since when it was there."""
+    """Whether the agent that wrote the report did not record since when versions are there."""
     return last.agent_since == VersionSince()
 
 
@@ -223,9 +223,10 @@ def blind(report: NodeHealth, reason: str, message: str, at: datetime) -> NodeHe
 
 
 def _apply(node: _Node, signal: Signal) -> None:
-    """Do what a signal of its kind does.
+    """Apply a signal by its kind.
 
-    Of a "recovery" and of a "topology" the reading says it: the sensor looks again because of them.
+    "recovery" and "topology" change nothing here: they make the sensor read the GPUs again, and
+    that reading has the change.
     """
     if signal.kind in ERRORS:
         _count(node, signal)
@@ -291,8 +292,8 @@ def _miss(  # noqa: PLR0917 - what is there, what should be, and when
     bus: Bus,
     lost_after: timedelta,
 ) -> None:
-    # A reading that is told again misses nothing for longer than when it was made. It may be of
-    # before the clock was set back.
+    # A reading that is sent again does not lengthen an absence: a GPU is missing as of the time of
+    # the reading. That time may be from before the clock was set back.
     missed_at = min(seen.at, seen.nvml.at) if seen.nvml else seen.at
     for uuid, gpu in gpus.items():
         if uuid not in listed:

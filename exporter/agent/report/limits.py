@@ -227,7 +227,7 @@ def _records(report: NodeHealth) -> int:
 
 
 def _entry(entry: _E, path: str, cut: set[str]) -> _E | None:
-    """Return an entry within its limits, None where a field without which it is nothing is not."""
+    """Return an entry within its limits, None where a required field cannot be kept."""
     limits = LIMITS.get(type(entry), {})
     changes: dict[str, Any] = {}
     for name, spelled in zip(entry.__struct_fields__, entry.__struct_encode_fields__, strict=True):

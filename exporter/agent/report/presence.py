@@ -172,8 +172,9 @@ def next_epoch(gpu: GpuHealth, at: datetime) -> GpuHealth:
 def epoch_at(gpu: GpuHealth, at: datetime, now: datetime) -> int:
     """Return the epoch that a moment belongs to; 0 is before all that was observed.
 
-    An epoch that begins in the future began before the clock was set back. What is new then
-    is of it: of the epoch before it would be over, and a sick GPU pass for well.
+    An epoch that begins in the future began before the clock was set back. A new error then
+    belongs to that epoch: counted in the epoch before, it would be over, and a sick GPU would
+    pass for healthy.
     """
     begun = gpu.epoch_started
     late = begun is None or at >= begun or begun > now

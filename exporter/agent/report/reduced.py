@@ -1,8 +1,8 @@
 """Smaller reports, for an API server that refuses the whole one as invalid (422).
 
-Which field it minds is not asked: first all goes that is not needed to tell which GPU is sick
-with what, then all GPUs. What is left out is named in `omitted`, so that a reader takes it for
-unknown and never for well. Pure.
+The invalid field is not looked for: first everything is left out that is not needed to see which
+GPU has which fault, then all GPUs. What is left out is named in `omitted`, so that a reader takes
+it for unknown and never for healthy. Pure.
 """
 
 from typing import Literal

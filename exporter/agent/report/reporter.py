@@ -100,9 +100,9 @@ class Reporter:
         self._observed.set()
 
     def forget(self) -> None:
-        """Take back what was offered: it was said before it was known what is counted already.
+        """Take back the offered report: it was made before it was known what is already counted.
 
-        To be called where nobody can offer meanwhile, or that would be written over the last one.
+        Call it where no thread can offer meanwhile: that report would overwrite the stored one.
         """
         with self._news:
             self._newest = None
@@ -216,8 +216,8 @@ class Reporter:
     def _stay_alive(self) -> None:
         """Renew the Lease while reports are accepted and the node is observed.
 
-        A living agent whose reports go nowhere must not lend its life to an old one, and neither
-        must a thread of one whose loop hangs.
+        A renewal confirms the stored report. So an agent whose reports are not accepted must not
+        renew, and neither must this thread while the agent's loop hangs.
         """
         name = f"draguard-agent-{self._settings.node_name}"
         duration = max(1, int(_LEASE_DURATIONS * self._settings.lease_interval))

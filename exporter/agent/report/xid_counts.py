@@ -178,11 +178,11 @@ def with_records(gpu: GpuHealth, records: tuple[XidRecord, ...]) -> GpuHealth:
 
 
 def _with_partner(records: Iterable[XidRecord], signal: Signal) -> Signal:
-    """Return an old line of the log with the event of its error that an earlier sensor had.
+    """Return an old log line, paired with the event that an earlier sensor had of the same error.
 
-    That sensor ended before it read the line, so nobody paired the two. An error of which the
-    log has said nothing yet still lacks its line. New lines are paired by the sensor that reads
-    them.
+    That sensor ended before it read the line, so the two were not paired. Only an error without
+    the kernel log among its sources still lacks its line. New lines are paired by the sensor that
+    reads them.
     """
     if signal.partner is not None or not signal.past or signal.times > 1:
         return signal
@@ -199,7 +199,7 @@ def _with_partner(records: Iterable[XidRecord], signal: Signal) -> Signal:
 def _earlier_record(
     records: Iterable[XidRecord], signal: Signal, layout: Layout
 ) -> XidRecord | None:
-    """Return the record in which an earlier source's word of the same error was counted."""
+    """Return the record that counts the same error as an earlier source reported it."""
     if signal.partner is None:
         return None
     ids = (None, None) if layout.mig is False else (signal.partner.gi, signal.partner.ci)

@@ -52,7 +52,7 @@ class Topology(msgspec.Struct, frozen=True):
 
 
 class Entities:
-    """Reads the topology; keeps who a GPU is for when it cannot say so any more."""
+    """Reads the topology; remembers each GPU's identity for when it can no longer be read."""
 
     def __init__(self, library: Library) -> None:
         self._library = library

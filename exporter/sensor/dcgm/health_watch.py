@@ -1,9 +1,9 @@
 """DCGM's health of the GPUs, by a group of our own.
 
-An engine keeps one mask of watches per group, whoever set it. The group of all
-GPUs is everybody's: what we set there would undo what `dcgmi health` has set,
-and of a mask that another client clears nothing is found, which looks like
-health (modules/health/DcgmHealthWatch.cpp of DCGM 4.6).
+An engine keeps one mask of watches per group, whichever client set it. All clients
+share the group of all GPUs: what we set there would undo what `dcgmi health` has set,
+and once another client clears the mask the engine finds no incidents, which looks
+healthy (modules/health/DcgmHealthWatch.cpp of DCGM 4.6).
 """
 
 import uuid

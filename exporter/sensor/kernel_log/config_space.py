@@ -111,7 +111,7 @@ class ConfigWatch:
         while not self._stopping.is_set():
             self.look()
             doubtful = any(count < SURE for count in self._ones.values())
-            if doubtful:  # looks that are asked for count no faster than time does
+            if doubtful:  # requested looks must not count faster than the timer
                 self._stopping.wait(_AGAIN)
             else:
                 self._wake.wait(self._pause)

@@ -1,9 +1,9 @@
 """Whether the processes that the driver tells us of are those of the node.
 
-NVIDIA's driver names a process by its number in the pid namespace of who asks, leaves out those
-that have none there, and answers success (gpuGetProcWithObject in its open kernel module). From
+NVIDIA's driver returns each process by its pid in the caller's pid namespace, leaves out those
+that have none there, and returns success (gpuGetProcWithObject in its open kernel module). From
 a container's own namespace a GPU in full use has an empty list, which must not be taken for idle.
-Another's /proc does not help: it is the asker's namespace that counts.
+The /proc of another namespace does not help: the caller's namespace counts.
 """
 
 import os
@@ -28,7 +28,7 @@ def lacking(proc: Path) -> str:
 
 
 def certainly_apart(proc: Path) -> str:
-    """Say the same of what is a /proc of the kernel's; "" as well for a folder that plays one."""
+    """Return the same for a /proc of the kernel; "" also for a folder that simulates one."""
     return lacking(proc) if _known_as(proc) is not None else ""
 
 

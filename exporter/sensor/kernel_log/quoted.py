@@ -37,7 +37,7 @@ _MOST_OWN = 2
 
 
 def is_quoted(message: str) -> bool:
-    """Say it of a line that could be an XID's or an SXid's, with the blanks at its end."""
+    """Return whether a possible XID or SXid line is a quotation; pass it with trailing blanks."""
     if len(message.encode("utf-8", "replace")) >= _SHORTEST_CUT:
         return True
     words = _NAME.sub("", message, count=1)
@@ -48,6 +48,6 @@ def is_quoted(message: str) -> bool:
 
 
 def ends_at(message: str, at: int) -> bool:
-    """Say whether the driver ends its line there, of one that it writes in one form only."""
+    """Return whether the driver's line ends at `at`; only for lines that have a single form."""
     rest = message[at:]
     return (not rest.strip() or rest.startswith(LINE_END)) and not is_quoted(message)

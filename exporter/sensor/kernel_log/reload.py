@@ -2,8 +2,8 @@
 
 A file under /dev/nvidia* that is open keeps the kernel module (`.owner = THIS_MODULE` in NVIDIA's
 open kernel module, nv.c), and NVML has such files open from its start to its end. So a driver that
-NVML goes on to use was not loaded meanwhile, whatever a record says: one that another part of the
-kernel begins with a user's text. Pure: monotonic time comes in.
+NVML keeps using was not loaded meanwhile, whatever a record says: another part of the kernel may
+have printed a record that begins with a user's text. Pure: monotonic time comes in.
 """
 
 SETTLED = 60.0

@@ -133,7 +133,7 @@ class Sampler:
     def _pass(self, skip: frozenset[int], options: SampleOptions) -> _Pass:
         found = _Pass(self._count_gpus())
         if found.count != self._count:
-            # Indices mean other GPUs now: what was said at one tells nothing about who is there.
+            # Indices mean other GPUs now: an earlier answer at one does not identify its GPU.
             self._facts = {i: f for i, f in self._facts.items() if self._count < 0 or i in skip}
             self._count = found.count
         for index in range(found.count):
@@ -161,7 +161,7 @@ class Sampler:
         found.live[index] = _with(facts, index, **fields)
 
     def _leave_overdue(self, found: _Pass) -> None:
-        """Keep of GPUs that took too long who they are: half a reading would pass for a whole."""
+        """Keep only the identity of GPUs that took too long: half a reading would look complete."""
         for index, note in self._budget.overdue.items():
             found.live.pop(index, None)
             facts = self._facts.get(index)

@@ -1,9 +1,9 @@
 """The vendor calls under way in a process, and how long each has run while this process did.
 
-A frozen container, a stopped group of processes or a paused machine goes on with every
-call as old as the pause was long. Who waits for them notices: it wakes long after it
-wanted to. What was under way then has its whole time once more, but each call only
-once, so that one which hangs is named on a machine too that is always late.
+After a frozen container, a stopped process group or a paused machine goes on, every call
+looks older by the length of the pause. The waiting thread notices: it wakes much later than
+planned. Calls under way then get their whole time once more, but each call only once, so
+that a hung call is named even on a machine that is always late.
 """
 
 import os

@@ -215,7 +215,7 @@ class VendorChild(Generic[R]):
     def _work(self, process: Process) -> None:
         """Ask for samples until the library must be opened anew; raises Ended for other ends."""
         while True:
-            # Before what is wanted is looked up: who asks afterwards wants it looked up again.
+            # Cleared before the request is made: a sample requested later needs a new request.
             self._requested.clear()
             request = self._vendor.request(time.monotonic())
             self._limits.works()
@@ -231,7 +231,7 @@ class VendorChild(Generic[R]):
             self._tell(source=source, reading=reading, hang=hang)
             self._rest(process, time.monotonic())
             if self._must_let_go():
-                # Ended first and told of afterwards: who hears that a GPU is released may reset it.
+                # The process ends before the GPU is reported as released: it may be reset then.
                 return
 
     def _await_sample(self, process: Process, request: protocol.SampleRequest) -> R:
@@ -361,7 +361,7 @@ class VendorChild(Generic[R]):
         before = self._state.source.message
         source = msgspec.structs.replace(
             self._state.source,
-            # A process that worked and was only to let go of a GPU was told of as up.
+            # The state before may be Up: of a process that worked and only had to release a GPU.
             state="Down",
             reason="Stuck",
             message=f"{before}; {stuck}" if before else stuck,
@@ -371,7 +371,7 @@ class VendorChild(Generic[R]):
         process.await_end(self._stopping.is_set)
 
     def _drain(self) -> None:
-        """Drop what the old child still said, but not what happened, nor that somebody stops."""
+        """Drop the old child's remaining messages, but keep its events and a request to stop."""
         left, self._inbox = self._inbox, queue.SimpleQueue[protocol.FromChild | _Mark]()
         if self._stopping.is_set():
             self._inbox.put(_Mark.STOP)
