@@ -162,22 +162,25 @@ def _may_be_of(name: Device, node: str) -> bool:
     return name.pool == node or not name.driver.endswith(_NVIDIAS)
 
 
+def _unread(view: NodeView, uuid: str) -> Unknown | None:
+    """Return why nothing is decided about a GPU of which a stored object cannot be read."""
+    unread = sorted(name for name in view.unread if concerns(name, uuid))
+    if not unread:
+        return None
+    why = f"{', '.join(unread)} cannot be read; the log says what is wrong with it"
+    return Unknown(f"{why}: mend or delete it")
+
+
 def _case_or_blank(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
     """Return what is known of a GPU; where this program fails on it, its incidents and rules."""
-    unread = sorted(name for name in view.unread if concerns(name, uuid))
-    if unread:
-        why = f"{', '.join(unread)} cannot be read; the log says what is wrong with it"
-        blank = Unknown(f"{why}: mend or delete it")
-    else:
-        case = attempt(lambda: _case(view, uuid, gpu))
-        if isinstance(case, Case):
-            return case
-        blank = case
+    case = attempt(lambda: _unread(view, uuid) or _case(view, uuid, gpu))
+    if isinstance(case, Case):
+        return case
     return Case(
         node=view.node,
         uuid=uuid,
-        verdict=blank,
-        blank=blank,
+        verdict=case,
+        blank=case,
         inventory=view.inventory,
         incidents=of_gpu(view.incidents, uuid),
         rules=_rules(view, uuid),
