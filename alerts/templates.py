@@ -144,7 +144,7 @@ WHY = (
 
 
 def _nothing(ask: Ask) -> str:
-    """Return the text without an incident. A remediator that is down has left its taints."""
+    """Return the text for no incident; if the remediator is down, taints may still be in place."""
     before = ask(
         "last_over_time(draguard_incident_phase{OWN}[1d]) "
         "unless on (cluster) draguard_remediator_build_info{cluster=%[1]q}"

@@ -109,7 +109,7 @@ class Ground:
         """Store the open incident of a rule."""
         device, first = rule.device, rule.node == fleet_objects.node_name(0)
         scope = ScopeRecord("", (Target(device.driver, device.pool, device.device, rule.gpu),))
-        # Another cause each, or they would be one wave, which defers all of them.
+        # Each has another cause: with one cause they would be a wave, which defers them all.
         cause = "xid-95" if first else f"xid-{rule.node}"
         status = IncidentStatus(
             mode=MODES["enforce"],
@@ -125,7 +125,7 @@ class Ground:
         self._store(IncidentSpec(rule.node, rule.gpu), status, since)
 
     def _past(self, number: int, of: int) -> None:
-        """Store a closed incident; the first of them again: one that has changed."""
+        """Store a closed incident; storing the first one again counts as a change."""
         began = self._now - timedelta(days=2) - HISTORY * (number / of)
         node = NODES + number % (NODES * 100)
         self._store(

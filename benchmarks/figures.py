@@ -1,6 +1,6 @@
 """Measured values into the figures of one table. Pure.
 
-Nothing here judges: a budget stands beside a figure as text, and the reader compares.
+Nothing is asserted here: a budget is text beside a figure, for the reader to compare.
 """
 
 import math

@@ -52,7 +52,7 @@ class Ground(Servers):
     def _open(self) -> None:
         self.say("starting etcd and kube-apiserver")
         self.start_plane(audited=audit.POLICY_OF_ALL)
-        # They would take claims from pods that were never created, and CPU from what is measured.
+        # They would deallocate claims of pods that were never created, and use CPU time meanwhile.
         self.plane.controller_manager.stop()
         self.plane.scheduler.stop()
         self.install("draguard-system", "ml")

@@ -1,7 +1,7 @@
 """The page of the exporter alone: latency, CPU for each scrape, one scraper and eight at once.
 
-Beside it, pair by pair, what prometheus_client takes to render the same families: a program that
-collects when it is scraped pays that each time.
+Each scrape is compared with the time in which prometheus_client renders the same families. A
+program that collects when it is scraped needs that time at every scrape.
 """
 # pyright: basic
 # prometheus_client carries no types.

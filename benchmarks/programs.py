@@ -36,7 +36,7 @@ def compile_all(folder: Path) -> None:
 
 
 def parts(found: Mapping[int, str]) -> dict[str, int]:
-    """Return what of these processes ({pid: command line}) is the exporter's beside its agent.
+    """Return the exporter's processes other than the agent, by name, of {pid: command line}.
 
     Parents come first: a child that was just forked still has its parent's command line.
     """

@@ -19,7 +19,7 @@ _AUDIT_DELAY = 2.0
 
 
 def measure(ground: Ground) -> Section:
-    """Count an hour's requests in WINDOW seconds: the two intervals are as much shorter."""
+    """Count an hour's requests in WINDOW seconds: all intervals are shorter by the same factor."""
     ground.say(f"API requests of a healthy node: {WINDOW:.0f} s as an hour")
     flags = (
         f"--report-interval={_REPORT / _SCALE:g}",

@@ -18,7 +18,7 @@ INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 
 
 class Opening:
-    """Open it with `with`: what `_open` gave to `_closing` ends with the block, or if it fails."""
+    """Base of `with` blocks: the end, or an error in `_open`, closes all that is in `_closing`."""
 
     def __init__(self) -> None:
         self._closing = contextlib.ExitStack()

@@ -135,7 +135,7 @@ class Stage(Servers):
             *self.node.exporter_flags(),
             f"--listen=127.0.0.1:{self.port}",
             f"--sensor-socket={self.folder / 'sensor.sock'}",
-            "--lease-interval=1",  # three renewals precede a release
+            "--lease-interval=1",  # an untaint needs three renewals
             *server,
         ]
         agent = self._run("exporter", ["run", *flags])

@@ -1,7 +1,8 @@
 """From an XID to a tainted GPU to a deleted pod, many times, each beside two bare writes.
 
-A round is one incident: two bare rules are created as a yardstick, one GPU falls off the bus
-with an XID 79, is tainted, its pod is deleted, it is repaired and released, and all is quiet again.
+A round is one incident. Two bare rules are created as a yardstick. Then one GPU falls off the bus
+with an XID 79 and is tainted, its pod is deleted, and the GPU is repaired and untainted. The round
+ends when the node has nothing more to report.
 """
 
 import time

@@ -8,7 +8,7 @@ from dashboards.promql import LEADING, Scope, once
 _WHO = "incident, node, UUID"
 _TAINTING = 'effect!="None"'
 STEP = "2m"
-"""How far apart untaints are looked for: in two weeks Prometheus still gives that many points."""
+"""Resolution of untaints: a range of two weeks still fits within Prometheus' limit of points."""
 
 
 def of(scope: Scope, among: str = "") -> tuple[Annotation, ...]:
@@ -49,7 +49,7 @@ def _taints(scope: Scope) -> Annotation:
 
 
 def _untaints(scope: Scope) -> Annotation:
-    """No rule where one was a step ago, if a leader can report it: silence is no release."""
+    """Return marks where a rule of one step ago is gone; without a leader that means nothing."""
     rules = scope.done("draguard_incident_rules", _TAINTING)
     before = f"{rules} offset {STEP}"
     stored, stood = _rules(rules), _rules(before)

@@ -30,9 +30,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     legend: str = ""
     instant: bool = False
     empty: str = ""
-    """Why no answer is right, where it is; "": there has to be one."""
+    """Why an empty answer is right; "" if there must be an answer."""
     whole: str = ""
-    """Why a counter is shown as it stands."""
+    """Why a counter is shown as its raw value and not as a rate."""
 
 
 def queries() -> Iterator[Asked]:
@@ -65,7 +65,7 @@ def annotation_queries() -> Iterator[Asked]:
 
 
 def variable_queries() -> Iterator[Asked]:
-    """Return the queries of the choices of the variables; those of claims may have none."""
+    """Return the queries that list the choices of variables; for claims there may be none."""
     for dashboard in DASHBOARDS:
         for variable in dashboard.variables:
             if variable.query:

@@ -1,8 +1,8 @@
 """Which dashboards there are, and how one is linked to: uid, title, variables, paths.
 
-Links between dashboards and the `dashboard_url` of an alert are made from these declarations, so
-that a link to a dashboard that is not there, or with a variable that it does not have, cannot be
-written. Needs no library: rules import it where nothing draws a dashboard. Pure.
+Links between dashboards and the `dashboard_url` of an alert are made from these declarations. So no
+link can name a dashboard that does not exist or a variable that it lacks. Needs no library, so that
+alerting rules can import it where no dashboard is drawn. Pure.
 """
 
 from collections.abc import Mapping
@@ -115,7 +115,7 @@ def _check(board: Board, given: Mapping[str, str]) -> None:
 
 
 def _where_there(given: Mapping[str, str], *, begun: bool) -> str:
-    """Return a parameter for each label that an alert has; `begun`: one stands before them."""
+    """Return a parameter for each label that an alert has; `begun`: the URL already has one."""
     made, before = "", ""
     for name, label in given.items():
         mark = "&" if begun else f"{{{{ if or{before} }}}}&{{{{ else }}}}?{{{{ end }}}}"

@@ -19,7 +19,7 @@ from dashboards.promql import of_cluster, once
 
 NOT_HEARD = "no remediator data"
 _SILENT_WATCH = 150
-"""Seconds after which it does not believe a collection any more (`--stale-after`)."""
+"""Seconds after which a collection is stale for the remediator (`--stale-after`)."""
 
 
 _state = partial(stats.state, empty=NOT_HEARD, none="no data")
@@ -42,7 +42,7 @@ def _own(family: str, matchers: str = "") -> str:
 
 
 def now() -> tuple[Panel, ...]:
-    """Return what it needs to act at all."""
+    """Return panels on what the remediator needs before it can act."""
     return (
         leader(),
         _state(
@@ -85,7 +85,7 @@ def now() -> tuple[Panel, ...]:
 
 
 def verdicts(*, width: int = 8) -> TimeSeries:
-    """Return what the leader believes of all GPUs."""
+    """Return a graph of the leader's verdicts on all GPUs."""
     leads = f"on (cluster, instance) ({_own('leader')} == 1)"
     believed = once("verdict", f"{_own('gpus')} and {leads}")
     return TimeSeries(
@@ -152,7 +152,7 @@ def _duration() -> TimeSeries:
         "Duration of successful reconciles, writes included: the median and the 99th percentile. "
         "A gap: there was nothing to reconcile.",
         "s",
-        # Of nothing a quantile is no number, which is below 0 as little as above.
+        # The quantile of no samples is NaN. `>= 0` drops it: comparing NaN gives false.
         *(
             Query(
                 expr=f"histogram_quantile({share}, sum by (le) ({buckets})) >= 0",

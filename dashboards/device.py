@@ -91,7 +91,7 @@ _EFFECTS = {"None": (1, BLUE), "NoSchedule": (2, ORANGE), "NoExecute": (3, RED)}
 
 
 def _taint() -> str:
-    """Return the strongest rule of ours, 0 for none; of `or`, the first arm wins."""
+    """Return the number of Draguard's strongest taint, 0 for none; `or` takes the first match."""
     arms = [
         f"(0 * {_stored(effect)} + {number})"
         for effect, (number, _) in reversed(tuple(_EFFECTS.items()))

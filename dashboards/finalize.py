@@ -1,4 +1,4 @@
-"""From what grafanalib writes to what Grafana 10 to 13 read without changing it.
+"""Converts grafanalib's output to the form that Grafana 10 to 13 read without changes.
 
 grafanalib 0.7.1 writes the form of 2019: schema version 12, which makes Grafana run thirty
 migrations (one overwrites the thresholds of panels), nulls and keys that are long gone, and data
@@ -40,11 +40,11 @@ _GONE: Mapping[str, frozenset[str]] = {
     ),
     "timepicker": frozenset({"nowDelay", "time_options"}),
 }  # fmt: skip
-"""What old Grafanas read, or what grafanalib invented, by where it stands."""
+"""Keys that only old Grafana versions read or that grafanalib invented, by where they occur."""
 
 
 def finalized(dashboard: Json) -> Json:
-    """Return the dashboard as it is stored; the same for the same, in the same order."""
+    """Return the dashboard as it is stored; the same input gives the same output, sorted."""
     made = _without(dashboard, "dashboard")
     made["schemaVersion"] = SCHEMA_VERSION
     made["editable"] = False

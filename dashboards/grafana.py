@@ -1,4 +1,4 @@
-"""The one door to grafanalib: our declarations in its words, as JSON before `finalize`.
+"""The only module that uses grafanalib: our declarations as JSON, before `finalize`.
 
 What it lacks or writes in an old form is put into `extraJson`, which it merges into every panel,
 or is a class of our own: `PromTarget`, `BarGaugePanel`.
@@ -128,7 +128,7 @@ def _read(panel: Panel, *, colour: str = "thresholds") -> Json:
 
 
 def steps(given: Sequence[Step]) -> Json:
-    """Return colours by value; what lies below all of them is not known."""
+    """Return colours by value; a value below the first step has the colour of unknown."""
     base = {"color": UNKNOWN, "value": None}
     listed = [{"color": step.colour, "value": step.value} for step in given]
     return {"mode": "absolute", "steps": [base, *listed]}
@@ -162,7 +162,7 @@ def _stat(panel: Stat, grid: core.GridPos) -> core.Panel:
             "links": [data_link(link, link.of_row(link.labels.values())) for link in panel.links],
             "mappings": meanings((), panel.none),
         }
-        # Words are for the values: a number in a row's name is not one of them.
+        # Only values are shown as words: a number in a row's name stays a number.
         words = meanings(panel.meanings, panel.none)
         overrides.append(columns.override("Value", {"mappings": words}))
     return core.Stat(
@@ -290,7 +290,7 @@ def _column(column: columns.Column, shown: Collection[str]) -> Json:
         "custom.align": "left" if column.meanings else None,
         "links": [data_link(link, link.of_row(shown)) for link in column.links] or None,
         "custom.width": column.width or columns.WIDTHS.get(column.source),
-        # Called so until Grafana 11, and otherwise since.
+        # The name until Grafana 11; since then it is `hideFrom`.
         "custom.hidden": column.hidden or None,
         "custom.hideFrom": _NOWHERE if column.hidden else None,
         "decimals": column.decimals,

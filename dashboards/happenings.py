@@ -1,6 +1,6 @@
 """Panels on rare events, as bars: an error, a remapped row, a step that was taken.
 
-Most of the time there is none, and a line at 0 for each of fifty GPUs shows less than one for all.
+Most of the time there are no events, and one line at 0 for all GPUs is easier to read than fifty.
 Pure.
 """
 
@@ -37,7 +37,7 @@ def happenings(
     colours: Mapping[str, str] | None = None,
     at_0: str = QUIET,
 ) -> TimeSeries:
-    """Return bars of what is above 0; `reported` has a row where one would have been reported.
+    """Return bars of values above 0; `reported` has a row wherever an event would be reported.
 
     `at_0` is the legend of the line at 0.
     """
@@ -62,10 +62,10 @@ def happenings(
 def taken(
     title: str, says: str, counter: str, by: str, *, width: int = 8, over: str = ""
 ) -> TimeSeries:
-    """Return bars of what the remediators counted; a counter may begin with the first of its kind.
+    """Return bars of the remediators' counters; the first value of a new one counts in full.
 
-    Of several replicas each has counted what it did itself, so all are added up, and so is what the
-    labels `over` distinguish.
+    Each replica counts only what it did itself, so replicas are added up. So are series that differ
+    only in the labels `over`.
     """
     counted, page = of_cluster(counter), of_cluster("draguard_remediator_build_info")
     ago = "offset $__rate_interval"

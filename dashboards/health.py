@@ -1,6 +1,6 @@
 """The health of a GPU as one number, the worse the higher, so that the worst wins a roll-up. Pure.
 
-Unknown stands between well and sick: a node with seven healthy GPUs and one unknown is not green,
+Unknown ranks between healthy and sick: a node with seven healthy GPUs and one unknown is not green,
 and a sick GPU is not hidden by an unknown neighbour.
 """
 
@@ -110,9 +110,9 @@ def state(scope: Scope) -> str:
 
 
 def known(scope: Scope) -> str:
-    """Return every GPU that is shown or missed by name, whatever its state.
+    """Return every GPU that is exported now or was exported recently, whatever its state.
 
-    One whose exporter's target is gone with its node is dropped after an hour: it was taken away.
+    A GPU whose exporter's target is gone with its node is dropped after an hour: it was removed.
     """
     return once(_GPU, f"{scope.seen('draguard_gpu_info')} or {_missed(scope)}")
 
@@ -131,16 +131,16 @@ def _as(expr: str, what: State) -> str:
 
 
 def _grave(scope: Scope) -> str:
-    """Open incidents whose fault stands; one that nothing is done about is no better for it.
+    """Return open incidents that are neither mild nor in their soak time, whatever the mode.
 
-    They name their GPU themselves, which may have been without a report for days.
+    The GPU's name comes from the incident: the GPU may not have been reported for days.
     """
     stands = scope.done("draguard_incident_phase", _STANDS)
     return f"{stands} and on (cluster, incident) {scope.done('draguard_incident_info', _GRAVE)}"
 
 
 def _old(scope: Scope) -> str:
-    """Those of a page that is old, and those of a node whose agent is stale."""
+    """Return the GPUs of a metrics page that is old, and of a node whose agent is stale."""
     shown = scope.seen("draguard_gpu_info")
     page = f"{age('draguard_snapshot_timestamp_seconds')} > {STALE_SECONDS}"
     stale = of_cluster("draguard_agent_stale")
@@ -150,7 +150,7 @@ def _old(scope: Scope) -> str:
 
 
 def counted(scope: Scope) -> str:
-    """Return how many GPUs are in each state that one is in, the rarest first, as `state`."""
+    """Return the number of GPUs by the label `state`, the rarest first, without empty states."""
     counts = f'count_values("state", {state(scope)})'
     for row in STATES:
         counts = f'label_replace({counts}, "state", "{row.word}", "state", "{row.number}")'

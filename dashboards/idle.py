@@ -17,9 +17,9 @@ BELOW = 0.01
 
 
 def _idle() -> str:
-    """Claims on devices that did nothing for the window, and that they held at its start."""
+    """Return claims whose device was idle for the window and was already theirs at its start."""
     share = once("Hostname, UUID, gpu, GPU_I_ID", f"({busy(FLEET, WINDOW)})")
-    # One that got another number has two for minutes.
+    # For some minutes after its number changes, a GPU has series with both numbers.
     idle = of_holders(f"topk by ({DEVICE_KEY}) (1, {share}) < {BELOW}", holders(), "gpu")
     same = f"{DEVICE_KEY}, dra_claim_namespace, dra_claim_name"
     return f"({idle}) and on ({same}) {holders(ago=WINDOW)}"

@@ -54,7 +54,7 @@ def _times(title: str, what: str, says: str) -> TimeSeries:
         says=f"{says} Median and 90th percentile. A gap: there was none.",
         queries=tuple(
             Query(
-                # Of nothing a quantile is no number, which is below 0 as little as above.
+                # The quantile of no samples is NaN. `>= 0` drops it: comparing NaN gives false.
                 expr=f"histogram_quantile({share}, sum by (le) ({buckets})) >= 0",
                 legend=legend,
                 empty=f"{NOT_HEARD}, or there was none recently",

@@ -1,7 +1,7 @@
 """What a panel is: its title, its queries, and how its values read. Plain data, pure.
 
-A panel has the reason why an empty answer is right, where one is; a test runs every query and takes
-no other excuse. Nothing here knows the library that draws it (`grafana`).
+A query states the reason if an empty answer can be right. A test runs every query and accepts an
+empty answer only with such a reason. Nothing here uses the library that draws panels (`grafana`).
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from dashboards.catalogue import Board, LinkError
 GREEN, YELLOW, ORANGE, RED = "green", "yellow", "orange", "red"
 DARK_RED, BLUE = "dark-red", "blue"
 UNKNOWN, STALE, SILENT = "purple", "semi-dark-purple", "dark-purple"
-"""Not knowing has a colour of its own, so that it is taken neither for good nor for nothing."""
+"""Unknown has colours of its own, so that it looks neither healthy nor like an empty value."""
 PLAIN = "text"
 
 GRID = 24
@@ -30,7 +30,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     value: str = ""
     """In a table: the name by which a column takes this query's value."""
     empty: str = ""
-    """Why no answer is a right answer, in words; "" where there always is one."""
+    """Why an empty answer can be right, in words; "" if there is always an answer."""
     whole: str = ""
     """Why a counter is shown as it stands and not as a rate; "" where none is."""
 
@@ -46,7 +46,7 @@ class Meaning(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """From which value on which colour."""
+    """A colour, and the value from which it applies."""
 
     value: float
     colour: str
@@ -76,7 +76,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     def of_row(self, columns: Collection[str]) -> str:
         """Return the address from a table's row, which has the labels of its columns alone.
 
-        A row that does not show its cluster is of the clusters chosen at the top.
+        If a row does not show its cluster, the link keeps the clusters chosen at the top.
         """
         return self._url(
             "__data.fields",
@@ -117,8 +117,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """What all panels have."""
 
     instant: ClassVar[bool] = False
-    """Whether it queries the end of the time range alone: the last value of a range would be that
-    of an exporter that is dead."""
+    """Whether it queries only the end of the time range: the last value within the range may come
+    from an exporter that is down."""
     title: str
     says: str
     """What it shows and how to read it, for the (i) in its corner."""
@@ -127,7 +127,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     width: int = 12
     height: int = 8
     none: str = "Unknown"
-    """What stands where nothing is known; chosen on purpose, and never good news."""
+    """Text for an unknown value; it must not suggest that all is well."""
     meanings: tuple[Meaning, ...] = ()
     steps: tuple[Step, ...] = ()
     """Colours by value; below the first step it is the colour of not knowing."""
@@ -158,7 +158,7 @@ class TimeSeries(Panel, frozen=True, kw_only=True):
     sparse: bool = False
     """Whether a series that is 0 all the time is left out, with its legend."""
     always: str = ""
-    """The legend of one that is not, of a sparse panel."""
+    """The legend of the series that a sparse panel shows even if it is always 0."""
     colours: Mapping[str, str] = {}
     """By legend, where a colour means something."""
 
@@ -224,7 +224,7 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     every: str = ""
     """The pattern that stands for all; "" where one has to be chosen."""
     found: bool = False
-    """Whether it is not chosen but found: unseen, and always all that its query gives."""
+    """Whether it is hidden and always has every value that its query returns."""
 
 
 class Dashboard(msgspec.Struct, frozen=True, kw_only=True):

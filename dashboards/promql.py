@@ -11,7 +11,7 @@ CLUSTER = 'cluster=~"$cluster"'
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What a dashboard is of, as matchers on the labels of either program."""
+    """The subject of a dashboard, as label matchers for each program's series."""
 
     exporter: str
     remediator: str
@@ -35,7 +35,7 @@ INCIDENTS = Scope(
 )
 
 LEADING = f"max by (cluster) (draguard_remediator_leader{{{CLUSTER}}}) == 1"
-"""1 where a remediator leads; without one, no incident is no news."""
+"""1 where a remediator leads; without a leader, the absence of incidents means nothing."""
 NONE_OPEN = f"0 * ({LEADING})"
 """0 where a remediator leads, and nothing where none does."""
 
@@ -64,16 +64,16 @@ def filled(expr: str, label: str, word: str) -> str:
 
 
 def or_none_open(counted: str) -> str:
-    """Turn an empty count into 0, but only where a leader would know of one."""
+    """Turn an empty count into 0 if a remediator leads; otherwise it stays empty."""
     return f"sum({counted}) or sum({NONE_OPEN})"
 
 
 def at_nodes(family: str, matchers: str = "") -> str:
-    """Give a family of the page itself, which names no node, the node of its page as `Hostname`.
+    """Label a family that names no node with the node of its metrics page, as `Hostname`.
 
     It has the same `instance` as the GPUs of its page. A page without a GPU has the node that the
-    scrape names (a target label `node`, as our PodMonitor sets it), or none. An address that went
-    from one node to another is of both for minutes, and is taken for one of them.
+    scrape names (a target label `node`, as our PodMonitor sets it), or none. An address that moved
+    to another node belongs to both nodes for minutes; one of them is used.
     """
     series = of_cluster(family, matchers)
     named = label_node(series)
@@ -118,9 +118,9 @@ def age(family: str) -> str:
 
 
 RECENTLY = "1h"
-"""For how long a GPU that no exporter shows any more is missed by name, whatever became of it."""
+"""For how long a GPU is listed after its last export, whatever happened to its exporter."""
 LONG_AGO = ("2h", "6h", "1d")
-"""When else it is looked for. A sample at each costs a fleet less than all samples of a day do."""
+"""Earlier times at which it is looked up. One sample at each costs less than a day of samples."""
 
 
 def known_recently(selector: str) -> str:
@@ -140,7 +140,7 @@ NUMBER = "GPU"
 def number(scope: Scope) -> str:
     """Return 1 for each GPU that has or had an index of NVML, the latest one as label `NUMBER`.
 
-    A GPU that is lost has none any more, and users still know it by the one that it had.
+    A lost GPU has no index any more, but users know it by the index that it had.
     """
     shown = scope.seen("draguard_gpu_info", 'gpu!=""')
     indices = f"2 * {shown} or {known_recently(shown)} or {known_long_ago(shown)}"
@@ -189,10 +189,10 @@ _PLACE = "Hostname, UUID, gpu, GPU_I_PROFILE, GPU_I_ID"
 
 
 def busy(scope: Scope, window: str = "", by: str = _PLACE) -> str:
-    """Return the share of time in which a device computed, of GPUs and slices alike, 0 to 1.
+    """Return the utilization of GPUs and slices, 0 to 1.
 
-    The engines' own counter where there is one (each slice has its own), else NVML's coarser one,
-    which slices do not have.
+    It is the counter of the engines if there is one (each slice has its own), else NVML's coarser
+    utilization, which slices do not have.
     """
 
     def read(family: str) -> str:

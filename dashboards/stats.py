@@ -4,11 +4,11 @@ from dashboards import health
 from dashboards.panel import GREEN, ORANGE, RED, UNKNOWN, Meaning, Query, Stat, Step
 
 BAD = (Step(0, GREEN), Step(1, RED))
-"""None is well, one is not."""
+"""For counts of faults: 0 is healthy, 1 or more is not."""
 UNSEEN = (Step(0, GREEN), Step(1, UNKNOWN))
-"""One is something that no user can see."""
+"""For counts of what cannot be seen: 1 or more has the colour of unknown."""
 NOTABLE = (Step(0, GREEN), Step(1, ORANGE))
-"""One is worth a look."""
+"""For counts that are worth a look if they are above 0."""
 SIZE = 4
 """Columns and units of height; six stand side by side."""
 
@@ -67,7 +67,7 @@ def worst(title: str, says: str, expr: str, *, empty: str) -> Stat:
 
 
 def last_look(says: str, expr: str, *, empty: str, none: str) -> Stat:
-    """Return how old values are; what is too old is not known."""
+    """Return the age of the data; data that is too old has the colour of unknown."""
     # A node's clock may be ahead of Prometheus'.
     fresh = (Step(-3600, GREEN), Step(health.STALE_SECONDS, UNKNOWN))
     return number("Data age", says, f"max({expr})", fresh, empty=empty, unit="s", none=none)

@@ -4,7 +4,7 @@ from dashboards.catalogue import Board
 from dashboards.panel import Variable
 
 ANY = ".*"
-"""All, and what has no such label: one cluster alone bears no `cluster`."""
+"""Also matches series without the label: with a single cluster there may be no `cluster`."""
 
 _DATASOURCE = Variable(
     name="datasource", title="Data source", says="The Prometheus server to query"
@@ -70,9 +70,9 @@ _OF_ONE = {variable.name: variable for variable in _ALL}
 
 
 def of(board: Board) -> tuple[Variable, ...]:
-    """Return a dashboard's variables, in its order; all nodes where it needs none.
+    """Return a dashboard's variables, in its order; `node` can be All unless the board needs one.
 
-    What follows from a claim comes after it. A link cannot set that, and the catalogue has it not.
+    The variable that follows from a claim comes last. No link sets it, so the catalogue lacks it.
     """
     chosen = dict(_OF_ONE)
     if "node" not in board.needs:

@@ -14,7 +14,7 @@ _NOT_THROTTLED = "no throttling"
 
 
 def signs(scope: Scope) -> tuple[Panel, ...]:
-    """Return the driver's own words on one GPU, as states."""
+    """Return what the driver reports about one GPU, as states."""
     return (
         _sign(
             "Recovery action",
@@ -95,7 +95,7 @@ def memory(scope: Scope) -> tuple[Panel, ...]:
 def _counted(
     scope: Scope, title: str, says: str, counter: tuple[str, str], empty: str
 ) -> TimeSeries:
-    """Return bars of a counter's steps by GPU and one more label: `counter` is both."""
+    """Return bars of a counter's increase by GPU and a label; `counter` is its family and label."""
     family, by = counter
     series = scope.seen(family)
     each = once(f"{_GPU}, link, {by}", f"increase({series}[$__rate_interval])")
@@ -111,7 +111,7 @@ def _counted(
 
 
 def _of_numbers(expr: str, by: str, scope: Scope) -> str:
-    """Call GPUs by their number, in the order of which Prometheus then gives them."""
+    """Label series with the GPU's number, so that Prometheus sorts them by it."""
     return f"sum by (cluster, GPU, {by}) ({numbered(expr, scope)})"
 
 
@@ -146,7 +146,7 @@ def clock_events(scope: Scope) -> TimeSeries:
 
 
 def links_of(scope: Scope) -> tuple[Panel, ...]:
-    """Return how the NVLinks are."""
+    """Return panels on NVLinks that are down and on their errors."""
     up = once(f"{_GPU}, link", scope.seen("draguard_nvlink_up"))
     down = numbered(f"sum by (cluster, {_GPU}) ({up} == bool 0)", scope)
     return (

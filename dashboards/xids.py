@@ -34,7 +34,7 @@ _COLOURS: Mapping[str, str] = {
     "unknown": UNKNOWN,
 }
 _LATE = 300
-"""Seconds after which an XID that comes into sight is no new one: its page was away."""
+"""Seconds after which an XID that appears is not new: its metrics page was missing before."""
 _HEIGHT = 6
 NO_XID = "no XID since the boot"
 _XID = "Hostname, UUID, code, gi"

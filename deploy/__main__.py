@@ -15,7 +15,7 @@ _OWNED = (sources.FILES, manifests.FOLDER)
 
 
 def main() -> int:
-    """Write everything; 2 when something that it is made from is missing or wrong."""
+    """Write all files; return 2 if a source is missing or cannot be rendered."""
     written: set[Path] = set()
     try:
         for texts in WRITERS:

@@ -1,4 +1,4 @@
-"""What the chart carries along: CRDs, dashboards and rules, as they are written elsewhere.
+"""The chart's copies of CRDs, dashboards and rules, which are written elsewhere.
 
 Helm reads no file outside of the chart's folder, so these are copies under `files/`.
 """

@@ -47,7 +47,7 @@ _WRITING = frozenset(
 )
 _PERHAPS = "interrupted; part of it may be done: check, or run the command again"
 _KUBECTLS = frozenset({"-n", "-o"})
-"""Flags of dcgm-exporter that kubectl has, too: in first place they do not mean dcgm-exporter."""
+"""Flags of kubectl that dcgm-exporter has, too: as a first word they do not mean dcgm-exporter."""
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
 """Errors of writing to a full or broken disk."""
 _CLI = "cli"

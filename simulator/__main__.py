@@ -143,13 +143,13 @@ def _node(options: argparse.Namespace) -> None:
         print("  draguard exporter " + " \\\n    ".join(node.exporter_flags()))
         print(f"\nLet something fail: python -m simulator inject --root {node.root} --gpu 0 xid 79")
         print("Ctrl-C ends it; the folder stays.", flush=True)
-        # Looked at, not waited for: a handler runs only while the main thread does.
+        # Polled: a signal handler runs only when the main thread does.
         while not stops:
             sleep(0.2)
 
 
 def _catch_stops() -> list[int]:
-    """Return the signals to end that have come: none yet."""
+    """Return a list to which SIGINT and SIGTERM are added when they come."""
     stops: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:

@@ -98,8 +98,8 @@ def another(node: str, gpus: Sequence[Gpu], word: str) -> Gpu:
 def instances_of(gpu: Gpu, profiles: Sequence[str]) -> list[Instance]:
     """Place slices on an empty GPU; raises BoardError when they do not fit.
 
-    GPU instance ids run against the placements (7 at start 0, 1 at start 6), so
-    that they equal neither a start nor an index, as on hardware.
+    GPU instance ids count down as placements count up (7 at start 0, 1 at start 6). So
+    they equal neither a start nor an index, as on hardware.
     """
     found: list[Instance] = []
     for name in profiles:

@@ -78,7 +78,7 @@ def _key_of(
     sources: Iterable[Path],
     generated: Mapping[str, str],
 ) -> str:
-    """Return a name for what comes out: of the compiler, its flags and all sources."""
+    """Return the cache key of a library: a hash of the compiler, its flags and all sources."""
     version = subprocess.run(
         [*compiler, "--version"], capture_output=True, check=False, timeout=60
     ).stdout

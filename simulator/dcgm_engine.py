@@ -93,7 +93,7 @@ class SimulatedDcgm:
         self.file.set(f"link {gpu}/{link}", f"field {field}", str(value))
 
     def set_profiling(self, fields: Sequence[int], gpu: int | None = None) -> None:
-        """Say which profiling fields the GPUs, or one, can be watched for; none: no module."""
+        """Set which profiling fields can be watched on all GPUs or on one; none: no module."""
         wrong = [field for field in fields if field not in dcgm_fields.PROFILING]
         if wrong:
             raise DcgmFaultError(f"{wrong[0]} is no profiling field; use ids from 1001 to 1099")
@@ -111,7 +111,7 @@ class SimulatedDcgm:
     def clear_field(
         self, gpu: int, field: int, *, gi: int | None = None, compute: bool = False
     ) -> None:
-        """Let a field say what the scenario says."""
+        """Let a field return the scenario's value again."""
         with self.file.edit() as sections:
             place = sections.get(self._place(gpu, gi, compute=compute), {})
             place.pop(f"field {field}", None)
@@ -125,7 +125,7 @@ class SimulatedDcgm:
         self.file.set(self._place(gpu, None, compute=False), "status", "detached")
 
     def attach(self, gpu: int) -> None:
-        """Bind it again: status 1, and nothing of it is watched, whoever looked meanwhile."""
+        """Bind it again: status 1, and its watches are gone even if no client saw it detached."""
         with self.file.edit() as sections:
             place = sections.setdefault(self._place(gpu, None, compute=False), {})
             place.pop("status", None)

@@ -104,7 +104,7 @@ class DcgmFile:
         self.path = path
 
     def load(self) -> Sections:
-        """Read it; no file is no section."""
+        """Read the file; a missing file has no sections."""
         if not self.path.exists():
             return {}
         return parse(self.path.read_text(encoding="utf-8"))

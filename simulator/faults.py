@@ -113,9 +113,9 @@ class Faults:
             scenario.failure = failure
 
     def lose(self, gpu: int, *, gone: bool = False) -> None:
-        """Every call answers GPU_IS_LOST; with `gone` NVML does not list it any more, too.
+        """Let every call answer GPU_IS_LOST; with `gone`, NVML also stops listing the GPU.
 
-        The kernel still does: removing a device is its own step (`Topology.remove_gpu`).
+        The kernel still lists it: removing a device is its own step (`Topology.remove_gpu`).
         """
         self.set_failure(gpu, Failure("gone" if gone else "lost"))
 
@@ -141,7 +141,7 @@ class Faults:
             scenario.count = count
 
     def show_uuid(self, gpu: int, uuid: str) -> None:
-        """Let NVML report this UUID for the GPU, even another one's; "" is its own."""
+        """Let NVML report this UUID for the GPU, even that of another GPU; "" restores its own."""
         with self.scenario.edit() as scenario:
             board_of(scenario.gpus, gpu).shown_uuid = uuid
 

@@ -115,7 +115,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     nvml: str = facts.DEFAULT_NVML
     cuda: int = facts.DEFAULT_CUDA
     count: int | None = None
-    """What nvmlDeviceGetCount returns; None is the truth."""
+    """What nvmlDeviceGetCount returns; None: the real number of GPUs."""
     failure: Failure = HEALTHY
     """Of calls that are about no GPU, such as `error=9 on nvmlInitWithFlags`."""
     gpus: list[Gpu] = []

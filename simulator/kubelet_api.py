@@ -1,7 +1,7 @@
 """The kubelet's PodResources v1 messages, as a table turned into protobuf classes.
 
-For whoever plays the kubelet. The sensor itself reads replies without protobuf
-(`exporter.sensor.kubelet.podresources_wire`), and the tests hold the two against each other.
+For code that plays the kubelet. The sensor itself reads replies without protobuf
+(`exporter.sensor.kubelet.podresources_wire`), and the tests compare the two.
 Field names and numbers are those of k8s.io/kubelet/pkg/apis/podresources/v1;
 only what the API says about devices is listed, protobuf skips the rest. No
 generated code and no call happens here.

@@ -1,6 +1,6 @@
-"""The simulated GPU products: what of them is fixed, with their MIG profiles.
+"""The simulated GPU products: their fixed properties and MIG profiles.
 
-One table for everybody: the C library gets it as a generated header
+It is the only table of them: the C library gets it as a generated header
 (`simulator.build`), the ResourceSlices are composed from it. Pure.
 """
 

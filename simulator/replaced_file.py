@@ -19,8 +19,8 @@ def replace(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fchmod(file.fileno(), 0o644)
-        # A kernel dates files by its tick, and a freed inode comes again: within one tick two
-        # versions of one length would pass for the same.
+        # The kernel dates files by its tick and reuses freed inodes: two versions of the same
+        # length within one tick would look like the same file.
         now = time.time_ns()
         os.utime(file.fileno(), ns=(now, now))
     Path(name).replace(path)

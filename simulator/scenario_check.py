@@ -1,4 +1,4 @@
-"""A scenario as drafts to the first complaint that needs all of it.
+"""Checks that need the whole scenario, given as drafts; the first error is raised.
 
 Settings that must be there, things that must differ, instances that must fit:
 the same rules and sentences as in `ini/scenario_check.c`. Pure.

@@ -25,7 +25,7 @@ def plain_text(key: str, value: str) -> str:
 
 
 def whole(text: str, largest: int) -> int | None:
-    """Return the number, None when it is none from 0 to `largest`."""
+    """Return the number, None if it is not a whole number from 0 to `largest`."""
     if not 1 <= len(text) <= 19 or not set(text) <= set("0123456789"):
         return None
     return found if (found := int(text)) <= largest else None

@@ -154,7 +154,7 @@ def _engines(profile: MigProfile, names: dict[str, str] | None = None) -> dict[s
 
 
 def _vfio(described: Described) -> Device:
-    """Such a GPU has no driver that could report its uuid; the driver makes one of its place."""
+    """Return a GPU for virtual machines; no driver reports its uuid, so its address gives one."""
     gpu = described.gpu
     identity = gpu.product.pci_device_id
     return {
@@ -204,7 +204,7 @@ def _finished(described: Described, device: Device) -> Device:
 
 
 def _place(described: Described) -> dict[str, Any]:
-    """Half of the GPUs are at each of two processors."""
+    """Return PCI and NUMA attributes; half of the GPUs are at each of two processors."""
     domain, bus, _ = described.gpu.pci.split(":")
     place: dict[str, Any] = {
         f"{STANDARD}/pciBusID": _text(described.gpu.pci),

@@ -81,7 +81,7 @@ def compute_domain_slices(
 def other_slices(
     driver: str, node: str, found: Sequence[Device], *, generation: int = 1, pool: str = ""
 ) -> list[dict[str, Any]]:
-    """Return the slices of anybody's driver with these devices."""
+    """Return the ResourceSlices of any other driver with these devices."""
     return _wrapped(_divided(list(found)), driver, node, generation=generation, pool=pool)
 
 

@@ -33,7 +33,7 @@ class Topology(Faults):
         return number
 
     def unbind(self, gpu: int) -> None:
-        """Take the GPU from the driver: NVML lists it no more, the kernel does."""
+        """Unbind the GPU from the driver: NVML no longer lists it, the kernel still does."""
         self._move(gpu, Failure("unbound"), "unbind")
 
     def bind(self, gpu: int) -> None:
@@ -57,7 +57,7 @@ class Topology(Faults):
                 gpu.processes = []
 
     def load_driver(self, version: str | None = None) -> None:
-        """Load the driver again, perhaps another version; what it counted begins anew.
+        """Load the driver again, perhaps another version; its counters start again.
 
         A process that has the old version's library open gets LIB_RM_VERSION_MISMATCH.
         """

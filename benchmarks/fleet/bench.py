@@ -1,8 +1,8 @@
 """A large fleet on the real apiserver and etcd, and the real remediator started on it.
 
-Nodes, claims and Leases are written by the project's own client. Scheduler and
-controller manager are stopped before: they would take claims of pods that do
-not exist away, and their CPU is not what is measured.
+Nodes, claims and Leases are written by the project's own client. Scheduler and controller manager
+are stopped first: they would deallocate claims of pods that do not exist, and their CPU time must
+not count.
 """
 
 import sys
@@ -170,7 +170,7 @@ class FleetBench(Servers):
         yield _once("until all nodes were looked at", "s CPU", self._cpu(), part=True)
 
     def _quieten(self) -> None:
-        """Wait until the first pass over all nodes is over: its CPU stands still."""
+        """Wait until the first pass over all nodes is over: the remediator is nearly idle then."""
         spent = -1.0
 
         def quiet() -> bool:

@@ -184,13 +184,13 @@ class Agent:
 
     @property
     def _unbound(self) -> dict[str, str]:
-        """Return the GPUs that NVIDIA's driver has not, with their owners."""
+        """Return the GPUs that NVIDIA's driver is not bound to, with the driver that is, if any."""
         states = {bus_id(index): gpu.state for index, gpu in enumerate(self._gpus)}
         return {bus: UNBOUND[state] for bus, state in states.items() if state in UNBOUND}
 
     @property
     def misses(self) -> bool:
-        """Whether NVML answers and a GPU is neither there nor known to be lost."""
+        """Whether NVML answers, but the presence of a GPU is unknown."""
         return (
             self._nvml_up
             and not self._hung

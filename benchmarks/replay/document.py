@@ -49,7 +49,7 @@ def whole(results: Iterable[Result], runs: Iterable[Budgeted]) -> str:
 
 
 def budgeted(runs: Iterable[Budgeted]) -> str:
-    """Return what the shipped budgets held back."""
+    """Return a table of what the shipped budgets deferred."""
     rows = [
         (
             budget_run.profile,

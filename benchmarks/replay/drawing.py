@@ -219,5 +219,5 @@ class NodeDrawing:
                 self.show(at=back + 5.0, kind="remap", gpu=gpu, failure=True)
                 self.ask(gpu, back + 5.0, 1)
         for episode in self.episodes:
-            # A node that boots runs no process: what was contained is over too.
+            # A booting node runs no process, so contained errors are over, too.
             episode.until = back if episode.begin <= at < episode.until < back else episode.until

@@ -52,7 +52,7 @@ def _in_short(happening: Happening) -> str:
 
 
 def _decided(player: Player, gpu: int, at: float) -> list[str]:
-    """Return the incident of a GPU that was opened last when something went wrong."""
+    """Return the last incident of a GPU that was opened before something went wrong."""
     opened = [
         (incident.metadata.creation_timestamp or moment(at), incident)
         for incident in player.store.incidents.values()

@@ -29,7 +29,7 @@ def history_of(parameters: Parameters, profile: str, node: int) -> NodeHistory:
 
 
 def history_with(parameters: Parameters, profile: Profile, node: int) -> NodeHistory:
-    """Return one node's history with rates and assumptions that may be no published ones."""
+    """Return one node's history; its rates and assumptions need not be published ones."""
     drawing = NodeDrawing(parameters, profile, node)
     rates: dict[Kind, float] = {**drawing.profile.rates, "app": parameters.app_rate}
     for kind, rate in rates.items():

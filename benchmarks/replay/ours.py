@@ -44,7 +44,7 @@ LOOK = 0.3
 SAMPLE = 30.0
 """Seconds between samples while a GPU is missed: it is lost after 60."""
 STALE = 150.0
-"""Seconds of silence after which an agent is not believed."""
+"""Seconds without a report after which an agent is stale."""
 PERSON = 3600.0
 """Seconds after which an administrator confirms a repair that needs it."""
 SETTLES = 12
@@ -146,7 +146,7 @@ class Player:
         self.reported: list[tuple[int, float]] = []
         """Of which GPU, and when."""
         self.held: set[str] = set()
-        """Incidents of which something was held back."""
+        """Incidents of which something was deferred."""
         self.ticks = 0
 
     @property
@@ -250,7 +250,7 @@ class Player:
             node=self._agent.name,
             report=self._agent.report,
             stale=f"the agent of {self._agent.name} has been silent" if unanswered else "",
-            # An agent that is alive renews its Lease each minute: no soak is shorter than three.
+            # A live agent renews its Lease each minute, and no soak is shorter than three minutes.
             renewals=() if unanswered else (moment(at),) * RENEWALS_NEEDED,
             inventory=self._agent.inventory,
             incidents=incidents,

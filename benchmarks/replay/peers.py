@@ -1,9 +1,9 @@
 """The policies of others, each as small as its source allows.
 
-All play on the same happenings and leave `Taints`. What no code undoes, an administrator does:
-`PERSON` seconds after the taint began, but not while the GPU is truly unfit. That is an assumption
-in their favour. Sources are named per class; facts are those of reference/nvidia-failures.md
-section 8. Pure.
+All play on the same happenings and leave `Taints`. A taint that no code removes is removed by an
+administrator `PERSON` seconds after it began, but not while the GPU is truly unfit. That is an
+assumption in their favour. Sources are named per class; facts are those of
+reference/nvidia-failures.md section 8. Pure.
 """
 
 from typing import ClassVar
@@ -13,7 +13,7 @@ from benchmarks.replay.truth import GPUS, WHOLE, Device, Happening, NodeHistory
 from exporter.model import xid
 
 PERSON = 24 * 3600.0
-"""After so long an administrator has looked, at the latest."""
+"""Seconds after which an administrator has checked a GPU, at the latest."""
 APPLICATION = frozenset({13, 31, 43, 45, 68, 109})
 """Ignored by NVIDIA's DRA driver and device plugin; 109 by mistake (k8s-device-plugin#1974)."""
 
@@ -43,7 +43,7 @@ class Peer:
         return self.taints
 
     def take(self, happening: Happening) -> None:
-        """Taint and free for one happening."""
+        """Taint and untaint devices for one happening."""
         raise NotImplementedError
 
     def forget(self, device: Device) -> None:
@@ -80,7 +80,7 @@ class Peer:
                 self.forget(device)
 
     def _unfit_until(self, device: Device, at: float) -> float:
-        """Return when what ails a device at a moment is repaired, 0 when nothing does."""
+        """Return when the faults of a device at a moment are repaired, 0 if it has none."""
         return max(
             (
                 episode.until
@@ -97,9 +97,9 @@ class DraDriver(Peer):
     """dra-driver-nvidia-gpu at 2026-08-07, feature gate NVMLDeviceHealthCheck.
 
     NoSchedule on every XID that is not on the short list; the last event of a key
-    overwrites, so an ignored XID after a fatal one frees the device; an XID
+    overwrites, so an ignored XID after a fatal one untaints the device; an XID
     without instance on a MIG GPU finds no device; a lost GPU taints all devices
-    of the node; only a restart of the plugin takes taints away. Simplified: the
+    of the node; only a restart of the plugin removes taints. Simplified: the
     plugin restarts with the node and with a driver upgrade.
     """
 
@@ -170,8 +170,8 @@ class NvSentinel(Peer):
     """NVSentinel's defaults: the catalogue's spreadsheet says what is fatal, the node is cordoned.
 
     Unknown codes and 45 are fatal (they map to CONTACT_SUPPORT); lines with
-    `GPU-I` are not parsed; DCGM's watches tell of the recovery action, of remaps
-    and of a lost DCGM; a reboot clears what the log said. Simplified: its own reboots are
+    `GPU-I` are not parsed; DCGM's watches report the recovery action, remaps
+    and a lost DCGM; a reboot clears the faults from the log. Simplified: its own reboots are
     those of the history; bursts and the breaker are left out, the drain waits for
     jobs (AllowCompletion), so no pod is lost.
     """
@@ -227,7 +227,7 @@ class NvSentinel(Peer):
 class Gpud(Peer):
     """gpud as a machine-level taint: one state for the whole machine, the worst XID of it.
 
-    A reboot clears it, twice per XID; then a person sets it healthy. 63 and 64
+    A reboot clears it, twice per XID; then an administrator sets it healthy. 63 and 64
     are taken from NVML's remaps, 94 never escalates, lines with `GPU-I` are not
     parsed, a missing GPU is counted. Simplified: the codes of severity fatal are
     those whose catalogue action is a reset, a restart or a workflow of the link.

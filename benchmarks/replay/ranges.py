@@ -1,4 +1,4 @@
-"""Draws what a replay is drawn from: rates, shares and times, by seed and number. Pure.
+"""Draws the parameters of a replay: rates, shares and times, by seed and number. Pure.
 
 Hardware faults are up to some hundred times as frequent as the published ones, so that a fleet of
 eight nodes sees most kinds of fault within a month.
@@ -86,5 +86,5 @@ def _share(dice: random.Random) -> float:
 
 
 def _between(dice: random.Random, low: float, high: float) -> float:
-    """Return a number each of whose magnitudes is as likely."""
+    """Return a random number that is uniform on a logarithmic scale."""
     return math.exp(dice.uniform(math.log(low), math.log(high)))

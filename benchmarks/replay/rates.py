@@ -1,4 +1,4 @@
-"""How often what fails: published counts as rates, in events per million GPU-hours.
+"""Failure rates from published counts, in events per million GPU-hours.
 
 Sources: Delta's A100 and H100 (GH200) columns of "Incident of Two GPUs" (SC '25,
 arXiv 2503.11901, table of counts over 9.62 M and 2.13 M GPU-hours, equal errors of

@@ -31,14 +31,14 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Budgeted(msgspec.Struct, frozen=True):
-    """What the shipped budgets held back on a fleet that was played in one order of time."""
+    """What the shipped budgets deferred on a fleet that was played in one order of time."""
 
     profile: str
     parameters: Parameters
     score: Score
     incidents: int
     held: int
-    """Incidents of which something was held back at some time."""
+    """Incidents of which something was deferred at some time."""
 
 
 def variations(parameters: Parameters, *, sensitivity: bool) -> Iterator[Parameters]:

@@ -10,8 +10,8 @@ Definitions, the same for every policy:
 - An episode is *recalled* when every device that it demands was tainted within
   `IN_TIME` of its first sign and stayed so until its repair.
 - A *healthy sibling* is a device without any truth of its own, tainted from a moment
-  at which another device of its node was truly unfit. A taint that a device got for a truth of
-  its own is none.
+  at which another device of its node was truly unfit. A device that was tainted for a truth of
+  its own is not one.
 - A *slice left* is a slice that its GPU's need for a reset demands and that was
   not tainted in time.
 """
@@ -66,7 +66,7 @@ class Score(msgspec.Struct, kw_only=True):
     """Devices that were emptied by eviction without a truth that demands a taint."""
     misses: list[Miss] = []
     by_truth: Counter[str] = msgspec.field(default_factory=Counter[str])
-    """What false taints stood for, and what was not recalled."""
+    """Number of false taints and of missed episodes, by label."""
 
     @property
     def precision(self) -> float | None:
@@ -227,7 +227,7 @@ class _Judge:
             self._score.to_free.append(max(ends) - episode.until)
 
     def _after(self, cover: Taint) -> float:
-        """A taint that goes on for a later fault, a disputed one too, is not late: count to it."""
+        """Return when a later fault, even a disputed one, justified the taint, else FOREVER."""
         later = (
             episode.begin
             for episode in self._of_gpu[cover.device[0]]

@@ -1,7 +1,7 @@
 """The same fleet with fewer sources: which faults are then reported and not tainted.
 
-A second source stands behind every disruption, and the kernel log as syslog(2)
-reads it taints nothing alone. What that costs is counted here.
+Every disruption needs a second source, and the kernel log as read by syslog(2) does
+not taint anything alone. This module counts what that costs.
 """
 
 from collections.abc import Iterator

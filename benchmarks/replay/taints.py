@@ -45,6 +45,6 @@ class Taints:
             self.done.append(Taint(device, begin, at, evicts))
 
     def all(self) -> list[Taint]:
-        """Return every taint, those that still stand with an endless end."""
+        """Return every taint; one that was not removed ends at FOREVER."""
         standing = [Taint(device, begin, FOREVER, ev) for device, (begin, ev) in self._open.items()]
         return sorted([*self.done, *standing], key=lambda taint: (taint.begin, taint.device))

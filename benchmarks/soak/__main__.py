@@ -85,7 +85,7 @@ def run_of(selected: Sequence[Part], seed: int) -> Run:
     """Return what is run, when and on what."""
     date, _, rest = machine().partition("; ")
     commit = _git("rev-parse", "--short", "HEAD").strip() or "unknown"
-    # What an earlier soak wrote is no change.
+    # Lines that an earlier soak wrote do not count as changes.
     if _git("status", "--porcelain", "--", ".", ":!docs/soak.md").strip():
         commit += " with changes"
     return Run(date=date, commit=commit, seed=seed, machine=rest, parts=len(selected))

@@ -1,6 +1,6 @@
-"""Outcomes of a soak into the generated part of docs/soak.md, beside what earlier ones left. Pure.
+"""Writes a soak's outcomes into the generated part of docs/soak.md, which keeps earlier ones. Pure.
 
-The document is what is kept of earlier soaks: its rows and its summaries are read back from it.
+The document is the only record of earlier soaks, so their rows and summaries are read from it.
 """
 
 import re
@@ -15,7 +15,7 @@ _LATEST, _EARLIER = "Latest run: ", "- "
 
 
 class DocumentError(ValueError):
-    """A document has no place for what a soak leaves."""
+    """A document lacks the two lines between which a soak writes."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,9 +49,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def updated(text: str, run: Run, rows: Sequence[Row], order: Iterable[str] = ()) -> str:
-    """Return a document with the rows that a run has so far; the same again changes nothing.
+    """Return a document with a run's rows so far; the same rows again change nothing.
 
-    Rows of parts that this run has none of stay. `order` is that of the parts.
+    Rows of parts for which this run has no row are kept. `order` is that of the parts.
     """
     before, begin, rest = text.partition(BEGIN)
     kept, end, after = rest.partition(END)

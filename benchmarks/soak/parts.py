@@ -116,7 +116,7 @@ def _search(seed: int, scale: float, about: float) -> Part:
     return Part(
         name="search",
         what=f"new examples for the properties of {len(some)} of {len(files)} files",
-        # The part has a limit of its own, by which other work beside it is no failure.
+        # The part has its own limit, so that a test does not fail because of other load.
         command=_pytest(*workers, "--no-loadscope-reorder", "--timeout", "0", *selected, *some),
         figures=closing.properties,
         about=about,

@@ -1,7 +1,7 @@
 """A user's cordon into its DeviceTaintRule, and back. Pure.
 
-It is not the remediator's: another key, another name, no `managed-by`. So the
-remediator shows it and never changes it, and no release takes it away.
+Its key and name differ from those of the remediator's rules, and it has no `managed-by` label. So
+the remediator shows it, never changes it, and does not remove it when it untaints a GPU.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from remediator.model.taint_rule import (
 
 KEY = MAINTENANCE
 CORDONED_BY = f"{DOMAIN}/cordoned-by"
-"""Label: who, as far as a label can say it; annotation: who exactly."""
+"""The user's name: in full as an annotation, in the characters of a label as a label."""
 WHY = f"{DOMAIN}/why"
 SINCE = f"{DOMAIN}/since"
 _NOBODY = "unnamed"
@@ -97,6 +97,6 @@ def manifest(cordon: Cordon, api_version: str, now: datetime) -> dict[str, objec
 
 
 def label_value(who: str) -> str:
-    """Return a name as a label, and a taint's value, may hold it."""
+    """Return a name in the characters and the length that a label or a taint value allows."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", who)[:_LABEL_LIMIT].strip("-._")
     return plain or _NOBODY

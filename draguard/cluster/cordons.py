@@ -1,8 +1,8 @@
 """Cordons into DeviceTaintRules, each by itself, and the outcome of each.
 
 Two users may work on the same device, and the API server may refuse one of several or not answer.
-So a write that lost a race reads again before it is repeated, one that failed ends no other, and
-one without an answer is not called undone.
+So after a write conflict the rule is read again before the next try. A refused write does not stop
+the others. A write without an answer is reported as not verified, and the rest are not tried.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ FAILED = "NOT"
 """How `Changed.done` begins if nothing was done, or that is unknown."""
 UNTRIED = f"{FAILED} tried: the server does not answer"
 TRIES = 4
-"""How often a write is tried that another write precedes."""
+"""How often a write is tried if other writes conflict with it."""
 _NO_RIGHTS = (401, 403)
 
 
@@ -55,9 +55,9 @@ def rules_path(objects: Objects) -> str:
 def cordon_all(
     client: Client, objects: Objects, cordons: Sequence[Cordon], *, dry: bool
 ) -> tuple[Changed, ...]:
-    """Put every cordon in place, or say of each why not.
+    """Create or raise every cordon, and return the outcome of each.
 
-    Raises ApiError if the very first shows that the caller may do none of it.
+    Raises ApiError if the first write shows that the caller may write none of them.
     """
     changed: list[Changed] = []
     unanswered = False
@@ -111,7 +111,7 @@ def _put_in_place(client: Client, objects: Objects, cordon: Cordon, *, dry: bool
 
 
 def already_cordoned(stored: StatedRule) -> str:
-    """Say by whom and why: the stored cordon, not the one requested now."""
+    """Return the creator and the reason of the stored cordon, not of the one requested now."""
     notes = stored.metadata.annotations
     by = notes.get(CORDONED_BY) or "an unknown user"
     return f"already cordoned by {by}: {notes.get(WHY) or 'no reason given'}"

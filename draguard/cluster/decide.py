@@ -1,8 +1,8 @@
 """`Objects` into verdicts and decisions, by the remediator's own code. Writes nothing.
 
-Some things only the running remediator knows: that the policy, a driver or an agent has just
-changed, the application XIDs that it has counted, and since when each agent has reported by its
-clock. Here an agent's age comes from its Lease and its report, against the API server's clock.
+Only the running remediator knows whether the policy, a driver or an agent has just changed. It also
+knows the application XIDs that it has counted and, by its own clock, since when each agent reports.
+Here an agent's age comes from its Lease and its report, compared with the API server's clock.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ class Deciding:
                 self._heard(node, "Lease", lease.spec.renew_time)
 
     def stale(self, node: str) -> str:
-        """Say why a node's report is not to be believed, "" when it is."""
+        """Return why a node's report is stale or its age unknown, "" if it is current."""
         why = self._freshness.stale(node)
         if why and "leases" in self._objects.missing:
             return f"the state of the agent of {node} is unknown: you may not read its Lease"
@@ -62,12 +62,12 @@ class Deciding:
         return why
 
     def cases(self) -> Iterator[Case]:
-        """Judge every GPU that a report, an incident or a rule speaks of."""
+        """Diagnose every GPU that a report, an incident or a rule names."""
         for node in sorted(self.cache.nodes()):
             yield from cases(self.view(node))
 
     def view(self, node: str) -> NodeView:
-        """Return a node's view; that agents confirm their reports takes time to be seen."""
+        """Return a node's view, as if its report were confirmed: to watch that takes minutes."""
         confirmed = (self._objects.at,) * RENEWALS_NEEDED
         return msgspec.structs.replace(self.cache.view(node, self.stale), renewals=confirmed)
 
@@ -88,7 +88,7 @@ class Deciding:
         return sorted(found - {""})
 
     def _heard(self, node: str, sign: Sign, at: datetime | None) -> None:
-        """Take in a date by the node's clock; one far ahead may be long past, and says nothing."""
+        """Record a date by the node's clock; one that is far ahead is not used: it may be old."""
         ahead = at - self._objects.at if at is not None else timedelta()
         if ahead > self._stale_after:
             self._ahead[node] = ahead
@@ -104,7 +104,7 @@ def _cache(objects: Objects) -> Cache:
         cache.node(node.metadata.name, facts(node))
     for report in objects.reports:
         cache.report(report.metadata.name, report)
-    # Before the slices: then the place of each GPU is worked out once.
+    # Claims come before slices, so that the place of each GPU is computed only once.
     for claim in objects.claims:
         cache.claim(f"{claim.metadata.namespace}/{claim.metadata.name}", None, claim)
     for published in objects.slices:

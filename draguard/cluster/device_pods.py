@@ -58,7 +58,7 @@ def _tolerance(claim: Claim, result: DeviceResult, value: str) -> tuple[str, int
 
 
 def _covers(toleration: Toleration, value: str) -> bool:
-    """Whether the eviction controller applies it: only if the effect is spelled out."""
+    """Whether the eviction controller applies a toleration to a cordon: it must name NoExecute."""
     if toleration.effect != "NoExecute":
         return False
     if toleration.operator == "Exists":

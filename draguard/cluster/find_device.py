@@ -114,8 +114,8 @@ def _by_uuid(word: str, inventory: tuple[SliceDevice, ...]) -> SliceDevice | str
 def _by_number(word: str, inventory: tuple[SliceDevice, ...], minors: Minors) -> str | None:
     """Read NODE/INDEX; the index is the minor number of /dev/nvidiaN, as in the name `gpu-N`.
 
-    A GPU that is gone keeps its number in a report while another GPU gets it, and a report may be
-    old. Where they differ, the word is ambiguous.
+    A report may be old, and it keeps the number of a GPU that is gone after another GPU got it. If
+    reports and slices name different GPUs, the word is ambiguous.
     """
     node, _, index = word.partition("/")
     index = index.removeprefix("gpu-")

@@ -23,7 +23,7 @@ from remediator.policy.table import MODES, Policy
 
 T = TypeVar("T")
 KINDS = ("gpu", "mig")
-"""Of published devices, what is counted; a VFIO twin is the same hardware again."""
+"""Kinds of published devices that are counted; a VFIO twin is the same hardware again."""
 
 
 class SourceDown(msgspec.Struct, frozen=True):
@@ -40,14 +40,14 @@ class UnknownGpu(msgspec.Struct, frozen=True):
 
 class Nodes(msgspec.Struct, frozen=True, kw_only=True):
     reporting: int
-    """Nodes whose report is believed."""
+    """Number of nodes whose report is current."""
     stale: tuple[str, ...]
     """Nodes whose last report is stale."""
     unwatched: tuple[str, ...]
     """Nodes that publish GPUs and have no report at all."""
     gone: tuple[str, ...] = ()
-    """Names of stale reports of a deleted Node, which stay. Their GPUs are counted only if an
-    incident is open."""
+    """Deleted nodes whose stale reports still exist. Their GPUs are counted only if an incident is
+    open."""
 
 
 class Gpus(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     unseen: tuple[str, ...]
     """Rights that the caller lacks; what they would show is left out."""
     missing: tuple[str, ...]
-    """The collections that are unknown for lack of them, by the names in `Reader`."""
+    """Collections that are unknown because these rights are missing, by the names in `Reader`."""
     unreadable: tuple[str, ...]
 
 
@@ -219,7 +219,7 @@ def modes(policy: Policy) -> dict[str, str]:
 
 
 def modes_in_words(found: Mapping[str, str]) -> str:
-    """Say the modes from the strongest, the most common one as `all others`."""
+    """Return the modes from the strongest down, and the most common one last as `all others`."""
     by_mode = {mode: [name for name, its in found.items() if its == mode] for mode in MODES}
     if len(found) in map(len, by_mode.values()):
         return f"{next(mode for mode in MODES if by_mode[mode])}: every class"

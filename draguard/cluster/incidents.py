@@ -21,7 +21,7 @@ def short_name(name: str) -> str:
 
 
 def find_incident(word: str, incidents: Iterable[Incident]) -> Incident:
-    """Return the incident of a name, or the last episode of a GPU, an open one first.
+    """Return the incident of that name, or the open incident of a GPU, else its last one.
 
     Raises NoIncidentError.
     """

@@ -1,8 +1,8 @@
 """How the remediator is installed here: the flags and the policy that it was given.
 
-Found by what every installation must have, the ServiceAccount that its rights
-hang on, and not by names that a chart may change. The policy is followed as the
-kubelet follows it: the flag names a file, the file lies in a mounted ConfigMap.
+It is found by the ServiceAccount, which every installation needs for its rights, and not by names
+that a chart may change. The policy is found as the kubelet finds it: a flag names a file, and the
+file is in a mounted ConfigMap.
 """
 
 from collections.abc import Iterable
@@ -96,7 +96,7 @@ class _ConfigMap(msgspec.Struct, frozen=True):
 
 
 class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
-    """The policy by which is judged, and where it comes from."""
+    """The policy that decides, and its source."""
 
     policy: Policy = Policy()
     source: str
@@ -107,7 +107,7 @@ class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def known(self) -> bool:
-        """Whether `policy` is what a remediator that begins now would obey."""
+        """Whether `policy` is the one that a remediator would use if it started now."""
         return self.seen and not self.problems
 
 

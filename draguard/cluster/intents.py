@@ -21,7 +21,7 @@ from remediator.policy.duration import duration
 LONGEST = timedelta(days=3660)
 FOREVER = "forever"
 TRIES = 5
-"""How often a write is tried that another write to the incident precedes."""
+"""How often a write is tried if other writes to the incident conflict with it."""
 
 
 class WrongIntentError(ValueError):
@@ -172,10 +172,10 @@ def write(client: Client, incident: Incident, change: IntentChange, *, overwrite
 
 
 def confirmation_refusal(incident: Incident, case: Case | None) -> str:
-    """Say why confirming the repair would change nothing, "" if it would.
+    """Return why confirming the repair would change nothing, "" if it has an effect.
 
-    It counts for a board that was taken out, and for a GPU that is not sick and whose
-    recovery needs more than the soak time.
+    It has one if the board was taken out, or if the GPU is not sick and its recovery
+    needs more than the soak time.
     """
     if case is not None and recovery.taken_out(case):
         return ""
@@ -189,7 +189,7 @@ def confirmation_refusal(incident: Incident, case: Case | None) -> str:
         or any((c.type, c.status) == ("NeedsHuman", "True") for c in status.conditions)
     )
     if not needed and case is not None and isinstance(case.verdict, Healthy):
-        # Healthy, and only a user can say that the fault is over.
+        # The GPU is healthy, but only a user can confirm that the fault is over.
         needed = bool(recovery.unknown(case, incident)) or not case.confirmable
     if needed:
         return ""

@@ -29,7 +29,7 @@ def leader_of(leases: Iterable[Lease], now: datetime) -> Leader:
 
 
 def leader_problem(holder: str | None, renewed: datetime | None, now: datetime) -> str:
-    """Say why nothing seems to lead, "" if it does."""
+    """Return why no remediator seems to lead, "" if one does."""
     if not holder or renewed is None:
         return "no remediator leads: nothing is tainted or untainted"
     if now - renewed > LEADERLESS:

@@ -81,8 +81,8 @@ def listed(
 ) -> tuple[list[T], tuple[str, ...]]:
     """Return the objects of a collection that can be read, and the names of those that cannot.
 
-    A server forgets what it was listing after some minutes (410): then it is read
-    once more from the beginning. Raises ApiError.
+    A continue token expires after some minutes (410 Gone); the collection is then
+    read once more from the start. Raises ApiError.
     """
     try:
         return _read(raw_items(client, path, params, accept=accept, on_page=on_page), kind)

@@ -18,7 +18,7 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
 
     server: str
     at: datetime
-    """When it was read, by the server's clock where that tells, else by ours."""
+    """When it was read: by the server's clock if that is known, else by the local clock."""
     reports: tuple[NodeDeviceHealth, ...] = ()
     incidents: tuple[Incident, ...] = ()
     dra_version: str | None = None
@@ -31,11 +31,11 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     leases: tuple[Lease, ...] = ()
     nodes: tuple[RawNode, ...] = ()
     stopped: str = ""
-    """Who pulled the emergency stop and why."""
+    """The user and the reason of the emergency stop; "" if it is not set."""
     unseen: tuple[str, ...] = ()
-    """What could not be read and is gone on without, each in a sentence: a right is missing, or
-    the namespace."""
+    """What could not be read, one sentence each: a missing right, or a namespace that does not
+    exist."""
     missing: frozenset[str] = frozenset()
-    """Names of those, as they were requested: their fields are empty and mean nothing."""
+    """Collections that the caller may not read; their fields are empty and mean nothing."""
     unreadable: tuple[str, ...] = ()
     """Collections with objects that were left out: how many, and some names."""

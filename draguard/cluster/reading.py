@@ -29,7 +29,7 @@ from remediator.model.node import RawNode
 
 T = TypeVar("T")
 OPTIONAL = frozenset({"nodes", "stop"})
-"""What is gone on without where the caller may not read it; the other things are judged by."""
+"""Collections that may be missing if the caller may not read them; verdicts need the others."""
 WATCHED = ("reports", "slices", "claims", "rules", "incidents", "leases", "nodes", "stop")
 """What the remediator looks at."""
 SIDE_BY_SIDE = 6
@@ -62,8 +62,8 @@ class Reader:
     def objects(self, *desired: str, spared: Collection[str] = OPTIONAL) -> Objects:
         """Return the collections of these names (fields of `Objects`, and `_READ`).
 
-        They are read side by side. Those of `spared` are gone on without where
-        the caller may not read them, unless nothing is left to judge by.
+        They are read in parallel. Those in `spared` may be missing if the caller may not
+        read them, unless all requested ones outside of OPTIONAL are missing.
         """
         parts = self._side_by_side(desired)
         missing = [name for name in desired if isinstance(parts[name], ApiError)]
@@ -87,7 +87,7 @@ class Reader:
         )
 
     def _side_by_side(self, desired: Sequence[str]) -> dict[str, Part]:
-        """Read all at once; of several failures the one that is named first is raised."""
+        """Read all in parallel; of several failures, the first in the order given is raised."""
         with _interrupt_deferred(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             time = pool.submit(ahead, self.client)
             reads = {name: pool.submit(self._read, name) for name in desired}
@@ -110,7 +110,7 @@ class Reader:
         return {"reports": self._ours(REPORTS, NodeDeviceHealth)}
 
     def any_reports(self) -> Mapping[str, object]:
-        """Return none where only metrics are installed: slices name devices as well."""
+        """Return the reports, none if only metrics are installed: slices name the devices, too."""
         try:
             return self.reports()
         except NotInstalledError:
@@ -177,14 +177,14 @@ class Reader:
 
 
 def left_out(objects: Objects) -> str:
-    """Say, as the end of a sentence, what was not looked at; "" where all was."""
+    """Return the end of a sentence that lists skipped objects, "" if there are none."""
     unreadable = ", ".join(objects.unreadable)
     return f"; skipped because this version cannot read them: {unreadable}" if unreadable else ""
 
 
 @contextmanager
 def _interrupt_deferred() -> Generator[None]:
-    """Let a Ctrl-C come at the end of the block. Threads started inside do not get it either.
+    """Defer Ctrl-C to the end of the block; threads that are started inside never get it.
 
     Python raises KeyboardInterrupt anywhere in its main thread. Between taking a lock and the
     block that releases it, the lock stays taken (bugs.python.org/issue29988); a pool of threads

@@ -91,7 +91,7 @@ def _clean_up(client: Client, options: argparse.Namespace) -> int:
 
 
 def _facts(client: Client, namespace: str, found: list[Found]) -> Iterator[str]:
-    """Give what would be removed, and that a remediator undoes it if one leads."""
+    """Yield what would be removed, and a warning if a remediator leads and taints again."""
     for each in found:
         yield f"{each.kind} {each.name}: {each.what}"
     gpus = {each.gpu for each in found if each.gpu}

@@ -70,7 +70,7 @@ def _look(client: Client, options: argparse.Namespace) -> int:
 
 
 def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check]:
-    """Look at everything; what cannot be read costs only its own line."""
+    """Run all checks; if one cannot read something, only its own line is `unknown`."""
 
     def state() -> Iterable[Check]:
         objects = Reader(client, namespace, progress.read).objects(*WATCHED, spared=WATCHED)

@@ -74,7 +74,7 @@ def _show_list(client: Client, objects: Objects, options: argparse.Namespace) ->
 
 
 def _exists(client: Client, objects: Objects, node: str) -> bool:
-    """Whether there is such a node, as far as can be seen: a mistyped name is not healthy."""
+    """Whether the node exists, as far as can be seen: a mistyped name must not look healthy."""
     if any(incident.node == node for incident in objects.incidents):
         return True
     try:

@@ -18,7 +18,7 @@ class NotInstalledError(Exception):
 
 
 ANONYMOUS = "system:anonymous"
-"""What an API server calls who brings no credentials."""
+"""User name that an API server gives to requests without credentials."""
 _ASKING = re.compile(r"^[A-Z]+ /\S*: (asking \S+: )?")
 """What `ApiError` says before the reason, for logs."""
 _WRITING = re.compile(r"^(POST|PUT|PATCH|DELETE) /(?!apis/auth)")
@@ -81,7 +81,7 @@ def _silent(message: str, server: str) -> str:
 
 
 def forbidden(message: str) -> str:
-    """Name the verb and the resource that are missing, as far as the server does."""
+    """Return which verb on which resource the caller lacks, as far as the server names them."""
     found = _RIGHT.search(message)
     if found is None:
         return message

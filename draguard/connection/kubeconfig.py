@@ -1,4 +1,4 @@
-"""Flags, `$KUBECONFIG`, the home folder, this pod: in kubectl's order, into one API server.
+"""The API server from flags, `$KUBECONFIG`, the home folder or this pod, in kubectl's order.
 
 Several files are merged as kubectl merges them: the first that names a cluster, a
 user, a context or the current context wins.
@@ -129,7 +129,7 @@ def _chosen(files: Sequence[Path], context: str) -> Endpoint:
     found = _static(files, cluster, user)
     if found is None:
         known = [each.name for each in contexts]
-        # Of one file the library finds the current context; that of the first file wins otherwise.
+        # The library finds the current context of one file; of several, the first that is set wins.
         named = context or (current if len(files) > 1 else "")
         found = _by_library(where, named, desired, known)
     token = (found.token or "").strip()
@@ -150,8 +150,8 @@ def _static(
 ) -> Endpoint | None:
     """Return the endpoint of a token or a certificate; None if the library must read it.
 
-    The `kubernetes` package takes as long to import as the rest of a command takes. So it reads
-    only what needs it: plugins and other logins, and entries that are wrong, for its error.
+    Importing the `kubernetes` package takes as long as the rest of a command. So it is used only
+    for credential plugins and other logins, and for wrong entries, whose error it reports.
     """
     server = cluster.get("server")
     if not user or user.keys() - _STATIC or not isinstance(server, str):
@@ -182,7 +182,7 @@ def _text(entry: Mapping[str, object], key: str) -> str:
 
 
 def _path(file: str, folder: Path | None) -> Path:
-    """Return the path of a file that exists, relative to its kubeconfig; Raises ValueError."""
+    """Return the path of an existing file, relative to its kubeconfig. Raises ValueError."""
     if folder is None and not Path(file).is_absolute():
         raise ValueError(f"{file} is relative")
     path = Path(os.path.normpath((folder or Path()) / file))
@@ -244,7 +244,7 @@ def _by_library(where: str, context: str, desired: str, known: Sequence[str]) ->
 
 @contextmanager
 def _logged_errors() -> Generator[list[str]]:
-    """Collect what the library logs: to it, a failed login is no error."""
+    """Collect what the library logs: it only logs a failed login and raises no error."""
     logged: list[str] = []
     handler = logging.Handler(logging.ERROR)
     handler.emit = lambda record: logged.append(record.getMessage())

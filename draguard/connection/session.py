@@ -1,4 +1,4 @@
-"""Flags into a client of one cluster; failures into sentences; a question before a danger."""
+"""A client of the cluster that flags select, its errors as messages, and the confirmation."""
 
 import argparse
 import gc
@@ -43,7 +43,7 @@ def run_with_client(command: str, options: argparse.Namespace, do: Callable[[Cli
     A refusal or no answer is printed to stderr, and ends with 2; a write without an answer ends
     with 1, because it may be done.
     """
-    # What the remediator's code logs is part of the output; raw, a terminal would obey it.
+    # The output has what the remediator's code logs. A raw log line could control the terminal.
     logging.basicConfig(handlers=[logging.NullHandler()])
     server = ""
     try:
@@ -72,8 +72,8 @@ def client_of(endpoint: Endpoint, timeout: float, kind: type[Client] = RetryingC
 def _garbage_collection_off() -> Generator[None]:
     """Stop Python's collector of cycles for the length of a command.
 
-    All that is read of a cluster is kept until the end. To walk through it again and again is a
-    third of the CPU at 80,000 GPUs.
+    Everything that is read of a cluster is kept until the end. At 80,000 GPUs, the repeated passes
+    of the collector take a third of the CPU time.
     """
     was = gc.isenabled()
     gc.disable()

@@ -1,7 +1,7 @@
 """A SelfSubjectReview into the caller's user name and the time by the API server's clock.
 
-Whether an agent is alive, and until when an intent counts, is decided by clocks of the cluster: a
-user's machine may be hours off, and a laptop that slept would take every agent for dead.
+The cluster's clocks decide whether an agent is alive and when an intent ends. A user's clock may be
+hours off: a laptop that has slept would report every agent as stale.
 """
 
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ from kubeapi.types import Moment
 
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _EXACT = timedelta(seconds=3)
-"""The server gives whole seconds, and its answer takes a moment: less is no difference."""
+"""A smaller difference counts as none: the time is in whole seconds and arrives with a delay."""
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 def caller(client: Client) -> Caller:
-    """Return who the API server says we are. Raises ApiError."""
+    """Return the caller's user name and the server's time. Raises ApiError."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         found = msgspec.json.decode(client.create(REVIEW, body), type=_Review)

@@ -52,7 +52,7 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 def admission(client: Client) -> Iterator[Check]:
-    """Say what is guarded. Raises ApiError."""
+    """Check which resources admission policies guard. Raises ApiError."""
     policies, _ = listed(client, f"{_GROUP}/validatingadmissionpolicies", Policy)
     bindings, _ = listed(client, f"{_GROUP}/validatingadmissionpolicybindings", Binding)
     yield from judged(policies, bindings)

@@ -111,7 +111,7 @@ def gate_checks(found: Mapping[str, bool]) -> Iterator[Check]:
 
 
 def objects(client: Client) -> Iterator[Check]:
-    """Say whether Draguard's objects are there, in a form that holds all that this version writes.
+    """Check whether Draguard's CRDs are installed and have all fields that this version writes.
 
     Raises ApiError.
     """

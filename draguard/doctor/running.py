@@ -86,7 +86,7 @@ def _agents(found: Status, namespace: str) -> Iterator[Check]:
 
 
 def _sources(objects: Objects, found: Status) -> Iterator[Check]:
-    """Give a line for each source that is down, in its own words, with the nodes."""
+    """Yield a check for each source that is down, with its own message and the nodes."""
     down = {(down_source.node, down_source.source) for down_source in found.sources_down or ()}
     nodes_by_source: dict[tuple[str, str, str], list[str]] = {}
     for report in objects.reports:

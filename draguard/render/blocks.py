@@ -10,7 +10,7 @@ Tone = Literal["", "good", "warn", "bad", "dim", "strong"]
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """`short` stands for the text where a table would be wider than the terminal; "": none."""
+    """A text; `short` replaces it in tables that are wider than the terminal; "": nothing does."""
 
     text: str
     tone: Tone = ""
@@ -21,7 +21,7 @@ Text = Cell | str
 
 
 def leaf(*paths: str) -> Cell:
-    """Return names such as DRIVER/POOL/DEVICE, of which the last part stands in narrow tables."""
+    """Return names such as DRIVER/POOL/DEVICE; narrow tables show only their last part."""
     return Cell(", ".join(paths), short=", ".join(path.rpartition("/")[2] for path in paths))
 
 

@@ -1,7 +1,7 @@
 """A command's result into text, JSON or YAML, by `-o`: the only way to stdout.
 
-JSON and YAML are written in ASCII: what an object holds arrives whole in a
-program, and cannot reach a terminal raw.
+JSON and YAML are written in ASCII: programs read the whole content of an object, and
+no raw control character in it reaches a terminal.
 """
 
 import argparse
@@ -25,7 +25,7 @@ _WIDEST = 1 << 30
 
 
 class _Quoting(yaml.SafeDumper):
-    """Writes text so that every reader takes it for text."""
+    """Quotes text that some YAML readers would read as a number or a boolean."""
 
 
 def _text(dumper: _Quoting, text: str) -> yaml.ScalarNode:

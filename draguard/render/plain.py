@@ -1,4 +1,4 @@
-"""Sheets as plain text: for files and pipes, and where rich is not installed. Pure.
+"""Output blocks as plain text: for files and pipes, and where rich is not installed. Pure.
 
 Nothing is folded, so that `grep` finds whole lines.
 """

@@ -1,7 +1,7 @@
-"""Sheets on a terminal. The door to rich of all commands that tell.
+"""Output blocks on a terminal: the only module of the commands that uses rich.
 
-Colours, long cells folded at its width, and a pager where the sheet is longer
-than the screen. Nothing that an object holds is obeyed.
+It adds colours, folds long cells at the terminal's width, and opens a pager if the
+output is longer than the screen. Control characters in objects' texts are escaped.
 """
 
 import io
@@ -46,7 +46,7 @@ def show(blocks: Iterable[Block]) -> None:
     """Print blocks on the terminal that stdout is, an empty line between them."""
     console, shown_blocks = Console(highlight=False, emoji=False), filled(blocks)
     page, width = io.StringIO(), console.width
-    # How many lines they take is known once they are drawn.
+    # Drawn into a buffer first, to count the lines.
     tried = Console(file=page, width=width, highlight=False, emoji=False, no_color=True)
     _draw(tried, shown_blocks)
     if page.getvalue().count("\n") < console.height:

@@ -85,7 +85,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain(signal: Signal, spot: Spot, policy: Policy, now: datetime) -> Explanation:
-    """Try a signal under a policy, and beside it under the same with every class enforced."""
+    """Simulate a signal under a policy, and under the same policy with every class enforced."""
     outcome = Trial(signal, spot, policy, now).run()
     ((case, _),) = outcome.first.pairs
     classes = frozenset({spot.device_class} if spot.device_class else ())
@@ -191,7 +191,7 @@ def _effect(step: Step) -> str:
 
 
 def _rules_in_words(steps: list[Step], effect: str) -> str:
-    """Say what steps on taint rules do that have one effect."""
+    """Return one text for steps on taint rules that have the same effect."""
     rules = [
         step.stored if isinstance(step, DeleteRule) else step.rule
         for step in steps

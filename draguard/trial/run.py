@@ -1,8 +1,8 @@
 """A signal on one simulated node into the steps that the remediator takes, in simulated time. Pure.
 
-The decisions are the remediator's own (`reconcile.decide_node`). Simulated is what lies between a
-decision and its effect: an API server that accepts every step, and pods that leave a device when
-they are evicted.
+The decisions are the remediator's own (`reconcile.decide_node`). Only what lies between a decision
+and its effect is simulated: an API server that accepts every step, and pods that leave a device
+when they are evicted.
 """
 
 from datetime import datetime, timedelta

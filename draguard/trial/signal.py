@@ -86,7 +86,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sick(signal: Signal, now: datetime) -> GpuHealth:
-    """Return the GPU as its node tells of it at `now`."""
+    """Return the GPU as its node reports it at `now`."""
     happened = now - HAPPENED
     since = happened if signal.lost else now - LONG_AGO
     return GpuHealth(

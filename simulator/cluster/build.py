@@ -31,7 +31,7 @@ _VERSION = "k8s.io/component-base/version"
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """What to build, and how to speak of it."""
+    """What to build, and its names in messages."""
 
     name: str
     """Of the folder in the cache."""
@@ -105,7 +105,8 @@ def build(say: Say = to_stderr, recipe: Recipe = CONTROL_PLANE) -> Path:
 
 
 def _key(go: Path, recipe: Recipe) -> str:
-    # What was built before recipes had packages keeps its key: six minutes are six minutes.
+    # Default packages are not part of the key, so that builds from before there were packages stay
+    # valid: a new one takes six minutes.
     packages = () if recipe.packages == (".",) else (recipe.packages,)
     stated = (version_of(go), recipe.flags, recipe.programs, *packages)
     digest = hashlib.sha256(repr(stated).encode())
@@ -182,7 +183,7 @@ def _compile(go: Path, recipe: Recipe, result: Path, say: Say) -> None:
 
 
 def _await(process: "subprocess.Popen[str]", lines: list[str], title: str, say: Say) -> None:
-    """Wait for the compiler, which is silent for minutes, and say that it is alive."""
+    """Wait for the compiler, which prints nothing for minutes, and report progress."""
     began = time.monotonic()
     while (took := time.monotonic() - began) < BUILD_SECONDS:
         try:

@@ -179,7 +179,7 @@ class ControlPlane:
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
         """Run the real kubectl as admin; returns its output. Raises ControlPlaneError."""
         at = self.layout
-        # What it remembers of an API server is no use to the next one on the same port.
+        # A cache of its own: another API server may have used the same port before.
         memory = f"--cache-dir={at.folder / 'kubectl'}"
         done = subprocess.run(
             [at.programs / "kubectl", "--kubeconfig", at.kubeconfig, memory, *arguments],
@@ -250,7 +250,7 @@ class ControlPlane:
         self.scheduler = component("kube-scheduler", [*flags.scheduler(at), *self._gates])
 
     def _ready(self) -> bool:
-        """Whether the API answers; the certificate to check it with appears only at its start."""
+        """Whether the API answers; the certificate to verify it exists only once it has started."""
         try:
             client = Client(self.endpoint(), timeout=2.0)
         except EndpointError:

@@ -54,7 +54,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def etcd(at: Layout, *, fsync: bool) -> list[str]:
-    """Without fsync a crash of the machine loses data, which no test minds."""
+    """Return etcd's command; without fsync a machine crash loses data, which tests accept."""
     client = f"http://127.0.0.1:{at.etcd_port}"
     peer = f"http://127.0.0.1:{at.peer_port}"
     return [

@@ -1,4 +1,4 @@
-"""Plays what of a kubelet and a GPU driver plain Node objects need.
+"""Plays the parts of a kubelet and a GPU driver that plain Node objects need.
 
 Pods that the real scheduler binds to its nodes become Running, deleted ones are finished, and
 ResourceSlices given as plain objects are published. One worker thread, fed by two watches.

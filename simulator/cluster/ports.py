@@ -1,9 +1,9 @@
 """Ports on loopback for programs that need a fixed one.
 
-A port that the kernel chose and that was closed again is free: before the program has it,
-another process may be given it, and so may any outgoing connection, even one to that very port.
-These lie below the range that the kernel chooses from, and the claim to one lasts as long as the
-process that claimed it.
+A port that the kernel chose is free again once it is closed. Before the program opens it, the
+kernel may give it to another process or to an outgoing connection, even one to that same port. So
+these ports are below the range from which the kernel chooses. A claim to a port lasts as long as
+the process that made it.
 """
 
 import errno
@@ -17,7 +17,7 @@ from pathlib import Path
 _FIRST, _AFTER = 15_000, 32_000
 """Linux chooses from 32768 on (net.ipv4.ip_local_port_range)."""
 _given: set[int] = set()
-"""The kernel lets a process claim twice what is its own."""
+"""Ports of this process: the kernel would let it claim the same port twice."""
 
 
 class NoPortError(OSError):
@@ -41,7 +41,7 @@ def free_port() -> int:
 
 
 def _is_claimed(port: int) -> bool:
-    """Claim a port, which is the byte of that number in a file that all share."""
+    """Claim a port by a lock on its byte in a shared file, and return whether that succeeded."""
     claims = _claims()
     try:
         fcntl.lockf(claims, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)

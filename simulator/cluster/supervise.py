@@ -1,4 +1,4 @@
-"""Keeps processes that must not outlive whoever started them.
+"""Keeps processes that must not outlive their owner.
 
 `Supervisor` starts this module as a child and talks JSON lines with it over its stdin and stdout.
 The child is the parent of all processes; when its stdin closes, for whatever reason (also SIGKILL

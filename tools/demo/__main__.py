@@ -21,7 +21,7 @@ _REST_SECONDS = 2.5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return 0 when the story came out right, 1 when not, 2 when it could not be played."""
+    """Return 0 if every act ended as expected, 1 if not, 2 if the demo could not be played."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(handlers=[logging.NullHandler()])
     interrupts, screen = Interrupts(), Screen(drawn=options.picture)

@@ -1,4 +1,4 @@
-"""The story: a table of acts, each with whom it is about, what is done to it, and what must follow.
+"""The acts of the demo: for each, its device, what is done to it, and what must follow.
 
 Acts build on each other, and each begins with the rules that the one before left.
 """

@@ -1,6 +1,6 @@
-"""What changed in the cluster into lines that people read and expectations check.
+"""Changes in the cluster as lines for users to read and for expectations to check.
 
-Each line stands in one of four columns: `story` (what the demo did), `seen` (by the exporters),
+Each line is in one of four columns: `story` (what the demo did), `seen` (by the exporters),
 `decided` (by the remediator), `done` (in the cluster). Pure.
 """
 
@@ -39,14 +39,14 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """News and when it was heard, in seconds since the demo began."""
+    """News and when it was received, in seconds since the demo began."""
 
     at: float
     news: News
 
 
 def of_report(old: NodeDeviceHealth | None, new: NodeDeviceHealth | None) -> Iterator[News]:
-    """Tell what a node's agent saw since its last report; the first one tells nothing new."""
+    """Yield what a node's agent reported since its last report; nothing for the first one."""
     if old is None or new is None:
         return
     before = {gpu.uuid: gpu for gpu in old.status.gpus}
@@ -67,7 +67,7 @@ def of_report(old: NodeDeviceHealth | None, new: NodeDeviceHealth | None) -> Ite
 
 
 def gpu_name(node: str, gpu: GpuHealth) -> str:
-    """Return what people call a GPU: its node and minor number."""
+    """Return the name of a GPU for users: its node and minor number."""
     return f"{node} GPU {gpu.minor}" if gpu.minor is not None else f"{node} {gpu.uuid}"
 
 
@@ -107,7 +107,7 @@ def _instances(gpu: GpuHealth) -> set[tuple[int, int]]:
 
 
 def of_incident(old: Incident | None, new: Incident | None, names: Names) -> Iterator[News]:
-    """Tell each new entry of a case file's timeline."""
+    """Yield each new entry of an incident's timeline."""
     if new is None:
         return
     known = set(old.status.timeline) if old else set[object]()
@@ -124,7 +124,7 @@ def of_incident(old: Incident | None, new: Incident | None, names: Names) -> Ite
 
 
 def of_rule(old: RawRule | None, new: RawRule | None) -> Iterator[News]:
-    """Tell that a device was tainted, tainted harder, or set free."""
+    """Yield that a device was tainted, that the effect changed, or that it was untainted."""
     rule = new or old
     if rule is None:
         return
@@ -137,7 +137,7 @@ def of_rule(old: RawRule | None, new: RawRule | None) -> Iterator[News]:
 
 
 def of_claim(old: Claim | None, new: Claim | None) -> Iterator[News]:
-    """Tell which pods were given a device."""
+    """Yield the pods to which a device was allocated."""
     before = set(consumers(old)) if old else set[tuple[str, str, str]]()
     for device, uid, pod in consumers(new) if new else ():
         if (device, uid, pod) not in before:
@@ -146,7 +146,7 @@ def of_claim(old: Claim | None, new: Claim | None) -> Iterator[News]:
 
 
 def of_pod(old: Pod | None, new: Pod | None, device: str) -> Iterator[News]:
-    """Tell that a pod which held `device` is being deleted, or gone."""
+    """Yield that a pod to which `device` was allocated is being deleted, or is gone."""
     pod = new or old
     if pod is None:
         return

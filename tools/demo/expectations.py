@@ -1,6 +1,6 @@
-"""What must have become of an act, each as a question to what was seen.
+"""Checks of what an act must have caused, as functions of what was seen.
 
-Every question returns "" when the answer is as it should be, and otherwise what is seen instead.
+Each returns "" if the outcome is as expected, and otherwise what is seen instead.
 Pure.
 """
 
@@ -26,7 +26,7 @@ class Acted(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     """The same clock, now."""
     soak: float
-    """Seconds of health after which the policy gives a device back."""
+    """Seconds of health after which the policy untaints a device."""
     counted: Mapping[tuple[str, int], int] = {}
     """XIDs by GPU UUID and code, on the metrics page of the target's node."""
 
@@ -36,7 +36,7 @@ class Acted(msgspec.Struct, frozen=True, kw_only=True):
                 yield entry
 
     def heard(self, kind: Kind, subject: str, value: str) -> float | None:
-        """Return when something was first heard, None when it was not."""
+        """Return when something was first reported, None if it was not."""
         return next(
             (entry.at for entry in self.news(kind, subject) if entry.news.value == value),
             None,
@@ -109,7 +109,7 @@ def stayed(acted: Acted) -> str:
 
 
 def only_target_moved(acted: Acted) -> str:
-    """Exactly the target's pod went, and the eviction controller sent it away."""
+    """Only the target's pod lost its device, and the eviction controller deleted it."""
     holder = acted.target.holder
     if holder is None:
         return f"nobody held {acted.target.name}"
@@ -172,7 +172,7 @@ def phases(*expected: str) -> Question:
 
 
 def used_again(acted: Acted) -> str:
-    """A new pod holds the target, and everybody else stayed."""
+    """A new pod holds the target, and every other pod kept its device."""
     seat = acted.now.seat(acted.target.name)
     if seat is None or seat.holder is None:
         return f"{acted.target.name} is held by nobody; waiting: {', '.join(acted.now.waiting)}"
@@ -185,7 +185,7 @@ def _standing(acted: Acted) -> str:
 
 
 def _moved(acted: Acted, expected: frozenset[str]) -> str:
-    """Compare who lost its device with who should, by pod UID."""
+    """Compare the pods that lost their device with those that should, by pod UID."""
     before, now = acted.before.held(), acted.now.held()
     gone = frozenset(
         uid for uid, seat in before.items() if uid not in now or now[uid].name != seat.name

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: an end in order, never in the middle of starting or ending something."""
+"""Handles Ctrl-C: the demo ends in order, never while something is being started or ended."""
 
 import os
 import signal
@@ -29,9 +29,9 @@ class Interrupts:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Let what is inside finish first; an interrupt in the meantime comes at its end.
+        """Defer an interrupt to the end of the block.
 
-        Ctrl-C also reaches a program that is being waited for: its failure is then no error.
+        Ctrl-C also reaches a program that the block waits for, so its failure is not an error then.
         """
         self._held += 1
         failure: Exception | None = None
@@ -49,7 +49,7 @@ class Interrupts:
 
     @contextmanager
     def ignored(self) -> Generator[None]:
-        """Do not be disturbed any more: for the cleaning up, which is bounded in time."""
+        """Ignore signals during cleanup, which has a time limit."""
         self._held += 1
         try:
             yield

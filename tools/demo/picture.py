@@ -1,4 +1,4 @@
-"""What the API server holds into one frozen picture: devices, who holds them, rules, incidents.
+"""A snapshot of the API server's objects: devices and their pods, rules, incidents.
 
 Pure: decoded objects in, values out.
 """
@@ -95,7 +95,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """Count by GPU UUID and code, as reported."""
 
     def held(self) -> Mapping[str, Seat]:
-        """Return who sits where, by the pod's UID."""
+        """Return the device of each running pod, by the pod's UID."""
         return {seat.holder.uid: seat for seat in self.seats if seat.holder}
 
     def seat(self, name: str) -> Seat | None:
@@ -108,9 +108,9 @@ def device_name(device: Device) -> str:
 
 
 def picture(objects: Objects) -> Picture:
-    """Return the cluster as these objects tell it."""
+    """Return the snapshot of the cluster that these objects describe."""
     gpus = {gpu.uuid: gpu for report in objects.reports for gpu in report.status.gpus}
-    # By strength, so that the strongest of a device stays.
+    # Sorted by strength, so that the strongest rule of a device is kept.
     by_strength = sorted(objects.rules, key=lambda rule: strength(rule.spec.taint.effect))
     rules = {rule_target(rule): rule.spec.taint.effect for rule in by_strength}
     running = {

@@ -1,4 +1,4 @@
-"""A scene as a live view on a terminal, or as plain lines without one. The one door to rich."""
+"""A scene as a live view on a terminal, else as plain lines; the demo's only user of rich."""
 
 import re
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ _PICTURE = (112, 32)
 
 
 class Screen:
-    """What the demo says to whoever looks; use it in a `with` block of `live` for the story."""
+    """The demo's output; play the acts in a `with` block of `live`."""
 
     def __init__(self, console: Console | None = None, drawn: Path | None = None) -> None:
         """`drawn` is where a picture of the screen goes once a GPU is lost, as SVG."""
@@ -135,7 +135,7 @@ def view(scene: Scene, width: int, height: int) -> RenderableType:
 
 
 def grid(picture: Picture) -> Table:
-    """Return nodes by GPUs; each cell says who holds the device and what taints it."""
+    """Return nodes by GPUs; each cell shows the device's pod and its taint."""
     rows: list[list[Text]] = []
     for node, seats in groupby(picture.seats, key=lambda seat: seat.node):
         cells = [_cell(list(of_gpu)) for _, of_gpu in groupby(seats, key=lambda seat: seat.gpu)]
@@ -152,14 +152,14 @@ def grid(picture: Picture) -> Table:
 
 
 def _cell(seats: list[Seat]) -> Text:
-    """Two lines: who sits there; which taint is on it."""
+    """Return two lines: the pod on the device, and its taint."""
     taint = max((seat.effect for seat in seats), key=strength)
     below = Text(f"\n{taint}", style=_MARKS[taint][1] if taint in _MARKS else "")
     if len(seats) > 1 or seats[0].is_slice:
         return Text.assemble(*(_mark(seat) for seat in seats), below)
     seat, mark = seats[0], _mark(seats[0])
     if seat.holder:
-        # The part of a pod's name that tells it from its siblings.
+        # The part of a pod's name that differs between replicas.
         who = seat.holder.pod.rpartition("-")[2]
     else:
         who = {"lost": "lost", "free": "free"}.get(state(seat), "empty")

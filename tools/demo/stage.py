@@ -34,7 +34,7 @@ SLICED = "node-c"
 """Its GPU 0 is cut into seven slices, so that 23 whole GPUs are left."""
 GPUS = 23
 TRAIN = GPUS - 1
-"""One GPU stays free: the place for whoever has to move."""
+"""One GPU stays free, for a pod that is evicted."""
 INFER = 5
 PROFILE = "1g.10gb"
 LEASES = "draguard-system"
@@ -54,7 +54,7 @@ ERRORS = (
     StageError,
     SupervisorError,
 )
-"""What may go wrong; each has a message for people."""
+"""Expected errors; each has a message for users."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -198,7 +198,7 @@ class Stage:
             self._listen(f"exporter {name}"),
             f"--sensor-socket={node.root / 'sensor.sock'}",
             f"--interval={INTERVAL}",
-            f"--lease-interval={INTERVAL}",  # three renewals prove that a GPU is healthy
+            f"--lease-interval={INTERVAL}",  # a GPU is verified after three renewals
             *to_server,
         ]
         variables = {"DRAGUARD_SIM_SCENARIO": str(node.scenario.path)}

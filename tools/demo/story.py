@@ -1,4 +1,4 @@
-"""Plays the acts one by one and asks their questions until all are answered, or too late."""
+"""Plays the acts in order, and checks each until its expectations hold or its time is up."""
 
 import time
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Scene(msgspec.Struct, frozen=True):
 
 
 class Audience(Protocol):
-    """Who is shown the story while it goes on."""
+    """The receiver of scenes and outcomes while the acts are played."""
 
     def show(self, scene: Scene) -> None: ...
 
@@ -48,7 +48,7 @@ class Story:
         self._first = len(stage.watching.entries())
 
     def play(self, acts: Sequence[Act]) -> list[Outcome]:
-        """Play until one fails: the acts after it would begin from something else."""
+        """Play the acts; after one that fails, the others are skipped, as they build on it."""
         outcomes: list[Outcome] = []
         target: Seat | None = None
         for number, act in enumerate(acts, 1):

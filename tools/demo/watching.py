@@ -1,4 +1,4 @@
-"""The hands of `picture` and `diary`: watches on the API server, and one look at a metrics page."""
+"""Reads for `picture` and `diary`: by watches on the API server, and from a metrics page."""
 
 import re
 import threading
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Watching:
-    """The cluster as last heard of. `now` gives the seconds that entries are stamped with."""
+    """The last known state of the cluster. `now` gives the time of an entry in seconds."""
 
     def __init__(self, client: Client, now: Callable[[], float]) -> None:
         self._now = now

@@ -28,7 +28,7 @@ def values() -> Iterator[tuple[str, str, str]]:
 def _described(
     schema: Json, named: Json, name: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """Give the leaves of a schema: what is described, and not only made of others."""
+    """Yield name and schema of each part that has a description, and look inside the others."""
     schema = {**named.get(schema.get("$ref", "").removeprefix("#/definitions/"), {}), **schema}
     if "description" in schema:
         yield name, schema
