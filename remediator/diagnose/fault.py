@@ -7,13 +7,15 @@ own and travels as one: it never adds a taint and never takes one away. Pure.
 import traceback
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Literal, TypeVar, get_args
+from functools import wraps
+from typing import Literal, ParamSpec, TypeVar, get_args
 
 import msgspec
 
 from exporter.model.device import Instance
 from exporter.model.node_health import MemorySlices
 
+P = ParamSpec("P")
 T = TypeVar("T")
 FaultClass = Literal["suspect", "pending", "contained", "fabric", "memory", "gpu", "lost", "node"]
 """`suspect`: application XIDs that follow the GPU and not the job; `pending`: a reset when
@@ -140,16 +142,21 @@ class Unknown(msgspec.Struct, frozen=True):
     """The trace, where a mistake of this program is why."""
 
 
-def attempt(decide: Callable[[], T]) -> T | Unknown:
-    """Return a decision, or Unknown with the trace where this program fails to make it.
+def or_unknown(decide: Callable[P, T]) -> Callable[P, T | Unknown]:
+    """Have a decision return Unknown with the trace where this program fails to make it.
 
     The one place where a bug in a decision is caught: it costs one GPU its decision, and no other
     GPU theirs.
     """
-    try:
-        return decide()
-    except Exception as error:  # noqa: BLE001 - the other GPUs go on
-        return of_bug(error)
+
+    @wraps(decide)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T | Unknown:
+        try:
+            return decide(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the other GPUs go on
+            return of_bug(error)
+
+    return guarded
 
 
 def of_bug(error: Exception) -> Unknown:

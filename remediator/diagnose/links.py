@@ -72,15 +72,15 @@ def fabric_fails(gpu: GpuHealth) -> bool:
 def remarks(gpu: GpuHealth, around: Surroundings) -> tuple[str, ...]:
     """Return what a GPU's links report about the device at their other end, for users to read."""
     texts: list[str] = []
+    if gpu.nvlink.failed and _other_end(gpu, around):
+        texts.append(f"NVLink {_numbers(gpu.nvlink.failed)} went down: {_other_end(gpu, around)}")
     for record in gpu.xids:
+        if record.code == 74 and peer_lost_near(gpu, around, record.last_seen):
+            texts.append("XID 74 came when a peer on this node was lost")
         words = decoded(record, around)
         if words is not None and words.peer_caused:
             link = "a link" if words.link is None else f"link {words.link}"
             texts.append(f"XID {record.code} on {link}: the device at the other end caused it")
-        if record.code == 74 and peer_lost_near(gpu, around, record.last_seen):
-            texts.append("XID 74 came when a peer on this node was lost")
-    if gpu.nvlink.failed and _other_end(gpu, around):
-        texts.append(f"NVLink {_numbers(gpu.nvlink.failed)} went down: {_other_end(gpu, around)}")
     return tuple(sorted(texts))
 
 

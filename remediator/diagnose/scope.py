@@ -47,6 +47,15 @@ def parts_of(gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> list[SliceDe
     return [device for device in inventory if _is_part(device, gpu, inventory)]
 
 
+def published_parts(
+    uuid: str, gpu: GpuHealth | None, inventory: tuple[SliceDevice, ...]
+) -> list[SliceDevice]:
+    """Return what is published of a GPU; of one that is not reported, what names its UUID."""
+    if gpu is not None:
+        return parts_of(gpu, inventory)
+    return [device for device in inventory if uuid in (device.uuid, device.parent_uuid)]
+
+
 def displaced(rule: Rule, inventory: tuple[SliceDevice, ...]) -> bool:
     """Whether other hardware is proven to be now under the name that a rule selects.
 

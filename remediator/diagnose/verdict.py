@@ -21,7 +21,7 @@ from datetime import timedelta
 
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose import links, memory, presence, recovery_action, xid_faults
-from remediator.diagnose.fault import Healthy, Sick, Unknown, Verdict, attempt
+from remediator.diagnose.fault import Healthy, Sick, Unknown, Verdict, or_unknown
 from remediator.diagnose.surroundings import ALONE, Surroundings
 
 OLD_READING = timedelta(minutes=5)
@@ -35,10 +35,12 @@ def verdict(gpu: GpuHealth, around: Surroundings = ALONE, unusable: str = "") ->
     """
     if unusable:
         return Unknown(unusable)
-    return attempt(lambda: _judged(gpu, around))
+    return _judged(gpu, around)
 
 
+@or_unknown
 def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:
+    gap = _gap(gpu, around)
     faults = (
         *recovery_action.faults(gpu),
         *presence.faults(gpu, around),
@@ -47,7 +49,6 @@ def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:
         *xid_faults.faults(gpu, around),
     )
     standing = [fault for fault in faults if fault.ended is None]
-    gap = _gap(gpu, around)
     if gpu.omitted:
         # In the parts that the agent could not write a fault may hide.
         gap = f"the report on {gpu.uuid} is incomplete: without {', '.join(gpu.omitted)}"

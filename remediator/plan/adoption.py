@@ -13,7 +13,14 @@ from datetime import datetime
 import msgspec
 
 from remediator.diagnose.fault import Unknown, faults_of
-from remediator.model.incident import Incident, IncidentStatus, SeenSignal, episode_of
+from remediator.model.incident import (
+    Incident,
+    IncidentStatus,
+    SeenSignal,
+    TimelineEntry,
+    episode_of,
+)
+from remediator.model.incident_caps import capped
 from remediator.model.taint_rule import Rule
 from remediator.plan import history, incident_spec, recovery, signals
 from remediator.plan.case import Case
@@ -70,6 +77,22 @@ def over(case: Case, blank: Incident, now: datetime) -> IncidentStatus:
     return msgspec.structs.replace(
         status, phase="Closed", phase_since=now, message=NOTHING_LEFT, closed_at=now
     )
+
+
+def duplicate(incident: Incident, leading: Incident, now: datetime) -> IncidentStatus:
+    """Return how a younger open incident of a GPU is closed in favour of the one that leads."""
+    why = f"{leading.name} is the older incident of this GPU and continues"
+    closed = msgspec.structs.replace(
+        incident.status,
+        phase="Closed",
+        phase_since=now,
+        message=why,
+        rules=(),
+        closed_at=now,
+        duplicate_of=leading.name,
+        timeline=(*incident.status.timeline, TimelineEntry(now, "Closed", why)),
+    )
+    return capped(closed)
 
 
 def ends(case: Case, *, empty: bool) -> str:

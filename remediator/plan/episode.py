@@ -23,7 +23,7 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.fault import Healthy, Unknown, attempt, weight
+from remediator.diagnose.fault import Healthy, Unknown, or_unknown, weight
 from remediator.model import intent
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import Rule
@@ -57,13 +57,14 @@ def decided(case: Case, policy: Policy, now: datetime) -> tuple[Case, Desired]:
     """
     if case.blank is not None:
         return undecided(case, case.blank)
-    answer = attempt(lambda: _answered(case, policy, now))
+    answer = _answered(case, policy, now)
     if not isinstance(answer, Unknown):
         return answer
     blind = msgspec.structs.replace(case, verdict=answer, gpu=None)
     return or_undecided(blind, lambda: decide(blind, policy, now))
 
 
+@or_unknown
 def _answered(case: Case, policy: Policy, now: datetime) -> tuple[Case, Desired]:
     case = recovery.past_pending(case, policy)
     return case, decide(case, policy, now)

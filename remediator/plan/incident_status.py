@@ -22,10 +22,8 @@ from remediator.model.incident import (
     SIBLINGS_LIMIT,
     AffectedPod,
     Condition,
-    Incident,
     IncidentStatus,
     RuleRecord,
-    TimelineEntry,
 )
 from remediator.model.incident_caps import capped
 from remediator.model.taint_rule import EVICTING
@@ -66,6 +64,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
     old, done = incident.status, progress(case, desired, incident.status, now)
     closed = bool(desired.closing or desired.ending) and not case.rules
     stands = phase(case, desired, old, done)
+    empty, affected = empty_since(case, desired, incident, now), affected_in_scope(case, incident)
     spared = old.would_taint if isinstance(case.verdict, Unknown) else desired.record.would
     new = IncidentStatus(
         schema_version=SCHEMA_VERSION,
@@ -99,34 +98,18 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         device_classes=tuple(sorted(case.place.device_classes)),
         recurrence=desired.record.recurrence,
         untaint="OnConfirmation" if desired.record.sticky else "Automatic",
-        empty_since=empty_since(case, desired, incident, now),
+        empty_since=empty,
         node_gone_since=_node_gone_since(case, old, now),
         probation_until=now + desired.record.probation if closed and desired.closing else None,
         intents=desired.record.intents,
     )
-    new = _pods(case, new, old, incident)
+    new = _pods(case, new, old, affected)
     new = _soak(case, new, old, now, news=desired.record.is_new)
     new = _opening(case, desired, new, old, now)
     return msgspec.structs.replace(new, timeline=timeline(old, new, desired, now))
 
 
-def duplicate(incident: Incident, leading: Incident, now: datetime) -> IncidentStatus:
-    """Return how a younger open incident of a GPU is closed in favour of the one that leads."""
-    why = f"{leading.name} is the older incident of this GPU and continues"
-    closed = msgspec.structs.replace(
-        incident.status,
-        phase="Closed",
-        phase_since=now,
-        message=why,
-        rules=(),
-        closed_at=now,
-        duplicate_of=leading.name,
-        timeline=(*incident.status.timeline, TimelineEntry(now, "Closed", why)),
-    )
-    return capped(closed)
-
-
-def undecided(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
+def unknown(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
     """Return the status of an incident about whose GPU nothing is decided: as before, and why.
 
     Health that was seen until now has a gap. Words that differ in figures only are no change.
@@ -247,10 +230,9 @@ def _records(case: Case, old: IncidentStatus) -> tuple[RuleRecord, ...]:
 
 
 def _pods(
-    case: Case, new: IncidentStatus, old: IncidentStatus, incident: Incident
+    case: Case, new: IncidentStatus, old: IncidentStatus, affected: tuple[AffectedPod, ...]
 ) -> IncidentStatus:
     """Note the affected pods, and the pods that have left a device under NoExecute."""
-    affected = affected_in_scope(case, incident)
     holding = {_key(pod) for pod in case.affected}
     evicting = {str(rule.device) for rule in case.rules if rule.effect in EVICTING}
     known = {_key(pod) for pod in old.evicted}

@@ -51,9 +51,6 @@ class Neighbours(msgspec.Struct, frozen=True):
 
 def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     """Return the pods that hold a GPU of the node, and why that may not be all of them."""
-    why = distrusted(view.blind, "True")
-    if view.pods is None:
-        return Neighbours((), why or NOT_LISTED)
     # The devices that name the node's pools: published now, ruled, or once in scope.
     named = {device.device for device in view.inventory} | {rule.device for rule in view.rules}
     named |= {device.name for each in incidents for device in each.status.scope.devices}
@@ -75,9 +72,12 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     }
     running = {
         (pod.namespace, pod.name)
-        for pod in view.pods
+        for pod in view.pods or ()
         if pod.running and (pod.plugin_resources or _claims_one(pod, known, held))
     }
+    why = distrusted(view.blind, "True")
+    if view.pods is None:
+        return Neighbours((), why or NOT_LISTED)
     # What is reserved is older than the list of pods, or younger: it counts if it can be trusted.
     reserved = set[ClaimKey]()
     if not why:

@@ -10,19 +10,16 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from remediator.diagnose.fault import Unknown, attempt
-from remediator.model.incident import IncidentStatus
-from remediator.plan import adoption, events, history, incident_status, node_condition, recovery
+from remediator.diagnose.fault import Unknown, or_unknown
+from remediator.plan import events, history, node_condition
 from remediator.plan.affected_pods import moving
-from remediator.plan.api_words import mode_of
 from remediator.plan.budget import budget
 from remediator.plan.case import Case, Desired
 from remediator.plan.disruption import Disruption, deferred, disruption
-from remediator.plan.emptied import Turned, turned
 from remediator.plan.episode import decided
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
-from remediator.plan.needs import Waiting
+from remediator.plan.gpu_plan import GpuPlan, gpu_plan
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.sentence import sentence
 from remediator.plan.steps import (
@@ -30,16 +27,12 @@ from remediator.plan.steps import (
     DeleteRule,
     OpenIncident,
     Step,
-    WriteStatus,
     gpu_of,
-    no_eviction_of_others,
     ordered,
-    steps_of,
     written,
 )
 from remediator.plan.undecided import or_undecided, undecided
 from remediator.plan.view import NodeView, cases
-from remediator.plan.words import class_of
 from remediator.policy.table import Place, Policy
 
 T = TypeVar("T")
@@ -280,16 +273,6 @@ def _moved(
     return or_undecided(case, lambda: moving(case, desired, fleet, policy, now))
 
 
-class _GpuPlan(msgspec.Struct, frozen=True):
-    """One GPU, with the steps for it alone."""
-
-    case: Case
-    desired: Desired
-    steps: list[Step]
-    closings: tuple[WriteStatus, ...] = ()
-    turned: Turned = Turned()
-
-
 def _gpu_plans(  # noqa: PLR0917 - everything that a decision rests on
     view: NodeView,
     fleet: Fleet,
@@ -297,89 +280,15 @@ def _gpu_plans(  # noqa: PLR0917 - everything that a decision rests on
     now: datetime,
     options: HandoverOptions,
     stopped: str,
-) -> list[_GpuPlan]:
+) -> list[GpuPlan]:
     granted = _granted(view, fleet, policy, now, calling=options.enabled)
     moved = (_moved(case, desired, fleet, policy, now) for case, desired in granted)
-    return [
-        _gpu_plan(view, case, desired, policy, now, options, stopped) for case, desired in moved
-    ]
-
-
-def _gpu_plan(  # noqa: PLR0917 - everything that a status rests on
-    view: NodeView,
-    case: Case,
-    desired: Desired,
-    policy: Policy,
-    now: datetime,
-    options: HandoverOptions,
-    stopped: str,
-) -> _GpuPlan:
-    """Return the steps of one GPU; where this program fails to give them, nothing changes."""
-
-    def steps() -> _GpuPlan:
-        called = node_condition.called_since(view, ((case, desired),), now, options, stopped)
-        status = _status(case, desired, called.get(case.uuid), policy, now)
-        found = Turned()
-        if desired.incident is not None and status is not None:
-            found = turned(desired.incident.status, status)
-        written = steps_of(case, desired, status)
-        return _GpuPlan(case, desired, written, _closings(case, desired, now), found)
-
-    plan = desired.undecided or attempt(steps)
-    if isinstance(plan, _GpuPlan):
-        return plan
-    same, nothing = undecided(case, plan)
-    noted = attempt(lambda: _bug_noted(case, plan, now))
-    kept = [] if isinstance(noted, Unknown) else noted  # the log reports the bug all the same
-    return _GpuPlan(same, nothing, [*no_eviction_of_others(same), *kept])
-
-
-def _bug_noted(case: Case, why: Unknown, now: datetime) -> list[Step]:
-    """Return the step that records a bug in the GPU's incident, where it can be recorded there."""
-    incident = next((candidate for candidate in case.incidents if candidate.open), None)
-    # One that cannot be read as it is stored now cannot be written either.
-    if incident is None or incident.node != case.node or not why.bug:
-        return []
-    status = incident_status.undecided(incident.status, why.why, now)
-    return [WriteStatus(incident, status)] if status != incident.status else []
-
-
-def _status(
-    case: Case, desired: Desired, called: Waiting | None, policy: Policy, now: datetime
-) -> IncidentStatus | None:
-    """Return how a GPU's incident should read now, None where it has none."""
-    if desired.incident is None:
-        return None
-    before = desired.incident.status
-    mode = policy.row(class_of(before.fault), case.place).mode
-    since = called.called if called else None
-    deadline = called.deadline if called else None
-    if recovery.unseen_rules(case):
-        # Nothing is called for now, and it is not known that nothing should be: it stays as it was.
-        mode = mode_of(before.mode) or mode
-        since, deadline = before.needs_since, before.deadline_start_time
-    status = incident_status.status(case, desired, mode, now)
-    return msgspec.structs.replace(status, needs_since=since, deadline_start_time=deadline)
-
-
-def _closings(case: Case, desired: Desired, now: datetime) -> tuple[WriteStatus, ...]:
-    if recovery.unseen_rules(case):
-        return ()
-    return tuple(
-        WriteStatus(
-            double,
-            adoption.over(case, double, now)
-            if double.blank
-            else incident_status.duplicate(double, desired.incident, now),
-        )
-        for double in desired.duplicates
-        if desired.incident is not None
-    )
+    return [gpu_plan(view, case, desired, policy, now, options, stopped) for case, desired in moved]
 
 
 def _courtesy(bugs: list[Bug], make: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
     """Return what goes beyond single GPUs; nothing of it where this program fails on it."""
-    made = attempt(make)
+    made = or_unknown(make)()
     if isinstance(made, Unknown):
         bugs.append(Bug("", made.bug))
         return ()

@@ -14,10 +14,10 @@ import msgspec
 from exporter.model.device import GPU_DRIVER, Device
 from exporter.model.node_health import SCHEMA_VERSION, GpuHealth, NodeHealth
 from exporter.model.resource_slices import PoolKey, SliceDevice
-from remediator.diagnose.fault import Fault, Unknown, attempt
+from remediator.diagnose.fault import Fault, Unknown, or_unknown
 from remediator.diagnose.links import remarks
 from remediator.diagnose.presence import NOT_REPORTED, unlisted
-from remediator.diagnose.scope import displaced, parts_of
+from remediator.diagnose.scope import displaced, published_parts
 from remediator.diagnose.surroundings import surroundings
 from remediator.diagnose.suspicion import joined
 from remediator.diagnose.verdict import verdict
@@ -110,6 +110,9 @@ def cases(view: NodeView) -> tuple[Case, ...]:
     # What is known of slices may be old: it proves nothing, of any name.
     own = () if view.blind.get("slices") else own
     bound = msgspec.structs.replace(view, inventory=own)
+    unbound = view.unbound if view.blind else {**_not_own(view, own), **view.unbound}
+    bound = msgspec.structs.replace(bound, unbound=unbound)
+    left = {rule.gpu for rule in view.rules if _left(bound, rule.gpu)}
     gpus = view.report.gpus if view.report else ()
     reported = {gpu.uuid: gpu for gpu in gpus}
     if view.report is not None:
@@ -119,11 +122,8 @@ def cases(view: NodeView) -> tuple[Case, ...]:
     remembered = {incident.spec.uuid for incident in view.incidents if incident.open}
     ruled = {rule.gpu for rule in view.rules}
     here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
-    here |= {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
-    here |= {rule.gpu for rule in view.rules if _left(bound, rule.gpu)}
+    here |= left | {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
     uuids = sorted(uuid for uuid in here if _UUID.fullmatch(uuid))
-    unbound = view.unbound if view.blind else {**_not_own(view, own), **view.unbound}
-    bound = msgspec.structs.replace(bound, unbound=unbound)
     return tuple(_case_or_blank(bound, uuid, reported.get(uuid)) for uuid in uuids)
 
 
@@ -173,7 +173,11 @@ def _unread(view: NodeView, uuid: str) -> Unknown | None:
 
 def _case_or_blank(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
     """Return what is known of a GPU; where this program fails on it, its incidents and rules."""
-    case = attempt(lambda: _unread(view, uuid) or _case(view, uuid, gpu))
+    rules = tuple(
+        sorted((rule for rule in view.rules if rule.gpu == uuid), key=lambda rule: rule.name)
+    )
+    incidents = of_gpu(view.incidents, uuid)
+    case = _case(view, uuid, gpu, incidents, rules)
     if isinstance(case, Case):
         return case
     return Case(
@@ -182,29 +186,33 @@ def _case_or_blank(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         verdict=case,
         blank=case,
         inventory=view.inventory,
-        incidents=of_gpu(view.incidents, uuid),
-        rules=_rules(view, uuid),
+        incidents=incidents,
+        rules=rules,
     )
 
 
-def _rules(view: NodeView, uuid: str) -> tuple[Rule, ...]:
-    return tuple(
-        sorted((rule for rule in view.rules if rule.gpu == uuid), key=lambda rule: rule.name)
-    )
-
-
-def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
-    rules = _rules(view, uuid)
-    incidents = of_gpu(view.incidents, uuid)
+@or_unknown
+def _case(
+    view: NodeView,
+    uuid: str,
+    gpu: GpuHealth | None,
+    incidents: tuple[Incident, ...],
+    rules: tuple[Rule, ...],
+) -> Case | Unknown:
+    if unread := _unread(view, uuid):
+        return unread
+    parts = published_parts(uuid, gpu, view.inventory)
+    place = _place(view, uuid, parts, incidents, rules)
+    unseen = gpu is None and not parts
+    others = view.elsewhere.get(uuid) or (_first_reporter(view, incidents) if unseen else ())
+    why, left = _unusable(view, uuid, gpu), _left(view, uuid)
     ruled = {rule.device for rule in rules}
-    parts = _parts(view, uuid, gpu)
     devices = {device.device for device in parts} | ruled
     devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
-    holders = affected_pods(view.claims, frozenset(devices), view.pods)
     has_incident = any(incident.open for incident in incidents)
-    why = _unusable(view, uuid, gpu)
     around = surroundings(view.report)
     judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
+    holders = affected_pods(view.claims, frozenset(devices), view.pods)
     return Case(
         node=view.node,
         uuid=uuid,
@@ -218,7 +226,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         leftovers=tuple(leftover for leftover in view.leftovers if leftover.device in ruled),
         affected=holders,
         gang=gang(holders, view.claims, view.pods) if has_incident else (),
-        place=_place(view, uuid, parts, incidents, rules),
+        place=place,
         boot_id=view.report.boot_id if view.report and not why else "",
         reported_at=view.report.observed_at if view.report and not why else None,
         pods=view.pods,
@@ -239,19 +247,12 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         renewals=view.renewals,
         nvml_up=_nvml_up(view),
         reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
-        elsewhere=_other_reporters(view, uuid, gpu, incidents),
-        left=_left(view, uuid),
+        elsewhere=others,
+        left=left,
         peers=view.domains.get(uuid, ()),
         roster=_roster(view),
         cordons=view.facts.cordons if view.facts else (),
     )
-
-
-def _parts(view: NodeView, uuid: str, gpu: GpuHealth | None) -> list[SliceDevice]:
-    """Return what is published of a GPU; of one that is not reported, what names it."""
-    if gpu is not None:
-        return parts_of(gpu, view.inventory)
-    return [device for device in view.inventory if uuid in (device.uuid, device.parent_uuid)]
 
 
 def _place(
@@ -318,17 +319,12 @@ def _remembered(
     return {(device.driver, device.pool) for device in names if _may_be_of(device, view.node)}
 
 
-def _other_reporters(
-    view: NodeView, uuid: str, gpu: GpuHealth | None, incidents: tuple[Incident, ...]
-) -> tuple[str, ...]:
-    """Return the other nodes that report a GPU, or else the one that began its incident.
+def _first_reporter(view: NodeView, incidents: tuple[Incident, ...]) -> tuple[str, ...]:
+    """Return the other node that began the incident of a GPU of which this node has only a rule.
 
     A rule may outlast the board on a node that no longer reports: two nodes that write one incident
     would write over each other for ever.
     """
-    others = view.elsewhere.get(uuid, ())
-    if others or gpu is not None or _parts(view, uuid, gpu):
-        return others
     leading = next((incident.node for incident in incidents if incident.open), view.node)
     return () if leading == view.node else (leading,)
 
