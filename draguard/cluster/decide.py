@@ -22,8 +22,9 @@ from remediator.model.incident import Incident
 from remediator.model.node import facts
 from remediator.model.pod import PodFacts
 from remediator.plan.case import Case
+from remediator.plan.cases import cases
 from remediator.plan.reconcile import NodeDecision, decide_node
-from remediator.plan.view import NodeView, cases
+from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
 from remediator.settings import parse
 

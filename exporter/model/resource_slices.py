@@ -59,9 +59,10 @@ class Capacities(msgspec.Struct, frozen=True, kw_only=True):
 
     def total(self) -> int | None:
         """Return bytes."""
-        given = (self.memory, self.qualified, self.addressable, self.qualified_addressable)
-        found = next((value for value in given if value is not None), None)
-        return whole(found.value if isinstance(found, Capacity) else found)
+        for given in (self.memory, self.qualified, self.addressable, self.qualified_addressable):
+            if given is not None:
+                return whole(given.value if isinstance(given, Capacity) else given)
+        return None
 
 
 class Taken(msgspec.Struct, frozen=True, gc=False):

@@ -142,19 +142,24 @@ class Unknown(msgspec.Struct, frozen=True):
     """The trace, where a mistake of this program is why."""
 
 
-def or_unknown(decide: Callable[P, T]) -> Callable[P, T | Unknown]:
-    """Have a decision return Unknown with the trace where this program fails to make it.
+def attempt(decide: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Unknown:
+    """Return a decision, or Unknown with the trace where this program fails to make it.
 
     The one place where a bug in a decision is caught: it costs one GPU its decision, and no other
     GPU theirs.
     """
+    try:
+        return decide(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001 - the other GPUs go on
+        return of_bug(error)
+
+
+def or_unknown(decide: Callable[P, T]) -> Callable[P, T | Unknown]:
+    """Decorate a decision: each call of it is an `attempt`."""
 
     @wraps(decide)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T | Unknown:
-        try:
-            return decide(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - the other GPUs go on
-            return of_bug(error)
+        return attempt(decide, *args, **kwargs)
 
     return guarded
 

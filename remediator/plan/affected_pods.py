@@ -24,6 +24,8 @@ event reports when it allows. The controller limits how often the eviction is re
 
 def moving(case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: datetime) -> Desired:
     """Return what a budget has granted, with the pods that are to be evicted for it."""
+    if desired.incident is None and not case.rules:
+        return desired
     frozen = fleet.stopped or policy.stopped or policy.pause(case.place, now)
     desired = evicting.noted(case, desired, now, frozen=bool(frozen))
     evict = () if frozen else to_evict(case, desired, now)

@@ -25,7 +25,7 @@ from functools import partial
 
 import msgspec
 
-from remediator.diagnose.fault import NODE_LEVEL, Unknown, or_unknown
+from remediator.diagnose.fault import NODE_LEVEL, Unknown, attempt
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.case import DeferredBy, Desired
 from remediator.plan.correlation import Waves
@@ -115,7 +115,7 @@ def budget(
 
 def _or_nothing(desired: Desired, grant: Callable[[Desired], Desired]) -> Desired:
     """Return what is granted; a GPU for which this program fails to count gets nothing new."""
-    granted = or_unknown(grant)(desired)
+    granted = attempt(grant, desired)
     if isinstance(granted, Unknown):
         return Desired(uuid=desired.uuid, undecided=granted)
     return granted

@@ -18,9 +18,11 @@ from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step, WriteN
 def deferred(case: Case, desired: Desired) -> Desired:
     """Return what is desired without the disruptions that must not begin now: NoSchedule only."""
     why = case.no_disruption
+    if not why:
+        return desired
     stored: dict[Device, Effect] = {rule.device: rule.effect for rule in case.rules}
     begins = [rule for rule in desired.rules if _raises(rule, stored.get(rule.device))]
-    if not why or not (begins or desired.eviction.pods):
+    if not (begins or desired.eviction.pods):
         return desired
     # What goes on stays an eviction while what would begin waits.
     rules = (

@@ -10,11 +10,12 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from remediator.diagnose.fault import Unknown, or_unknown
+from remediator.diagnose.fault import Unknown, attempt
 from remediator.plan import events, history, node_condition
 from remediator.plan.affected_pods import moving
 from remediator.plan.budget import budget
 from remediator.plan.case import Case, Desired
+from remediator.plan.cases import cases
 from remediator.plan.disruption import Disruption, deferred, disruption
 from remediator.plan.episode import decided
 from remediator.plan.events import Event
@@ -32,7 +33,7 @@ from remediator.plan.steps import (
     written,
 )
 from remediator.plan.undecided import or_undecided, undecided
-from remediator.plan.view import NodeView, cases
+from remediator.plan.view import NodeView
 from remediator.policy.table import Place, Policy
 
 T = TypeVar("T")
@@ -288,7 +289,7 @@ def _gpu_plans(  # noqa: PLR0917 - everything that a decision rests on
 
 def _courtesy(bugs: list[Bug], make: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
     """Return what goes beyond single GPUs; nothing of it where this program fails on it."""
-    made = or_unknown(make)()
+    made = attempt(make)
     if isinstance(made, Unknown):
         bugs.append(Bug("", made.bug))
         return ()

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.plan.case import Case, Desired
+from remediator.plan.cases import unnamed
 from remediator.plan.steps import Step, WriteStatus
-from remediator.plan.view import NodeView, unnamed
+from remediator.plan.view import NodeView
 
 
 def sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[Step]) -> str:

@@ -31,4 +31,6 @@ Blind = Mapping[WatchedKind, str]
 
 def distrusted(blind: Blind, decision: Decision) -> str:
     """Return why a decision must not be taken now, "" when it may."""
+    if not blind:  # nearly always
+        return ""
     return "; ".join(blind[kind] for kind in NEEDED[decision] if blind.get(kind))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from remediator.diagnose.fault import Unknown, or_unknown
+from remediator.diagnose.fault import Unknown, attempt
 from remediator.plan.case import Case, Desired
 
 
@@ -21,5 +21,5 @@ def undecided(case: Case, why: Unknown) -> tuple[Case, Desired]:
 
 def or_undecided(case: Case, answer: Callable[[], Desired]) -> tuple[Case, Desired]:
     """Return a case with its answer; where this program fails to give one, nothing changes."""
-    desired = or_unknown(answer)()
+    desired = attempt(answer)
     return undecided(case, desired) if isinstance(desired, Unknown) else (case, desired)

@@ -1,38 +1,20 @@
-"""What the remediator sees of one node at one moment, and the cases in it.
+"""What the remediator sees of one node at one moment; `cases` has its GPUs one by one. Pure."""
 
-A report is bound only to devices that the reporting node publishes. A UUID that two nodes claim, or
-that another node publishes, is Unknown for both: no node can get another node's device tainted by
-naming it. Pure.
-"""
-
-import re
 from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 
-from exporter.model.device import GPU_DRIVER, Device
-from exporter.model.node_health import SCHEMA_VERSION, GpuHealth, NodeHealth
+from exporter.model.node_health import SCHEMA_VERSION, NodeHealth
 from exporter.model.resource_slices import PoolKey, SliceDevice
-from remediator.diagnose.fault import Fault, Unknown, or_unknown
-from remediator.diagnose.links import remarks
-from remediator.diagnose.presence import NOT_REPORTED, unlisted
-from remediator.diagnose.scope import displaced, published_parts
-from remediator.diagnose.surroundings import surroundings
-from remediator.diagnose.suspicion import joined
-from remediator.diagnose.verdict import verdict
-from remediator.model.claim import Claim, affected_pods
-from remediator.model.incident import Incident, concerns, of_gpu
+from remediator.diagnose.fault import Fault
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import ForeignRule, Rule
-from remediator.plan.affected_pods import gang
-from remediator.plan.case import Case, Roster
-from remediator.plan.evicting import tolerations
 from remediator.plan.fleet import GpuPlace
-from remediator.plan.ignored import ignoring
 from remediator.plan.trust import Blind, distrusted
-from remediator.policy.table import Place
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,299 +74,19 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def gone(self) -> bool:
         """Nodes are read, none has this name now, and no source reports its hardware."""
-        return self.nodes_known and self.facts is None and bool(_unbelieved(self))
+        return self.nodes_known and self.facts is None and bool(self.unbelieved)
 
+    @property
+    def unbelieved(self) -> str:
+        """Why the report as a whole cannot be believed, "" when it can.
 
-_NVIDIAS = ".nvidia.com"
-"""How the names of NVIDIA's DRA drivers end: that of GPUs, that of ComputeDomains."""
-_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""NVML's form. Objects are named after it, so another form cannot have an incident."""
-
-
-def cases(view: NodeView) -> tuple[Case, ...]:
-    """Return a case for each GPU that the report, a slice it misses, an incident or a rule names.
-
-    A GPU that was put into another node is handled by the node that has it now.
-    """
-    own = tuple(device for device in view.inventory if _is_own(device, view))
-    # What is known of slices may be old: it proves nothing, of any name.
-    own = () if view.blind.get("slices") else own
-    bound = msgspec.structs.replace(view, inventory=own)
-    unbound = view.unbound if view.blind else {**_not_own(view, own), **view.unbound}
-    bound = msgspec.structs.replace(bound, unbound=unbound)
-    left = {rule.gpu for rule in view.rules if _left(bound, rule.gpu)}
-    gpus = view.report.gpus if view.report else ()
-    reported = {gpu.uuid: gpu for gpu in gpus}
-    if view.report is not None:
-        # Only the node's own slices list these; others' boards are not.
-        found = unlisted(view.report, own).items()
-        reported = {uuid: gpu for uuid, gpu in found if not view.elsewhere.get(uuid)} | reported
-    remembered = {incident.spec.uuid for incident in view.incidents if incident.open}
-    ruled = {rule.gpu for rule in view.rules}
-    here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
-    here |= left | {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
-    uuids = sorted(uuid for uuid in here if _UUID.fullmatch(uuid))
-    return tuple(_case_or_blank(bound, uuid, reported.get(uuid)) for uuid in uuids)
-
-
-def _not_own(view: NodeView, own: tuple[SliceDevice, ...]) -> Mapping[str, str]:
-    """Return why GPUs of which the node publishes devices cannot be tainted by any of them."""
-    found: dict[str, str] = {}
-    for device in view.inventory:
-        name = device.device
-        where = f"pool {name.driver}/{name.pool}"
-        others = f"others publish into {where} as well"
-        why = others if _may_be_of(name, view.node) else f"{where} is not named after {view.node}"
-        found[device.parent_uuid or device.uuid or ""] = why
-    bound = {part.parent_uuid or part.uuid for part in own}
-    return {uuid: why for uuid, why in found.items() if uuid not in bound}
-
-
-def unnamed(view: NodeView) -> int:
-    """Return how many GPUs the report lists without a UUID that can be acted on."""
-    gpus = view.report.gpus if view.report else ()
-    return sum(_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
-
-
-def _is_own(device: SliceDevice, view: NodeView) -> bool:
-    """Whether a node may have a device tainted that it publishes.
-
-    A rule names a pool and no node. A pool of a driver that names its pools as it likes belongs to
-    no node while others publish into it: a node could have the devices of others emptied.
-    """
-    name = device.device
-    mine = name.pool == view.node or (name.driver, name.pool) not in view.contested
-    return device.node == view.node and _may_be_of(name, view.node) and mine
-
-
-def _may_be_of(name: Device, node: str) -> bool:
-    """NVIDIA's drivers name a pool after its node: another pool belongs to another node."""
-    return name.pool == node or not name.driver.endswith(_NVIDIAS)
-
-
-def _unread(view: NodeView, uuid: str) -> Unknown | None:
-    """Return why nothing is decided about a GPU of which a stored object cannot be read."""
-    unread = sorted(name for name in view.unread if concerns(name, uuid))
-    if not unread:
-        return None
-    why = f"{', '.join(unread)} cannot be read; the log says what is wrong with it"
-    return Unknown(f"{why}: mend or delete it")
-
-
-def _case_or_blank(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
-    """Return what is known of a GPU; where this program fails on it, its incidents and rules."""
-    rules = tuple(
-        sorted((rule for rule in view.rules if rule.gpu == uuid), key=lambda rule: rule.name)
-    )
-    incidents = of_gpu(view.incidents, uuid)
-    case = _case(view, uuid, gpu, incidents, rules)
-    if isinstance(case, Case):
-        return case
-    return Case(
-        node=view.node,
-        uuid=uuid,
-        verdict=case,
-        blank=case,
-        inventory=view.inventory,
-        incidents=incidents,
-        rules=rules,
-    )
-
-
-@or_unknown
-def _case(
-    view: NodeView,
-    uuid: str,
-    gpu: GpuHealth | None,
-    incidents: tuple[Incident, ...],
-    rules: tuple[Rule, ...],
-) -> Case | Unknown:
-    if unread := _unread(view, uuid):
-        return unread
-    parts = published_parts(uuid, gpu, view.inventory)
-    place = _place(view, uuid, parts, incidents, rules)
-    unseen = gpu is None and not parts
-    others = view.elsewhere.get(uuid) or (_first_reporter(view, incidents) if unseen else ())
-    why, left = _unusable(view, uuid, gpu), _left(view, uuid)
-    ruled = {rule.device for rule in rules}
-    devices = {device.device for device in parts} | ruled
-    devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
-    has_incident = any(incident.open for incident in incidents)
-    around = surroundings(view.report)
-    judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
-    holders = affected_pods(view.claims, frozenset(devices), view.pods)
-    return Case(
-        node=view.node,
-        uuid=uuid,
-        verdict=joined(judged, view.suspects.get(uuid)),
-        ignoring=ignoring(rules, view.claims),
-        remarks=() if gpu is None or why else remarks(gpu, around),
-        gpu=None if why else gpu,
-        inventory=view.inventory,
-        incidents=incidents,
-        rules=rules,
-        leftovers=tuple(leftover for leftover in view.leftovers if leftover.device in ruled),
-        affected=holders,
-        gang=gang(holders, view.claims, view.pods) if has_incident else (),
-        place=place,
-        boot_id=view.report.boot_id if view.report and not why else "",
-        reported_at=view.report.observed_at if view.report and not why else None,
-        pods=view.pods,
-        refusals=view.refusals,
-        tolerations=tolerations(rules, view.claims, view.pods),
-        clock_doubt=view.clock_doubt,
-        foreign=tuple(rule for rule in view.foreign if any(map(rule.selects, devices))),
-        node_gone=view.gone,
-        believed=not _unbelieved(view),
-        distrust=distrusted(view.blind, "untaint"),
-        no_disruption=distrusted(view.blind, "NoExecute"),
-        no_rebind=distrusted(view.blind, "rebind"),
-        unbound=view.unbound.get(uuid, ""),
-        rules_served=view.rules_served,
-        rules_known=view.rules_served and not view.blind.get("rules"),
-        unseen=tuple(rule for rule in view.unseen if rule.gpu == uuid),
-        confirmable=bool(view.report and view.report.content_hash),
-        renewals=view.renewals,
-        nvml_up=_nvml_up(view),
-        reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
-        elsewhere=others,
-        left=left,
-        peers=view.domains.get(uuid, ()),
-        roster=_roster(view),
-        cordons=view.facts.cordons if view.facts else (),
-    )
-
-
-def _place(
-    view: NodeView,
-    uuid: str,
-    parts: list[SliceDevice],
-    incidents: tuple[Incident, ...],
-    rules: tuple[Rule, ...],
-) -> Place:
-    """Return where a GPU is."""
-    open_incidents = [incident for incident in incidents if incident.open]
-    pools = {(device.device.driver, device.device.pool) for device in parts}
-    pools = pools or _remembered(view, open_incidents, rules)
-    if not pools:
-        # Where GPUs of this node are published; while none is, where NVIDIA's driver would.
-        around = [device.device for device in view.inventory if device.kind]
-        pools = {(device.driver, device.pool) for device in around} or {(GPU_DRIVER, view.node)}
-    hardware = [entry.uuid for entry in (*parts, *rules)]
-    hardware += [
-        target.uuid for incident in open_incidents for target in incident.status.scope.devices
-    ]
-    return Place(
-        node=view.node,
-        drivers=frozenset(driver for driver, _ in pools),
-        pools=frozenset(pool for _, pool in pools),
-        device_classes=_classes(view, uuid, open_incidents, rules),
-        devices=frozenset({uuid, *(text for text in hardware if text)}),
-    )
-
-
-def _classes(
-    view: NodeView, uuid: str, open_incidents: list[Incident], rules: tuple[Rule, ...]
-) -> frozenset[str]:
-    """Return the DeviceClasses of a GPU: while an incident is open, those recorded at its opening.
-
-    Evictions end the claims of the GPU's pods, and that must not end an override by DeviceClass. A
-    later claim may tolerate our taints and name any class, so it does not count. Rules record the
-    classes as well, for an incident that has lost its status.
-    """
-    recorded = next(
-        (incident.status for incident in open_incidents if incident.status.phase_since), None
-    )
-    if recorded is not None:
-        return frozenset(recorded.device_classes)
-    marked = [rule.classes for rule in rules if rule.classes is not None]
-    if marked:
-        return frozenset(name for classes in marked for name in classes)
-    known = view.places.get(uuid)
-    return frozenset(known.classes if known else ())
-
-
-def _remembered(
-    view: NodeView, open_incidents: list[Incident], rules: tuple[Rule, ...]
-) -> set[PoolKey]:
-    """Return where a GPU was published on this node, as far as rules and open incidents record.
-
-    A driver that restarts and a Node that is registered again unpublish a device for a while. That
-    lowers no mode and ends no exemption: no user has requested it.
-    """
-    names = {rule.device for rule in rules if rule.node == view.node}
-    names |= {
-        target.name for incident in open_incidents for target in incident.status.scope.devices
-    }
-    return {(device.driver, device.pool) for device in names if _may_be_of(device, view.node)}
-
-
-def _first_reporter(view: NodeView, incidents: tuple[Incident, ...]) -> tuple[str, ...]:
-    """Return the other node that began the incident of a GPU of which this node has only a rule.
-
-    A rule may outlast the board on a node that no longer reports: two nodes that write one incident
-    would write over each other for ever.
-    """
-    leading = next((incident.node for incident in incidents if incident.open), view.node)
-    return () if leading == view.node else (leading,)
-
-
-def _left(view: NodeView, uuid: str) -> bool:
-    """Whether this node, with a fresh report and NVML up, lacks a board that another node has."""
-    if view.report is None or _unbelieved(view) or not view.elsewhere.get(uuid):
-        return False
-    reported = any(gpu.uuid == uuid for gpu in view.report.gpus)
-    offered = any(uuid in (device.uuid, device.parent_uuid) for device in view.inventory)
-    return _nvml_up(view) and not reported and not offered
-
-
-def _nvml_up(view: NodeView) -> bool:
-    sources = view.report.sources if view.report else ()
-    return any(source.name == "nvml" and source.up for source in sources)
-
-
-def _roster(view: NodeView) -> Roster | None:
-    """Return which GPUs the node has, None while that is unknown."""
-    if view.report is None or _unbelieved(view) or not _nvml_up(view):
-        return None
-    gpus = view.report.gpus
-    published = {
-        device.parent_uuid or device.uuid or ""
-        for device in view.inventory
-        if device.kind != "vfio"
-    }
-    return Roster(
-        boot_id=view.report.boot_id,
-        slots={gpu.uuid: gpu.pci_bus_id for gpu in gpus if gpu.presence == "Present"},
-        known=frozenset({gpu.uuid for gpu in gpus} | published - {""}),
-        aside=bool(view.report.inventory.set_aside),
-    )
-
-
-def _unbelieved(view: NodeView) -> str:
-    """Return why the report as a whole cannot be believed, "" when it can.
-
-    Nor can it be acted on while what a taint rests on cannot be trusted.
-    """
-    if blind := distrusted(view.blind, "NoSchedule"):
-        return blind
-    if view.report is None:
-        return f"{view.node} has no report"
-    if view.report.schema_version > SCHEMA_VERSION + 1:
-        return f"the report's schema {view.report.schema_version} is newer than this version knows"
-    return view.stale
-
-
-def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None) -> str:
-    """Return why nothing can be concluded about a GPU, "" when it can."""
-    unbelieved = _unbelieved(view)
-    if unbelieved:
-        return unbelieved
-    others = view.elsewhere.get(uuid, ())
-    if others:
-        return f"{uuid} is claimed by {view.node} and by {', '.join(others)}"
-    if gpu is None:
-        return f"the report of {view.node} does not speak of {uuid}"
-    if view.report and sum(health.uuid == uuid for health in view.report.gpus) > 1:
-        return f"the report of {view.node} speaks of {uuid} more than once"
-    return ""
+        Nor can it be acted on while what a taint rests on cannot be trusted.
+        """
+        if blind := distrusted(self.blind, "NoSchedule"):
+            return blind
+        if self.report is None:
+            return f"{self.node} has no report"
+        if self.report.schema_version > SCHEMA_VERSION + 1:
+            found = self.report.schema_version
+            return f"the report's schema {found} is newer than this version knows"
+        return self.stale

@@ -14,7 +14,8 @@ from exporter.model.resource_slices import ResourceSlice, inventory
 from kubeapi.lease import Lease
 from remediator.diagnose.fault import Healthy, Sick
 from remediator.model.claim import Claim, affected_pods
-from remediator.plan.view import NodeView, cases
+from remediator.plan.cases import cases
+from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
 from remediator.policy.reading import read
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from remediator.plan.view import cases
+from remediator.plan.cases import cases
 from tests.remediator.builders import (
     RESET,
     Stored,

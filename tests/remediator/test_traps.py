@@ -7,9 +7,10 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Healthy
+from remediator.plan.cases import cases
 from remediator.plan.fleet import Fleet
 from remediator.plan.reconcile import MOST_OPEN, decide_node
-from remediator.plan.view import NodeView, cases
+from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     ALL_SEVEN,
     NODE,

@@ -9,9 +9,10 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth
 from remediator.model.incident import Incident, Target
 from remediator.model.node import NodeFacts
+from remediator.plan.cases import cases
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.reconcile import decide_node
-from remediator.plan.view import NodeView, cases
+from remediator.plan.view import NodeView
 from remediator.policy.file import read
 from remediator.policy.table import Policy
 from tests.remediator.builders import (

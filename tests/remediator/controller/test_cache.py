@@ -20,9 +20,9 @@ from remediator.model.incident import (
     incident_name,
 )
 from remediator.model.taint_rule import RawRule, Rule
+from remediator.plan.cases import cases
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import OpenIncident
-from remediator.plan.view import cases
 from tests.chain.scene import resource_slice
 from tests.remediator.builders import DRIVER, at, gpu, policy, published, report, uuid
 from tests.remediator.telling import claim

@@ -26,7 +26,7 @@ from remediator.model.claim import (
 )
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
-from remediator.plan.view import cases
+from remediator.plan.cases import cases
 from tests.remediator.builders import DRIVER, gpu, report, uuid
 from tests.remediator.controller.test_cache import Marks, believed, health, incident, slice_of
 from tests.remediator.telling import claim

@@ -10,7 +10,8 @@ from remediator.controller.crashes import Crashes
 from remediator.diagnose.fault import Healthy, Sick
 from remediator.model.claim import Claim
 from remediator.model.pod import PodFacts
-from remediator.plan.view import NodeView, cases
+from remediator.plan.cases import cases
+from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     SLICE_5,
     action,

@@ -12,7 +12,8 @@ from remediator.diagnose.fault import Sick, Unknown
 from remediator.diagnose.presence import NEVER_LISTED, NOT_REPORTED, unlisted
 from remediator.diagnose.surroundings import Surroundings
 from remediator.diagnose.verdict import verdict
-from remediator.plan.view import NodeView, cases
+from remediator.plan.cases import cases
+from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     BOOT,
     Stored,
