@@ -17,7 +17,9 @@ from tests.chain.scene import INCIDENTS
 from tests.deploy import tokens
 from tests.deploy.releasing import Helm, ReleaseJobs, items, store_rule
 from tests.deploy.settings import EVERYTHING
+from tests.deploy.test_kept_releases import each_release
 from tests.lab.cluster import RULES, await_true
+from tools.kept_release import chart_of
 
 pytestmark = pytest.mark.verify
 
@@ -209,6 +211,34 @@ def left(client: Client) -> list[str]:
     )
     names = (item["metadata"]["name"] for path in paths for item in items(client, path))
     return [name for name in names if "draguard" in name]
+
+
+@each_release
+def test_a_kept_release_is_upgraded_and_rolled_back_with_its_incidents_and_taints(
+    release: Path, operators_known: ControlPlane, admin: Client, helm: Helm, tmp_path: Path
+) -> None:
+    before = ("--set", "admission.enabled=false")
+    helm("install", RELEASE, str(chart_of(release)), *before)
+    await_true("an incident is stored", lambda: stored(admin))
+    assert tell(admin, phase="Tainted") == {"phase": "Tainted"}
+    store_rule(admin, taint("gpu-0", ours=True))
+
+    def kept(phase: str) -> bool:
+        """An unchanged value would not be validated again, so each time another one is written."""
+        assert incidents(admin) == ["gpu-0-1"]
+        assert tell(admin, phase=phase) == {"phase": phase}
+        return len(items(admin, RULES)) == 1
+
+    helm("upgrade", RELEASE, str(CHART), "--reset-then-reuse-values")
+    assert kept("Evicting"), "after the upgrade"
+    helm("rollback", RELEASE, "1")
+    assert kept("Drained"), "after the rollback"
+    helm("upgrade", RELEASE, str(CHART), "--reset-then-reuse-values")
+    with ReleaseJobs(operators_known, admin, tmp_path):
+        helm("uninstall", RELEASE)
+    assert items(admin, RULES) == []
+    assert incidents(admin) == ["gpu-0-1"]
+    assert left(admin) == []
 
 
 def test_where_a_rollback_cannot_go_an_upgrade_does(
