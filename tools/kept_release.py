@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-import yaml
-
+from alerts.table import recorded
 from deploy.program import run
 from deploy.sources import CHART, ROOT
 from exporter.metrics import counters, fields
@@ -22,7 +21,6 @@ from remediator.controller.metric_table import FAMILIES
 
 KEPT = ROOT / "tests" / "deploy" / "releases"
 NAMES = "names.txt"
-_RULES = ROOT / "alerts" / "generated" / "draguard.rules.yaml"
 
 
 def chart_of(folder: Path) -> Path:
@@ -49,10 +47,8 @@ def _names() -> Iterator[tuple[str, ...]]:
             yield tuple(line.split()[2:4])
     for family in FAMILIES:
         yield family.full_name, family.kind, ",".join(family.labels)
-    for group in yaml.safe_load(_RULES.read_text(encoding="utf-8"))["groups"]:
-        for rule in group["rules"]:
-            if "record" in rule:
-                yield rule["record"], "record"
+    for recording in recorded():
+        yield recording.name, "record"
 
 
 def main() -> int:
