@@ -156,9 +156,9 @@ def limits_of(stated: BudgetText) -> Limits:
         correlation=_onto(_SHIPPED.correlation, stated.correlation),
     )
     for name in stated.model_fields_set & FLAT.keys():
-        harm, ground = FLAT[name]
-        caps = msgspec.structs.replace(getattr(limits, harm), **{ground: getattr(stated, name)})
-        limits = msgspec.structs.replace(limits, **{harm: caps})
+        action, ground = FLAT[name]
+        caps = msgspec.structs.replace(getattr(limits, action), **{ground: getattr(stated, name)})
+        limits = msgspec.structs.replace(limits, **{action: caps})
     return limits
 
 

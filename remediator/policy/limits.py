@@ -93,7 +93,7 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True):
-    """The caps of one harm; None: this ground has no cap."""
+    """The caps of one action, tainting or eviction; None: this ground has no cap."""
 
     node: Cap | None = None
     pool: Cap | None = None
@@ -155,17 +155,17 @@ LIFTED = Limits(
 def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
     """Return each limit as (path, value, meaning), for a page, an explanation or the log."""
     found: list[tuple[str, str, str]] = []
-    for harm, verb, counted in (
+    for action, verb, counted in (
         ("evict", "evicted from", "GPUs that are being evicted from, not Drained yet"),
         ("taint", "tainted", "GPUs that stand tainted, of nodes that are there"),
     ):
-        caps: Caps = getattr(limits, harm)
+        caps: Caps = getattr(limits, action)
         for ground, key in KEYS.items():
             cap: Cap | None = getattr(caps, _FIELDS[ground])
             meaning = f"{counted}: of {('' if ground == 'cluster' else 'one ') + WORDS[ground]}"
-            found.append((f"budget.{harm}.{key}", "none" if cap is None else str(cap), meaning))
+            found.append((f"budget.{action}.{key}", "none" if cap is None else str(cap), meaning))
         rate = "none" if caps.rate is None else str(caps.rate)
-        found.append((f"budget.{harm}.rate", rate, f"GPUs newly {verb}, in any such time"))
+        found.append((f"budget.{action}.rate", rate, f"GPUs newly {verb}, in any such time"))
     hold = limits.correlation
     return (
         *found,

@@ -228,11 +228,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     maintenance: tuple[Window, ...] = ()
     exempt: tuple[Exemption, ...] = ()
     stopped: str = ""
-    """Who pulled the emergency stop in the file and why; "" while nobody did. No new harm while it
-    stands; healing goes on."""
+    """The user and the reason of the emergency stop in the file, "" without one. While it is set
+    nothing new is tainted or evicted; untainting goes on."""
     disagrees: str = ""
-    """Why nothing that stands is taken down for what is said here: another leader obeyed another
-    policy a moment ago. "" where it may be."""
+    """Why no rule is removed because of this policy: the leader before had another policy a moment
+    ago. "" if rules may be removed."""
     highest_mode: Mode = "enforce"
     """A cap on every row, whatever the file says."""
 

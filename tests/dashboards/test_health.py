@@ -8,7 +8,7 @@ import pytest
 from dashboards import fleet, health
 from dashboards.boards import panels
 from dashboards.promql import FLEET, numbered
-from tests.dashboards.asked import ALWAYS, assert_answers
+from tests.dashboards.queried import ALWAYS, assert_answers
 
 PAGE = 'instance="a:9400"'
 GPU = f'{PAGE}, Hostname="node-a", UUID="GPU-1"'

@@ -6,7 +6,7 @@ from dashboards import claim, device, fleet, incidents, remediation
 from dashboards.boards import panels
 from dashboards.panel import Dashboard
 from dashboards.promql import FLEET, holders, of_holders, of_holders_gpus
-from tests.dashboards.asked import ALWAYS, assert_answers
+from tests.dashboards.queried import ALWAYS, assert_answers
 
 GPU = 'instance="a:9400", Hostname="node-a", UUID="GPU-1"'
 

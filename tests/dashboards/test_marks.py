@@ -6,7 +6,7 @@ import pytest
 
 from dashboards import annotations, fleet
 from dashboards.promql import FLEET
-from tests.dashboards.asked import ALWAYS, assert_answers
+from tests.dashboards.queried import ALWAYS, assert_answers
 
 XIDS, TAINTS, RELEASES = annotations.of(FLEET)
 STORY = 'incident="one", node="node-a", UUID="GPU-1"'

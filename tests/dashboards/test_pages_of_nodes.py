@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dashboards import fleet, node
 from dashboards.promql import at_node, at_nodes
-from tests.dashboards.asked import ALWAYS, assert_answers
+from tests.dashboards.queried import ALWAYS, assert_answers
 
 SOURCE = "draguard_source_up"
 GPU = 'draguard_gpu_info{instance="a:9400", Hostname="x", UUID="GPU-1"}'

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.fenced import DOCUMENTS, ROOT
+from tests.draguard.printed import GOLDEN
 from tests.draguard.test_cli_documents import SHOWN, stable
-from tests.draguard.told import GOLDEN
 
 LEFT_OUT = "..."
 """A line of its own, where a document leaves out lines of the output."""

@@ -15,7 +15,7 @@ from remediator.model.intent import Intent
 from tests.chain.scene import INCIDENTS, LEASES
 from tests.draguard.cluster.test_fleet_status import LATE, known, lease, looked_at, objects, said
 from tests.draguard.fleet import LOST_INCIDENT, T0, Fleet
-from tests.draguard.told import told
+from tests.draguard.printed import printed
 from tests.remediator.builders import gpu
 
 HOURS = timedelta(hours=5)
@@ -41,7 +41,7 @@ def test_who_is_alive_is_told_by_the_servers_clock(
 ) -> None:
     shift(time)
 
-    text = told(capsys, "status", "--kubeconfig", fleet.kubeconfig)
+    text = printed(capsys, "status", "--kubeconfig", fleet.kubeconfig)
 
     assert "3 reporting, 1 stale (node-e), 1 without an agent (node-d)" in text
     assert "remediator-0, renewed 0s ago" in text
@@ -55,10 +55,10 @@ def test_an_intent_counts_as_long_as_was_said(
     shift(time)
     where = ("--kubeconfig", fleet.kubeconfig)
 
-    stated = told(capsys, "hold", LOST_INCIDENT, "--until", "4h", "--reason", "x", *where)
+    stated = printed(capsys, "hold", LOST_INCIDENT, "--until", "4h", "--reason", "x", *where)
 
     spec = fleet.cluster.get(f"{INCIDENTS}/{LOST_INCIDENT}")["spec"]
-    told(capsys, "hold", LOST_INCIDENT, "--remove", *where)
+    printed(capsys, "hold", LOST_INCIDENT, "--remove", *where)
     read = msgspec.convert(spec["hold"], Intent)
     assert read.until is not None
     assert abs(read.until - clock.now() - timedelta(hours=4)) < timedelta(minutes=5)
@@ -123,8 +123,8 @@ def test_an_intent_that_no_remediator_acts_on_says_so(
     arguments = ("ignore", LOST_INCIDENT, "--until", "1h", "--reason", "x", "--yes", *where)
     with fleet.silence():
         renew(fleet.cluster.client, LEASES, LEASE_NAME, holder, 10, clock.now() + renewed)
-        words = told(capsys, *arguments)
-        told(capsys, "ignore", LOST_INCIDENT, "--remove", *where)
+        words = printed(capsys, *arguments)
+        printed(capsys, "ignore", LOST_INCIDENT, "--remove", *where)
 
     assert re.search(rf"^note +{re.escape(why)}", words, re.MULTILINE)
     assert "takes effect once a remediator runs" in words

@@ -11,8 +11,8 @@ import pytest
 from draguard.__main__ import USAGE, main
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import LOST_INCIDENT, Fleet
+from tests.draguard.printed import masked, printed
 from tests.draguard.test_cli_terminal import COLOUR, on_terminal
-from tests.draguard.told import masked, told
 
 ROOT = Path(__file__).parents[2]
 CLI = ROOT / "docs" / "cli.md"
@@ -67,7 +67,7 @@ def test_the_command_line_shows_real_output(fleet: Fleet) -> None:
 def test_what_is_shown_of_the_doctor_is_what_it_says(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stated = stable(told(capsys, "doctor", "--kubeconfig", fleet.kubeconfig, ends=1))
+    stated = stable(printed(capsys, "doctor", "--kubeconfig", fleet.kubeconfig, ends=1))
     excerpt = CLI.read_text(encoding="utf-8").partition("\n## doctor\n")[2]
     lines = excerpt.partition("```text\n")[2].partition("```")[0].splitlines()
 

@@ -17,7 +17,7 @@ from kubeapi.client import ApiError
 from kubeapi.endpoint import EndpointError
 from tests.chain.proxy import Proxy
 from tests.draguard.fleet import Fleet
-from tests.draguard.told import told
+from tests.draguard.printed import printed
 from tests.lab.cluster import await_true
 
 COMMANDS = (
@@ -70,7 +70,7 @@ def test_a_cluster_that_does_not_answer(
 ) -> None:
     path = written(tmp_path, "config", config("http://127.0.0.1:1", "t"))
 
-    stated = told(capsys, *command, "--kubeconfig", str(path), ends=2)
+    stated = printed(capsys, *command, "--kubeconfig", str(path), ends=2)
 
     assert stated.startswith(f"draguard {command[0]}: no answer from http://127.0.0.1:1: ")
     assert "kubectl config current-context" in stated
@@ -83,7 +83,7 @@ def test_a_context_that_is_not_there(
 ) -> None:
     where = ("--kubeconfig", fleet.kubeconfig, "--context", "prod")
 
-    stated = told(capsys, *command, *where, ends=2)
+    stated = printed(capsys, *command, *where, ends=2)
 
     assert "has no context 'prod'; `kubectl config get-contexts` lists" in stated
     assert stated.count("\n") == 1
@@ -97,7 +97,7 @@ def test_what_is_forbidden_is_named_with_verb_and_resource(
 ) -> None:
     where = ("--kubeconfig", fleet.kubeconfig, "--context", "remediator")
 
-    stated = told(capsys, *command, *where, ends=2)
+    stated = printed(capsys, *command, *where, ends=2)
 
     assert "remediator may not list " in stated
     assert "ask for a role that allows the verb list on " in stated
@@ -110,7 +110,7 @@ def test_without_the_crds_it_says_what_to_install(
 ) -> None:
     proxy.refuse, proxy.refused_path = 404, "/apis/draguard.dev"
 
-    stated = told(capsys, command, "--kubeconfig", through, ends=2)
+    stated = printed(capsys, command, "--kubeconfig", through, ends=2)
 
     assert "are not served by this cluster" in stated
     assert "kubectl apply -f deploy/crds" in stated
@@ -122,8 +122,8 @@ def test_where_only_metrics_are_installed_a_gpu_is_tainted_and_untainted_all_the
     proxy.refuse, proxy.refused_path = 404, "/apis/draguard.dev"
     where = ("--kubeconfig", through)
 
-    taint = told(capsys, "cordon", "node-a/0", "--why", "x", "--dry-run", *where)
-    untaint = told(capsys, "uncordon", "--all", "--dry-run", *where)
+    taint = printed(capsys, "cordon", "node-a/0", "--why", "x", "--dry-run", *where)
+    untaint = printed(capsys, "uncordon", "--all", "--dry-run", *where)
 
     assert "would be cordoned" in taint
     assert "no cordons for maintenance" in untaint
@@ -134,11 +134,11 @@ def test_a_cluster_without_dra_is_told_of_and_nothing_fails(
 ) -> None:
     proxy.refuse, proxy.refused_path = 404, "/apis/resource.k8s.io"
 
-    status = told(capsys, "status", "--kubeconfig", through)
-    told(capsys, "plan", "--kubeconfig", through)
+    status = printed(capsys, "status", "--kubeconfig", through)
+    printed(capsys, "plan", "--kubeconfig", through)
     main(["cordon", "node-a/0", "--why", "x", "--kubeconfig", through])
     taint = capsys.readouterr().err
-    doctor = told(capsys, "doctor", "--kubeconfig", through, ends=1)
+    doctor = printed(capsys, "doctor", "--kubeconfig", through, ends=1)
 
     assert "this cluster serves no ResourceSlices" in status
     assert "not served by this cluster: nothing is tainted" in status
@@ -151,7 +151,7 @@ def test_a_token_that_is_unknown(
 ) -> None:
     path = written(tmp_path, "config", config(proxy.url, "not-a-token"))
 
-    stated = told(capsys, "status", "--kubeconfig", str(path), ends=2)
+    stated = printed(capsys, "status", "--kubeconfig", str(path), ends=2)
 
     assert "rejected the credentials of the kubeconfig (401)" in stated
     assert "log in again" in stated
@@ -293,8 +293,8 @@ def test_who_may_read_the_most_is_told_what_is_not_seen(
     where = ("--kubeconfig", fleet.kubeconfig, "--context", "remediator")
     try:
         await_true("the role counts", lambda: main(["status", *where]) == 0)
-        status = told(capsys, "status", *where)
-        plan = told(capsys, "plan", *where)
+        status = printed(capsys, "status", *where)
+        plan = printed(capsys, "plan", *where)
     finally:
         client.delete(f"{root}/clusterrolebindings/reader-of-a-test")
         client.delete(f"{root}/clusterroles/reader-of-a-test")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from draguard.__main__ import main
-from tests.draguard.told import matches
+from tests.draguard.printed import matches
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (

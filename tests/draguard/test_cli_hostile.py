@@ -24,9 +24,9 @@ from remediator.model.incident_caps import capped
 from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import T0, Fleet
+from tests.draguard.printed import printed
 from tests.draguard.test_cli_errors import config, written
 from tests.draguard.test_cli_terminal import COLOUR, on_terminal
-from tests.draguard.told import told
 from tests.lab.cluster import RULES
 from tests.remediator.builders import uuid
 
@@ -62,7 +62,7 @@ def nasty(fleet: Fleet) -> Iterator[Fleet]:
 @pytest.fixture
 def tell(nasty: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
     def run(*arguments: str) -> str:
-        return told(capsys, *arguments, "--kubeconfig", nasty.kubeconfig)
+        return printed(capsys, *arguments, "--kubeconfig", nasty.kubeconfig)
 
     return run
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from tests.draguard.fleet import Fleet
+from tests.draguard.printed import printed
 from tests.draguard.test_cli_errors import config, written
-from tests.draguard.told import told
 
 Config = dict[str, Any]
 Change = Callable[[Config], object]
@@ -131,7 +131,7 @@ def test_a_kubeconfig_that_does_not_work_is_one_sentence_with_its_remedy(
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
 
-    words = told(capfd, "status", "--kubeconfig", str(path), ends=2)
+    words = printed(capfd, "status", "--kubeconfig", str(path), ends=2)
 
     assert words.startswith("draguard status: ")
     assert words.count("\n") == 1
@@ -143,7 +143,7 @@ def test_a_context_that_is_nearly_there_is_asked_about(
 ) -> None:
     where = ("--kubeconfig", fleet.kubeconfig, "--context", "remediato")
 
-    assert "has no context 'remediato' (did you mean remediator?)" in told(
+    assert "has no context 'remediato' (did you mean remediator?)" in printed(
         capsys, "status", *where, ends=2
     )
 
@@ -155,7 +155,7 @@ def test_a_file_of_another_kind_is_no_kubeconfig(
     path = tmp_path / "config"
     path.write_text(text, encoding="utf-8")
 
-    assert f"{path} is not a kubeconfig (" in told(
+    assert f"{path} is not a kubeconfig (" in printed(
         capsys, "status", "--kubeconfig", str(path), ends=2
     )
 
@@ -199,7 +199,7 @@ def test_what_is_no_api_server_is_not_taken_for_one(
 ) -> None:
     path = written(tmp_path, "config", config(portal, "t"))
 
-    words = told(capsys, *command.split(), "--kubeconfig", str(path), ends=2)
+    words = printed(capsys, *command.split(), "--kubeconfig", str(path), ends=2)
 
     assert words.startswith(f"draguard {command.split(maxsplit=1)[0]}: ")
     assert "check that it is the right cluster" in words or "check its address" in words

@@ -14,7 +14,7 @@ from kubeapi.client import ApiError, NotFound
 from tests.chain.scene import INCIDENTS
 from tests.draguard.cluster.test_fleet_status import looked_at, objects
 from tests.draguard.fleet import SICK_DEVICE, T0, Fleet
-from tests.draguard.told import told
+from tests.draguard.printed import printed
 from tests.lab.cluster import RULES, Json
 from tests.remediator.builders import gpu
 
@@ -25,7 +25,7 @@ Tell = Callable[..., str]
 @pytest.fixture
 def tell(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
     def run(*arguments: str, ends: int = 0) -> str:
-        return told(capsys, *arguments, "--kubeconfig", fleet.kubeconfig, ends=ends)
+        return printed(capsys, *arguments, "--kubeconfig", fleet.kubeconfig, ends=ends)
 
     return run
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.draguard.fleet import LOST_INCIDENT, SICK, SLICE_INCIDENT, Fleet
-from tests.draguard.told import masked, matches, told
+from tests.draguard.printed import masked, matches, printed
 
 Tell = Callable[..., str]
 
@@ -19,7 +19,7 @@ def tell(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
 
     def run(command: str, *arguments: str, ends: int = 0) -> str:
         where = ("--kubeconfig", fleet.kubeconfig)
-        return told(capsys, command, *arguments, *where, ends=ends)
+        return printed(capsys, command, *arguments, *where, ends=ends)
 
     return run
 

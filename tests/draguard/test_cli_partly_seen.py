@@ -9,8 +9,8 @@ import pytest
 from draguard.__main__ import main
 from tests.chain.proxy import Proxy
 from tests.draguard.fleet import Fleet
+from tests.draguard.printed import printed
 from tests.draguard.test_cli_errors import config, written
-from tests.draguard.told import told
 from tests.lab.cluster import Json, await_true
 
 NAMES = (f"part-reader-{number}-of-a-test" for number in count())
@@ -74,8 +74,8 @@ def test_status_tells_the_rest_and_ends_with_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     where = without(collection)
-    text = told(capsys, "status", *where, ends=1)
-    found: Json = msgspec.json.decode(told(capsys, "status", "-o", "json", *where, ends=1))
+    text = printed(capsys, "status", *where, ends=1)
+    found: Json = msgspec.json.decode(printed(capsys, "status", "-o", "json", *where, ends=1))
 
     assert f"not read: remediator may not list {collection}.{LISTS[collection]}" in text
     assert {name for name in lost if found[name] is not None} == set()
@@ -94,8 +94,8 @@ def test_without_claims_nobody_is_said_to_hold_none(
     without: Without, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = without("resourceclaims")
-    text = told(capsys, "status", *where, ends=1)
-    found: Json = msgspec.json.decode(told(capsys, "status", "-o", "json", *where, ends=1))
+    text = printed(capsys, "status", *where, ends=1)
+    found: Json = msgspec.json.decode(printed(capsys, "status", "-o", "json", *where, ends=1))
 
     assert "12 published, an unknown number allocated, 2 tainted" in text
     assert found["devices"] == {"published": 12, "allocated": None, "tainted": 2}
@@ -105,7 +105,7 @@ def test_without_leases_no_agent_is_called_alive_or_silent(
     without: Without, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A report alone is as old as its last change: only the Lease tells who lives."""
-    stated = told(capsys, "status", *without("leases"), ends=1)
+    stated = printed(capsys, "status", *without("leases"), ends=1)
 
     assert "the state of the agent of node-e is unknown: you may not read its Lease" in stated
     assert "silent" not in stated
@@ -117,10 +117,10 @@ def test_the_mode_is_not_told_where_the_policy_is_not_known(
     """The shipped one enforces nothing: to name it would call an enforcing cluster harmless."""
     where = without("resourceclaims")
 
-    assert "mode       unknown: the policy in force cannot be read" in told(
+    assert "mode       unknown: the policy in force cannot be read" in printed(
         capsys, "status", *where, ends=1
     )
-    found: Json = msgspec.json.decode(told(capsys, "status", "-o", "json", *where, ends=1))
+    found: Json = msgspec.json.decode(printed(capsys, "status", "-o", "json", *where, ends=1))
     assert found["modes"] is None
 
 
@@ -158,7 +158,7 @@ def test_what_is_decided_by_all_of_it_is_not_decided_by_a_part(
 ) -> None:
     where = without("deviceincidents")
 
-    assert "may not list deviceincidents" in told(capsys, command, *where, ends=2)
+    assert "may not list deviceincidents" in printed(capsys, command, *where, ends=2)
 
 
 def test_a_policy_that_cannot_be_read_is_no_mode_and_no_plan(
@@ -169,8 +169,8 @@ def test_a_policy_that_cannot_be_read_is_no_mode_and_no_plan(
     before: Json = fleet.cluster.get(path)["data"]
     fleet.cluster.client.merge_patch(path, {"data": {"policy.yaml": "defaults: {mode: harsh}"}})
     try:
-        status = told(capsys, "status", *where)
-        plan = told(capsys, "plan", *where)
+        status = printed(capsys, "status", *where)
+        plan = printed(capsys, "plan", *where)
     finally:
         fleet.cluster.client.merge_patch(path, {"data": before})
 
@@ -181,7 +181,7 @@ def test_a_policy_that_cannot_be_read_is_no_mode_and_no_plan(
 def test_a_namespace_that_is_not_there_is_said(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stated = told(capsys, "status", "--kubeconfig", fleet.kubeconfig, "-n", "elsewhere")
+    stated = printed(capsys, "status", "--kubeconfig", fleet.kubeconfig, "-n", "elsewhere")
 
     assert "there is no namespace elsewhere: give the namespace of Draguard with -n" in stated
 
@@ -202,7 +202,7 @@ def test_a_list_that_fails_for_another_reason_fails_the_whole(
     proxy, path = through
     proxy.refuse, proxy.refused_path = 500, f"/{collection}?"
 
-    stated = told(capsys, "status", "--kubeconfig", path, ends=2)
+    stated = printed(capsys, "status", "--kubeconfig", path, ends=2)
 
     assert f"/{collection}: 500" in stated
     assert stated.count("\n") == 1

@@ -13,8 +13,8 @@ from tests.chain.scene import INCIDENTS, LEASES
 from tests.conftest import built
 from tests.deploy import rendered
 from tests.draguard.fleet import LOST_INCIDENT, Fleet
+from tests.draguard.printed import printed
 from tests.draguard.test_cli_errors import config
-from tests.draguard.told import told
 from tests.lab.cluster import RULES, await_true
 
 Tell = Callable[..., str]
@@ -74,7 +74,7 @@ def tell_as(
     where = ("--kubeconfig", str(path))
 
     def run(*arguments: str, ends: int = 0) -> str:
-        return told(capsys, *arguments, *where, ends=ends)
+        return printed(capsys, *arguments, *where, ends=ends)
 
     try:
         await_true("the role counts", lambda: main(["incidents", *where]) == 0)

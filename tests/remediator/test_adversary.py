@@ -25,7 +25,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import claim, effect_of, settle, tick
+from tests.remediator.playing import claim, effect_of, settle, tick
 
 CALM = action(0, -3600, 0.1)
 

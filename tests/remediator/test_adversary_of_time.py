@@ -19,7 +19,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import ENFORCE, claim, settle
+from tests.remediator.playing import ENFORCE, claim, settle
 
 SLICE_3 = "gpu-0-mig-1g10gb-19-2"
 CALM = action(0, -3600, 0.1)

@@ -11,7 +11,7 @@ from remediator.diagnose.clock_trust import TRUSTED, clock_doubt
 from remediator.plan.recovery import NODE_GONE_FOR
 from remediator.plan.view import NodeView
 from tests.remediator.builders import RESET, Stored, action, at, gpu, view, xid
-from tests.remediator.telling import settle, tick
+from tests.remediator.playing import settle, tick
 
 SICK = view(gpu(0, xid(95), recovery_action=RESET))
 MENDED = view(gpu(0, xid(95), recovery_action=action(0, 20, 20)))

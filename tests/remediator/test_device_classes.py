@@ -10,7 +10,7 @@ from remediator.plan.fleet import GpuPlace
 from remediator.policy.place import Match
 from remediator.policy.table import MODES, SHIPPED, Change, Override, Policy
 from tests.remediator.builders import NODE, Stored, dead, uuid, view
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 CLASSES = ("training", "interactive", "batch")
 OPENING = MODES[1:]

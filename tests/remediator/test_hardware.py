@@ -36,8 +36,8 @@ from tests.remediator.builders import (
     view,
     xid,
 )
+from tests.remediator.playing import ENFORCE, claim, settle, tick
 from tests.remediator.policy.budgets import limits_of
-from tests.remediator.telling import ENFORCE, claim, settle, tick
 
 
 def at_number(health: GpuHealth, minor: int) -> GpuHealth:

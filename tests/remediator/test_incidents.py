@@ -23,8 +23,8 @@ from tests.remediator.builders import (
     view,
     xid,
 )
+from tests.remediator.playing import claim, effect_of, pod, settle, tick
 from tests.remediator.policy.budgets import limits_of
-from tests.remediator.telling import claim, effect_of, pod, settle, tick
 
 
 def names(*indexes: int) -> set[str]:

@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import claim, pod, settle, tick
+from tests.remediator.playing import claim, pod, settle, tick
 
 
 class RefusesOne:

@@ -15,8 +15,8 @@ from tests.remediator.builders import (
     view,
     xid,
 )
+from tests.remediator.playing import claim, settle, tick
 from tests.remediator.policy.budgets import limits_of
-from tests.remediator.telling import claim, settle, tick
 
 
 class TestBudget:

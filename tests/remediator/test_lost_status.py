@@ -29,7 +29,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import claim, settle
+from tests.remediator.playing import claim, settle
 from tests.remediator.test_device_classes import by_class
 
 SOAK = 600

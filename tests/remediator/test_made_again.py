@@ -5,7 +5,7 @@ import pytest
 from exporter.model.device import Device
 from exporter.model.node_health import XidRecord
 from tests.remediator.builders import DRIVER, NODE, SLICE_5, Stored, action, mig_gpu, view, xid
-from tests.remediator.telling import settle, tick
+from tests.remediator.playing import settle, tick
 
 SLICE_2 = "gpu-0-mig-1g10gb-19-1"
 

@@ -20,7 +20,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import ENFORCE, settle, tick
+from tests.remediator.playing import ENFORCE, settle, tick
 from tests.remediator.test_hardware import partitions
 
 NARROWED = {SLICE_5: "NoSchedule"}

@@ -11,7 +11,7 @@ from remediator.plan.steps import Step
 from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
 from tests.remediator.builders import Stored, at, dead, policy, view
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 
 class ReadMeanwhile:

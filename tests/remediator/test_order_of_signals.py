@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from exporter.model.node_health import XidRecord
 from remediator.model.incident import SEEN_LIMIT
 from tests.remediator.builders import LASTS, Stored, action, at, mig_gpu, view, xid
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 FOURTH = "gpu-0-mig-1g10gb-19-4"
 READ = action(observed=30)

@@ -5,7 +5,7 @@ import pytest
 
 from exporter.model.node_health import GpuHealth, MemoryHealth, MemorySlices
 from tests.remediator.builders import SLICE_5, Stored, action, at, mig_gpu, policy, view, xid
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 REMAP = MemoryHealth(row_remap_pending="True", row_remap_failed="False", remap_observed_at=at(1))
 

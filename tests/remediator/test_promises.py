@@ -12,7 +12,7 @@ from remediator.plan.steps import ChangeRule
 from remediator.plan.view import NodeView
 from tests.lab.examples import examples
 from tests.remediator.builders import Stored, action, at, gpu, mig_gpu, view, xid
-from tests.remediator.telling import ENFORCE, effect_of, only_names_moved, settle, tick
+from tests.remediator.playing import ENFORCE, effect_of, only_names_moved, settle, tick
 
 _XIDS = st.builds(
     xid,

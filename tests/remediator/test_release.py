@@ -21,7 +21,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import settle, tick
+from tests.remediator.playing import settle, tick
 
 
 class TestRelease:

@@ -13,8 +13,8 @@ from remediator.plan.steps import DeleteRule, WriteStatus
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import without_rules
 from tests.remediator.builders import LASTS, Stored, action, at, dead, gpu, policy, view, xid
-from tests.remediator.plan.handing import reconciled
-from tests.remediator.telling import ENFORCE, claim, pod, settle, tick
+from tests.remediator.plan.handover import reconciled
+from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
 
 SICK = gpu(0, xid(95), recovery_action=action(1, 1, 1))
 MENDED = gpu(0, xid(95), recovery_action=action(0, 100, 100))

@@ -31,8 +31,8 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.plan.handing import ON
-from tests.remediator.telling import ENFORCE, claim, pod
+from tests.remediator.plan.handover import ON
+from tests.remediator.playing import ENFORCE, claim, pod
 
 SOAK = 600
 WAYS = ("everything", "statuses and rules")

@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import ENFORCE, claim, effect_of, settle, tick
+from tests.remediator.playing import ENFORCE, claim, effect_of, settle, tick
 
 CHANNEL = Device("compute-domain.nvidia.com", "node-b", "channel-0")
 """An IMEX channel: the other driver of NVIDIA's names its pools after nodes, too."""

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from remediator.policy.table import MODES, Mode
 from tests.remediator.builders import RESET, Stored, action, gpu, policy, view, xid
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 STRONG = policy(mode="enforce")
 SICK = view(gpu(0, xid(95), recovery_action=RESET))

@@ -37,7 +37,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import ENFORCE, claim, settle, tick
+from tests.remediator.playing import ENFORCE, claim, settle, tick
 
 LAST = datetime.max.replace(tzinfo=UTC)
 FIRST = datetime.min.replace(tzinfo=UTC)

@@ -29,7 +29,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 BY_POOL = read(b"""
 overrides:

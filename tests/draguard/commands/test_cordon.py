@@ -13,8 +13,8 @@ from remediator.model.taint_rule import Rule, manifest
 from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
 from tests.chain.scene import resource_slice
 from tests.draguard.fleet import T0
+from tests.draguard.printed import printed
 from tests.draguard.test_cli_terminal import on_terminal
-from tests.draguard.told import told
 from tests.lab.cluster import RULES, Cluster, Json, await_true
 from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid
 
@@ -31,7 +31,7 @@ def tell(crds: None, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Te
         cluster.player.publish(node, [resource_slice(node, devices)])
 
     def run(*arguments: str, ends: int = 0) -> str:
-        return told(capsys, *arguments, "--kubeconfig", str(cluster.plane.kubeconfig), ends=ends)
+        return printed(capsys, *arguments, "--kubeconfig", str(cluster.plane.kubeconfig), ends=ends)
 
     return run
 

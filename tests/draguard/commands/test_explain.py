@@ -10,20 +10,20 @@ from draguard.__main__ import main
 from draguard.trial.xid import READ_AS
 from exporter.model import xid
 from remediator.diagnose.xid_table import RULE_NAMES
+from tests.draguard.printed import masked, matches, printed
 from tests.draguard.test_cli_errors import config, written
-from tests.draguard.told import masked, matches, told
 
 
 @pytest.mark.parametrize("code", [13, 48, 149, 9999])
 def test_a_code_prints_its_golden(code: int, capsys: pytest.CaptureFixture[str]) -> None:
     matches(
-        f"explain-{code}-shipped", masked(told(capsys, "explain", "xid", str(code), "--shipped"))
+        f"explain-{code}-shipped", masked(printed(capsys, "explain", "xid", str(code), "--shipped"))
     )
 
 
 def test_every_code_of_the_catalogue_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
     for code in xid.catalogue():
-        stated = json.loads(told(capsys, "explain", "xid", str(code), "--shipped", "-o", "json"))
+        stated = json.loads(printed(capsys, "explain", "xid", str(code), "--shipped", "-o", "json"))
         assert stated["code"] == code
         assert stated["course"]["verdict"]
 
@@ -37,7 +37,7 @@ def test_a_cluster_that_cannot_be_asked_is_said_and_the_shipped_policy_taken(
 ) -> None:
     path = written(tmp_path, "config", config("http://127.0.0.1:1", "t"))
 
-    stated = told(capsys, "explain", "xid", "79", "--kubeconfig", str(path))
+    stated = printed(capsys, "explain", "xid", "79", "--kubeconfig", str(path))
 
     assert (
         "shipped; the policy of a cluster is unknown: no answer from http://127.0.0.1:1" in stated
@@ -49,7 +49,7 @@ def test_a_policy_file_counts_instead(tmp_path: Path, capsys: pytest.CaptureFixt
     policy = tmp_path / "policy.yaml"
     policy.write_text("classes: {lost: {mode: enforce}}", encoding="utf-8")
 
-    stated = told(capsys, "explain", "xid", "79", "--policy", str(policy))
+    stated = printed(capsys, "explain", "xid", "79", "--policy", str(policy))
 
     assert "enforce, ceiling NoExecute (row classes.lost)" in stated
 
@@ -90,7 +90,7 @@ def test_what_is_no_xid_is_told_how_to_ask(
 @pytest.mark.parametrize("more", [[], ["--mig"], ["--mig", "--gi", "3"], ["--lost"], ["--reset"]])
 def test_no_sentence_says_a_word_twice(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     for code in (48, 64, 74, 79, 94, 95, 119, 144):
-        words = told(capsys, "policy", "explain", "--xid", str(code), *more)
+        words = printed(capsys, "policy", "explain", "--xid", str(code), *more)
         assert not re.search(r"\b(\w+)\b:? +\1(?![\w-])", words, re.IGNORECASE), words
         assert not re.search(r"Verifying: .*verifying:", words), words
 
@@ -98,7 +98,9 @@ def test_no_sentence_says_a_word_twice(more: list[str], capsys: pytest.CaptureFi
 def test_a_fault_that_needs_no_repair_does_not_sound_as_if_nothing_helped(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert "repair                 none needed" in told(capsys, "explain", "xid", "94", "--shipped")
+    assert "repair                 none needed" in printed(
+        capsys, "explain", "xid", "94", "--shipped"
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kubeapi import clock
 from remediator.model.intent import FIELDS, Intent, Kind
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import LOST_INCIDENT, SICK, SLICE_INCIDENT, Fleet
-from tests.draguard.told import masked, matches, told
+from tests.draguard.printed import masked, matches, printed
 
 Tell = Callable[..., str]
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -22,7 +22,7 @@ END = datetime(2099, 1, 1, tzinfo=UTC)
 @pytest.fixture
 def tell(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
     def run(*arguments: str, ends: int = 0) -> str:
-        return told(capsys, *arguments, "--kubeconfig", fleet.kubeconfig, ends=ends)
+        return printed(capsys, *arguments, "--kubeconfig", fleet.kubeconfig, ends=ends)
 
     return run
 

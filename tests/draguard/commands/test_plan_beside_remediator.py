@@ -11,7 +11,7 @@ from remediator.controller.debug_plan import Page
 from simulator.cluster.ports import free_port
 from tests.chain.scene import Scene, fresh
 from tests.chain.test_taint_and_move import now, off_the_bus, with_xids
-from tests.draguard.told import told
+from tests.draguard.printed import printed
 from tests.lab.cluster import Cluster, Json, await_true
 from tests.remediator.builders import gpu
 
@@ -32,7 +32,7 @@ def scene(crds: None, cluster: Cluster, tmp_path: Path) -> Iterator[Scene]:
 def tell(scene: Scene, capsys: pytest.CaptureFixture[str]) -> Tell:
     def run(*arguments: str) -> Json:
         where = ("--kubeconfig", str(scene.cluster.plane.kubeconfig), "-o", "json")
-        return msgspec.json.decode(told(capsys, "plan", *arguments, *where))
+        return msgspec.json.decode(printed(capsys, "plan", *arguments, *where))
 
     return run
 

@@ -11,8 +11,8 @@ from kubeapi.lease import renew
 from remediator.controller.agents import LEASE_NAME
 from tests.chain.scene import INCIDENTS, LEASES
 from tests.draguard.fleet import LOST_INCIDENT, SICK, SLICE_INCIDENT, Fleet
+from tests.draguard.printed import printed
 from tests.draguard.test_cli_races import GIVEN
-from tests.draguard.told import told
 from tests.lab.cluster import RULES
 
 Tell = Callable[..., str]
@@ -22,7 +22,7 @@ Tell = Callable[..., str]
 def tell(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
     def run(*arguments: str, ends: int = 0) -> str:
         where = ("--kubeconfig", fleet.kubeconfig)
-        return told(capsys, "untaint", *arguments, *where, ends=ends)
+        return printed(capsys, "untaint", *arguments, *where, ends=ends)
 
     return run
 

@@ -9,8 +9,8 @@ from draguard.connection.errors import sentence
 from draguard.connection.kubeconfig import endpoint_of
 from kubeapi.client import ApiError
 from kubeapi.endpoint import EndpointError
+from tests.draguard.printed import printed
 from tests.draguard.test_cli_errors import config, written
-from tests.draguard.told import told
 
 Config = dict[str, Any]
 
@@ -59,7 +59,7 @@ def test_an_address_that_is_none_is_a_sentence(
 ) -> None:
     path = written(tmp_path, "config", config(server, "t"))
 
-    stated = told(capsys, *command.split(), "--kubeconfig", str(path), ends=2)
+    stated = printed(capsys, *command.split(), "--kubeconfig", str(path), ends=2)
 
     assert "is no URL of a" in stated
     assert stated.count("\n") == 1
@@ -69,7 +69,7 @@ def test_an_address_that_is_none_is_a_sentence(
 def test_an_address_of_a_remediator_that_is_none_is_a_sentence(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stated = told(capsys, "plan", "--url", url, ends=2)
+    stated = printed(capsys, "plan", "--url", url, ends=2)
 
     assert "is no URL of a" in stated
     assert stated.count("\n") == 1
@@ -80,7 +80,7 @@ def test_explaining_goes_on_without_a_cluster_whose_address_is_none(
 ) -> None:
     path = written(tmp_path, "config", config("https://host:port", "t"))
 
-    assert "shipped; the policy of a cluster is unknown" in told(
+    assert "shipped; the policy of a cluster is unknown" in printed(
         capsys, "explain", "xid", "79", "--kubeconfig", str(path)
     )
 

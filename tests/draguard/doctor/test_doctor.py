@@ -21,7 +21,7 @@ from simulator.node import SimulatedNode
 from tests.chain.conftest import install
 from tests.chain.proxy import Proxy
 from tests.chain.scene import LEASES
-from tests.draguard.told import told
+from tests.draguard.printed import printed
 from tests.lab.cluster import await_true
 
 RBAC = Path(__file__).parents[3] / "deploy" / "manifests" / "remediator-rights.yaml"
@@ -182,18 +182,18 @@ def test_it_says_what_is_off_and_nothing_crashes(
 ) -> None:
     where = ("--kubeconfig", str(older.kubeconfig))
 
-    doctor = told(capsys, "doctor", *where, ends=1)
+    doctor = printed(capsys, "doctor", *where, ends=1)
     assert "warn     DeviceTaintRules: not served" in doctor
     assert "warn     gate DRADeviceTaintRules: off" in doctor
     assert "--runtime-config=resource.k8s.io/v1beta2=true" in doctor
-    lines = msgspec.json.decode(told(capsys, "doctor", "-o", "json", *where, ends=1))
+    lines = msgspec.json.decode(printed(capsys, "doctor", "-o", "json", *where, ends=1))
     assert [line for line in lines if line["state"] != "ok" and not line["remedy"]] == []
-    assert "not served by this cluster: nothing is tainted" in told(capsys, "status", *where)
-    assert "incidents only, whatever the policy says" in told(capsys, "plan", *where)
-    assert "no taint rules or Node conditions of Draguard" in told(
+    assert "not served by this cluster: nothing is tainted" in printed(capsys, "status", *where)
+    assert "incidents only, whatever the policy says" in printed(capsys, "plan", *where)
+    assert "no taint rules or Node conditions of Draguard" in printed(
         capsys, "cleanup", "--all", "--yes", *where
     )
-    told(capsys, "cordon", "node-a/0", "--why", "x", *where, ends=1)
+    printed(capsys, "cordon", "node-a/0", "--why", "x", *where, ends=1)
 
 
 def test_on_a_node_it_looks_at_nvml_the_sockets_and_what_is_needed(
@@ -206,7 +206,7 @@ def test_on_a_node_it_looks_at_nvml_the_sockets_and_what_is_needed(
     ):
         monkeypatch.setenv("DRAGUARD_SIM_SCENARIO", str(node.scenario.path))
         flags = [*node.exporter_flags(), f"--sensor-socket={root}/none.sock"]
-        stated = told(capsys, "doctor", "--node-local", "-o", "json", "--", *flags, ends=1)
+        stated = printed(capsys, "doctor", "--node-local", "-o", "json", "--", *flags, ends=1)
 
     found = {check["about"]: check for check in msgspec.json.decode(stated)}
     assert found["NVML"]["state"] == "ok"
@@ -261,7 +261,7 @@ def test_a_cluster_that_is_only_partly_seen_costs_the_lines_that_cannot_be_seen(
     crds: None, control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ("--kubeconfig", str(control_plane.kubeconfig), "--context", "remediator")
-    stated = told(capsys, "doctor", *where)
+    stated = printed(capsys, "doctor", *where)
 
     assert "ok       Dynamic Resource Allocation: " in stated
     assert "unknown  cluster state: " in stated

@@ -25,7 +25,7 @@ from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import OpenIncident
 from tests.chain.scene import resource_slice
 from tests.remediator.builders import DRIVER, at, gpu, policy, published, report, uuid
-from tests.remediator.telling import claim
+from tests.remediator.playing import claim
 
 
 class Marks(list[str]):

@@ -29,7 +29,7 @@ from remediator.model.node import NodeFacts
 from remediator.plan.cases import cases
 from tests.remediator.builders import DRIVER, gpu, report, uuid
 from tests.remediator.controller.test_cache import Marks, believed, health, incident, slice_of
-from tests.remediator.telling import claim
+from tests.remediator.playing import claim
 
 TraceFunction = Callable[[FrameType, str, object], Any]
 IMEX = "compute-domain.nvidia.com"

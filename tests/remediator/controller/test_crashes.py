@@ -23,7 +23,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import claim
+from tests.remediator.playing import claim
 
 TEAMS = ("team-a", "team-b")
 

@@ -27,7 +27,7 @@ from tests.remediator.builders import (
     uuid,
     view,
 )
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 NVML_UP = (SourceHealth(name="nvml", state="Up"),)
 

@@ -32,7 +32,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 SIZES = {19: 1, 20: 1, 15: 2, 14: 2, 9: 4, 5: 4, 0: 8}
 """Memory slices by GI profile id, of an H100 (NVIDIA's MIG user guide)."""

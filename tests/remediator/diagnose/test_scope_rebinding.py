@@ -19,7 +19,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 
 def tainted() -> Stored:

@@ -38,7 +38,7 @@ from tests.remediator.builders import (
     xid,
 )
 from tests.remediator.diagnose.test_verdict_promises import gpus
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 ACTING = sorted(code for code, row in xid_table.table().items() if row.fault)
 UNREAD = action(observed=-1)

@@ -11,7 +11,7 @@ from remediator.model.claim import (
     Toleration,
 )
 from remediator.model.pod import PodFacts
-from tests.remediator.telling import claim, pod
+from tests.remediator.playing import claim, pod
 
 Place = tuple[int, int]
 """A GPU, and which of its devices."""

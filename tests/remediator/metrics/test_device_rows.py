@@ -26,7 +26,7 @@ from remediator.model.taint_rule import (
 from tests.chain.scene import resource_slice
 from tests.lab.examples import examples
 from tests.remediator.builders import DRIVER, gpu, published, uuid
-from tests.remediator.telling import claim
+from tests.remediator.playing import claim
 
 (ONE,) = published(gpu(0))
 RULE = Rule(

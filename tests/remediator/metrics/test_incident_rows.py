@@ -26,7 +26,7 @@ from remediator.model.incident import (
 from remediator.model.intent import IntentRecord
 from remediator.plan.fleet import Fleet
 from tests.remediator.builders import T0, Stored, at, dead, gpu, uuid, view
-from tests.remediator.telling import claim, settle
+from tests.remediator.playing import claim, settle
 
 HELD = Condition("Deferred", "True", "Budget", T0, "one GPU at a time")
 ALONE = Condition("FaultUnconfirmed", "True", "DriverTooOld", T0, "only the kernel log")

@@ -36,7 +36,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import ENFORCE, claim, pod, settle, tick
+from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
 
 SICK = gpu(0, xid(95), recovery_action=action(1, 1, 1))
 MENDED = gpu(0, xid(95), recovery_action=action(0, since=100, observed=100))

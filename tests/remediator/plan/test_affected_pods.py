@@ -33,7 +33,7 @@ from remediator.plan.case import Case, Desired
 from remediator.plan.fleet import Fleet
 from remediator.policy.table import Policy
 from tests.remediator.builders import DRIVER, NODE, Stored, at, dead, uuid, view
-from tests.remediator.telling import claim, settle
+from tests.remediator.playing import claim, settle
 
 GPU = Device(DRIVER, NODE, "gpu-0")
 IMEX = "compute-domain.nvidia.com"

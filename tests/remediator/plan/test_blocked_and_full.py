@@ -3,8 +3,8 @@
 from remediator.policy.limits import Cap, Caps, Limits
 from remediator.policy.table import Evict, Policy, Then
 from tests.remediator.builders import Stored, dead, gpu, policy, view
-from tests.remediator.plan.asked import REFUSED, WITHIN, play
-from tests.remediator.telling import claim, pod, tick
+from tests.remediator.plan.evict_first import REFUSED, WITHIN, play
+from tests.remediator.playing import claim, pod, tick
 
 ONE = Limits(evict=Caps(cluster=Cap(1)))
 CLAIMS = claim("gpu-0", "web"), claim("gpu-1", "big")

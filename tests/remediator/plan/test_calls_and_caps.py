@@ -9,8 +9,8 @@ from remediator.plan.node_condition import WAITING
 from remediator.policy.limits import Cap, Caps, Correlation, Limits, Rate
 from remediator.policy.table import Ceiling, Policy
 from tests.remediator.builders import RESET, Stored, at, dead, gpu, policy, view, xid
-from tests.remediator.plan.handing import reconciled
-from tests.remediator.telling import claim, pod
+from tests.remediator.plan.handover import reconciled
+from tests.remediator.playing import claim, pod
 
 NODES = [f"node-{letter}" for letter in "abcdef89"]
 HOUR = 3600.0

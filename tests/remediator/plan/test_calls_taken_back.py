@@ -9,9 +9,9 @@ from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import WriteNodeConditions
 from remediator.policy.limits import LIFTED
 from tests.remediator.builders import NODE, RESET, Stored, at, dead, gpu, policy, uuid, view
-from tests.remediator.plan.handing import HEALTHY, ON, SICK, UNKNOWN, node, pair, reconciled
-from tests.remediator.plan.handing import stored as told_before
-from tests.remediator.telling import claim, pod
+from tests.remediator.plan.handover import HEALTHY, ON, SICK, UNKNOWN, node, pair, reconciled
+from tests.remediator.plan.handover import stored as told_before
+from tests.remediator.playing import claim, pod
 
 
 def test_an_undecided_gpu_keeps_no_call_beside_pods_that_came_later() -> None:

@@ -11,8 +11,8 @@ from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import Policy
 from tests.remediator.builders import Stored, action, at, dead, gpu, policy, view, xid
-from tests.remediator.plan.handing import reconciled
-from tests.remediator.telling import claim, pod
+from tests.remediator.plan.handover import reconciled
+from tests.remediator.playing import claim, pod
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -24,7 +24,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import ENFORCE, claim, settle, tick
+from tests.remediator.playing import ENFORCE, claim, settle, tick
 
 DAY = 86400.0
 

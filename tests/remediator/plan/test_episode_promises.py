@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import only_names_moved, settle, tick
+from tests.remediator.playing import only_names_moved, settle, tick
 
 SHORT = policy(soak=timedelta(seconds=30), repeat=Repeat(count=2, within=timedelta(days=1)))
 POLICIES = {"enforce": SHORT, "off": policy(mode="off"), "mild": policy(ceiling="NoSchedule")}

@@ -14,7 +14,7 @@ from remediator.model.claim import (
 from remediator.plan.events import POD_EVENTS_AT_ONCE, Event, manifest
 from remediator.policy.table import Evict
 from tests.remediator.builders import RESET, Stored, action, at, dead, gpu, policy, until, view, xid
-from tests.remediator.telling import claim, pod, settle, tick
+from tests.remediator.playing import claim, pod, settle, tick
 
 
 def events_of(stored: Stored, seconds: float, **fields: object) -> list[Event]:

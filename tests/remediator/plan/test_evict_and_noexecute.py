@@ -14,7 +14,7 @@ from remediator.policy.limits import LIFTED, Cap, Caps, Limits
 from remediator.policy.table import Evict, Policy
 from tests.remediator.builders import Stored, policy
 from tests.remediator.histories.machines import Machine
-from tests.remediator.telling import pod, tick
+from tests.remediator.playing import pod, tick
 
 ONE_AT_A_TIME = Limits(evict=Caps(cluster=Cap(1)))
 plans = st.builds(

@@ -13,8 +13,17 @@ from remediator.plan.evicting import counted_from
 from remediator.plan.steps import EvictPod, WriteStatus
 from remediator.policy.table import Evict
 from tests.remediator.builders import Stored, at, policy
-from tests.remediator.plan.asked import REFUSED, START, WITHIN, begun, play, requested, rows, seen
-from tests.remediator.telling import pod, tick
+from tests.remediator.plan.evict_first import (
+    REFUSED,
+    START,
+    WITHIN,
+    begun,
+    play,
+    requested,
+    rows,
+    seen,
+)
+from tests.remediator.playing import pod, tick
 
 BLIND: list[dict[str, object]] = [
     {"blind": {"claims": "refused"}},

@@ -24,7 +24,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.plan.asked import (
+from tests.remediator.plan.evict_first import (
     REFUSED,
     START,
     begun,
@@ -35,7 +35,7 @@ from tests.remediator.plan.asked import (
     seen,
     shared,
 )
-from tests.remediator.telling import claim, pod, tick
+from tests.remediator.playing import claim, pod, tick
 
 OTHER = "gpu-0-mig-1g10gb-19-0"
 TWO_MINUTES = timedelta(minutes=2)

@@ -24,7 +24,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.plan.asked import (
+from tests.remediator.plan.evict_first import (
     REFUSED,
     START,
     begun,
@@ -36,7 +36,7 @@ from tests.remediator.plan.asked import (
     shared,
     tolerating,
 )
-from tests.remediator.telling import claim, pod, tick
+from tests.remediator.playing import claim, pod, tick
 
 
 class TestTheRung:

@@ -24,7 +24,7 @@ from tests.remediator.builders import (
     until,
     view,
 )
-from tests.remediator.plan.asked import (
+from tests.remediator.plan.evict_first import (
     REFUSED,
     START,
     WITHIN,
@@ -34,7 +34,7 @@ from tests.remediator.plan.asked import (
     rows,
     seen,
 )
-from tests.remediator.telling import claim, pod, tick
+from tests.remediator.playing import claim, pod, tick
 
 
 class TestGates:

@@ -16,7 +16,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 UNREGISTERED = gpu(recovery_action=NO_ACTION_FIELD, fabric=FabricHealth(state=3, status=15))
 WELL = gpu(recovery_action=NO_ACTION_FIELD, fabric=FabricHealth(state=3, status=0))

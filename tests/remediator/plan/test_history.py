@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     uuid,
     view,
 )
-from tests.remediator.telling import ENFORCE, settle
+from tests.remediator.playing import ENFORCE, settle
 
 DAY = 86400.0
 THREE_A_MONTH = policy(repeat=Repeat(count=3, within=timedelta(days=30)))

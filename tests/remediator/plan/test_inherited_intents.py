@@ -16,7 +16,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import settle, tick
+from tests.remediator.playing import settle, tick
 from tests.remediator.test_lost_status import wiped
 
 

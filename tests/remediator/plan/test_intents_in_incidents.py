@@ -20,7 +20,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import claim, settle
+from tests.remediator.playing import claim, settle
 
 
 def condition(incident: Incident, kind: str) -> tuple[str, str]:

@@ -26,8 +26,8 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.plan.handing import reconciled
-from tests.remediator.telling import claim, pod
+from tests.remediator.plan.handover import reconciled
+from tests.remediator.playing import claim, pod
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 NEW_BOARD = gpu(7, pci_bus_id=gpu(0).pci_bus_id, minor=0)

@@ -13,8 +13,8 @@ from remediator.plan.node_condition import WAITING
 from remediator.plan.trust import Blind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import DRIVER, NODE, uuid
-from tests.remediator.plan.handing import node, pair, pod, repair, stored, told
-from tests.remediator.telling import claim
+from tests.remediator.plan.handover import node, pair, pod, repair, stored, told
+from tests.remediator.playing import claim
 
 NOBODY = pod("web", claims=())
 

@@ -33,7 +33,7 @@ from remediator.plan.node_condition import (
     wake_at,
 )
 from tests.remediator.builders import NODE, at, uuid
-from tests.remediator.plan.handing import (
+from tests.remediator.plan.handover import (
     HEALTHY,
     ON,
     SICK,
@@ -45,7 +45,7 @@ from tests.remediator.plan.handing import (
     stored,
     told,
 )
-from tests.remediator.telling import claim
+from tests.remediator.playing import claim
 
 
 @pytest.mark.parametrize(

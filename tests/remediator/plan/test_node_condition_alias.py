@@ -9,8 +9,8 @@ from remediator.plan.node_condition import (
     OFF,
     HandoverOptions,
 )
-from tests.remediator.plan.handing import EKS, ON, UNKNOWN, node, pair, pod, repair, stored, told
-from tests.remediator.telling import claim
+from tests.remediator.plan.handover import EKS, ON, UNKNOWN, node, pair, pod, repair, stored, told
+from tests.remediator.playing import claim
 
 
 def test_switched_off_it_only_takes_back() -> None:

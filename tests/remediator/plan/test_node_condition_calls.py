@@ -30,8 +30,8 @@ from tests.remediator.builders import (
     xid,
 )
 from tests.remediator.plan.fleets import an_incident, desired, gpu_of, grant, place
-from tests.remediator.plan.handing import ON, node, pair, reconciled, repair
-from tests.remediator.telling import claim, pod
+from tests.remediator.plan.handover import ON, node, pair, reconciled, repair
+from tests.remediator.playing import claim, pod
 
 HOUR = 3600.0
 WORN = gpu(0, memory=MemoryHealth(row_remap_failed="True", remap_observed_at=at(0)))

@@ -17,8 +17,8 @@ from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import Evict, Policy
 from tests.remediator.builders import RESET, Stored, at, dead, gpu, policy, until, uuid, view
-from tests.remediator.plan.handing import ON, reconciled
-from tests.remediator.telling import claim, pod
+from tests.remediator.plan.handover import ON, reconciled
+from tests.remediator.playing import claim, pod
 
 HOUR = 3600.0
 REBOOT = dead(0)

@@ -16,7 +16,7 @@ from remediator.plan.node_condition import (
 )
 from remediator.plan.view import NodeView
 from tests.remediator.builders import at
-from tests.remediator.plan.handing import (
+from tests.remediator.plan.handover import (
     EKS,
     HEALTHY,
     ON,
@@ -28,7 +28,7 @@ from tests.remediator.plan.handing import (
     stored,
     told,
 )
-from tests.remediator.telling import claim
+from tests.remediator.playing import claim
 
 verdicts = st.sampled_from([SICK, SICK, HEALTHY, UNKNOWN])
 pairs_drawn = st.lists(

@@ -11,7 +11,7 @@ from remediator.policy.limits import LIFTED, Cap, Caps, Rate
 from tests.remediator.builders import Stored, at, dead, gpu, policy, uuid, view
 from tests.remediator.plan.fleets import an_incident, desired, effects, grant, rule
 from tests.remediator.plan.fleets import stored as written
-from tests.remediator.telling import claim, pod, settle, tick
+from tests.remediator.playing import claim, pod, settle, tick
 
 LIMITS = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(1)))
 ONE = policy(LIMITS)

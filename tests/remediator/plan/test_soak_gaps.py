@@ -4,7 +4,7 @@ import pytest
 
 from exporter.model.node_health import MemoryHealth
 from tests.remediator.builders import RESET, Stored, action, at, gpu, view, xid
-from tests.remediator.telling import settle
+from tests.remediator.playing import settle
 
 
 class TestErrorsOverADriverReload:

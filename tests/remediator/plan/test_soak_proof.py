@@ -10,7 +10,7 @@ from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.plan.steps import Step, WriteStatus
 from remediator.plan.view import NodeView
 from tests.remediator.builders import LASTS, Stored, action, at, dead, gpu, report, view
-from tests.remediator.telling import claim, pod, settle, tick
+from tests.remediator.playing import claim, pod, settle, tick
 
 REPAIRED = gpu(0, epoch_started=at(200), epoch=2, recovery_action=action(0, 250, 250))
 

@@ -26,7 +26,7 @@ from tests.remediator.builders import (
     uuid,
     view,
 )
-from tests.remediator.telling import claim, pod, settle
+from tests.remediator.playing import claim, pod, settle
 
 KINDS: tuple[WatchedKind, ...] = ("reports", "leases", "slices", "claims", "rules", "incidents")
 PLACE: tuple[WatchedKind, ...] = ("reports", "leases", "slices", "rules", "incidents")

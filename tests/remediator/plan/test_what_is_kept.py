@@ -12,7 +12,7 @@ from remediator.plan.incident_spec import credible
 from remediator.plan.signals import seen
 from tests.remediator.builders import NODE, Stored, at, dead, policy, uuid, view
 from tests.remediator.plan.fleets import an_incident
-from tests.remediator.telling import claim, settle
+from tests.remediator.playing import claim, settle
 
 
 def fault(*sources: Source, code: int = 95) -> Fault:

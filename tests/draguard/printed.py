@@ -28,7 +28,7 @@ def masked(text: str) -> str:
     return text
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str, ends: int = 0) -> str:
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, ends: int = 0) -> str:
     """Run a command and return what it printed; fails when it ends otherwise."""
     capsys.readouterr()
     status = main(arguments)

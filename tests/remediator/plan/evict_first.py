@@ -19,7 +19,7 @@ from tests.remediator.builders import (
     policy,
     view,
 )
-from tests.remediator.telling import claim, pod, tick
+from tests.remediator.playing import claim, pod, tick
 
 WITHIN = timedelta(minutes=10)
 REFUSED = "The disruption budget web needs 1 healthy pods and has 1 currently"
