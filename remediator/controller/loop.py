@@ -42,10 +42,6 @@ def retry_after(failures: int) -> float:
     return min(FIRST_RETRY * 2 ** min(failures, 16), LONGEST_RETRY)
 
 
-def _always() -> bool:
-    return True
-
-
 class Loop:
     """Runs the reconciler until stopped."""
 
@@ -56,7 +52,7 @@ class Loop:
         metrics: Metrics,
         *,
         now: Callable[[], datetime],
-        leading: Callable[[], bool] = _always,
+        leading: Callable[[], bool] = lambda: True,
     ) -> None:
         self._reconciler = reconciler
         self._queue = queue

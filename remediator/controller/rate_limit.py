@@ -21,10 +21,6 @@ NEWS = 4
 """While there is other work, one write of so many is news."""
 
 
-def _never() -> bool:
-    return False
-
-
 class PacedError(Exception):
     """A write has to wait; nothing was sent."""
 
@@ -44,7 +40,7 @@ class Pace:
         per_second: float,
         burst: float,
         clock: Callable[[], float] = monotonic,
-        hurried: Callable[[], bool] = _never,
+        hurried: Callable[[], bool] = lambda: False,
     ) -> None:
         self.hurried = hurried
         self._hurried_since: float | None = None
