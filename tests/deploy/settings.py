@@ -6,6 +6,16 @@ MONITORED = (
     "monitoring.serviceMonitor.enabled=true",
     "monitoring.labels.release=kube-prometheus-stack",
 )
+POOLS = (
+    "exporter.pools[0].name=h100",
+    r"exporter.pools[0].nodeSelector.kubernetes\.io/arch=amd64",
+    "exporter.pools[1].name=gb200",
+    r"exporter.pools[1].nodeSelector.kubernetes\.io/arch=arm64",
+    "exporter.pools[1].gpu.access=driver-root",
+    "exporter.pools[1].gpu.libraryDir=usr/lib/aarch64-linux-gnu",
+    "exporter.pools[1].resources.agent.requests.cpu=1",
+    "exporter.pools[1].resources.agent.limits.memory=1Gi",
+)
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "as shipped": (),
     "metrics only": ("metricsOnly=true",),
@@ -77,6 +87,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "monitoring.rules.dashboardBaseUrl=https://grafana.example.org/g",
     ),
     "closed": ("networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),
+    "pools": POOLS,
     "no guards": (
         "admission.enabled=false",
         "userRoles.create=false",
