@@ -120,7 +120,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """DCGM_EXP_GPU_HEALTH_STATUS shows them."""
     dcgm_library_dir: Annotated[Path | None, Meta(description="folder of libdcgm.so.4")] = None
     """Where the loader does not find it by itself."""
-    nvml_library_dir: Annotated[Path | None, Meta(description="folder of libnvidia-ml.so.1")] = None
+    nvml_library_dir: Annotated[
+        str,
+        Meta(
+            description="folders of libnvidia-ml.so.1, with commas; the first that has it is used"
+        ),
+    ] = ""
     """Where the loader does not find it by itself."""
     release_file: Annotated[
         Path, Meta(description="names GPUs not to hold open (empty: all) while it is there")
@@ -197,6 +202,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of `config_file`, where no counters file is named."""
     ignored: tuple[Ignored, ...] = ()
     """What was given and changes nothing; no flag, the reader of flags fills it in."""
+
+    @property
+    def nvml_library_dirs(self) -> tuple[str, ...]:
+        """In the order in which they are searched."""
+        return tuple(folder for folder in self.nvml_library_dir.split(",") if folder)
 
     def one_line(self) -> str:
         """Return the settings as `name=value`, for the log."""

@@ -12,7 +12,7 @@ POOLS = (
     "exporter.pools[1].name=gb200",
     r"exporter.pools[1].nodeSelector.kubernetes\.io/arch=arm64",
     "exporter.pools[1].gpu.access=driver-root",
-    "exporter.pools[1].gpu.libraryDir=usr/lib/aarch64-linux-gnu",
+    "exporter.pools[1].gpu.libraryDir={usr/lib/aarch64-linux-gnu,usr/lib64}",
     "exporter.pools[1].resources.agent.requests.cpu=1",
     "exporter.pools[1].resources.agent.limits.memory=1Gi",
 )

@@ -94,7 +94,18 @@ MEANT: Mapping[str, tuple[tuple[str, ...], Mapping[str, object]]] = {
     ),
     "driver root": (
         SETTINGS["a DRA driver without nvidia's runtime"],
-        {"nvml_library_dir": Path("/host/driver/usr/lib64")},
+        {"nvml_library_dirs": ("/host/driver/usr/lib64",)},
+    ),
+    "folders of the driver's library": (
+        ("exporter.gpu.access=driver-root",),
+        {
+            "nvml_library_dirs": (
+                "/host/driver/usr/lib/x86_64-linux-gnu",
+                "/host/driver/usr/lib/aarch64-linux-gnu",
+                "/host/driver/usr/lib64",
+                "/host/driver/home/kubernetes/bin/nvidia/lib64",
+            )
+        },
     ),
     "pods' labels": (
         SETTINGS["pods' labels"],
