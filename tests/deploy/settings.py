@@ -106,7 +106,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "CRDs from elsewhere": ("crds.install=false",),
     "pinned images": (
         f"image.exporter.digest=sha256:{'a' * 64}",
-        "image.controller.repository=registry.example.org/gpu/draguard-controller",
+        "image.registry=registry.example.org:5000/gpu/",
         "image.tag=1.2.3",
         "image.pullSecrets={registry}",
     ),

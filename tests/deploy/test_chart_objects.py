@@ -205,8 +205,8 @@ SWITCHES: list[tuple[str, Callable[[list[Json]], Any], Any, Any]] = [
         lambda o: (container(o, "agent")["image"], container(o, "remediator")["image"]),
         ("draguard-exporter:0.1.0", "draguard-controller:0.1.0"),
         (
-            f"draguard-exporter@sha256:{'a' * 64}",
-            "registry.example.org/gpu/draguard-controller:1.2.3",
+            f"registry.example.org:5000/gpu/draguard-exporter@sha256:{'a' * 64}",
+            "registry.example.org:5000/gpu/draguard-controller:1.2.3",
         ),
     ),
     (

@@ -26,6 +26,9 @@ WRONG = [
     ("image.exporter.repository=a b", "/image/exporter/repository"),
     ("image.exporter.repository=registry:5000/exporter:1.2", "/image/exporter/repository"),
     ("image.controller.digest=sha256:12", "/image/controller/digest"),
+    ("image.registry=https://registry.example.org", "/image/registry"),
+    ("global.imageRegistry=a b", "/global/imageRegistry"),
+    ("image.allowLocal=yes", "/image/allowLocal"),
     ("image.tag=a b", "/image/tag"),
     ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
     ("image.pullSecrets=registry", "/image/pullSecrets"),
@@ -216,10 +219,6 @@ def test_every_value_has_a_default_a_type_and_a_meaning() -> None:
 
     assert [path for path in written if not any(path.startswith(name) for name in described)] == []
     assert [name for name in described if not any(path.startswith(name) for path in written)] == []
-
-
-def test_a_chart_that_has_this_one_inside_may_have_global_values() -> None:
-    assert rendered.objects(("global.imageRegistry=registry.example.org",))
 
 
 def test_the_chart_is_of_the_projects_version() -> None:
