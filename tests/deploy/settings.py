@@ -16,6 +16,37 @@ POOLS = (
     "exporter.pools[1].resources.agent.requests.cpu=1",
     "exporter.pools[1].resources.agent.limits.memory=1Gi",
 )
+_ZONE = "topology.kubernetes.io/zone"
+EXTENDED = (
+    *("exporter.sensor.extraEnv[0].name=HTTPS_PROXY", "exporter.sensor.extraEnv[0].value=a"),
+    *("exporter.agent.extraEnv[0].name=TZ", "exporter.agent.extraEnv[0].value=UTC"),
+    *("exporter.extraVolumes[0].name=extra", "exporter.extraVolumes[0].configMap.name=e"),
+    "exporter.sensor.extraVolumeMounts[0].name=extra",
+    "exporter.sensor.extraVolumeMounts[0].mountPath=/extra",
+    "exporter.sensor.extraVolumeMounts[0].readOnly=true",
+    "exporter.agent.extraVolumeMounts[0].name=extra",
+    "exporter.agent.extraVolumeMounts[0].mountPath=/more",
+    "exporter.podSecurityContext.supplementalGroups={7}",
+    "exporter.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
+    ".topologyKey=kubernetes.io/hostname",
+    "exporter.serviceAccount.annotations.who=exporter",
+    "exporter.revisionHistoryLimit=3",
+    *("remediator.extraEnv[0].name=HTTPS_PROXY", "remediator.extraEnv[0].value=b"),
+    *("remediator.extraVolumes[0].name=extra", "remediator.extraVolumes[0].emptyDir.medium=Memory"),
+    "remediator.extraVolumeMounts[0].name=extra",
+    "remediator.extraVolumeMounts[0].mountPath=/extra",
+    "remediator.podSecurityContext.supplementalGroups={8}",
+    "remediator.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
+    "remediator.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+    f".podAffinityTerm.topologyKey={_ZONE}",
+    "remediator.awayFromGpus=required",
+    "remediator.topologySpreadConstraints[0].maxSkew=2",
+    f"remediator.topologySpreadConstraints[0].topologyKey={_ZONE}",
+    "remediator.topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule",
+    "remediator.serviceAccount.annotations.who=remediator",
+    "remediator.revisionHistoryLimit=4",
+    "commonAnnotations.owner=gpu",
+)
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "as shipped": (),
     "metrics only": ("metricsOnly=true",),
@@ -88,6 +119,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     ),
     "closed": ("networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),
     "pools": POOLS,
+    "extension points": EXTENDED,
     "no guards": (
         "admission.enabled=false",
         "userRoles.create=false",

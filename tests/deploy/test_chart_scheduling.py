@@ -90,6 +90,62 @@ def test_the_hook_runs_where_the_remediator_may() -> None:
     assert hook["affinity"]["nodeAffinity"] == remediator["affinity"]["nodeAffinity"]
 
 
+PLACES: list[tuple[tuple[str, ...], str, list[str]]] = [
+    ((), "preferredDuringSchedulingIgnoredDuringExecution", ["NotIn"] * 4),
+    (
+        ("remediator.awayFromGpus=required",),
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        ["NotIn"] * 4,
+    ),
+    (
+        (
+            "remediator.awayFromGpus=required",
+            "exporter.nodeSelectorTerms[0].matchExpressions[0].key=gpu",
+            "exporter.nodeSelectorTerms[0].matchExpressions[0].operator=Exists",
+        ),
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        ["DoesNotExist"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "kind", "operators"), PLACES)
+def test_the_remediator_keeps_off_the_nodes_that_the_exporter_selects(
+    values: tuple[str, ...], kind: str, operators: list[str]
+) -> None:
+    """Its token may evict every pod; root on a GPU node could take it there."""
+    objects = rendered.objects(values)
+
+    for of in (pod(objects, "Deployment"), pod(objects, "Job")):
+        affinity: Json = of["affinity"]["nodeAffinity"]
+        assert affinity.keys() == {kind}
+        terms: list[Json] = (
+            affinity[kind]["nodeSelectorTerms"] if kind.startswith("req") else affinity[kind]
+        )
+        found: list[Json] = terms[0].get("preference", terms[0])["matchExpressions"]
+        assert len(terms) == 1
+        assert [expression["operator"] for expression in found] == operators
+
+
+def test_the_remediator_runs_anywhere_where_that_is_asked_for() -> None:
+    objects = rendered.objects((), "--set-string=remediator.awayFromGpus=no")
+
+    assert "nodeAffinity" not in pod(objects, "Deployment")["affinity"]
+    assert "affinity" not in pod(objects, "Job")
+
+
+def test_replicas_prefer_zones_of_their_own() -> None:
+    objects = rendered.objects()
+    (spread,) = pod(objects, "Deployment")["topologySpreadConstraints"]
+
+    assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == (
+        "topology.kubernetes.io/zone",
+        "ScheduleAnyway",
+    )
+    labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert spread["labelSelector"]["matchLabels"].items() <= labels.items()
+
+
 def test_replicas_keep_apart_and_one_of_them_stays() -> None:
     objects = rendered.objects()
     (term,) = pod(objects, "Deployment")["affinity"]["podAntiAffinity"][

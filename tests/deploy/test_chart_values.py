@@ -77,6 +77,19 @@ WRONG = [
     ("exporter.extraPodLabels.team=a b", "/exporter/extraPodLabels/team"),
     ("exporter.agent.resources.limits.memory=lots", "/exporter/agent/resources/limits/memory"),
     ("remediator.replicas=0", "/remediator/replicas"),
+    ("remediator.awayFromGpus=maybe", "/remediator/awayFromGpus"),
+    ("remediator.affinity.nodeAffinity.a=b", "/remediator/affinity"),
+    (
+        "remediator.topologySpreadConstraints[0].maxSkew=1",
+        "/remediator/topologySpreadConstraints/0",
+    ),
+    ("remediator.extraEnv[0].value=a", "/remediator/extraEnv/0"),
+    ("remediator.revisionHistoryLimit=-1", "/remediator/revisionHistoryLimit"),
+    ("exporter.affinity.nodeAffinity.a=b", "/exporter/affinity"),
+    ("exporter.podSecurityContext.fsGroup=1", "/exporter/podSecurityContext/fsGroup"),
+    ("exporter.agent.extraVolumeMounts[0].name=a", "/exporter/agent/extraVolumeMounts/0"),
+    ("exporter.serviceAccount.annotations.a=1", "/exporter/serviceAccount/annotations/a"),
+    ("commonAnnotations.a b=c", "/commonAnnotations"),
     ("remediator.replicas=two", "/remediator/replicas"),
     ("remediator.policy.defaults.mode=enforce", "/remediator/policy"),
     ("remediator.policy.text.defaults=x", "/remediator/policy/text"),
@@ -111,6 +124,20 @@ def test_a_wrong_value_is_refused_by_name(value: str, named: str) -> None:
 
 
 CONTRADICTIONS = [
+    (("exporter.sensor.extraEnv[0].name=NODE_NAME",), "sensor.extraEnv has NODE_NAME, which the"),
+    (("exporter.extraVolumes[0].name=socket",), "exporter.extraVolumes has socket, which the"),
+    (("remediator.extraVolumes[0].name=policy",), "remediator.extraVolumes has policy, which the"),
+    (
+        (
+            "exporter.sensor.extraVolumeMounts[0].name=token",
+            "exporter.sensor.extraVolumeMounts[0].mountPath=/token",
+        ),
+        "the sensor is root, and must never see a token",
+    ),
+    (
+        ("remediator.awayFromGpus=required", "remediator.nodeAffinity.a=b"),
+        "remediator.nodeAffinity replaces it",
+    ),
     (
         ("monitoring.serviceMonitor.enabled=true", "monitoring.podMonitor.enabled=true"),
         "enable only one, otherwise everything is scraped twice",

@@ -12,6 +12,22 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 {{- end }}
 
+{{- /*
+The annotations of an object, with their key and the line break before it; nothing where there are
+none. Takes a list of the root and, where there are some, the object's own as YAML: those win.
+*/}}
+{{- define "draguard.annotations" -}}
+{{- $found := deepCopy (index . 0).Values.commonAnnotations }}
+{{- range rest . }}
+{{- range $key, $value := fromYaml . }}
+{{- $_ := set $found $key $value }}
+{{- end }}
+{{- end }}
+{{- with $found }}
+  annotations: {{- toYaml . | nindent 4 }}
+{{- end }}
+{{- end }}
+
 {{- /* What Services, budgets and policies select by; never changes. Takes the component's name. */}}
 {{- define "draguard.selector" -}}
 app.kubernetes.io/name: draguard
