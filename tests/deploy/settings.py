@@ -93,6 +93,10 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "exporter.web.scrape.tlsConfig.insecureSkipVerify=true",
         "exporter.web.scrape.basicAuth.username.name=scrape",
         "exporter.web.scrape.basicAuth.username.key=user",
+        "remediator.web.configSecret=draguard-remediator-web",
+        "remediator.web.key=web.yaml",
+        "remediator.web.scheme=HTTPS",
+        "remediator.web.scrape.tlsConfig.insecureSkipVerify=true",
     ),
     "more flags": (
         "exporter.extraArgs={--lost-after=120}",

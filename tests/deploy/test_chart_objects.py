@@ -184,9 +184,9 @@ SWITCHES: list[tuple[str, Callable[[list[Json]], Any], Any, Any]] = [
     ),
     (
         "TLS",
-        lambda o: container(o, "agent")["readinessProbe"]["httpGet"]["scheme"],
-        "HTTP",
-        "HTTPS",
+        lambda o: pod(o, "Deployment").get("securityContext"),
+        None,
+        {"fsGroup": 65522},
     ),
     ("one replica", lambda o: len(of_kind(o, "PodDisruptionBudget")), 1, 0),
     ("no guards", lambda o: len(of_kind(o, "ValidatingAdmissionPolicy")) > 0, True, False),

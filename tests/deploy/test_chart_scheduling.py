@@ -90,6 +90,19 @@ def test_the_hook_runs_where_the_remediator_may() -> None:
     assert hook["affinity"]["nodeAffinity"] == remediator["affinity"]["nodeAffinity"]
 
 
+@pytest.mark.parametrize("name", ["agent", "remediator"])
+def test_probes_have_a_port_of_their_own_where_the_page_wants_certificates(name: str) -> None:
+    """The kubelet has no client certificate, and no password."""
+    one = container(rendered.objects(SETTINGS["TLS"]), name)
+    ready, alive = one["readinessProbe"]["httpGet"], one["livenessProbe"]["httpGet"]
+    ports = {port["name"]: port["containerPort"] for port in one["ports"]}
+
+    assert ready == {"path": "/readyz", "port": "health", "scheme": "HTTP"}
+    assert alive == {"path": "/healthz", "port": "health", "scheme": "HTTP"}
+    assert f"--health-listen=:{ports['health']}" in one["args"]
+    assert [mount["name"] for mount in one["volumeMounts"]].count("web") == 1
+
+
 PLACES: list[tuple[tuple[str, ...], str, list[str]]] = [
     ((), "preferredDuringSchedulingIgnoredDuringExecution", ["NotIn"] * 4),
     (

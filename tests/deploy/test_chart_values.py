@@ -148,7 +148,8 @@ CONTRADICTIONS = [
         ("exporter.kernelLog=kmsg", "exporter.extraCapabilities={SYS_ADMIN}"),
         "the sensor is privileged and has all of them",
     ),
-    (("exporter.web.scheme=HTTPS",), "name the Secret with the certificate"),
+    (("exporter.web.scheme=HTTPS",), "exporter.web.scheme is HTTPS: name the Secret with the"),
+    (("remediator.web.scheme=HTTPS",), "remediator.web.scheme is HTTPS: name the Secret with the"),
     (
         (
             *("networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),

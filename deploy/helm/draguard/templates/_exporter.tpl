@@ -52,6 +52,7 @@ so that the two can never mean different things.
 {{- end }}
 {{- if .web.configSecret }}
 - {{ printf "--web-config=/etc/draguard/web/%s" .web.key | quote }}
+- --health-listen=:9402
 {{- end }}
 - {{ printf "--lease-namespace=%s" $.Release.Namespace | quote }}
 {{- if not (include "draguard.reports" $) }}

@@ -46,6 +46,49 @@ image: {{ include "draguard.image" . | quote }}
 imagePullPolicy: {{ (index . 0).Values.image.pullPolicy }}
 {{- end }}
 
+{{- /*
+Readiness and liveness, and their port, by the values of `web`. With a web configuration they have a
+port of their own, in plain text: the kubelet has no client certificate. Takes a list of `web` and
+the seconds between two looks at readiness.
+*/}}
+{{- define "draguard.probes" -}}
+{{- $port := ternary "health" "metrics" (ne (first .).configSecret "") -}}
+readinessProbe:
+  httpGet: {path: /readyz, port: {{ $port }}, scheme: HTTP}
+  periodSeconds: {{ last . }}
+  timeoutSeconds: 5
+livenessProbe:
+  httpGet: {path: /healthz, port: {{ $port }}, scheme: HTTP}
+  initialDelaySeconds: 30
+  periodSeconds: 20
+  timeoutSeconds: 10
+  failureThreshold: 6
+{{- end }}
+
+{{- define "draguard.healthPort" -}}
+{{- if .configSecret }}
+- name: health
+  containerPort: 9402
+{{- end }}
+{{- end }}
+
+{{- define "draguard.webMount" -}}
+{{- if .configSecret }}
+- name: web
+  mountPath: /etc/draguard/web
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "draguard.webVolume" -}}
+{{- with .configSecret }}
+- name: web
+  secret:
+    secretName: {{ . | quote }}
+    defaultMode: 0440
+{{- end }}
+{{- end }}
+
 {{- define "draguard.pullSecrets" -}}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
