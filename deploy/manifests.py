@@ -14,6 +14,8 @@ from deploy.sources import CHART
 FOLDER = Path(__file__).parent / "manifests"
 _SOURCE = "# Source: draguard/templates/"
 _HEAD = "# {}\n# Rendered from deploy/helm/draguard (`make generate`); do not edit.\n"
+_LOCAL = ("image.allowLocal=true",)
+"""Who applies them sets the images (docs/install.md)."""
 _MONITORS = ("monitors.yaml", "rules.yaml")
 
 
@@ -78,7 +80,7 @@ def texts() -> Mapping[Path, str]:
 
 def _text(manifest: Manifest) -> str:
     documents = re.split(
-        r"^---\n", rendered(CHART, manifest.values, "--no-hooks"), flags=re.MULTILINE
+        r"^---\n", rendered(CHART, (*_LOCAL, *manifest.values), "--no-hooks"), flags=re.MULTILINE
     )
     taken: list[str] = []
     for document in documents:

@@ -78,7 +78,7 @@ def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
 
 
 def _agent(settings: Settings, ending: Ending, _: list[str]) -> int:
-    from exporter.agent.http import front_of
+    from exporter.agent.http import fronts_of
     from exporter.agent.process import Agent
     from exporter.kube import client_of
     from exporter.metrics.counters import CountersError
@@ -96,19 +96,19 @@ def _agent(settings: Settings, ending: Ending, _: list[str]) -> int:
     agent = Agent(settings, client, metadata.version("draguard"), counters)
     ending.on_hangup(agent.reload)
     try:
-        front = front_of(settings, agent)
-        front.start()
+        fronts = fronts_of(settings, agent)
+        fronts.start()
     except ConfigError as error:
         _log.error("%s (--web-config)", error)
         return 2
     except FrontError as error:
-        _log.error("%s (--listen)", error)
+        _log.error("%s (--listen, --health-listen)", error)
         return 1
     agent.start()
-    _log.info("serving /metrics on port %d", front.port)
+    _log.info("serving /metrics on port %d", fronts.port)
     ending.await_signal()
     agent.stop()
-    front.stop()
+    fronts.stop()
     if client is not None:
         client.close()
     return 0

@@ -29,6 +29,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Also the Hostname label."""
     listen: Annotated[str, Meta(description="where to serve /metrics")] = "0.0.0.0:9400"
     """9400 is dcgm-exporter's port."""
+    health_listen: Annotated[
+        str,
+        Meta(
+            description="where to serve /healthz and /readyz once more, without TLS and passwords; "
+            "nowhere when empty"
+        ),
+    ] = ""
+    """For probes, which have no client certificate."""
     web_config: Annotated[
         Path | None,
         Meta(description="Prometheus web configuration: TLS, client certificates, basic auth"),
@@ -120,7 +128,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """DCGM_EXP_GPU_HEALTH_STATUS shows them."""
     dcgm_library_dir: Annotated[Path | None, Meta(description="folder of libdcgm.so.4")] = None
     """Where the loader does not find it by itself."""
-    nvml_library_dir: Annotated[Path | None, Meta(description="folder of libnvidia-ml.so.1")] = None
+    nvml_library_dir: Annotated[
+        str,
+        Meta(
+            description="folders of libnvidia-ml.so.1, with commas; the first that has it is used"
+        ),
+    ] = ""
     """Where the loader does not find it by itself."""
     release_file: Annotated[
         Path, Meta(description="names GPUs not to hold open (empty: all) while it is there")
@@ -198,6 +211,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ignored: tuple[Ignored, ...] = ()
     """What was given and changes nothing; no flag, the reader of flags fills it in."""
 
+    @property
+    def nvml_library_dirs(self) -> tuple[str, ...]:
+        """In the order in which they are searched."""
+        return tuple(folder for folder in self.nvml_library_dir.split(",") if folder)
+
     def one_line(self) -> str:
         """Return the settings as `name=value`, for the log."""
         values = msgspec.structs.asdict(self)
@@ -263,7 +281,9 @@ def check(settings: Settings) -> Settings:
         value, allowed = getattr(settings, flag.setting), flag.choices
         if allowed and value not in allowed:
             raise SettingsError(f"{flag_of(flag.setting)} takes {', '.join(allowed)}, not {value}")
-    _check_listen(settings.listen)
+    _check_listen("--listen", settings.listen)
+    if settings.health_listen:
+        _check_listen("--health-listen", settings.health_listen)
     _check_dcgm(settings.dcgm)
     for pattern in settings.pod_label_allow:
         try:
@@ -287,12 +307,10 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _check_listen(listen: str) -> None:
+def _check_listen(flag: str, listen: str) -> None:
     _, colon, port = listen.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise SettingsError(
-            f"--listen takes host:port or :port, such as 0.0.0.0:9400, not {listen}"
-        )
+        raise SettingsError(f"{flag} takes host:port or :port, such as 0.0.0.0:9400, not {listen}")
 
 
 def _check_dcgm(dcgm: str) -> None:

@@ -35,7 +35,9 @@ from remediator.plan.spending import usage
 from remediator.policy.file import PolicyFile
 from remediator.policy.table import Policy, without_rules
 from remediator.settings import Settings, parse
-from serving.front import Front, Handler, Request, Response
+from serving.front import FrontError, Handler, Request, Response
+from serving.fronts import Fronts
+from serving.message import ConfigError
 from serving.negotiation import Exposition, exposition
 
 _log = logging.getLogger("remediator")
@@ -108,7 +110,13 @@ class Remediator:
             "/readyz": self._ready,
             DEBUG_PLAN: plans,
         }
-        self._front = Front(settings.listen, routes, at_once={DEBUG_PLAN: 1})
+        self._fronts = Fronts(
+            settings.listen,
+            routes,
+            health_listen=settings.health_listen,
+            web_config=settings.web_config,
+            at_once={DEBUG_PLAN: 1},
+        )
 
     def _candidate(self, client: Client) -> Elector | Alone:
         if not self._settings.leader_elect:
@@ -125,7 +133,7 @@ class Remediator:
         )
 
     def run(self) -> None:
-        self._front.start()
+        self._fronts.start()
         try:
             # Wait for a first good policy: the shipped one would remove the rules that stand.
             while not self._loop.stopped and not self._policy_file.ready:
@@ -139,7 +147,7 @@ class Remediator:
             self._loop.run()
         finally:
             self._elector.stop()
-            self._front.stop()
+            self._fronts.stop()
             self._cluster.stop()
 
     def stop(self) -> None:
@@ -317,8 +325,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EndpointError as error:
         _log.error("%s", error)
         return 2
+    except ConfigError as error:
+        _log.error("%s (--web-config)", error)
+        return 2
     _stop_on_signals(remediator)
-    remediator.run()
+    try:
+        remediator.run()
+    except FrontError as error:
+        _log.error("%s (--listen, --health-listen)", error)
+        return 1
     return 0
 
 

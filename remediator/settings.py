@@ -22,6 +22,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     listen: Annotated[
         str, Meta(description="address of /metrics, /healthz, /readyz and /debug/plan")
     ] = "0.0.0.0:9401"
+    health_listen: Annotated[
+        str,
+        Meta(
+            description="where to serve /healthz and /readyz once more, without TLS and passwords; "
+            "nowhere when empty"
+        ),
+    ] = ""
+    """For probes, which have no client certificate."""
+    web_config: Annotated[
+        Path | None,
+        Meta(description="Prometheus web configuration: TLS, client certificates, basic auth"),
+    ] = None
     kube_server: Annotated[
         str | None, Meta(description="API server URL; default: the pod's service account")
     ] = None

@@ -5,7 +5,7 @@ that a chart may change. The policy is found as the kubelet finds it: a flag nam
 file is in a mounted ConfigMap.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path, PurePosixPath
@@ -139,7 +139,7 @@ def find_installation(client: Client, namespace: str) -> Installation:
 
 def _found(client: Client, namespace: str) -> Installation:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    mine = _of_account(listed(client, path, Workload)[0], ACCOUNT)
+    mine = next(_of_account(listed(client, path, Workload)[0], ACCOUNT), None)
     if mine is None:
         source = f"{SHIPPED}: no Deployment in namespace {namespace} uses account {ACCOUNT}"
         return Installation(policy=PolicyInForce(source=source, seen=False))
@@ -152,19 +152,18 @@ def _found(client: Client, namespace: str) -> Installation:
     )
 
 
-def find_agents(client: Client, namespace: str) -> Workload | None:
-    """Return the DaemonSet of the node agents. Raises ApiError."""
+def find_agents(client: Client, namespace: str) -> tuple[Workload, ...]:
+    """Return the DaemonSets of the node agents: one, or one for each pool. Raises ApiError."""
     path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
-    return _of_account(listed(client, path, Workload)[0], AGENT_ACCOUNT)
+    return tuple(_of_account(listed(client, path, Workload)[0], AGENT_ACCOUNT))
 
 
-def _of_account(workloads: Iterable[Workload], account: str) -> Workload | None:
-    found = (
+def _of_account(workloads: Iterable[Workload], account: str) -> Iterator[Workload]:
+    return (
         workload
         for workload in workloads
         if workload.spec.template.spec.service_account_name == account
     )
-    return next(found, None)
 
 
 def _settings(workload: Workload) -> Settings:

@@ -82,7 +82,7 @@ def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check
         ("feature gates", lambda: api.gates(client)),
         ("CRDs", lambda: api.objects(client)),
         ("permissions", lambda: rights(client, namespace)),
-        ("exporter", lambda: (exporter(find_agents(client, namespace), namespace),)),
+        ("exporter", lambda: exporter(find_agents(client, namespace), namespace)),
         ("cluster state", state),
         ("admission", lambda: admission(client)),
     )

@@ -1,6 +1,6 @@
 """What was read into checks: agents, their reports, the leader, the policy, versions. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from importlib import metadata
 
@@ -34,11 +34,16 @@ def running(
     yield from _unreadable(objects)
 
 
-def exporter(found: Workload | None, namespace: str) -> Check:
-    """Judge the DaemonSet of the node agents."""
-    if found is None:
+def exporter(found: Sequence[Workload], namespace: str) -> Iterator[Check]:
+    """Judge the DaemonSets of the node agents, one for each pool of nodes."""
+    if not found:
         remedy = "install the exporter (docs/install.md); without it there is no GPU data"
-        return warn("exporter", f"no DaemonSet in {namespace} uses account {AGENT_ACCOUNT}", remedy)
+        yield warn("exporter", f"no DaemonSet in {namespace} uses account {AGENT_ACCOUNT}", remedy)
+    for workload in found:
+        yield _pool(workload, namespace)
+
+
+def _pool(found: Workload, namespace: str) -> Check:
     desired, ready = found.status.desired_number_scheduled, found.status.number_ready
     says = f"DaemonSet {found.metadata.name}: ready on {ready} of {desired} nodes"
     if not found.host_pid:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from exporter.agent.process import Agent
 from exporter.metrics.debug_page import debug_page
 from exporter.settings import Settings
-from serving.front import Front, Request, Response
+from serving.front import Request, Response
+from serving.fronts import Fronts
 from serving.negotiation import Exposition, exposition, wants_gzip
 
 Handler = Callable[[Request], Response]
@@ -56,21 +57,12 @@ def routes(agent: Agent) -> Mapping[str, Handler]:
     }
 
 
-def front_of(settings: Settings, agent: Agent) -> Front:
-    """Return the front, not started; raises serving.web_config.WebConfigError.
-
-    What only says alive or ready needs no password: probes send none.
-    """
-    access = None
-    if settings.web_config is not None:
-        # YAML and bcrypt cost memory that most nodes need not spend.
-        from serving.access import Access
-
-        access = Access(settings.web_config)
-    return Front(
+def fronts_of(settings: Settings, agent: Agent) -> Fronts:
+    """Return what the agent listens on, not started; raises serving.web_config.WebConfigError."""
+    return Fronts(
         settings.listen,
         routes(agent),
-        access=access,
-        free=("/healthz", "/health", "/readyz"),
+        health_listen=settings.health_listen,
+        web_config=settings.web_config,
         at_once={"/metrics": settings.max_scrapes, "/debug": 1},
     )

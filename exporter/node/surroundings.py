@@ -21,7 +21,7 @@ def missing(need: Need, settings: Settings) -> str:
 
 
 def _gpu_devices(settings: Settings) -> str:
-    if settings.nvml_library_dir is not None or os.access("/dev/nvidiactl", os.R_OK | os.W_OK):
+    if settings.nvml_library_dirs or os.access("/dev/nvidiactl", os.R_OK | os.W_OK):
         return ""
     return "/dev/nvidiactl cannot be opened"
 

@@ -17,6 +17,7 @@ from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.nodes import NodePlayer
 from simulator.node import SimulatedNode
 from tests.deploy.containers import SERVICE_ACCOUNT, Container, Pod, Surroundings
+from tests.deploy.rendered import LOCAL
 from tests.lab.cluster import Cluster, await_true, install_classes
 
 Json = dict[str, Any]
@@ -57,7 +58,8 @@ class Installed:
         """Run the real helm on this cluster; fails with what it said."""
         config = f"--kubeconfig={self.plane.kubeconfig}"
         where = f"--namespace={NAMESPACE}"
-        command = [self._helm / "helm", *arguments, where, config]
+        local = ["--set", LOCAL] if arguments[0] in ("install", "upgrade") else []
+        command = [self._helm / "helm", *arguments, *local, where, config]
         done = subprocess.run(
             command, check=False, capture_output=True, text=True, timeout=_HELM_SECONDS
         )

@@ -13,6 +13,7 @@ import yaml
 from deploy.program import NAMESPACE
 from kubeapi.client import ApiError, Client
 from simulator.cluster.controlplane import ControlPlane
+from tests.deploy.rendered import LOCAL
 from tests.lab.cluster import RULES, await_true
 
 Json = dict[str, Any]
@@ -50,8 +51,9 @@ class Helm:
         self._env = {**os.environ, "HOME": str(home), "KUBECONFIG": str(plane.kubeconfig)}
 
     def __call__(self, *arguments: str) -> str:
+        local = ["--set", LOCAL] if arguments[0] in ("install", "upgrade") else []
         done = subprocess.run(
-            [self._program, *arguments, "--namespace", NAMESPACE],
+            [self._program, *arguments, *local, "--namespace", NAMESPACE],
             env=self._env,
             capture_output=True,
             text=True,

@@ -11,6 +11,7 @@ from deploy.sources import CHART
 
 __all__ = [
     "CHART",
+    "LOCAL",
     "container",
     "is_hook",
     "objects",
@@ -20,6 +21,8 @@ __all__ = [
     "text",
 ]
 Json = dict[str, Any]
+LOCAL = "image.allowLocal=true"
+"""No test pulls an image; `test_chart_images` has what the chart says without this."""
 
 
 def text(values: Sequence[str] = (), *flags: str) -> str:
@@ -29,7 +32,7 @@ def text(values: Sequence[str] = (), *flags: str) -> str:
 
 @cache
 def _rendered(values: tuple[str, ...], *flags: str) -> str:
-    return rendered(CHART, values, *flags)
+    return rendered(CHART, (LOCAL, *values), *flags)
 
 
 def objects(values: Sequence[str] = (), *flags: str) -> list[Json]:

@@ -6,6 +6,47 @@ MONITORED = (
     "monitoring.serviceMonitor.enabled=true",
     "monitoring.labels.release=kube-prometheus-stack",
 )
+POOLS = (
+    "exporter.pools[0].name=h100",
+    r"exporter.pools[0].nodeSelector.kubernetes\.io/arch=amd64",
+    "exporter.pools[1].name=gb200",
+    r"exporter.pools[1].nodeSelector.kubernetes\.io/arch=arm64",
+    "exporter.pools[1].gpu.access=driver-root",
+    "exporter.pools[1].gpu.libraryDir={usr/lib/aarch64-linux-gnu,usr/lib64}",
+    "exporter.pools[1].resources.agent.requests.cpu=1",
+    "exporter.pools[1].resources.agent.limits.memory=1Gi",
+)
+_ZONE = "topology.kubernetes.io/zone"
+EXTENDED = (
+    *("exporter.sensor.extraEnv[0].name=HTTPS_PROXY", "exporter.sensor.extraEnv[0].value=a"),
+    *("exporter.agent.extraEnv[0].name=TZ", "exporter.agent.extraEnv[0].value=UTC"),
+    *("exporter.extraVolumes[0].name=extra", "exporter.extraVolumes[0].configMap.name=e"),
+    "exporter.sensor.extraVolumeMounts[0].name=extra",
+    "exporter.sensor.extraVolumeMounts[0].mountPath=/extra",
+    "exporter.sensor.extraVolumeMounts[0].readOnly=true",
+    "exporter.agent.extraVolumeMounts[0].name=extra",
+    "exporter.agent.extraVolumeMounts[0].mountPath=/more",
+    "exporter.podSecurityContext.supplementalGroups={7}",
+    "exporter.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
+    ".topologyKey=kubernetes.io/hostname",
+    "exporter.serviceAccount.annotations.who=exporter",
+    "exporter.revisionHistoryLimit=3",
+    *("remediator.extraEnv[0].name=HTTPS_PROXY", "remediator.extraEnv[0].value=b"),
+    *("remediator.extraVolumes[0].name=extra", "remediator.extraVolumes[0].emptyDir.medium=Memory"),
+    "remediator.extraVolumeMounts[0].name=extra",
+    "remediator.extraVolumeMounts[0].mountPath=/extra",
+    "remediator.podSecurityContext.supplementalGroups={8}",
+    "remediator.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
+    "remediator.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+    f".podAffinityTerm.topologyKey={_ZONE}",
+    "remediator.awayFromGpus=required",
+    "remediator.topologySpreadConstraints[0].maxSkew=2",
+    f"remediator.topologySpreadConstraints[0].topologyKey={_ZONE}",
+    "remediator.topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule",
+    "remediator.serviceAccount.annotations.who=remediator",
+    "remediator.revisionHistoryLimit=4",
+    "commonAnnotations.owner=gpu",
+)
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "as shipped": (),
     "metrics only": ("metricsOnly=true",),
@@ -52,6 +93,10 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "exporter.web.scrape.tlsConfig.insecureSkipVerify=true",
         "exporter.web.scrape.basicAuth.username.name=scrape",
         "exporter.web.scrape.basicAuth.username.key=user",
+        "remediator.web.configSecret=draguard-remediator-web",
+        "remediator.web.key=web.yaml",
+        "remediator.web.scheme=HTTPS",
+        "remediator.web.scrape.tlsConfig.insecureSkipVerify=true",
     ),
     "more flags": (
         "exporter.extraArgs={--lost-after=120}",
@@ -77,6 +122,8 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "monitoring.rules.dashboardBaseUrl=https://grafana.example.org/g",
     ),
     "closed": ("networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),
+    "pools": POOLS,
+    "extension points": EXTENDED,
     "no guards": (
         "admission.enabled=false",
         "userRoles.create=false",
@@ -95,7 +142,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "CRDs from elsewhere": ("crds.install=false",),
     "pinned images": (
         f"image.exporter.digest=sha256:{'a' * 64}",
-        "image.controller.repository=registry.example.org/gpu/draguard-controller",
+        "image.registry=registry.example.org:5000/gpu/",
         "image.tag=1.2.3",
         "image.pullSecrets={registry}",
     ),

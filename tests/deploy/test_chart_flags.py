@@ -94,7 +94,18 @@ MEANT: Mapping[str, tuple[tuple[str, ...], Mapping[str, object]]] = {
     ),
     "driver root": (
         SETTINGS["a DRA driver without nvidia's runtime"],
-        {"nvml_library_dir": Path("/host/driver/usr/lib64")},
+        {"nvml_library_dirs": ("/host/driver/usr/lib64",)},
+    ),
+    "folders of the driver's library": (
+        ("exporter.gpu.access=driver-root",),
+        {
+            "nvml_library_dirs": (
+                "/host/driver/usr/lib/x86_64-linux-gnu",
+                "/host/driver/usr/lib/aarch64-linux-gnu",
+                "/host/driver/usr/lib64",
+                "/host/driver/home/kubernetes/bin/nvidia/lib64",
+            )
+        },
     ),
     "pods' labels": (
         SETTINGS["pods' labels"],
@@ -108,7 +119,11 @@ MEANT: Mapping[str, tuple[tuple[str, ...], Mapping[str, object]]] = {
         SETTINGS["rows of its own"],
         {"collectors": Path("/etc/draguard/counters/counters.csv")},
     ),
-    "TLS": (SETTINGS["TLS"], {"web_config": Path("/etc/draguard/web/web-config.yaml")}),
+    "TLS": (
+        SETTINGS["TLS"],
+        {"web_config": Path("/etc/draguard/web/web-config.yaml"), "health_listen": ":9402"},
+    ),
+    "no port for probes alone": ((), {"web_config": None, "health_listen": ""}),
     "metrics only": (("metricsOnly=true",), {"report": False}),
     "every address, of whichever family": ((), {"listen": ":9400"}),
     "reports": ((), {"report": True, "lease_namespace": "draguard-system"}),
@@ -134,6 +149,7 @@ def test_the_remediators_values_become_its_settings() -> None:
         "remediator.resync=30",
         "remediator.logLevel=WARNING",
         *SETTINGS["a handed over node"],
+        *SETTINGS["TLS"],
     )
     fraction = "--set-json=remediator.writesPerSecond=7.5"
     found = remediator_settings(containers(rendered.objects(values, fraction))["remediator"])
@@ -141,6 +157,8 @@ def test_the_remediators_values_become_its_settings() -> None:
     assert found == settings.Settings(
         policy=Path("/etc/draguard/policy/policy.yaml"),
         listen=":9401",
+        health_listen=":9402",
+        web_config=Path("/etc/draguard/web/web.yaml"),
         writes_per_second=7.5,
         stale_after=300.0,
         resync=30.0,

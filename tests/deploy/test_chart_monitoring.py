@@ -122,6 +122,7 @@ def test_monitors_carry_the_labels_that_a_prometheus_selects_by() -> None:
 
 
 def test_a_page_under_tls_is_scraped_under_tls() -> None:
+    """Each by its own values: those of the remediator name no user here."""
     objects = rendered.objects((*SETTINGS["TLS"], *SETTINGS["ServiceMonitors"]))
     one, other = [
         found["spec"]["endpoints"][0] for found in objects if found["kind"] == "ServiceMonitor"
@@ -130,7 +131,8 @@ def test_a_page_under_tls_is_scraped_under_tls() -> None:
     assert one["scheme"] == "https"
     assert one["tlsConfig"] == {"insecureSkipVerify": True}
     assert one["basicAuth"]["username"] == {"name": "scrape", "key": "user"}
-    assert "scheme" not in other
+    assert other["scheme"] == "https"
+    assert "basicAuth" not in other
 
 
 def test_every_dashboard_is_a_config_map_that_the_sidecar_finds() -> None:

@@ -47,7 +47,7 @@ NOT_TOLD = [
     (("metricsOnly=true",), "deviceincidents"),
     (("exporter.podShares=true",), "OFF: usage"),
     (("metricsOnly=true",), "draguard-controller"),
-    (("image.controller.repository=registry.example.org/controller",), "--set image.controller"),
+    (("image.controller.repository=registry.example.org/controller",), "draguard-controller"),
 ]
 
 

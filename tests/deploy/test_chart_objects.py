@@ -184,9 +184,9 @@ SWITCHES: list[tuple[str, Callable[[list[Json]], Any], Any, Any]] = [
     ),
     (
         "TLS",
-        lambda o: container(o, "agent")["readinessProbe"]["httpGet"]["scheme"],
-        "HTTP",
-        "HTTPS",
+        lambda o: pod(o, "Deployment").get("securityContext"),
+        None,
+        {"fsGroup": 65522},
     ),
     ("one replica", lambda o: len(of_kind(o, "PodDisruptionBudget")), 1, 0),
     ("no guards", lambda o: len(of_kind(o, "ValidatingAdmissionPolicy")) > 0, True, False),
@@ -205,8 +205,8 @@ SWITCHES: list[tuple[str, Callable[[list[Json]], Any], Any, Any]] = [
         lambda o: (container(o, "agent")["image"], container(o, "remediator")["image"]),
         ("draguard-exporter:0.1.0", "draguard-controller:0.1.0"),
         (
-            f"draguard-exporter@sha256:{'a' * 64}",
-            "registry.example.org/gpu/draguard-controller:1.2.3",
+            f"registry.example.org:5000/gpu/draguard-exporter@sha256:{'a' * 64}",
+            "registry.example.org:5000/gpu/draguard-controller:1.2.3",
         ),
     ),
     (

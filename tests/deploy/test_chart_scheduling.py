@@ -90,6 +90,75 @@ def test_the_hook_runs_where_the_remediator_may() -> None:
     assert hook["affinity"]["nodeAffinity"] == remediator["affinity"]["nodeAffinity"]
 
 
+@pytest.mark.parametrize("name", ["agent", "remediator"])
+def test_probes_have_a_port_of_their_own_where_the_page_wants_certificates(name: str) -> None:
+    """The kubelet has no client certificate, and no password."""
+    one = container(rendered.objects(SETTINGS["TLS"]), name)
+    ready, alive = one["readinessProbe"]["httpGet"], one["livenessProbe"]["httpGet"]
+    ports = {port["name"]: port["containerPort"] for port in one["ports"]}
+
+    assert ready == {"path": "/readyz", "port": "health", "scheme": "HTTP"}
+    assert alive == {"path": "/healthz", "port": "health", "scheme": "HTTP"}
+    assert f"--health-listen=:{ports['health']}" in one["args"]
+    assert [mount["name"] for mount in one["volumeMounts"]].count("web") == 1
+
+
+PLACES: list[tuple[tuple[str, ...], str, list[str]]] = [
+    ((), "preferredDuringSchedulingIgnoredDuringExecution", ["NotIn"] * 4),
+    (
+        ("remediator.awayFromGpus=required",),
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        ["NotIn"] * 4,
+    ),
+    (
+        (
+            "remediator.awayFromGpus=required",
+            "exporter.nodeSelectorTerms[0].matchExpressions[0].key=gpu",
+            "exporter.nodeSelectorTerms[0].matchExpressions[0].operator=Exists",
+        ),
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        ["DoesNotExist"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "kind", "operators"), PLACES)
+def test_the_remediator_keeps_off_the_nodes_that_the_exporter_selects(
+    values: tuple[str, ...], kind: str, operators: list[str]
+) -> None:
+    """Its token may evict every pod; root on a GPU node could take it there."""
+    objects = rendered.objects(values)
+
+    for of in (pod(objects, "Deployment"), pod(objects, "Job")):
+        affinity: Json = of["affinity"]["nodeAffinity"]
+        assert affinity.keys() == {kind}
+        terms: list[Json] = (
+            affinity[kind]["nodeSelectorTerms"] if kind.startswith("req") else affinity[kind]
+        )
+        found: list[Json] = terms[0].get("preference", terms[0])["matchExpressions"]
+        assert len(terms) == 1
+        assert [expression["operator"] for expression in found] == operators
+
+
+def test_the_remediator_runs_anywhere_where_that_is_asked_for() -> None:
+    objects = rendered.objects((), "--set-string=remediator.awayFromGpus=no")
+
+    assert "nodeAffinity" not in pod(objects, "Deployment")["affinity"]
+    assert "affinity" not in pod(objects, "Job")
+
+
+def test_replicas_prefer_zones_of_their_own() -> None:
+    objects = rendered.objects()
+    (spread,) = pod(objects, "Deployment")["topologySpreadConstraints"]
+
+    assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == (
+        "topology.kubernetes.io/zone",
+        "ScheduleAnyway",
+    )
+    labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert spread["labelSelector"]["matchLabels"].items() <= labels.items()
+
+
 def test_replicas_keep_apart_and_one_of_them_stays() -> None:
     objects = rendered.objects()
     (term,) = pod(objects, "Deployment")["affinity"]["podAntiAffinity"][

@@ -26,6 +26,9 @@ WRONG = [
     ("image.exporter.repository=a b", "/image/exporter/repository"),
     ("image.exporter.repository=registry:5000/exporter:1.2", "/image/exporter/repository"),
     ("image.controller.digest=sha256:12", "/image/controller/digest"),
+    ("image.registry=https://registry.example.org", "/image/registry"),
+    ("global.imageRegistry=a b", "/global/imageRegistry"),
+    ("image.allowLocal=yes", "/image/allowLocal"),
     ("image.tag=a b", "/image/tag"),
     ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
     ("image.pullSecrets=registry", "/image/pullSecrets"),
@@ -45,6 +48,9 @@ WRONG = [
     ("exporter.gpu.access=cdi", "/exporter/gpu/access"),
     ("exporter.gpu.runtimeClassName=nvidia_cdi", "/exporter/gpu/runtimeClassName"),
     ("exporter.gpu.driverRoot=run/nvidia", "/exporter/gpu/driverRoot"),
+    ("exporter.gpu.libraryDir=", "/exporter/gpu/libraryDir"),
+    ("exporter.gpu.libraryDir={}", "/exporter/gpu/libraryDir"),
+    (r"exporter.gpu.libraryDir=a\,b", "/exporter/gpu/libraryDir"),
     ("exporter.podShares=yes", "/exporter/podShares"),
     ("exporter.podLogsPath=pods", "/exporter/podLogsPath"),
     ("exporter.kernelLog=dmesg", "/exporter/kernelLog"),
@@ -71,6 +77,19 @@ WRONG = [
     ("exporter.extraPodLabels.team=a b", "/exporter/extraPodLabels/team"),
     ("exporter.agent.resources.limits.memory=lots", "/exporter/agent/resources/limits/memory"),
     ("remediator.replicas=0", "/remediator/replicas"),
+    ("remediator.awayFromGpus=maybe", "/remediator/awayFromGpus"),
+    ("remediator.affinity.nodeAffinity.a=b", "/remediator/affinity"),
+    (
+        "remediator.topologySpreadConstraints[0].maxSkew=1",
+        "/remediator/topologySpreadConstraints/0",
+    ),
+    ("remediator.extraEnv[0].value=a", "/remediator/extraEnv/0"),
+    ("remediator.revisionHistoryLimit=-1", "/remediator/revisionHistoryLimit"),
+    ("exporter.affinity.nodeAffinity.a=b", "/exporter/affinity"),
+    ("exporter.podSecurityContext.fsGroup=1", "/exporter/podSecurityContext/fsGroup"),
+    ("exporter.agent.extraVolumeMounts[0].name=a", "/exporter/agent/extraVolumeMounts/0"),
+    ("exporter.serviceAccount.annotations.a=1", "/exporter/serviceAccount/annotations/a"),
+    ("commonAnnotations.a b=c", "/commonAnnotations"),
     ("remediator.replicas=two", "/remediator/replicas"),
     ("remediator.policy.defaults.mode=enforce", "/remediator/policy"),
     ("remediator.policy.text.defaults=x", "/remediator/policy/text"),
@@ -105,6 +124,20 @@ def test_a_wrong_value_is_refused_by_name(value: str, named: str) -> None:
 
 
 CONTRADICTIONS = [
+    (("exporter.sensor.extraEnv[0].name=NODE_NAME",), "sensor.extraEnv has NODE_NAME, which the"),
+    (("exporter.extraVolumes[0].name=socket",), "exporter.extraVolumes has socket, which the"),
+    (("remediator.extraVolumes[0].name=policy",), "remediator.extraVolumes has policy, which the"),
+    (
+        (
+            "exporter.sensor.extraVolumeMounts[0].name=token",
+            "exporter.sensor.extraVolumeMounts[0].mountPath=/token",
+        ),
+        "the sensor is root, and must never see a token",
+    ),
+    (
+        ("remediator.awayFromGpus=required", "remediator.nodeAffinity.a=b"),
+        "remediator.nodeAffinity replaces it",
+    ),
     (
         ("monitoring.serviceMonitor.enabled=true", "monitoring.podMonitor.enabled=true"),
         "enable only one, otherwise everything is scraped twice",
@@ -115,7 +148,8 @@ CONTRADICTIONS = [
         ("exporter.kernelLog=kmsg", "exporter.extraCapabilities={SYS_ADMIN}"),
         "the sensor is privileged and has all of them",
     ),
-    (("exporter.web.scheme=HTTPS",), "name the Secret with the certificate"),
+    (("exporter.web.scheme=HTTPS",), "exporter.web.scheme is HTTPS: name the Secret with the"),
+    (("remediator.web.scheme=HTTPS",), "remediator.web.scheme is HTTPS: name the Secret with the"),
     (
         (
             *("networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),
@@ -213,10 +247,6 @@ def test_every_value_has_a_default_a_type_and_a_meaning() -> None:
 
     assert [path for path in written if not any(path.startswith(name) for name in described)] == []
     assert [name for name in described if not any(path.startswith(name) for path in written)] == []
-
-
-def test_a_chart_that_has_this_one_inside_may_have_global_values() -> None:
-    assert rendered.objects(("global.imageRegistry=registry.example.org",))
 
 
 def test_the_chart_is_of_the_projects_version() -> None:

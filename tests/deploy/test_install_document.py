@@ -13,6 +13,7 @@ from deploy.program import run
 from deploy.sources import ROOT
 from draguard.commands.policy import main as policy_command
 from tests.deploy.dockerfile import stages
+from tests.deploy.rendered import LOCAL
 
 PAGES = ROOT / "docs"
 TEXT = (PAGES / "install.md").read_text(encoding="utf-8")
@@ -42,12 +43,13 @@ def test_every_values_file_in_it_renders(tmp_path: Path, number: int) -> None:
     file = tmp_path / "values.yaml"
     file.write_text(values_files()[number], encoding="utf-8")
 
-    assert run("template", "draguard", str(ROOT / "deploy/helm/draguard"), "-f", str(file))
+    chart = str(ROOT / "deploy/helm/draguard")
+    assert run("template", "draguard", chart, "-f", str(file), "--set", LOCAL)
 
 
 @pytest.mark.usefixtures("helm_built")
 def test_every_helm_command_in_it_is_one_that_helm_takes(tmp_path: Path) -> None:
-    (tmp_path / "values.yaml").write_text("{}", encoding="utf-8")
+    (tmp_path / "values.yaml").write_text(values_files()[0], encoding="utf-8")
     seen: set[str] = set()
     for verb, *words in commands("helm"):
         seen.add(verb)

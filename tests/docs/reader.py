@@ -32,7 +32,8 @@ class Reader:
         for name in _CHECKOUT:
             (folder / name).symlink_to(ROOT / name)
         (folder / ".venv").symlink_to(Path(sys.prefix))
-        (folder / "values.yaml").write_text("{}\n", encoding="utf-8")
+        values = "image: {registry: registry.example.com/gpu}\n"
+        (folder / "values.yaml").write_text(values, encoding="utf-8")
 
     def run(self, command: Command, text: str) -> subprocess.CompletedProcess[str]:
         """Run it as bash does when somebody has pasted it, with the names of what is there."""

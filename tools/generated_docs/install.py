@@ -20,9 +20,8 @@ def values() -> Iterator[tuple[str, str, str]]:
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     for name, one in _described(schema, schema["definitions"], ()):
-        if name != ("global",):
-            default = reduce(getitem, name, defaults)
-            yield ".".join(name), _shown(default), one["description"]
+        default = reduce(getitem, name, defaults)
+        yield ".".join(name), _shown(default), one["description"]
 
 
 def _described(

@@ -18,6 +18,7 @@ from exporter import pdeathsig, protocol
 from exporter.sensor.dcgm import options
 from exporter.sensor.dcgm.engine import Sampler
 from exporter.sensor.dcgm.error import DcgmError
+from exporter.sensor.nvml import preload
 from exporter.sensor.supervisor import call_notes
 
 
@@ -26,6 +27,8 @@ def main(argv: list[str], environment: Mapping[str, str]) -> int:
     pdeathsig.die_with(parent)
     given = options.decode(environment[options.VARIABLE])
     slot = call_notes.Slot(call_notes.attach(notes_fd), call_notes.SAMPLING)
+    # For libdcgm, which loads it by its name; without it the engine says so.
+    preload.load(environment, slot)
     with socket.socket(fileno=stream_fd) as stream:
         channel = protocol.Channel(stream)
         try:

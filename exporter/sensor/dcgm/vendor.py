@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from exporter import protocol
 from exporter.model.readings import CallNote, DcgmReading, Hang
 from exporter.sensor.dcgm import options
+from exporter.sensor.nvml import preload
 from exporter.sensor.nvml.vendor import released
 from exporter.settings import Settings
 
@@ -41,15 +42,12 @@ class DcgmVendor:
 
     def environment(self) -> Mapping[str, str]:
         settings = self._settings
-        # libdcgm looks for libnvidia-ml.so.1 in its turn.
-        folders = [
-            str(folder)
-            for folder in (settings.dcgm_library_dir, settings.nvml_library_dir)
-            if folder
-        ]
-        before = os.environ.get("LD_LIBRARY_PATH")
-        path = ":".join([*folders, *([before] if before else [])])
-        found = {"LD_LIBRARY_PATH": path} if folders else {}
+        found = preload.told(settings.nvml_library_dirs)
+        if settings.dcgm_library_dir:
+            # By the loader: libdcgm finds its modules only there.
+            before = os.environ.get("LD_LIBRARY_PATH")
+            path = [str(settings.dcgm_library_dir), *([before] if before else [])]
+            found["LD_LIBRARY_PATH"] = ":".join(path)
         return {options.VARIABLE: options.encode(self._options), **found}
 
     def withheld(self) -> tuple[str, str] | None:

@@ -18,6 +18,7 @@ import msgspec
 from exporter import pdeathsig, protocol
 from exporter.model.readings import CallNote, NvmlReading
 from exporter.model.signals import Signal
+from exporter.sensor.nvml import preload
 from exporter.sensor.nvml.events import UNBIND, Events, SystemEvents
 from exporter.sensor.nvml.gpu import SampleOptions
 from exporter.sensor.nvml.library import Noted, NvmlError
@@ -50,7 +51,7 @@ def main(argv: list[str]) -> int:
     with socket.socket(fileno=stream_fd) as stream:
         channel = Sender(protocol.Channel(stream))
         try:
-            _serve(channel, Sampler(Noted(call_notes.Slot(notes, call_notes.SAMPLING))), notes)
+            _serve(channel, notes)
         except protocol.WireError:
             pass
         except NvmlError as error:
@@ -81,12 +82,21 @@ class Sender:
         return self._channel.receive(protocol.to_child)
 
 
-def _serve(channel: Sender, sampler: Sampler, notes: mmap.mmap) -> None:
+def _serve(channel: Sender, notes: mmap.mmap) -> None:
+    slot = call_notes.Slot(notes, call_notes.SAMPLING)
+    sampler = Sampler(Noted(slot))
     events = Events(Noted(call_notes.Slot(notes, call_notes.EVENTS)))
     system = SystemEvents(Noted(call_notes.Slot(notes, call_notes.SYSTEM_EVENTS)))
     listener = _Listener(channel, events, system)
     request = channel.request()
-    sampler.open()
+    missing = preload.load(os.environ, slot)
+    try:
+        sampler.open()
+    except NvmlError as error:
+        if missing:
+            channel.send(protocol.Failed(error.reason, f"{error} ({missing})"))
+            return
+        raise
     # Before the first pass, which may take seconds: a GPU that is bound meanwhile is not in it.
     listener.listen_to_system()
     while True:

@@ -6,7 +6,6 @@ that nobody holds; the others are watched meanwhile.
 """
 
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from exporter import protocol
 from exporter.model.device import normal_bus_id
 from exporter.model.readings import CallNote, Hang, NvmlReading
+from exporter.sensor.nvml import preload
 from exporter.sensor.supervisor.deadlines import Deadlines
 from exporter.sensor.supervisor.quarantine import TOO_LONG, Quarantine
 from exporter.settings import Settings
@@ -33,7 +33,7 @@ class NvmlVendor:
     module = "exporter.sensor.nvml.child"
 
     def __init__(self, settings: Settings, wanted: Callable[[], tuple[int, ...]]) -> None:
-        self._library_dir = settings.nvml_library_dir
+        self._library_dirs = settings.nvml_library_dirs
         self._release_file = settings.release_file
         self._processes = settings.processes
         self._gpu_seconds = Deadlines(settings.sample_deadline, settings.start_deadline).gpu
@@ -45,7 +45,7 @@ class NvmlVendor:
         """Which GPUs tell no events, as a sentence."""
 
     def environment(self) -> Mapping[str, str]:
-        return library_path(self._library_dir)
+        return preload.told(self._library_dirs)
 
     def withheld(self) -> tuple[str, str] | None:
         if released(self._release_file) != ():
@@ -117,11 +117,3 @@ def _lines(file: Path) -> list[str] | None:
         return file.read_text(encoding="utf-8", errors="replace").split()
     except OSError:
         return None
-
-
-def library_path(folder: Path | None) -> dict[str, str]:
-    """Return what makes the loader look into a folder first."""
-    if folder is None:
-        return {}
-    before = os.environ.get("LD_LIBRARY_PATH")
-    return {"LD_LIBRARY_PATH": f"{folder}:{before}" if before else str(folder)}

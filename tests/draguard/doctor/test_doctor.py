@@ -229,7 +229,7 @@ def test_the_exporter_is_ready_where_it_should_run(
 ) -> None:
     workload = msgspec.convert({"metadata": {"name": "e"}, "status": status}, Workload)
 
-    found = exporter(workload, LEASES)
+    (found,) = exporter((workload,), LEASES)
 
     assert (found.state, says in found.says) == (state, True)
     assert bool(found.remedy) == (state != "ok")
@@ -241,13 +241,29 @@ def test_it_says_when_nobody_looks_who_uses_a_shared_gpu(host_pid: str, *, told:
       "spec": {"template": {"spec": {"hostPID": HOST_PID, "containers": []}}},
       "status": {"desiredNumberScheduled": 3, "numberReady": 3}}"""
 
-    found = exporter(msgspec.json.decode(raw.replace("HOST_PID", host_pid), type=Workload), LEASES)
+    workload = msgspec.json.decode(raw.replace("HOST_PID", host_pid), type=Workload)
+    (found,) = exporter((workload,), LEASES)
 
     assert ("exporter.podShares" in found.says) == told
 
 
 def test_a_cluster_without_the_exporter_is_told_what_to_install() -> None:
-    assert "no DaemonSet" in exporter(None, LEASES).says
+    (found,) = exporter((), LEASES)
+
+    assert "no DaemonSet" in found.says
+
+
+def test_each_pool_of_nodes_has_a_line_of_its_own() -> None:
+    status = ({"desiredNumberScheduled": 2, "numberReady": 2}, {"desiredNumberScheduled": 1})
+    workloads = [
+        msgspec.convert({"metadata": {"name": name}, "status": one}, Workload)
+        for name, one in zip(("exporter-h100", "exporter-gb200"), status, strict=True)
+    ]
+
+    found = list(exporter(workloads, LEASES))
+
+    assert [check.state for check in found] == ["ok", "bad"]
+    assert "exporter-gb200: ready on 0 of 1" in found[1].says
 
 
 def test_flags_of_the_exporter_need_the_node(capsys: pytest.CaptureFixture[str]) -> None:

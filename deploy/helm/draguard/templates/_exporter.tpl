@@ -45,13 +45,14 @@ so that the two can never mean different things.
 - --dcgm-library-dir=/host/dcgm
 {{- end }}
 {{- if eq .gpu.access "driver-root" }}
-- {{ printf "--nvml-library-dir=/host/driver/%s" (trimPrefix "/" .gpu.libraryDir) | quote }}
+- {{ include "draguard.libraryDirFlag" .gpu.libraryDir | quote }}
 {{- end }}
 {{- if eq .kernelLog "journal" }}
 - --kernel-log=/host/journal
 {{- end }}
 {{- if .web.configSecret }}
 - {{ printf "--web-config=/etc/draguard/web/%s" .web.key | quote }}
+- --health-listen=:9402
 {{- end }}
 - {{ printf "--lease-namespace=%s" $.Release.Namespace | quote }}
 {{- if not (include "draguard.reports" $) }}
@@ -63,6 +64,15 @@ so that the two can never mean different things.
 - {{ . | quote }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* Where the driver's library is searched, below the mounted driver root; takes a name or a list. */}}
+{{- define "draguard.libraryDirFlag" -}}
+{{- $folders := list }}
+{{- range kindIs "slice" . | ternary . (list .) }}
+{{- $folders = append $folders (printf "/host/driver/%s" (trimPrefix "/" .)) }}
+{{- end }}
+{{- printf "--nvml-library-dir=%s" (join "," $folders) }}
 {{- end }}
 
 {{- /* true where the sensor can see its GPUs, or the kernel's log, as a privileged container only. */}}

@@ -12,22 +12,63 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 {{- end }}
 
+{{- /*
+The annotations of an object, with their key and the line break before it; nothing where there are
+none. Takes a list of the root and, where there are some, the object's own as YAML: those win.
+*/}}
+{{- define "draguard.annotations" -}}
+{{- $found := deepCopy (index . 0).Values.commonAnnotations }}
+{{- range rest . }}
+{{- range $key, $value := fromYaml . }}
+{{- $_ := set $found $key $value }}
+{{- end }}
+{{- end }}
+{{- with $found }}
+  annotations: {{- toYaml . | nindent 4 }}
+{{- end }}
+{{- end }}
+
 {{- /* What Services, budgets and policies select by; never changes. Takes the component's name. */}}
 {{- define "draguard.selector" -}}
 app.kubernetes.io/name: draguard
 app.kubernetes.io/component: {{ . }}
 {{- end }}
 
+{{- /* The registry of both images; that of a parent chart comes first. */}}
+{{- define "draguard.registry" -}}
+{{- (.Values.global | default dict).imageRegistry | default .Values.image.registry | trimSuffix "/" }}
+{{- end }}
+
+{{- /* true where a repository begins with a registry's host, as container runtimes read it. */}}
+{{- define "draguard.hasHost" -}}
+{{- if regexMatch "^([^/]*[.:][^/]*|localhost)/" . }}true{{ end }}
+{{- end }}
+
 {{- /* Takes a list of the root and the target of the Dockerfile: exporter or controller. */}}
+{{- define "draguard.repository" -}}
+{{- $registry := include "draguard.registry" (index . 0) }}
+{{- with index (index . 0).Values.image (index . 1) }}
+{{- if $registry }}{{ $registry }}/{{ end }}{{ .repository }}
+{{- end }}
+{{- end }}
+
+{{- /* Takes what draguard.repository takes. */}}
 {{- define "draguard.image" -}}
 {{- $root := index . 0 }}
 {{- with index $root.Values.image (index . 1) }}
+{{- include "draguard.repository" $ }}
 {{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ $root.Values.image.tag | default $root.Chart.AppVersion }}
+:{{ $root.Values.image.tag | default $root.Chart.AppVersion }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* The images that this release uses, by the targets of the Dockerfile, with spaces. */}}
+{{- define "draguard.targets" -}}
+{{- if .Values.exporter.enabled }}exporter {{ end }}
+{{- if include "draguard.remediates" . }}controller{{ end }}
 {{- end }}
 
 {{- /* metricsOnly outranks the single switches. */}}

@@ -46,6 +46,49 @@ image: {{ include "draguard.image" . | quote }}
 imagePullPolicy: {{ (index . 0).Values.image.pullPolicy }}
 {{- end }}
 
+{{- /*
+Readiness and liveness, and their port, by the values of `web`. With a web configuration they have a
+port of their own, in plain text: the kubelet has no client certificate. Takes a list of `web` and
+the seconds between two looks at readiness.
+*/}}
+{{- define "draguard.probes" -}}
+{{- $port := ternary "health" "metrics" (ne (first .).configSecret "") -}}
+readinessProbe:
+  httpGet: {path: /readyz, port: {{ $port }}, scheme: HTTP}
+  periodSeconds: {{ last . }}
+  timeoutSeconds: 5
+livenessProbe:
+  httpGet: {path: /healthz, port: {{ $port }}, scheme: HTTP}
+  initialDelaySeconds: 30
+  periodSeconds: 20
+  timeoutSeconds: 10
+  failureThreshold: 6
+{{- end }}
+
+{{- define "draguard.healthPort" -}}
+{{- if .configSecret }}
+- name: health
+  containerPort: 9402
+{{- end }}
+{{- end }}
+
+{{- define "draguard.webMount" -}}
+{{- if .configSecret }}
+- name: web
+  mountPath: /etc/draguard/web
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "draguard.webVolume" -}}
+{{- with .configSecret }}
+- name: web
+  secret:
+    secretName: {{ . | quote }}
+    defaultMode: 0440
+{{- end }}
+{{- end }}
+
 {{- define "draguard.pullSecrets" -}}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
@@ -60,4 +103,46 @@ imagePullSecrets:
 helm.sh/hook: pre-delete,post-delete
 helm.sh/hook-weight: {{ . | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
+{{- /* The same of the Job of one moment; takes pre-delete or post-delete. */}}
+{{- define "draguard.cleanupJob" -}}
+helm.sh/hook: {{ . }}
+helm.sh/hook-weight: "0"
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
+{{- /*
+Where remediator and cleanup Job run: remediator.nodeAffinity, or away from the nodes that the
+exporter selects. Root on a GPU node could take the token there, which may evict every pod.
+*/}}
+{{- define "draguard.remediatorNodes" -}}
+{{- $away := list }}
+{{- range $pool := (include "draguard.pools" . | fromJson).pools }}
+{{- range $term := $pool.exporter.nodeSelectorTerms }}
+{{- /* The opposite of a term with one expression; the opposite of several is no term. */}}
+{{- if and (eq (len ($term.matchExpressions | default list)) 1) (not $term.matchFields) }}
+{{- with first $term.matchExpressions }}
+{{- $opposite := get (dict "In" "NotIn" "NotIn" "In" "Exists" "DoesNotExist" "DoesNotExist" "Exists") .operator }}
+{{- if $opposite }}
+{{- $away = append $away (set (deepCopy .) "operator" $opposite) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with .Values.remediator }}
+{{- if .nodeAffinity }}
+{{- toYaml .nodeAffinity }}
+{{- else if and $away (eq .awayFromGpus "preferred") -}}
+preferredDuringSchedulingIgnoredDuringExecution:
+  - weight: 100
+    preference:
+      matchExpressions: {{- uniq $away | toYaml | nindent 8 }}
+{{- else if and $away (eq .awayFromGpus "required") -}}
+requiredDuringSchedulingIgnoredDuringExecution:
+  nodeSelectorTerms:
+    - matchExpressions: {{- uniq $away | toYaml | nindent 8 }}
+{{- end }}
+{{- end }}
 {{- end }}

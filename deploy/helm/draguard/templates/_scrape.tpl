@@ -9,7 +9,6 @@ path: /metrics
 honorLabels: true
 interval: {{ .monitoring.interval | quote }}
 scrapeTimeout: {{ .monitoring.scrapeTimeout | quote }}
-{{- if eq .component "exporter" }}
 {{- with .web }}
 {{- if eq .scheme "HTTPS" }}
 scheme: https
@@ -19,7 +18,6 @@ tlsConfig: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .scrape.basicAuth }}
 basicAuth: {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- end }}
 {{- end }}
 relabelings: {{- /* with the default action written out, or GitOps tools would see it added */}}

@@ -30,7 +30,7 @@ class Supervised:
         self.wanted = wanted or WANTED
         usual: dict[str, Any] = {
             "node_name": "node-a",
-            "nvml_library_dir": dcgm.node.library_dir,
+            "nvml_library_dir": str(dcgm.node.library_dir),
             "dcgm_library_dir": dcgm.node.library_dir,
             "release_file": dcgm.node.root / "release",
             "dcgm": address,

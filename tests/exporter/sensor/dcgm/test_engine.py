@@ -212,7 +212,7 @@ def test_an_engine_that_says_no_is_quoted_with_what_to_do(
 
 
 def test_a_node_without_dcgm_says_how_to_get_it(dcgm: SimulatedDcgm, tmp_path: Path) -> None:
-    with Supervised(dcgm, dcgm_library_dir=tmp_path, nvml_library_dir=tmp_path) as seen:
+    with Supervised(dcgm, dcgm_library_dir=tmp_path, nvml_library_dir=str(tmp_path)) as seen:
         down = seen.down("LibraryNotFound")
     assert "--dcgm-library-dir" in down.source.message
 

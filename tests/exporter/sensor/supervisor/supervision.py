@@ -34,7 +34,7 @@ def supervised(
         monkeypatch.setenv(name, value)
     settings = Settings(
         node_name="node-a",
-        nvml_library_dir=node.library_dir,
+        nvml_library_dir=str(node.library_dir),
         release_file=node.root / "release",
         interval=interval,
     )

@@ -1,0 +1,102 @@
+"""What a house adds to every workload: variables, volumes, annotations, placement."""
+
+from typing import Any
+
+import pytest
+
+from tests.deploy import rendered
+from tests.deploy.rendered import Json, container, is_hook, of_kind, only, pod
+from tests.deploy.settings import EVERYTHING, EXTENDED
+
+pytestmark = pytest.mark.usefixtures("helm_built")
+
+
+def added(name: str, key: str) -> list[Any]:
+    """Return what a container has with the extension points and not without them."""
+    before = container(rendered.objects(), name).get(key, [])
+    return [one for one in container(rendered.objects(EXTENDED), name)[key] if one not in before]
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "path"),
+    [
+        ("sensor", {"name": "HTTPS_PROXY", "value": "a"}, "/extra"),
+        ("agent", {"name": "TZ", "value": "UTC"}, "/more"),
+        ("remediator", {"name": "HTTPS_PROXY", "value": "b"}, "/extra"),
+    ],
+)
+def test_a_container_gets_its_own_variables_and_mounts(
+    name: str, variable: Json, path: str
+) -> None:
+    assert added(name, "env") == [variable]
+    assert [mount["mountPath"] for mount in added(name, "volumeMounts")] == [path]
+
+
+@pytest.mark.parametrize(("kind", "group", "kept"), [("DaemonSet", 7, 3), ("Deployment", 8, 4)])
+def test_a_pod_gets_volumes_and_keeps_what_the_chart_needs(
+    kind: str, group: int, kept: int
+) -> None:
+    objects, plain = rendered.objects(EXTENDED), rendered.objects()
+    extended, before = pod(objects, kind), pod(plain, kind)
+
+    assert [one["name"] for one in extended["volumes"] if one not in before["volumes"]] == ["extra"]
+    assert extended["securityContext"] == {
+        **before.get("securityContext", {}),
+        "supplementalGroups": [group],
+    }
+    assert only(objects, kind)["spec"]["revisionHistoryLimit"] == kept
+
+
+def test_affinity_is_added_to_the_placement_of_the_chart() -> None:
+    objects, before = rendered.objects(EXTENDED), rendered.objects()
+    exporter, remediator = (pod(objects, kind)["affinity"] for kind in ("DaemonSet", "Deployment"))
+
+    assert exporter.keys() == {"nodeAffinity", "podAntiAffinity"}
+    assert exporter["nodeAffinity"] == pod(before, "DaemonSet")["affinity"]["nodeAffinity"]
+    assert remediator.keys() == {"nodeAffinity", "podAffinity", "podAntiAffinity"}
+    apart = pod(before, "Deployment")["affinity"]["podAntiAffinity"]
+    assert remediator["podAntiAffinity"] == apart
+
+
+def test_an_anti_affinity_of_the_remediator_replaces_that_of_the_chart() -> None:
+    kind = "requiredDuringSchedulingIgnoredDuringExecution"
+    value = f"remediator.affinity.podAntiAffinity.{kind}[0].topologyKey=zone"
+    objects = rendered.objects((value,))
+
+    assert pod(objects, "Deployment")["affinity"]["podAntiAffinity"] == {
+        kind: [{"topologyKey": "zone"}]
+    }
+
+
+def test_an_annotation_is_on_every_object_beside_those_of_the_chart() -> None:
+    plain = rendered.objects(EVERYTHING)
+    objects = rendered.objects((*EVERYTHING, "commonAnnotations.owner=gpu"))
+
+    for before, after in zip(plain, objects, strict=True):
+        if after["kind"] != "CustomResourceDefinition":
+            assert after["metadata"].pop("annotations") == {
+                **before["metadata"].pop("annotations", {}),
+                "owner": "gpu",
+            }
+        assert after == before
+
+
+def test_an_annotation_of_the_chart_is_not_replaced() -> None:
+    """Otherwise a Job of the uninstallation would be installed with the release."""
+    plain, key = rendered.objects(), r"helm\.sh/hook"
+    objects = rendered.objects((f"commonAnnotations.{key}=test",))
+
+    for kind in ("Job", "ServiceAccount"):
+        assert [is_hook(one) for one in of_kind(plain, kind, "cleanup")]
+        for before, after in zip(
+            of_kind(plain, kind, "cleanup"), of_kind(objects, kind, "cleanup"), strict=True
+        ):
+            assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
+
+
+def test_a_service_account_has_annotations_of_its_own() -> None:
+    accounts = of_kind(rendered.objects(EXTENDED), "ServiceAccount")
+    found = {one["metadata"]["name"]: one["metadata"]["annotations"] for one in accounts}
+
+    assert found["draguard-agent"] == {"owner": "gpu", "who": "exporter"}
+    assert found["draguard-remediator"] == {"owner": "gpu", "who": "remediator"}

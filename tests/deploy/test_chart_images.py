@@ -1,0 +1,82 @@
+"""Where the images come from: a registry, once, or nodes that have them already."""
+
+import pytest
+
+from deploy.program import HelmError
+from deploy.program import rendered as bare
+from deploy.sources import CHART
+from tests.deploy import rendered
+from tests.deploy.rendered import container
+
+pytestmark = pytest.mark.usefixtures("helm_built")
+DIGEST = f"sha256:{'b' * 64}"
+NAMED: list[tuple[tuple[str, ...], str, str]] = [
+    (
+        ("image.registry=registry.example.org/gpu",),
+        "registry.example.org/gpu/draguard-exporter:0.1.0",
+        "registry.example.org/gpu/draguard-controller:0.1.0",
+    ),
+    (
+        ("image.registry=a.example.org", "global.imageRegistry=b.example.org:5000/"),
+        "b.example.org:5000/draguard-exporter:0.1.0",
+        "b.example.org:5000/draguard-controller:0.1.0",
+    ),
+    (
+        (
+            "image.exporter.repository=localhost/mine",
+            "image.controller.repository=registry:5000/mine",
+            f"image.controller.digest={DIGEST}",
+        ),
+        "localhost/mine:0.1.0",
+        f"registry:5000/mine@{DIGEST}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "exporter", "controller"), NAMED)
+def test_an_image_has_a_registry_and_is_the_same_everywhere(
+    values: tuple[str, ...], exporter: str, controller: str
+) -> None:
+    objects = rendered.objects(("image.allowLocal=false", *values))
+
+    assert {container(objects, name)["image"] for name in ("sensor", "agent")} == {exporter}
+    assert {container(objects, name)["image"] for name in ("remediator", "cleanup")} == {controller}
+
+
+REFUSED: list[tuple[tuple[str, ...], str]] = [
+    (
+        (),
+        r"image.exporter.repository draguard-exporter names no registry, .* image.allowLocal=true",
+    ),
+    (("exporter.enabled=false",), "image.controller.repository draguard-controller names no"),
+    (
+        ("image.exporter.repository=me/draguard-exporter", "metricsOnly=true"),
+        "image.exporter.repository me/draguard-exporter names no registry",
+    ),
+    (
+        (
+            "image.registry=a.example.org",
+            "image.controller.repository=b.example.org/c",
+        ),
+        r"controller.repository b.example.org/c names a registry, and so does image.registry",
+    ),
+    (
+        (
+            "global.imageRegistry=a.example.org",
+            "image.exporter.repository=b.example.org/c",
+        ),
+        "names a registry, and so does global.imageRegistry",
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "sentence"), REFUSED)
+def test_an_image_that_no_node_could_pull_is_refused(
+    values: tuple[str, ...], sentence: str
+) -> None:
+    with pytest.raises(HelmError, match=sentence):
+        bare(CHART, values)
+
+
+def test_what_is_not_installed_needs_no_image() -> None:
+    assert bare(CHART, ("metricsOnly=true", "image.exporter.repository=a.example.org/b"))
