@@ -8,33 +8,42 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from draguard.called import program, spelled
+from draguard.grammar import UsageError, arranged
+
 USAGE = """\
-usage: draguard COMMAND [FLAGS]
+usage: draguard [GLOBAL FLAGS] COMMAND [FLAGS]
 
 inspect
   status                     show the fleet: nodes, GPUs, taint rules, incidents
-  incidents [NAME]           list open incidents; with a name, show one in detail
+  incidents [NAME...]        list open incidents; with names, show them in detail
   explain xid N              explain an XID, and what Draguard would do about it
   plan                       show what the remediator would do now, and why
   doctor                     check the requirements of this cluster, or this node
+  version                    show the versions of client, remediator, agents, cluster
 
 act
-  hold INCIDENT              pause new taints and evictions on this GPU
-  untaint INCIDENT           remove Draguard's taints from a GPU, after confirmation
-  ignore INCIDENT            the same, also before there are taints
-  confirm-repaired INCIDENT  confirm the repair of a GPU in NeedsHuman
-  cordon DEVICE              keep new pods off a GPU or a slice, for maintenance
-  uncordon DEVICE            remove such a cordon
+  hold INCIDENT...           pause new taints and evictions on these GPUs
+  untaint INCIDENT...        remove Draguard's taints from GPUs, after confirmation
+  ignore INCIDENT...         the same, also before there are taints
+  confirm-repaired INCIDENT...
+                             confirm the repair of GPUs in NeedsHuman
+  cordon DEVICE...           keep new pods off GPUs or slices, for maintenance
+  uncordon DEVICE...         remove such cordons
   cleanup --all              remove all taints of Draguard, to uninstall it
 
 prepare
   policy check|explain       validate a policy, or simulate a signal under it
 
+learn
+  help [COMMAND]             show flags and examples
+
 run
   exporter sensor|agent|run  monitor this node's GPUs: metrics and health report
   remediator                 taint failed GPUs and slices, evict their pods
 
-`draguard COMMAND --help` shows flags and examples, `--version` the version.
+global flags, before or after the command: -n NAMESPACE, --context NAME,
+--kubeconfig FILE, -o FORMAT.
 `kubectl draguard COMMAND` is the same.
 Exit status: 0: done; 1: a problem, or not all is done; 2: usage error, or no access.
 """
@@ -51,12 +60,15 @@ _KUBECTLS = frozenset({"-n", "-o"})
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
 """Errors of writing to a full or broken disk."""
 _CLI = "cli"
+_MEANT = {"taint": "cordon", "drain": "cordon --evict", "get": "incidents", "describe": "incidents"}
+"""Words of kubectl and of operators, and the command that does it here."""
 _COMMANDS = {
     "status": ("draguard.commands.status", "main", _CLI),
     "incidents": ("draguard.commands.incidents", "main", _CLI),
     "explain": ("draguard.commands.explain", "main", _CLI),
     "plan": ("draguard.commands.plan", "main", _CLI),
     "doctor": ("draguard.commands.doctor", "main", _CLI),
+    "version": ("draguard.commands.version", "main", _CLI),
     "hold": ("draguard.commands.intents", "hold", _CLI),
     "untaint": ("draguard.commands.untaint", "main", _CLI),
     "ignore": ("draguard.commands.intents", "ignore", _CLI),
@@ -76,30 +88,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status, 2 if there is no such command."""
     _open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] in (["-h"], ["--help"]):
-        print(USAGE, end="")
-    elif given[:1] == ["--version"]:
+    if given and _is_dcgm_exporters(given[0]):
+        return _run("exporter", given)
+    if given[:1] in (["exporter"], ["remediator"]):
+        return _run(given[0], given[1:])
+    try:
+        words = arranged(given)
+    except UsageError as error:
+        return _refused(str(error))
+    command = words[0] if words else ""
+    if command in _COMMANDS:
+        return _run(command, words[1:])
+    return _without_command(command)
+
+
+def _without_command(word: str) -> int:
+    """Print the usage, the version, or that there is no such command."""
+    if not word:
+        print(spelled(USAGE.rstrip()), file=sys.stderr)
+        return 2
+    if word in {"-h", "--help"}:
+        print(spelled(USAGE), end="")
+        return 0
+    if word == "--version":
         from importlib import metadata  # megabytes that a node's agent does not need
 
         print(f"draguard {metadata.version('draguard')}")
-    elif given and given[0] in _COMMANDS:
-        return _run(given[0], given[1:])
-    elif given and _is_dcgm_exporters(given[0]):
-        return _run("exporter", given)
-    elif given:
-        from draguard.phrases import did_you_mean, shown
+        return 0
+    from draguard.phrases import did_you_mean, shown
 
-        near = did_you_mean(given[0], _COMMANDS)
-        print(
-            f"draguard: unknown command {shown(given[0])!r}{near}\n"
-            "`draguard --help` lists all commands",
-            file=sys.stderr,
-        )
-        return 2
-    else:
-        print(USAGE.rstrip(), file=sys.stderr)
-        return 2
-    return 0
+    meant = _MEANT.get(word, "")
+    near = f" (did you mean {meant}?)" if meant else did_you_mean(word, _COMMANDS)
+    return _refused(f"unknown command {shown(word)!r}{near}")
+
+
+def _refused(why: str) -> int:
+    hint = spelled("`draguard --help` lists all commands")
+    print(f"{program()}: {spelled(why)}\n{hint}", file=sys.stderr)
+    return 2
 
 
 def _is_dcgm_exporters(word: str) -> bool:
@@ -121,7 +147,7 @@ def _run(command: str, arguments: Sequence[str]) -> int:
         sys.stdout.flush()  # here a closed pipe is noticed
     except ModuleNotFoundError as error:
         print(
-            f"draguard {command}: the Python module {error.name} is missing; install "
+            f"{program()} {command}: the Python module {error.name} is missing; install "
             f"draguard[{extra}]",
             file=sys.stderr,
         )
@@ -132,13 +158,13 @@ def _run(command: str, arguments: Sequence[str]) -> int:
         return _BY_SIGNAL + signal.SIGPIPE
     except KeyboardInterrupt:
         if command in _WRITING:
-            print(f"draguard {command}: {_PERHAPS}", file=sys.stderr)
+            print(f"{program()} {command}: {_PERHAPS}", file=sys.stderr)
         return _BY_SIGNAL + signal.SIGINT
     except OSError as error:
         if error.errno not in _UNWRITABLE:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"draguard {command}: cannot write the output: {error}", file=sys.stderr)
+        print(f"{program()} {command}: cannot write the output: {error}", file=sys.stderr)
         return 1
     return status
 

@@ -18,6 +18,7 @@ COMMANDS = (
     "explain",
     "plan",
     "doctor",
+    "version",
     "hold",
     "ignore",
     "confirm-repaired",
