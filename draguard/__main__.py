@@ -9,45 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from draguard.called import program, spelled
+from draguard.command_table import COMMANDS, MEANT, USAGE
 from draguard.grammar import UsageError, arranged
-
-USAGE = """\
-usage: draguard [GLOBAL FLAGS] COMMAND [FLAGS]
-
-inspect
-  status                     show the fleet: nodes, GPUs, taint rules, incidents
-  incidents [NAME...]        list open incidents; with names, show them in detail
-  explain xid N              explain an XID, and what Draguard would do about it
-  plan                       show what the remediator would do now, and why
-  doctor                     check the requirements of this cluster, or this node
-  version                    show the versions of client, remediator, agents, cluster
-
-act
-  hold INCIDENT...           pause new taints and evictions on these GPUs
-  untaint INCIDENT...        remove Draguard's taints from GPUs, after confirmation
-  ignore INCIDENT...         the same, also before there are taints
-  confirm-repaired INCIDENT...
-                             confirm the repair of GPUs in NeedsHuman
-  cordon DEVICE...           keep new pods off GPUs or slices, for maintenance
-  uncordon DEVICE...         remove such cordons
-  cleanup --all              remove all taints of Draguard, to uninstall it
-
-prepare
-  policy check|explain       validate a policy, or simulate a signal under it
-
-learn
-  help [COMMAND]             show flags and examples
-
-run
-  exporter sensor|agent|run  monitor this node's GPUs: metrics and health report
-  remediator                 taint failed GPUs and slices, evict their pods
-
-global flags, before or after the command: -n NAMESPACE, --context NAME,
---kubeconfig FILE, -o FORMAT.
-`kubectl draguard COMMAND` is the same.
-Exit status: 0: done; 1: a problem, or not all is done; 2: usage error, or no access.
-"""
-
 
 _BY_SIGNAL = 128
 """Added to a signal's number in the exit status, as shells do."""
@@ -59,29 +22,6 @@ _KUBECTLS = frozenset({"-n", "-o"})
 """Flags of dcgm-exporter that kubectl has, too: in first place they do not mean dcgm-exporter."""
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
 """Errors of writing to a full or broken disk."""
-_CLI = "cli"
-_MEANT = {"taint": "cordon", "drain": "cordon --evict", "get": "incidents", "describe": "incidents"}
-"""Words of kubectl and of operators, and the command that does it here."""
-_COMMANDS = {
-    "status": ("draguard.commands.status", "main", _CLI),
-    "incidents": ("draguard.commands.incidents", "main", _CLI),
-    "explain": ("draguard.commands.explain", "main", _CLI),
-    "plan": ("draguard.commands.plan", "main", _CLI),
-    "doctor": ("draguard.commands.doctor", "main", _CLI),
-    "version": ("draguard.commands.version", "main", _CLI),
-    "hold": ("draguard.commands.intents", "hold", _CLI),
-    "untaint": ("draguard.commands.untaint", "main", _CLI),
-    "ignore": ("draguard.commands.intents", "ignore", _CLI),
-    "confirm-repaired": ("draguard.commands.intents", "confirm_repaired", _CLI),
-    "cordon": ("draguard.commands.cordon", "main", _CLI),
-    "uncordon": ("draguard.commands.uncordon", "main", _CLI),
-    "cleanup": ("draguard.commands.cleanup", "main", _CLI),
-    "policy": ("draguard.commands.policy", "main", _CLI),
-    "exporter": ("exporter.__main__", "main", "exporter"),
-    "remediator": ("remediator.__main__", "main", "remediator"),
-}
-"""Module, function, and the extra whose libraries it needs. Only the module of the command is
-imported: a node has none of the controller's libraries, and the other way round."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _refused(str(error))
     command = words[0] if words else ""
-    if command in _COMMANDS:
+    if command in COMMANDS:
         return _run(command, words[1:])
     return _without_command(command)
 
@@ -117,8 +57,8 @@ def _without_command(word: str) -> int:
         return 0
     from draguard.phrases import did_you_mean, shown
 
-    meant = _MEANT.get(word, "")
-    near = f" (did you mean {meant}?)" if meant else did_you_mean(word, _COMMANDS)
+    meant = MEANT.get(word, "")
+    near = f" (did you mean {meant}?)" if meant else did_you_mean(word, COMMANDS)
     return _refused(f"unknown command {shown(word)!r}{near}")
 
 
@@ -140,15 +80,16 @@ def _is_dcgm_exporters(word: str) -> bool:
 
 
 def _run(command: str, arguments: Sequence[str]) -> int:
-    module, function, extra = _COMMANDS[command]
+    row = COMMANDS[command]
     try:
-        run: Callable[[Sequence[str]], int] = getattr(importlib.import_module(module), function)
+        module = importlib.import_module(row.module)
+        run: Callable[[Sequence[str]], int] = getattr(module, row.function)
         status = run(arguments)
         sys.stdout.flush()  # here a closed pipe is noticed
     except ModuleNotFoundError as error:
         print(
             f"{program()} {command}: the Python module {error.name} is missing; install "
-            f"draguard[{extra}]",
+            f"draguard[{row.extra}]",
             file=sys.stderr,
         )
         return 2

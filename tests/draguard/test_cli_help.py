@@ -19,6 +19,7 @@ COMMANDS = (
     "plan",
     "doctor",
     "version",
+    "completion",
     "hold",
     "ignore",
     "confirm-repaired",
