@@ -8,37 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-USAGE = """\
-usage: draguard COMMAND [FLAGS]
-
-inspect
-  status                     show the fleet: nodes, GPUs, taint rules, incidents
-  incidents [NAME]           list open incidents; with a name, show one in detail
-  explain xid N              explain an XID, and what Draguard would do about it
-  plan                       show what the remediator would do now, and why
-  doctor                     check the requirements of this cluster, or this node
-
-act
-  hold INCIDENT              pause new taints and evictions on this GPU
-  untaint INCIDENT           remove Draguard's taints from a GPU, after confirmation
-  ignore INCIDENT            the same, also before there are taints
-  confirm-repaired INCIDENT  confirm the repair of a GPU in NeedsHuman
-  cordon DEVICE              keep new pods off a GPU or a slice, for maintenance
-  uncordon DEVICE            remove such a cordon
-  cleanup --all              remove all taints of Draguard, to uninstall it
-
-prepare
-  policy check|explain       validate a policy, or simulate a signal under it
-
-run
-  exporter sensor|agent|run  monitor this node's GPUs: metrics and health report
-  remediator                 taint failed GPUs and slices, evict their pods
-
-`draguard COMMAND --help` shows flags and examples, `--version` the version.
-`kubectl draguard COMMAND` is the same.
-Exit status: 0: done; 1: a problem, or not all is done; 2: usage error, or no access.
-"""
-
+from draguard.called import program, spelled
+from draguard.command_table import COMMANDS, MEANT, USAGE
+from draguard.grammar import UsageError, arranged
 
 _BY_SIGNAL = 128
 """Added to a signal's number in the exit status, as shells do."""
@@ -50,56 +22,50 @@ _KUBECTLS = frozenset({"-n", "-o"})
 """Flags of kubectl that dcgm-exporter has, too: as a first word they do not mean dcgm-exporter."""
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
 """Errors of writing to a full or broken disk."""
-_CLI = "cli"
-_COMMANDS = {
-    "status": ("draguard.commands.status", "main", _CLI),
-    "incidents": ("draguard.commands.incidents", "main", _CLI),
-    "explain": ("draguard.commands.explain", "main", _CLI),
-    "plan": ("draguard.commands.plan", "main", _CLI),
-    "doctor": ("draguard.commands.doctor", "main", _CLI),
-    "hold": ("draguard.commands.intents", "hold", _CLI),
-    "untaint": ("draguard.commands.untaint", "main", _CLI),
-    "ignore": ("draguard.commands.intents", "ignore", _CLI),
-    "confirm-repaired": ("draguard.commands.intents", "confirm_repaired", _CLI),
-    "cordon": ("draguard.commands.cordon", "main", _CLI),
-    "uncordon": ("draguard.commands.uncordon", "main", _CLI),
-    "cleanup": ("draguard.commands.cleanup", "main", _CLI),
-    "policy": ("draguard.commands.policy", "main", _CLI),
-    "exporter": ("exporter.__main__", "main", "exporter"),
-    "remediator": ("remediator.__main__", "main", "remediator"),
-}
-"""Module, function, and the extra whose libraries it needs. Only the module of the command is
-imported: a node has none of the controller's libraries, and the other way round."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status, 2 if there is no such command."""
     _open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] in (["-h"], ["--help"]):
-        print(USAGE, end="")
-    elif given[:1] == ["--version"]:
+    if given and _is_dcgm_exporters(given[0]):
+        return _run("exporter", given)
+    if given[:1] in (["exporter"], ["remediator"]):
+        return _run(given[0], given[1:])
+    try:
+        words = arranged(given)
+    except UsageError as error:
+        return _refused(str(error))
+    command = words[0] if words else ""
+    if command in COMMANDS:
+        return _run(command, words[1:])
+    return _without_command(command)
+
+
+def _without_command(word: str) -> int:
+    """Print the usage, the version, or that there is no such command."""
+    if not word:
+        print(spelled(USAGE.rstrip()), file=sys.stderr)
+        return 2
+    if word in {"-h", "--help"}:
+        print(spelled(USAGE), end="")
+        return 0
+    if word == "--version":
         from importlib import metadata  # megabytes that a node's agent does not need
 
         print(f"draguard {metadata.version('draguard')}")
-    elif given and given[0] in _COMMANDS:
-        return _run(given[0], given[1:])
-    elif given and _is_dcgm_exporters(given[0]):
-        return _run("exporter", given)
-    elif given:
-        from draguard.phrases import did_you_mean, shown
+        return 0
+    from draguard.phrases import did_you_mean, shown
 
-        near = did_you_mean(given[0], _COMMANDS)
-        print(
-            f"draguard: unknown command {shown(given[0])!r}{near}\n"
-            "`draguard --help` lists all commands",
-            file=sys.stderr,
-        )
-        return 2
-    else:
-        print(USAGE.rstrip(), file=sys.stderr)
-        return 2
-    return 0
+    meant = MEANT.get(word, "")
+    near = f" (did you mean {meant}?)" if meant else did_you_mean(word, COMMANDS)
+    return _refused(f"unknown command {shown(word)!r}{near}")
+
+
+def _refused(why: str) -> int:
+    hint = spelled("`draguard --help` lists all commands")
+    print(f"{program()}: {spelled(why)}\n{hint}", file=sys.stderr)
+    return 2
 
 
 def _is_dcgm_exporters(word: str) -> bool:
@@ -114,15 +80,16 @@ def _is_dcgm_exporters(word: str) -> bool:
 
 
 def _run(command: str, arguments: Sequence[str]) -> int:
-    module, function, extra = _COMMANDS[command]
+    row = COMMANDS[command]
     try:
-        run: Callable[[Sequence[str]], int] = getattr(importlib.import_module(module), function)
+        module = importlib.import_module(row.module)
+        run: Callable[[Sequence[str]], int] = getattr(module, row.function)
         status = run(arguments)
         sys.stdout.flush()  # here a closed pipe is noticed
     except ModuleNotFoundError as error:
         print(
-            f"draguard {command}: the Python module {error.name} is missing; install "
-            f"draguard[{extra}]",
+            f"{program()} {command}: the Python module {error.name} is missing; install "
+            f"draguard[{row.extra}]",
             file=sys.stderr,
         )
         return 2
@@ -132,13 +99,13 @@ def _run(command: str, arguments: Sequence[str]) -> int:
         return _BY_SIGNAL + signal.SIGPIPE
     except KeyboardInterrupt:
         if command in _WRITING:
-            print(f"draguard {command}: {_PERHAPS}", file=sys.stderr)
+            print(f"{program()} {command}: {_PERHAPS}", file=sys.stderr)
         return _BY_SIGNAL + signal.SIGINT
     except OSError as error:
         if error.errno not in _UNWRITABLE:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"draguard {command}: cannot write the output: {error}", file=sys.stderr)
+        print(f"{program()} {command}: cannot write the output: {error}", file=sys.stderr)
         return 1
     return status
 

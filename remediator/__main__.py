@@ -17,7 +17,7 @@ from kubeapi.client import ApiError, Client
 from kubeapi.clocks import ServerClock
 from kubeapi.election import Alone, Elector, new_identity
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
-from remediator.controller.agents import LEASE_NAME
+from remediator.controller.agents import LEASE_NAME, VERSION
 from remediator.controller.cluster_metrics import ClusterMetrics, cluster_rows
 from remediator.controller.debug_plan import DebugPlan
 from remediator.controller.loop import Loop
@@ -129,7 +129,7 @@ class Remediator:
             now=clock.now,
             on_gain=self._gained,
             found=self._policy_on_lease.gained,
-            notes=self._policy_on_lease.annotations,
+            notes=lambda: {**self._policy_on_lease.annotations(), VERSION: version("draguard")},
         )
 
     def run(self) -> None:

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from draguard.phrases import count, did_you_mean
+from draguard.cluster.incidents import SHORTEST
+from draguard.phrases import count, did_you_mean, some
 from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, NodeDeviceHealth
 from exporter.model.resource_slices import SliceDevice
@@ -31,6 +32,8 @@ class AmbiguousDeviceError(NoDeviceError):
 class NamedDevices(msgspec.Struct, frozen=True, kw_only=True):
     """The devices that one word names."""
 
+    word: str = ""
+    """How the user named them, or what names one GPU of a node."""
     gpu: str
     """UUID of the physical GPU."""
     what: str
@@ -52,6 +55,7 @@ def find_devices(
         _by_uuid(word, inventory)
         or _by_number(word, inventory, minors)
         or _by_name(word, inventory)
+        or _by_beginning(word, inventory)
     )
     if found is None:
         known = [f"{node}/{minor}" for node, minor, _ in minors if minor is not None]
@@ -61,7 +65,7 @@ def find_devices(
     if isinstance(found, SliceDevice):
         uuid = found.parent_uuid or found.uuid or ""
         what = "one slice" if found.kind == "mig" else "this device only"
-        return NamedDevices(gpu=uuid, what=what, targets=(_target(found, uuid),))
+        return NamedDevices(word=word, gpu=uuid, what=what, targets=(_target(found, uuid),))
     bus_ids = {gpu.uuid: gpu.pci_bus_id for _, gpu in reported}
     parts = list(_parts(found, bus_ids.get(found, ""), inventory))
     if not parts:
@@ -72,7 +76,47 @@ def find_devices(
     slices = sum(part.kind == "mig" for part in parts)
     what = "the whole GPU" + (f", {count(slices, 'slice', 'slices')}" if slices else "")
     targets = tuple(sorted(_target(part, found) for part in parts))
-    return NamedDevices(gpu=found, what=what, targets=targets)
+    return NamedDevices(word=word, gpu=found, what=what, targets=targets)
+
+
+def find_all_devices(
+    words: Iterable[str],
+    node: str,
+    inventory: tuple[SliceDevice, ...],
+    reports: tuple[NodeDeviceHealth, ...],
+) -> tuple[NamedDevices, ...]:
+    """Return the devices of all words, and of a whole node; "" for none.
+
+    A device that two words name is in the first only. Raises NoDeviceError, with all problems.
+    """
+    found, problems = list[NamedDevices](), list[str]()
+    seen: set[Device] = set()
+    desired = dict.fromkeys((*words, *words_of_node(node, inventory, problems)))
+    for word in desired:
+        try:
+            named = find_devices(word, inventory, reports)
+        except NoDeviceError as error:
+            problems.append(str(error))
+            continue
+        targets = tuple(target for target in named.targets if target.name not in seen)
+        seen |= {target.name for target in targets}
+        if targets:
+            found.append(msgspec.structs.replace(named, targets=targets))
+    if problems:
+        raise NoDeviceError("; ".join(problems))
+    return tuple(found)
+
+
+def words_of_node(
+    node: str, inventory: tuple[SliceDevice, ...], problems: list[str]
+) -> tuple[str, ...]:
+    """Return what names each GPU of a node: its UUID, or its name in DRA."""
+    near = [part for part in inventory if part.node == node and node]
+    if node and not near:
+        nodes = {part.node for part in inventory if part.node}
+        near_names = did_you_mean(node, nodes)
+        problems.append(f"node {node!r} publishes no GPU{near_names}: it has nothing to cordon")
+    return tuple(dict.fromkeys(part.parent_uuid or part.uuid or str(part.device) for part in near))
 
 
 def _parts(
@@ -109,6 +153,17 @@ def _by_uuid(word: str, inventory: tuple[SliceDevice, ...]) -> SliceDevice | str
         if part.uuid and part.kind != "vfio" and part.uuid.lower() == desired:
             return part if part.kind == "mig" else part.uuid
     return None
+
+
+def _by_beginning(word: str, inventory: tuple[SliceDevice, ...]) -> SliceDevice | str | None:
+    """Read the beginning of a UUID, if only one GPU or slice has it."""
+    if len(word) < SHORTEST or "/" in word:
+        return None
+    uuids = {uuid for part in inventory for uuid in (part.parent_uuid, part.uuid) if uuid}
+    begun = sorted(uuid for uuid in uuids if uuid.lower().startswith(word.lower()))
+    if len(begun) > 1:
+        raise AmbiguousDeviceError(f"{word!r} is ambiguous: {some(begun)}; give more of the UUID")
+    return _by_uuid(begun[0], inventory) if begun else None
 
 
 def _by_number(word: str, inventory: tuple[SliceDevice, ...], minors: Minors) -> str | None:

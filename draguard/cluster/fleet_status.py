@@ -9,14 +9,13 @@ import msgspec
 
 from draguard.cluster.cordon_rule import is_maintenance
 from draguard.cluster.decide import Deciding
-from draguard.cluster.incidents import severity
+from draguard.cluster.incident_lines import Line, incident_lines
 from draguard.cluster.installation import Installation
 from draguard.cluster.leader import leader_of
 from draguard.cluster.objects import Objects
 from exporter.model.device import Device
 from exporter.model.resource_slices import inventory
 from remediator.diagnose.fault import Healthy, Sick, Unknown
-from remediator.model.incident import Incident
 from remediator.model.taint_rule import TAINT_EFFECTS, foreign_rule, is_ours
 from remediator.plan.case import Case
 from remediator.policy.table import MODES, Policy
@@ -60,18 +59,6 @@ class Gpus(msgspec.Struct, frozen=True, kw_only=True):
     unknown: int = 0
 
 
-class OpenIncident(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    node: str
-    fault: str
-    cause: str
-    phase: str
-    affected: int
-    message: str
-    deferred: str
-    opened: datetime | None
-
-
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     served: str
     """Version of DeviceTaintRule, "" where rules are not served."""
@@ -104,7 +91,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     devices: Devices | None
     sources_down: tuple[SourceDown, ...] | None
     rules: Rules | None
-    incidents: tuple[OpenIncident, ...] | None
+    incidents: tuple[Line, ...] | None
     modes: dict[str, str] | None
     """Mode of each class of fault in the policy, outside of its overrides. None: not known, also
     where the policy cannot be read."""
@@ -168,7 +155,7 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
             )
         ),
         rules=_Readable(objects, "rules")(_rules(objects)),
-        incidents=_Readable(objects, "incidents")(open_incidents(objects.incidents)),
+        incidents=_Readable(objects, "incidents")(incident_lines(objects.incidents)),
         modes=modes(installed.policy.policy) if installed.policy.known else None,
         policy=installed.policy.source,
         policy_problems=installed.policy.problems,
@@ -230,31 +217,6 @@ def modes_in_words(found: Mapping[str, str]) -> str:
         if by_mode[mode] and mode != common
     ]
     return "; ".join([*parts, f"{common}: all others"])
-
-
-def open_incidents(incidents: Iterable[Incident]) -> tuple[OpenIncident, ...]:
-    """Return the open ones, the worst class first."""
-    return tuple(
-        OpenIncident(
-            name=incident.name,
-            node=incident.node,
-            fault=incident.status.fault,
-            cause=incident.status.cause,
-            phase=incident.status.phase,
-            affected=len({(p.namespace, p.pod) for p in incident.status.affected if p.pod}),
-            message=incident.status.message,
-            deferred=next(
-                (
-                    condition.reason
-                    for condition in incident.status.conditions
-                    if condition.type == "Deferred" and condition.status == "True"
-                ),
-                "",
-            ),
-            opened=incident.metadata.creation_timestamp,
-        )
-        for incident in sorted((i for i in incidents if i.open), key=severity)
-    )
 
 
 def _devices(objects: Objects) -> Devices:

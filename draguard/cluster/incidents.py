@@ -1,13 +1,20 @@
-"""Incidents by a word of the user (name, short name, GPU's UUID), and by severity. Pure."""
+"""Incidents by words of the user (name, short name, GPU's UUID, a beginning), and by severity.
+
+Pure.
+"""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from draguard.phrases import did_you_mean, some
 from remediator.diagnose.fault import SEVERITY
 from remediator.model.incident import Incident, of_gpu
 
 _NAME = re.compile(r"(?P<gpu>gpu-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?P<episode>\d+)")
+
+NAMES = "incident names, such as gpu-2fa81118-1, UUIDs of GPUs, or how one of them begins"
+SHORTEST = 6
+"""Characters of a name that may stand for it, if no other name begins so."""
 
 
 class NoIncidentError(Exception):
@@ -20,30 +27,61 @@ def short_name(name: str) -> str:
     return f"{found['gpu']}-{found['episode']}" if found else name
 
 
+def find_incidents(words: Sequence[str], incidents: Iterable[Incident]) -> tuple[Incident, ...]:
+    """Return the incidents of all words, each once. Raises NoIncidentError, with all problems."""
+    every, problems = tuple(incidents), list[str]()
+    found: dict[str, Incident] = {}
+    for word in words:
+        try:
+            incident = find_incident(word, every)
+        except NoIncidentError as error:
+            problems.append(str(error))
+        else:
+            found[incident.name] = incident
+    if problems:
+        raise NoIncidentError("; ".join(problems))
+    return tuple(found.values())
+
+
 def find_incident(word: str, incidents: Iterable[Incident]) -> Incident:
     """Return the incident of that name, or the open incident of a GPU, else its last one.
 
-    Raises NoIncidentError.
+    The beginning of a name or of a UUID will do if it matches one GPU only. Raises NoIncidentError.
     """
-    every = tuple(incidents)
-    named = [
-        incident for incident in every if word.lower() in {incident.name, short_name(incident.name)}
-    ]
+    every, desired = tuple(incidents), word.lower()
+    named = [incident for incident in every if desired in _names(incident)]
     if len(named) == 1:
         return named[0]
     if named:
         raise NoIncidentError(
             f"{word!r} matches {some(incident.name for incident in named)}; give the full name"
         )
-    uuids = (incident.spec.uuid for incident in every if incident.spec.uuid.lower() == word.lower())
-    episodes = of_gpu(every, next(uuids, ""))
-    if episodes:
+    begun = [
+        incident
+        for incident in every
+        if len(word) >= SHORTEST
+        and any(
+            name.startswith(desired) for name in (*_names(incident), incident.spec.uuid.lower())
+        )
+    ]
+    if len(begun) == 1:
+        return begun[0]
+    gpus = sorted({incident.spec.uuid for incident in begun})
+    if len(gpus) == 1:
+        episodes = of_gpu(every, gpus[0])
         return next((incident for incident in reversed(episodes) if incident.open), episodes[-1])
+    if gpus:
+        names = some(short_name(incident.name) for incident in begun)
+        raise NoIncidentError(f"{word!r} matches {names}; give more of the name")
     known = {name for incident in every for name in (short_name(incident.name), incident.spec.uuid)}
     raise NoIncidentError(
         f"there is no incident {word!r}{did_you_mean(word, known)}; give an incident's name or the "
         "UUID of its GPU: `draguard incidents --all` lists them"
     )
+
+
+def _names(incident: Incident) -> tuple[str, str]:
+    return incident.name, short_name(incident.name)
 
 
 def severity(incident: Incident) -> tuple[int, str]:

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 import msgspec
 
 from draguard.phrases import age, short
-from kubeapi.lease import Lease, LeaseSpec
-from remediator.controller.agents import LEASE_NAME
+from kubeapi.lease import Lease, LeaseMeta
+from remediator.controller.agents import LEASE_NAME, VERSION
+from remediator.controller.policy_on_lease import PolicyRecord, recorded
 
 LEADERLESS = timedelta(seconds=30)
 """Without a renewal for so long, another replica should lead; a fail-over takes 12 s."""
@@ -18,14 +19,24 @@ class Leader(msgspec.Struct, frozen=True):
     renewed: datetime | None = None
     problem: str = ""
     """Why nothing seems to lead, "" if it does."""
+    version: str = ""
+    """Of the leader; "" where it does not publish it."""
+    policy: PolicyRecord = PolicyRecord()
+    """What it obeys, as it has published it; also what the last leader has."""
 
 
 def leader_of(leases: Iterable[Lease], now: datetime) -> Leader:
     """Return the holder of the remediator's Lease, checked against the server's time."""
-    found = (lease.spec for lease in leases if lease.metadata.name == LEASE_NAME)
-    spec = next(found, LeaseSpec())
-    holder, renewed = spec.holder_identity or "", spec.renew_time
-    return Leader(holder, renewed, leader_problem(holder, renewed, now))
+    lease = next((each for each in leases if each.metadata.name == LEASE_NAME), Lease(LeaseMeta()))
+    holder, renewed = lease.spec.holder_identity or "", lease.spec.renew_time
+    notes = lease.metadata.annotations
+    return Leader(
+        holder=holder,
+        renewed=renewed,
+        problem=leader_problem(holder, renewed, now),
+        version=notes.get(VERSION, ""),
+        policy=recorded(notes),
+    )
 
 
 def leader_problem(holder: str | None, renewed: datetime | None, now: datetime) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from draguard.cluster.cordon_rule import is_maintenance
 from draguard.cluster.listing import listed
+from draguard.cluster.stored import RULE_RESOURCE
 from draguard.phrases import some
 from kubeapi.client import ApiError, Client, NotFound
 from kubeapi.discovery import served
@@ -50,6 +51,12 @@ class Found(msgspec.Struct, frozen=True):
     incident: str = ""
     gpu: str = ""
     """UUID of the GPU of a rule."""
+
+    @property
+    def reference(self) -> str:
+        """Return it as `-o name` prints it."""
+        rule = self.kind == "DeviceTaintRule"
+        return f"{RULE_RESOURCE if rule else self.kind.lower()}/{self.name}"
 
 
 Rules = list[tuple[Found, RawRule]]

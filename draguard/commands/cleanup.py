@@ -7,6 +7,7 @@ incidents again: lower the mode, or uninstall it first. One GPU: `draguard untai
 import argparse
 from collections.abc import Iterator, Sequence
 
+from draguard.called import spelled
 from draguard.cluster.leader import leader_of
 from draguard.cluster.reading import Reader
 from draguard.cluster.removal import Found, Outcome, Remover, outcome_lines, remove_all
@@ -31,8 +32,8 @@ def main(arguments: Sequence[str]) -> int:
     return run_with_client("cleanup", options, lambda client: _clean_up(client, options))
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = teaching(
+def parser() -> argparse.ArgumentParser:
+    taught = teaching(
         "cleanup",
         "Remove all taints and Node conditions of Draguard, to uninstall it.",
         EXAMPLES,
@@ -41,24 +42,29 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "DeviceIncidents stay, as records. Cordons for maintenance belong to users: `draguard\n"
         "uncordon` removes them.",
     )
-    parser.add_argument("incidents", nargs="*", metavar="INCIDENT", help=argparse.SUPPRESS)
-    parser.add_argument(
+    taught.add_argument("incidents", nargs="*", metavar="INCIDENT", help=argparse.SUPPRESS)
+    taught.add_argument(
         "--all", action="store_true", help="all taint rules and Node conditions of Draguard"
     )
-    parser.add_argument(
+    taught.add_argument(
         "--yes", action="store_true", help="do not ask; required without a terminal"
     )
-    parser.add_argument(
+    taught.add_argument(
         "--dry-run", action="store_true", help="show what would be removed, change nothing"
     )
-    add_output_flag(parser)
-    add_cluster_flags(parser)
-    parser.usage = f"{parser.prog} --all [FLAGS]"
-    found = parser.parse_args(arguments)
+    add_output_flag(taught, names=True)
+    add_cluster_flags(taught)
+    taught.usage = f"{taught.prog} --all [FLAGS]"
+    return taught
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    found = parser().parse_args(arguments)
     if found.incidents:
-        parser.error(f"to untaint one GPU use `draguard untaint {found.incidents[0]}`")
+        incident = found.incidents[0]
+        parser().error(spelled(f"to untaint one GPU use `draguard untaint {incident}`"))
     if not found.all:
-        parser.error("--all is required")
+        parser().error("--all is required")
     return found
 
 
@@ -86,7 +92,13 @@ def _clean_up(client: Client, options: argparse.Namespace) -> int:
         print_error("cleanup", f"{sentence(error, client.endpoint.server)}; nothing was done")
         return NO_ACCESS
     done = "would be removed" if options.dry_run else "removed"
-    print_result(outcomes, options.output, lambda: (Lines(tuple(_lines(outcomes, cordons, done))),))
+    print_result(
+        outcomes,
+        options.output,
+        lambda: (Lines(tuple(_lines(outcomes, cordons, done))),),
+        "RemovalList",
+        (outcome.found.reference for outcome in outcomes),
+    )
     return PROBLEM if any(outcome.error for outcome in outcomes) else DONE
 
 

@@ -1,14 +1,16 @@
-"""`draguard cordon DEVICE`: keep new pods off it, for maintenance; --evict deletes those on it."""
+"""`draguard cordon DEVICE...`: keep new pods off, for maintenance; --evict deletes those on it."""
 
 import argparse
 from collections.abc import Sequence
+from itertools import islice
 
 from draguard.cluster.cordon_rule import Cordon
-from draguard.cluster.cordons import cordon_all, taint_value
+from draguard.cluster.cordons import Changed, cordon_all, taint_value
 from draguard.cluster.device_pods import Holder, holders
-from draguard.cluster.find_device import NAMES, NamedDevices, NoDeviceError, find_devices
+from draguard.cluster.find_device import NAMES, NamedDevices, NoDeviceError, find_all_devices
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
+from draguard.cluster.stored import rule_names
 from draguard.connection.progress import Progress
 from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
 from draguard.connection.whoami import caller
@@ -24,6 +26,7 @@ EXAMPLES = (
     Example("draguard cordon gpu-7/3 --why 'thermal paste'", "no new pod gets GPU 3 of node gpu-7"),
     Example("draguard cordon GPU-2fa8... --why swap --evict", "also delete the pods that use it"),
     Example("draguard cordon MIG-19ab... --why test", "one slice; its neighbours are unaffected"),
+    Example("draguard cordon --node gpu-7 --why 'new boards'", "every GPU of a node"),
     Example("draguard cordon gpu-7/3 --why x --dry-run", "which devices and pods are affected"),
 )
 UNKNOWN_PODS = "pods of claims that this version cannot read"
@@ -32,28 +35,37 @@ NOT_SERVED = (
 )
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Return 0 if every cordon is in place; 1 if none, or not all; 2 without access."""
-    parser = teaching(
+def parser() -> argparse.ArgumentParser:
+    taught = teaching(
         "cordon",
-        "Cordon a device for maintenance, with a DeviceTaintRule of your own and your own\n"
+        "Cordon devices for maintenance, with DeviceTaintRules of your own and your own\n"
         "permissions. A GPU includes all of its slices. Running pods stay, unless you add --evict.",
         EXAMPLES,
         more="NoExecute ignores PodDisruptionBudgets. The cordon stays until `draguard\n"
         "uncordon`; neither the remediator nor `draguard cleanup` removes it.",
     )
-    parser.add_argument("device", metavar="DEVICE", help=NAMES)
-    parser.add_argument("--why", required=True, metavar="TEXT", help="reason, stored in the cordon")
-    parser.add_argument("--evict", action="store_true", help="NoExecute: pods on it are deleted")
-    parser.add_argument("--yes", action="store_true", help="with --evict: do not ask")
-    parser.add_argument(
+    taught.usage = f"{taught.prog} (DEVICE... | --node NAME) --why TEXT [FLAGS]"
+    taught.add_argument("devices", nargs="*", metavar="DEVICE", help=NAMES)
+    taught.add_argument("--node", default="", metavar="NAME", help="every GPU of a node")
+    taught.add_argument("--why", required=True, metavar="TEXT", help="reason, stored in the cordon")
+    taught.add_argument("--evict", action="store_true", help="NoExecute: pods on it are deleted")
+    taught.add_argument("--yes", action="store_true", help="with --evict: do not ask")
+    taught.add_argument(
         "--dry-run", action="store_true", help="show what would happen, change nothing"
     )
-    add_output_flag(parser)
-    add_cluster_flags(parser)
-    options = parser.parse_args(arguments)
+    add_output_flag(taught, names=True)
+    add_cluster_flags(taught)
+    return taught
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0 if every cordon is in place; 1 if none, or not all; 2 without access."""
+    flags = parser()
+    options = flags.parse_args(arguments)
     if not options.why.strip():
-        parser.error("a reason is required: --why TEXT")
+        flags.error("a reason is required: --why TEXT")
+    if not (options.devices or options.node):
+        flags.error("name devices, or a whole node with --node")
     return run_with_client("cordon", options, lambda client: _cordon(client, options))
 
 
@@ -65,42 +77,67 @@ def _cordon(client: Client, options: argparse.Namespace) -> int:
         print_error("cordon", NOT_SERVED)
         return PROBLEM
     try:
-        named = find_devices(options.device, inventory(objects.slices), objects.reports)
+        named = find_all_devices(
+            options.devices, options.node, inventory(objects.slices), objects.reports
+        )
     except NoDeviceError as error:
         print_error("cordon", f"{error}{left_out(objects)}")
         return PROBLEM
     by = caller(client).name or "unknown"
-    cordons = tuple(
-        Cordon(
-            target=target,
-            gpu=named.gpu,
-            effect="NoExecute" if options.evict else "NoSchedule",
-            by=by,
-            why=options.why,
-        )
-        for target in named.targets
-    )
-    pods = agreed_pods(reader, objects, named, cordons, options)
+    cordons = [_cordons(devices, by, options) for devices in named]
+    every = [cordon for each in cordons for cordon in each]
+    pods = agreed_pods(reader, objects, named, every, options)
     if pods is None:
         return PROBLEM
-    changed = cordon_all(client, objects, cordons, dry=options.dry_run)
-    result = Cordons(
-        word=options.device, what=named.what, gpu=named.gpu, changed=changed, holders=pods, by=by
+    changed = cordon_all(client, objects, every, dry=options.dry_run)
+    rest = iter(changed)
+    results = tuple(
+        _result(devices, by, tuple(islice(rest, len(own))), pods)
+        for devices, own in zip(named, cordons, strict=True)
     )
-    print_result(result, options.output, lambda: cordon_page(result, evict=options.evict))
+    undo = f"--node {options.node}" if options.node else ""
+    print_result(
+        results,
+        options.output,
+        lambda: cordon_page(results, undo=undo, evict=options.evict),
+        "CordonList",
+        rule_names(each.rule for each in changed if not each.failed),
+    )
     return PROBLEM if any(each.failed for each in changed) else DONE
+
+
+def _cordons(named: NamedDevices, by: str, options: argparse.Namespace) -> tuple[Cordon, ...]:
+    effect = "NoExecute" if options.evict else "NoSchedule"
+    return tuple(
+        Cordon(target=target, gpu=named.gpu, effect=effect, by=by, why=options.why)
+        for target in named.targets
+    )
+
+
+def _result(
+    named: NamedDevices, by: str, changed: tuple[Changed, ...], pods: tuple[Holder, ...]
+) -> Cordons:
+    devices = {str(target.name) for target in named.targets}
+    return Cordons(
+        word=named.word,
+        what=named.what,
+        gpu=named.gpu,
+        by=by,
+        changed=changed,
+        holders=tuple(pod for pod in pods if pod.device in devices),
+    )
 
 
 def agreed_pods(
     reader: Reader,
     objects: Objects,
-    named: NamedDevices,
+    named: Sequence[NamedDevices],
     cordons: Sequence[Cordon],
     options: argparse.Namespace,
 ) -> tuple[Holder, ...] | None:
     """Return the pods on the devices; None if the user does not agree to their deletion.
 
-    If pods come while the user reads, the command asks again.
+    One question is for all of them. If pods come while the user reads, the command asks again.
     """
     values = {cordon.target.name: taint_value(objects.rules, cordon) for cordon in cordons}
     agreed: frozenset[str] = frozenset()
@@ -112,8 +149,10 @@ def agreed_pods(
         if not asks or deleted <= agreed:
             return pods
         number = count(len(deleted), "pod", "pods")
+        *others, last = (f"{devices.what} of {devices.gpu}" for devices in named)
         facts = (
-            f"{named.what} of {named.gpu}: {number} will be deleted:",
+            *others,
+            f"{last}: {number} will be deleted:",
             *(f"  {pod}" for pod in sorted(deleted)),
         )
         if not confirmed("cordon", facts, "Delete them?", yes=False):

@@ -32,9 +32,8 @@ EXAMPLES = (
 _TONES: dict[str, Tone] = {"ok": "good", "warn": "warn", "bad": "bad", "unknown": "warn"}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Return 0 if nothing is bad; 1 if something is; 2 without access."""
-    parser = teaching(
+def parser() -> argparse.ArgumentParser:
+    taught = teaching(
         "doctor",
         "Check whether the cluster meets Draguard's requirements: API versions, feature gates,\n"
         "CRDs, permissions, agents, leader, policy, admission. Each line that is not ok says what\n"
@@ -43,15 +42,20 @@ def main(arguments: Sequence[str]) -> int:
         more="States: ok; warn: a feature is limited; bad: a feature does not work; unknown: it\n"
         "could not be checked. Nothing is changed.",
     )
-    parser.add_argument("--node-local", action="store_true", help="check this node instead")
-    parser.add_argument(
+    taught.add_argument("--node-local", action="store_true", help="check this node instead")
+    taught.add_argument(
         "flags", nargs="*", metavar="-- EXPORTER FLAGS", help="exporter flags, for --node-local"
     )
-    add_output_flag(parser)
-    add_cluster_flags(parser)
-    options = parser.parse_args(arguments)
+    add_output_flag(taught)
+    add_cluster_flags(taught)
+    return taught
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0 if nothing is bad; 1 if something is; 2 without access."""
+    options = parser().parse_args(arguments)
     if options.flags and not options.node_local:
-        parser.error("exporter flags require --node-local")
+        parser().error("exporter flags require --node-local")
     if options.node_local:
         from draguard.doctor.node_local import node_local
 
@@ -103,7 +107,7 @@ def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check
 
 
 def _show(found: tuple[Check, ...], options: argparse.Namespace) -> int:
-    print_result(found, options.output, lambda: _page(found))
+    print_result(found, options.output, lambda: _page(found), "DoctorReport")
     return PROBLEM if any(check.state == "bad" for check in found) else DONE
 
 

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from draguard.called import spelled
 from draguard.cluster.installation import PolicyInForce, find_installation, policy_of_file
 from draguard.connection.errors import sentence
 from draguard.connection.kubeconfig import endpoint_of
@@ -31,32 +32,39 @@ _QUICK = 5.0
 """Seconds for an answer: a code can be explained without one."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Return 0; 1 if the policy file cannot be read."""
-    parser = teaching(
+def parser() -> argparse.ArgumentParser:
+    taught = teaching(
         "explain",
         "Explain an XID: NVIDIA's catalogue, Draguard's class of fault, and what Draguard would\n"
         "do under the policy in force in the cluster. If no cluster can be reached, the output\n"
         "says so and uses the shipped policy.",
         EXAMPLES,
     )
-    parser.add_argument("what", metavar="xid", help="the word `xid`")
-    parser.add_argument(
+    taught.add_argument("what", metavar="xid", help="the word `xid`; it may be left out")
+    taught.add_argument(
         "code", nargs="?", metavar="N", help="number in the kernel log: NVRM: Xid ...: N"
     )
-    parser.add_argument("--mig", action="store_true", help="the GPU has MIG slices")
-    chosen = parser.add_mutually_exclusive_group()
+    taught.add_argument("--mig", action="store_true", help="the GPU has MIG slices")
+    chosen = taught.add_mutually_exclusive_group()
     chosen.add_argument(
         "--policy", type=Path, metavar="FILE", help="instead of the policy in force"
     )
     chosen.add_argument("--shipped", action="store_true", help="use the shipped policy, no cluster")
-    add_output_flag(parser)
-    add_cluster_flags(parser)
-    options = parser.parse_args(arguments)
-    given: str = (options.code if options.what == "xid" else options.what) or ""
+    add_output_flag(taught)
+    add_cluster_flags(taught)
+    return taught
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0; 1 if the policy file cannot be read."""
+    options = parser().parse_args(arguments)
+    word, code = options.what, options.code
+    given: str = (code if word == "xid" else word if code is None else "") or ""
     number = given if given.isdecimal() and len(given) <= _DIGITS else ""
-    if options.what != "xid" or not number:
-        parser.error(f"write `draguard explain xid {number or 79}`; the kernel log has the number")
+    if not number:
+        parser().error(
+            spelled(f"write `draguard explain xid {number or 79}`; the kernel log has the number")
+        )
     try:
         policy = (
             policy_of_file(options.policy)
@@ -70,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
             print_error("explain", f"{options.policy}: {problem}")
         return PROBLEM
     found = known(int(number), policy.policy, policy.source, clock.now(), mig=options.mig)
-    print_result(found, options.output, lambda: xid_page(found))
+    print_result(found, options.output, lambda: xid_page(found), "XidExplanation")
     return DONE
 
 

@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from draguard.cluster.decide import case_of
-from draguard.cluster.incidents import NoIncidentError, find_incident
+from draguard.cluster.incidents import NAMES, NoIncidentError, find_incidents
 from draguard.cluster.intents import (
     FOREVER,
     IntentChange,
@@ -27,10 +27,12 @@ from draguard.cluster.intents import (
 )
 from draguard.cluster.leader import leader_of
 from draguard.cluster.reading import Reader, left_out
+from draguard.cluster.stored import incident_names
+from draguard.connection.errors import sentence
 from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
 from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Cell, Facts
-from draguard.render.consequences import QUESTION, consequences
+from draguard.render.consequences import consequences, questions
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from kubeapi import clock
@@ -105,47 +107,43 @@ CONFIRM_REPAIRED = IntentCommand(
 
 
 def run(row: IntentCommand, arguments: Sequence[str]) -> int:
-    """Return 0 if it is written; 1 if it does not fit the incident; 2 without access."""
-    parser = _parser(row)
-    options = parser.parse_args(arguments)
+    """Return 0 if all is written; 1 if it does not fit an incident; 2 without access."""
+    flags = _parser(row)
+    options = flags.parse_args(arguments)
     given = (FOREVER if options.forever else None, options.until, options.length)
     ends = next((end for end in given if end is not None), row.standard)
     if not (ends or options.remove):
         endless = ", or --forever" if row.endless else ""
-        parser.error(f"an end time is required: --until 4h, --until 2030-07-30T18:00:00Z{endless}")
+        flags.error(f"an end time is required: --until 4h, --until 2030-07-30T18:00:00Z{endless}")
     if not (options.reason.strip() or options.remove):
-        parser.error("a reason is required: --reason TEXT")
+        flags.error("a reason is required: --reason TEXT")
     try:
         until_of(ends, clock.now()) if ends else None
     except WrongIntentError as error:
-        parser.error(f"{'--until' if options.until else '--for'}: {error}")
+        flags.error(f"{'--until' if options.until else '--for'}: {error}")
     options.ends = "" if options.remove else ends
     return run_with_client(row.command, options, lambda client: _change(row, client, options))
 
 
-hold = partial(run, HOLD)
-ignore = partial(run, IGNORE)
-confirm_repaired = partial(run, CONFIRM_REPAIRED)
-
-
 def _parser(row: IntentCommand) -> argparse.ArgumentParser:
-    parser = teaching(
+    taught = teaching(
         row.command,
         row.description,
         row.examples,
         more="The command writes it to the incident's spec, with your user name.",
     )
-    until = "[--until WHEN]" if row.standard else "--until WHEN"
-    parser.usage = f"{parser.prog} INCIDENT {until} --reason TEXT [FLAGS]"
-    parser.add_argument(
-        "incident",
+    until = "" if row.standard else "--until WHEN "
+    taught.usage = f"{taught.prog} INCIDENT... {until}--reason TEXT [FLAGS]"
+    taught.add_argument(
+        "incidents",
+        nargs="+",
         metavar="INCIDENT",
-        help="incident name, such as gpu-2fa81118-1, or UUID of its GPU",
+        help=NAMES,
     )
-    parser.add_argument(
+    taught.add_argument(
         "--reason", default="", metavar="TEXT", help="required; shown in the incident"
     )
-    times = parser.add_mutually_exclusive_group()
+    times = taught.add_mutually_exclusive_group()
     times.add_argument(
         "--until",
         metavar="WHEN",
@@ -156,38 +154,101 @@ def _parser(row: IntentCommand) -> argparse.ArgumentParser:
         standard = " (the default)" if row.standard == FOREVER else ""
         times.add_argument("--forever", action="store_true", help=f"no end time{standard}")
     times.add_argument("--remove", action="store_true", help="remove it")
-    parser.set_defaults(forever=False)
-    parser.add_argument("--overwrite", action="store_true", help="replace the existing one")
+    taught.set_defaults(forever=False, yes=False)
+    taught.add_argument("--overwrite", action="store_true", help="replace the existing one")
     if row.untaints:
-        parser.add_argument("--yes", action="store_true", help="do not ask before removing taints")
-    add_output_flag(parser)
-    add_cluster_flags(parser)
-    return parser
+        taught.add_argument("--yes", action="store_true", help="do not ask before removing taints")
+    add_output_flag(taught, names=True)
+    add_cluster_flags(taught)
+    return taught
+
+
+hold, hold_parser = partial(run, HOLD), partial(_parser, HOLD)
+ignore, ignore_parser = partial(run, IGNORE), partial(_parser, IGNORE)
+confirm_repaired = partial(run, CONFIRM_REPAIRED)
+confirm_repaired_parser = partial(_parser, CONFIRM_REPAIRED)
 
 
 def _change(row: IntentCommand, client: Client, options: argparse.Namespace) -> int:
     reader = Reader(client, options.namespace)
     objects = reader.objects("incidents")
     try:
-        incident = find_incident(options.incident, objects.incidents)
+        incidents = find_incidents(options.incidents, objects.incidents)
         intent = callers_intent(client, options.ends, options.reason) if options.ends else None
-        change = change_of(row.kind, incident, intent)
-        check(change, incident, overwrite=options.overwrite)
-        if row.refusal and intent and (why := row.refusal(incident, case_of(reader, incident))):
-            raise WrongIntentError(why)
-        taints = [f"{rule.effect} on {rule.device}" for rule in incident.status.rules]
-        if row.untaints and intent and taints and not options.yes:
-            case = case_of(reader, incident)
-            facts = consequences(incident, case, taints, intent.until, objects.at)
-            if not confirmed(row.command, facts, QUESTION, yes=False):
-                return PROBLEM
-        write(client, incident, change, overwrite=options.overwrite)
+        changes = [(each, change_of(row.kind, each, intent)) for each in incidents]
+        facts = _checked(row, reader, changes, objects.at, options)
+        question = questions(len(facts))
+        asked = [line for about in facts for line in about]
+        if asked and not options.yes and not confirmed(row.command, asked, question, yes=False):
+            return PROBLEM
     except (NoIncidentError, WrongIntentError) as error:
         print_error(row.command, f"{error}{left_out(objects)}")
         return PROBLEM
-    change = msgspec.structs.replace(change, unheard=_not_applied_yet(reader) if intent else "")
-    print_result(change, options.output, lambda: (_facts(row, change, objects.at),))
-    return DONE
+    written, failed = _written(row.command, client, changes, options)
+    note = _not_applied_yet(reader) if intent and written else ""
+    done = tuple(msgspec.structs.replace(change, unheard=note) for change in written)
+    print_result(
+        done,
+        options.output,
+        lambda: (_facts(row, change, objects.at) for change in done),
+        "IntentList",
+        incident_names(change.incident for change in done),
+    )
+    return PROBLEM if failed else DONE
+
+
+def _checked(
+    row: IntentCommand,
+    reader: Reader,
+    changes: Sequence[tuple[Incident, IntentChange]],
+    at: datetime,
+    options: argparse.Namespace,
+) -> list[list[str]]:
+    """Return, for each incident with taints to remove, what the user must know before that.
+
+    Raises WrongIntentError, with all problems: then nothing was written to any of them.
+    """
+    problems, facts = list[str](), list[list[str]]()
+    for incident, change in changes:
+        try:
+            check(change, incident, overwrite=options.overwrite)
+            intent = change.intent
+            if row.refusal and intent and (why := row.refusal(incident, case_of(reader, incident))):
+                raise WrongIntentError(why)
+        except WrongIntentError as error:
+            problems.append(str(error))
+            continue
+        taints = [f"{rule.effect} on {rule.device}" for rule in incident.status.rules]
+        if row.untaints and intent and taints and not options.yes:
+            case = case_of(reader, incident)
+            facts.append([*consequences(incident, case, taints, intent.until, at)])
+    if problems:
+        raise WrongIntentError("; ".join(problems))
+    return facts
+
+
+def _written(
+    command: str,
+    client: Client,
+    changes: Sequence[tuple[Incident, IntentChange]],
+    options: argparse.Namespace,
+) -> tuple[list[IntentChange], bool]:
+    """Write to one incident after the other; what another user has just changed is left out."""
+    written, failed = list[IntentChange](), False
+    for incident, change in changes:
+        try:
+            write(client, incident, change, overwrite=options.overwrite)
+        except WrongIntentError as error:
+            print_error(command, str(error))
+            failed = True
+        except ApiError as error:
+            if not written:
+                raise
+            print_error(command, f"{incident.name}: {sentence(error, client.endpoint.server)}")
+            failed = True
+        else:
+            written.append(change)
+    return written, failed
 
 
 def _not_applied_yet(reader: Reader) -> str:

@@ -2,14 +2,19 @@
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from draguard.cluster.installation import PolicyInForce, policy_of_file
 from draguard.cluster.plans import Plans, decided_here, known_nodes, of_remediator
 from draguard.connection.session import add_cluster_flags, print_error, run_with_client
+from draguard.connection.watch import add_watch_flag, watch
 from draguard.exit_status import DONE, NO_ACCESS, PROBLEM
 from draguard.phrases import did_you_mean
-from draguard.render.formats import add_output_flag, print_result
+from draguard.render.changes import Changes
+from draguard.render.formats import add_output_flag
 from draguard.render.help_text import Example, teaching
 from draguard.render.plan_page import plan_page
 from kubeapi.client import ApiError, Client
@@ -24,26 +29,34 @@ EXAMPLES = (
 )
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Return 0; 1 if there is no such node or policy file; 2 without access."""
-    parser = teaching(
+def parser() -> argparse.ArgumentParser:
+    taught = teaching(
         "plan",
         "Show what the remediator would do now for each GPU with an incident, and why. Nothing is\n"
         "written. Needs no remediator and no port-forward: the command runs the same code.",
         EXAMPLES,
     )
-    parser.add_argument("--node", default="", metavar="NAME", help="all GPUs of one node")
-    chosen = parser.add_mutually_exclusive_group()
+    taught.add_argument("--node", default="", metavar="NAME", help="all GPUs of one node")
+    chosen = taught.add_mutually_exclusive_group()
     chosen.add_argument(
         "--policy", type=Path, metavar="FILE", help="instead of the policy in force"
     )
     chosen.add_argument("--url", default="", help="show the plan of this remediator")
-    add_output_flag(parser)
-    add_cluster_flags(parser)
-    options = parser.parse_args(arguments)
+    add_watch_flag(taught)
+    add_output_flag(taught)
+    add_cluster_flags(taught)
+    return taught
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0; 1 if there is no such node or policy file; 2 without access."""
+    options = parser().parse_args(arguments)
+    if options.url and options.watch:
+        parser().error("--watch does not go with --url")
+    changes = Changes(options.output, "Plan")
     if options.url:
         try:
-            return _show(of_remediator(options.url, options.node), options)
+            return _show(of_remediator(options.url, options.node), changes)
         except (ApiError, EndpointError) as error:
             why = f"{options.url}: {error}; check that it is a remediator's --listen address"
             print_error("plan", why)
@@ -54,19 +67,27 @@ def main(arguments: Sequence[str]) -> int:
         for problem in error.problems:
             print_error("plan", f"{options.policy}: {problem}")
         return PROBLEM
-    return run_with_client("plan", options, lambda client: _decide(client, options, policy))
+
+    def decide(client: Client) -> int:
+        look = partial(_decide, client, options, policy, changes)
+        return watch("plan", client, look, again=options.watch)
+
+    return run_with_client("plan", options, decide)
 
 
-def _decide(client: Client, options: argparse.Namespace, policy: PolicyInForce | None) -> int:
+def _decide(
+    client: Client, options: argparse.Namespace, policy: PolicyInForce | None, changes: Changes
+) -> int:
     known = known_nodes(client, options.namespace) if options.node else frozenset[str]()
     if options.node and options.node not in known:
         near = did_you_mean(options.node, known)
         why = f"no report, incident or taint rule for a node {options.node!r}{near}"
         print_error("plan", why)
         return PROBLEM
-    return _show(decided_here(client, options.namespace, options.node, policy), options)
+    return _show(decided_here(client, options.namespace, options.node, policy), changes)
 
 
-def _show(plans: Plans, options: argparse.Namespace) -> int:
-    print_result(plans, options.output, lambda: plan_page(plans))
+def _show(plans: Plans, changes: Changes) -> int:
+    steady = tuple(msgspec.structs.replace(node, wake_at=None) for node in plans.page.nodes)
+    changes.show(plans, lambda: plan_page(plans), plans.page.at, apart=(steady, plans.remarks))
     return DONE

@@ -10,7 +10,7 @@ import msgspec
 from draguard.cluster.installation import policy_of_file
 from draguard.exit_status import DONE, PROBLEM
 from draguard.phrases import shown
-from draguard.render.formats import add_output_flag, encoded, print_result
+from draguard.render.formats import add_output_flag, for_programs, print_result
 from draguard.render.help_text import Example, taught, teaching
 from draguard.render.policy_page import policy_page
 from draguard.trial.explanation import explain
@@ -28,6 +28,17 @@ EXPLAINED = (
     Example("draguard policy explain --xid 94 --mig --gi 3", "with a known MIG slice"),
     Example("draguard policy explain --xid 95 --recovery-action 1", "the driver requests a reset"),
 )
+CHECK = "PolicyCheck"
+_SIGNALS = (
+    "xid",
+    "recovery_action",
+    "lost",
+    "remap_failure",
+    "remap_pending",
+    "sram_threshold",
+    "retired_pending",
+)
+"""Flags of which one is a signal by itself; the others say more about it."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +58,9 @@ def main(arguments: Sequence[str]) -> int:
     try:
         policy = policy_of_file(options.policy).policy if options.policy else Policy()
     except PolicyError as error:
-        if options.command == "check" and options.output != "text":
+        if options.command == "check" and for_programs(options.output):
             found = Checked(file=str(options.policy), sound=False, problems=error.problems)
-            sys.stdout.write(encoded(found, options.output))
+            print_result(found, options.output, tuple, CHECK)
             return PROBLEM
         for problem in error.problems:
             print(shown(f"{options.policy}: {problem}"), file=sys.stderr)
@@ -59,8 +70,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _check(options: argparse.Namespace, policy: Policy) -> int:
     file, found = str(options.policy), tuple(remarks(policy, clock.now()))
-    if options.output != "text":
-        sys.stdout.write(encoded(Checked(file=file, sound=True, remarks=found), options.output))
+    if for_programs(options.output):
+        checked = Checked(file=file, sound=True, remarks=found)
+        print_result(checked, options.output, tuple, CHECK)
         return DONE
     for remark in found:
         print(shown(f"{file}: warning: {remark}"))
@@ -72,26 +84,28 @@ def _explain(options: argparse.Namespace, policy: Policy) -> int:
     given = {name: getattr(options, name) for name in Signal.__struct_fields__}
     spot = Spot(node=options.node or options.pool or "node-a", device_class=options.device_class)
     found = explain(Signal(**given), spot, policy, clock.now())
-    print_result(found, options.output, lambda: policy_page(found))
+    print_result(found, options.output, lambda: policy_page(found), "PolicyExplanation")
     return DONE
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = _parser()
-    found = parser.parse_args(arguments)
+    flags = parser()
+    found = flags.parse_args(arguments)
     if found.command == "explain":
-        if found.node and found.pool and found.node != found.pool:
-            parser.error(
-                "NVIDIA's driver names a pool after its node: give either --node or --pool"
+        if not any(getattr(found, name) not in {None, False, ""} for name in _SIGNALS):
+            flags.error(
+                "name a signal, such as --xid 79 or --lost (`draguard help policy explain`)"
             )
+        if found.node and found.pool and found.node != found.pool:
+            flags.error("NVIDIA's driver names a pool after its node: give either --node or --pool")
         if found.gi is not None and not (found.mig and 1 <= found.gi <= SLICES):
-            parser.error(f"--gi must be 1 to {SLICES}, and requires --mig")
+            flags.error(f"--gi must be 1 to {SLICES}, and requires --mig")
     return found
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = teaching("policy", "Check a policy before you apply it.", (*CHECKED, *EXPLAINED[:2]))
-    commands = parser.add_subparsers(dest="command", required=True)
+def parser() -> argparse.ArgumentParser:
+    flags = teaching("policy", "Check a policy before you apply it.", (*CHECKED, *EXPLAINED[:2]))
+    commands = flags.add_subparsers(dest="command", required=True)
     check = commands.add_parser(
         "check",
         help="validate a policy file",
@@ -113,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     _signal_flags(explained)
-    return parser
+    return flags
 
 
 def _signal_flags(parser: argparse.ArgumentParser) -> None:

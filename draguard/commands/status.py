@@ -3,14 +3,18 @@
 import argparse
 from collections.abc import Sequence
 
+import msgspec
+
 from draguard.cluster.fleet_status import fleet_status
 from draguard.cluster.installation import find_installation
 from draguard.cluster.reading import OPTIONAL, WATCHED, Reader
 from draguard.connection.progress import Progress
 from draguard.connection.session import add_cluster_flags, run_with_client
+from draguard.connection.watch import add_watch_flag, watch
 from draguard.exit_status import DONE, PROBLEM
 from draguard.phrases import count
-from draguard.render.formats import add_output_flag, print_result
+from draguard.render.changes import Changes
+from draguard.render.formats import add_output_flag
 from draguard.render.help_text import Example, teaching
 from draguard.render.status_page import status_page
 from kubeapi.client import Client
@@ -18,13 +22,13 @@ from kubeapi.client import Client
 EXAMPLES = (
     Example("draguard status", "the cluster of the current kubectl context"),
     Example("draguard status --context prod", "another cluster"),
+    Example("draguard status -w", "show it again whenever it changes"),
     Example("draguard status -o json | jq .gpus", "how many GPUs are healthy, sick, unknown"),
 )
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Return 0, whatever was found; 1 if a part may not be read; 2 without access."""
-    parser = teaching(
+def parser() -> argparse.ArgumentParser:
+    taught = teaching(
         "status",
         "Show how many GPUs are healthy, sick or unknown, which reports are stale and which\n"
         "sources are down, the taint rules, the open incidents, and the mode of the policy.",
@@ -32,17 +36,30 @@ def main(arguments: Sequence[str]) -> int:
         more="An unknown GPU is neither healthy nor sick: it has no reading, or an old one. The\n"
         "command runs the remediator's own code on the current objects of the API server.",
     )
-    add_output_flag(parser)
-    add_cluster_flags(parser)
-    options = parser.parse_args(arguments)
+    add_watch_flag(taught)
+    add_output_flag(taught)
+    add_cluster_flags(taught)
+    return taught
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0, whatever was found; 1 if a part may not be read; 2 without access."""
+    options = parser().parse_args(arguments)
     return run_with_client("status", options, lambda client: _show(client, options))
 
 
 def _show(client: Client, options: argparse.Namespace) -> int:
+    changes = Changes(options.output, "Status")
+    return watch("status", client, lambda: _look(client, options, changes), again=options.watch)
+
+
+def _look(client: Client, options: argparse.Namespace, changes: Changes) -> int:
     with Progress() as progress:
         reader = Reader(client, options.namespace, progress.read)
         objects = reader.objects(*WATCHED, spared=WATCHED)
         progress.says(f"evaluating the GPUs of {count(len(objects.reports), 'node', 'nodes')}")
         found = fleet_status(objects, find_installation(client, options.namespace))
-    print_result(found, options.output, lambda: status_page(found, objects.at))
+    wide = options.output == "wide"
+    steady = msgspec.structs.replace(found, leader_renewed=None)
+    changes.show(found, lambda: status_page(found, objects.at, wide=wide), objects.at, apart=steady)
     return PROBLEM if objects.missing - OPTIONAL else DONE

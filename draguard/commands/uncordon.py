@@ -1,7 +1,8 @@
-"""`draguard uncordon DEVICE`: remove cordons for maintenance, and nothing else."""
+"""`draguard uncordon DEVICE...`: remove cordons for maintenance, and nothing else."""
 
 import argparse
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from draguard.cluster.cordon_rule import device_of, is_maintenance
 from draguard.cluster.cordons import RULES, uncordon_all, verified
@@ -13,6 +14,7 @@ from draguard.cluster.find_device import (
 )
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader
+from draguard.cluster.stored import rule_names
 from draguard.commands.cordon import NOT_SERVED
 from draguard.connection.progress import Progress
 from draguard.connection.session import add_cluster_flags, print_error, run_with_client
@@ -29,27 +31,36 @@ from remediator.model.taint_rule import GPU, UUID, is_ours
 
 EXAMPLES = (
     Example("draguard uncordon gpu-7/3", "every cordon for maintenance on that GPU"),
+    Example("draguard uncordon --node gpu-7", "those of every GPU of a node"),
     Example("draguard uncordon --all --dry-run", "which cordons for maintenance exist"),
 )
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Return 0 if they are gone; 1 if there was none; 2 without access."""
-    parser = teaching(
+def parser() -> argparse.ArgumentParser:
+    taught = teaching(
         "uncordon",
         "Remove cordons that any user has made with `draguard cordon`. Taints of the remediator\n"
         "stay.",
         EXAMPLES,
     )
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("device", nargs="?", metavar="DEVICE", help=NAMES)
-    which.add_argument("--all", action="store_true", help="every cordon for maintenance")
-    parser.add_argument(
+    taught.usage = f"{taught.prog} (DEVICE... | --node NAME | --all) [FLAGS]"
+    taught.add_argument("devices", nargs="*", metavar="DEVICE", help=NAMES)
+    taught.add_argument("--node", default="", metavar="NAME", help="those of every GPU of a node")
+    taught.add_argument("--all", action="store_true", help="every cordon for maintenance")
+    taught.add_argument(
         "--dry-run", action="store_true", help="show what would be removed, change nothing"
     )
-    add_output_flag(parser)
-    add_cluster_flags(parser)
-    options = parser.parse_args(arguments)
+    add_output_flag(taught, names=True)
+    add_cluster_flags(taught)
+    return taught
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0 if they are gone; 1 if there was none; 2 without access."""
+    flags = parser()
+    options = flags.parse_args(arguments)
+    if bool(options.devices or options.node) == options.all:
+        flags.error("name devices, a node with --node, or all of them with --all")
     return run_with_client("uncordon", options, lambda client: _uncordon(client, options))
 
 
@@ -62,26 +73,57 @@ def _uncordon(client: Client, options: argparse.Namespace) -> int:
         return PROBLEM
     every = [rule for rule in objects.rules if is_maintenance(rule)]
     try:
-        cordons = every if options.all else named_cordons(options.device, every, objects)
+        cordons, without = (every, []) if options.all else _found(options, every, objects)
     except AmbiguousDeviceError as error:
         print_error("uncordon", str(error))
         return PROBLEM
     changed = uncordon_all(client, objects, cordons, dry=options.dry_run)
     if cordons and not options.dry_run:
         changed = verified(client, objects, cordons, changed)
-    if not changed and not options.all:
+    for word in without:
         ours = sum(map(is_ours, objects.rules))
         whose = count(ours, "taint rule belongs", "taint rules belong")
         hint = f"; {whose} to the remediator: see `draguard incidents`" if ours else ""
-        why = f"there is no cordon for maintenance on {options.device!r}{hint}"
-        print_error("uncordon", why)
-    else:
-        print_result(changed, options.output, lambda: uncordon_page(changed))
+        print_error("uncordon", f"there is no cordon for maintenance on {word!r}{hint}")
+    if changed or not without:
+        names = rule_names(each.rule for each in changed if not each.failed)
+        page = partial(uncordon_page, changed)
+        print_result(changed, options.output, page, "CordonChangeList", names)
     hidden = [collection for collection in objects.unreadable if RULES in collection]
     for collection in hidden:
         print_error("uncordon", f"skipped because this version cannot read them: {collection}")
-    left = hidden or not (changed or options.all) or any(each.failed for each in changed)
+    left = hidden or without or any(each.failed for each in changed)
     return PROBLEM if left else DONE
+
+
+def _found(
+    options: argparse.Namespace, every: Sequence[StatedRule], objects: Objects
+) -> tuple[list[StatedRule], list[str]]:
+    """Return the cordons of all words and the node, each once, and the words without one.
+
+    Raises AmbiguousDeviceError.
+    """
+    found: dict[str, StatedRule] = {}
+    without: list[str] = []
+    for word in dict.fromkeys(options.devices):
+        cordons = named_cordons(word, every, objects)
+        found |= {cordon.metadata.name: cordon for cordon in cordons}
+        without += [] if cordons else [word]
+    if options.node:
+        cordons = node_cordons(options.node, every, objects)
+        found |= {cordon.metadata.name: cordon for cordon in cordons}
+        without += [] if cordons else [options.node]
+    return list(found.values()), without
+
+
+def node_cordons(node: str, cordons: Iterable[StatedRule], objects: Objects) -> list[StatedRule]:
+    """Return the cordons of what a node publishes or has published: a pool has its node's name."""
+    devices = {part.device for part in inventory(objects.slices) if part.node == node}
+    return [
+        cordon
+        for cordon in cordons
+        if (device := device_of(cordon)) in devices or (device is not None and device.pool == node)
+    ]
 
 
 def named_cordons(word: str, cordons: Iterable[StatedRule], objects: Objects) -> list[StatedRule]:

@@ -1,17 +1,17 @@
-"""`draguard untaint INCIDENT`: remove Draguard's taints of one GPU, against its verdict.
+"""`draguard untaint INCIDENT...`: remove Draguard's taints of GPUs, against their verdicts.
 
 A leading remediator does it, by `spec.ignore` of the incident. If none leads, the rules are
 removed here, and a later remediator finds the same `spec.ignore`.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
 
 from draguard.cluster.decide import case_of
-from draguard.cluster.incidents import NoIncidentError, find_incident
+from draguard.cluster.incidents import NAMES, NoIncidentError, find_incidents
 from draguard.cluster.intents import (
     FOREVER,
     WrongIntentError,
@@ -25,10 +25,11 @@ from draguard.cluster.leader import leader_of
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
 from draguard.cluster.removal import Found, Outcome, Remover, Rules, outcome_lines, remove_all
+from draguard.cluster.stored import incident_names
 from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
 from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Block, Cell, Facts, Lines
-from draguard.render.consequences import QUESTION, consequences
+from draguard.render.consequences import consequences, questions
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from kubeapi import clock
@@ -68,25 +69,20 @@ class _Found(msgspec.Struct, frozen=True):
     at: datetime
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Return 0 if it is done or requested of the remediator; 1 if not; 2 without access."""
-    parser = teaching(
+def parser() -> argparse.ArgumentParser:
+    taught = teaching(
         COMMAND,
-        "Remove Draguard's taints from one GPU until the given time, although its fault remains.\n"
-        "Shows the fault and the consequences, and asks for confirmation. After that time the\n"
-        "fault counts again.",
+        "Remove Draguard's taints from GPUs until the given time, although their faults remain.\n"
+        "Shows the faults and the consequences, and asks for confirmation. After that time the\n"
+        "faults count again.",
         EXAMPLES,
         more="Writes spec.ignore of the incident, with your user name, for the remediator. If no\n"
         "remediator leads, this command removes the taints itself.",
     )
-    parser.usage = f"{parser.prog} INCIDENT --reason TEXT [--until WHEN] [FLAGS]"
-    parser.add_argument(
-        "incident",
-        metavar="INCIDENT",
-        help="incident name, such as gpu-2fa81118-1, or UUID of its GPU",
-    )
-    parser.add_argument("--reason", required=True, metavar="TEXT", help="shown in the incident")
-    times = parser.add_mutually_exclusive_group()
+    taught.usage = f"{taught.prog} INCIDENT... --reason TEXT [--until WHEN] [FLAGS]"
+    taught.add_argument("incidents", nargs="+", metavar="INCIDENT", help=NAMES)
+    taught.add_argument("--reason", required=True, metavar="TEXT", help="shown in the incident")
+    times = taught.add_mutually_exclusive_group()
     times.add_argument(
         "--until",
         default=STANDARD,
@@ -94,22 +90,28 @@ def main(arguments: Sequence[str]) -> int:
         help=f"a duration from now, or a time, such as 2030-07-30T18:00:00Z [{STANDARD}]",
     )
     times.add_argument("--forever", action="store_true", help="no end time")
-    parser.add_argument(
+    taught.add_argument(
         "--yes", action="store_true", help="do not ask; required without a terminal"
     )
-    parser.add_argument(
+    taught.add_argument(
         "--dry-run", action="store_true", help="show what would happen, change nothing"
     )
-    add_output_flag(parser)
-    add_cluster_flags(parser)
-    options = parser.parse_args(arguments)
+    add_output_flag(taught, names=True)
+    add_cluster_flags(taught)
+    return taught
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0 if it is done or requested of the remediator; 1 if not; 2 without access."""
+    flags = parser()
+    options = flags.parse_args(arguments)
     options.ends = FOREVER if options.forever else options.until
     if not options.reason.strip():
-        parser.error("a reason is required: --reason TEXT")
+        flags.error("a reason is required: --reason TEXT")
     try:
         until_of(options.ends, clock.now())
     except WrongIntentError as error:
-        parser.error(f"--until: {error}")
+        flags.error(f"--until: {error}")
     return run_with_client(COMMAND, options, lambda client: _untaint(client, options))
 
 
@@ -117,18 +119,44 @@ def _untaint(client: Client, options: argparse.Namespace) -> int:
     reader, remover = Reader(client, options.namespace), Remover(client)
     objects = reader.objects("incidents", "leases", spared=("leases",))
     try:
-        found = _found(remover, objects, options.incident)
+        found = _all_found(remover, objects, options.incidents)
         intent = callers_intent(client, options.ends, options.reason)
-        case = case_of(reader, found.incident)
-        taints = [rule.what for rule, _ in found.rules]
-        facts = consequences(found.incident, case, taints, intent.until, found.at)
-        if not confirmed(COMMAND, facts, QUESTION, yes=options.yes or options.dry_run):
+        facts = [fact for each in found for fact in _consequences(reader, each, intent)]
+        question = questions(len(found))
+        if not confirmed(COMMAND, facts, question, yes=options.yes or options.dry_run):
             return PROBLEM
-        outcomes = [] if options.dry_run else _carry_out(client, remover, found, intent)
     except (NoIncidentError, WrongIntentError) as error:
         print_error(COMMAND, f"{error}{left_out(objects)}")
         return PROBLEM
-    result = Untainted(
+    results = [_result(client, remover, each, intent, options) for each in found]
+    done = tuple(result for result in results if result is not None)
+    print_result(
+        done,
+        options.output,
+        lambda: (block for result in done for block in _page(result, objects.at)),
+        "UntaintList",
+        incident_names(result.incident for result in done),
+    )
+    failed = len(done) < len(found) or any(rule.error for result in done for rule in result.rules)
+    return PROBLEM if failed else DONE
+
+
+def _consequences(reader: Reader, found: _Found, intent: Intent) -> Iterator[str]:
+    taints = [rule.what for rule, _ in found.rules]
+    case = case_of(reader, found.incident)
+    return consequences(found.incident, case, taints, intent.until, found.at)
+
+
+def _result(
+    client: Client, remover: Remover, found: _Found, intent: Intent, options: argparse.Namespace
+) -> Untainted | None:
+    """Carry it out; None, and a line on stderr, if another user has just changed the incident."""
+    try:
+        outcomes = [] if options.dry_run else _carry_out(client, remover, found, intent)
+    except WrongIntentError as error:
+        print_error(COMMAND, str(error))
+        return None
+    return Untainted(
         incident=found.incident.name,
         gpu=found.incident.spec.uuid,
         intent=intent,
@@ -137,13 +165,22 @@ def _untaint(client: Client, options: argparse.Namespace) -> int:
         rules=tuple(outcomes),
         remark=found.remark,
     )
-    print_result(result, options.output, lambda: _page(result, found.at))
-    return PROBLEM if any(outcome.error for outcome in outcomes) else DONE
 
 
-def _found(remover: Remover, objects: Objects, word: str) -> _Found:
+def _all_found(remover: Remover, objects: Objects, words: Sequence[str]) -> list[_Found]:
     """Find what there is to untaint. Raises NoIncidentError, WrongIntentError, ApiError."""
-    incident = find_incident(word, objects.incidents)
+    found, problems = list[_Found](), list[str]()
+    for incident in find_incidents(words, objects.incidents):
+        try:
+            found.append(_found(remover, objects, incident))
+        except WrongIntentError as error:
+            problems.append(str(error))
+    if problems:
+        raise WrongIntentError("; ".join(problems))
+    return found
+
+
+def _found(remover: Remover, objects: Objects, incident: Incident) -> _Found:
     rules = [rule for rule in remover.rules() if _is_of(rule[0], incident)]
     unseen = "leases" in objects.missing
     problem = "" if unseen else leader_of(objects.leases, objects.at).problem

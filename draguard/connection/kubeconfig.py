@@ -78,6 +78,12 @@ def endpoint_of(
         ) from error
 
 
+def contexts(kubeconfig: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Return the names of all contexts. Raises EndpointError."""
+    configs = [_read(file) for file in _files(kubeconfig, environ)]
+    return tuple(dict.fromkeys(each.name for config in configs for each in config.contexts or ()))
+
+
 def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
     if kubeconfig is not None:
         return [kubeconfig]

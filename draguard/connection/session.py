@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
+from draguard.called import program, spelled
 from draguard.connection.errors import NotInstalledError, may_be_done, sentence
 from draguard.connection.kubeconfig import endpoint_of
 from draguard.connection.retrying_client import RetryingClient
@@ -85,7 +86,7 @@ def _garbage_collection_off() -> Generator[None]:
 
 
 def print_error(command: str, why: str) -> None:
-    print(f"draguard {command}: {shown(why)}", file=sys.stderr)
+    print(f"{program()} {command}: {spelled(shown(why))}", file=sys.stderr)
 
 
 def confirmed(command: str, facts: Iterable[str], question: str, *, yes: bool) -> bool:
@@ -94,7 +95,7 @@ def confirmed(command: str, facts: Iterable[str], question: str, *, yes: bool) -
     Without a terminal there is no agreement.
     """
     for fact in facts:
-        print(shown(fact), file=sys.stderr)
+        print(spelled(shown(fact)), file=sys.stderr)
     if yes:
         return True
     if not sys.stdin.isatty():

@@ -5,6 +5,9 @@ from typing import Literal
 
 import msgspec
 
+from draguard.called import spelled
+from draguard.phrases import shown
+
 Tone = Literal["", "good", "warn", "bad", "dim", "strong"]
 """What a text means, for terminals with colours; no fact is in the colour alone."""
 
@@ -53,6 +56,11 @@ Block = Facts | Table | Lines
 
 def text_of(text: Text) -> str:
     return text.text if isinstance(text, Cell) else text
+
+
+def words_of(text: Text) -> str:
+    """Return a text as it is printed: nothing in it is obeyed, and commands can be pasted."""
+    return spelled(shown(text_of(text)))
 
 
 def tone_of(text: Text) -> Tone:

@@ -9,7 +9,10 @@ from remediator.model.incident import Incident
 from remediator.plan.api_words import ours
 from remediator.plan.case import Case
 
-QUESTION = "Untaint it?"
+
+def questions(gpus: int) -> str:
+    """Return the question after the facts about so many GPUs."""
+    return "Untaint it?" if gpus == 1 else f"Untaint these {gpus} GPUs?"
 
 
 def consequences(

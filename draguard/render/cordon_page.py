@@ -1,6 +1,6 @@
 """The outcome of cordons, and the pods on the devices, as a page. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -23,16 +23,19 @@ class Cordons(msgspec.Struct, frozen=True, kw_only=True):
     holders: tuple[Holder, ...]
 
 
-def cordon_page(result: Cordons, *, evict: bool) -> Iterator[Block]:
-    yield Facts((("GPU", result.gpu), ("scope", result.what), ("by", result.by)))
-    yield from _outcomes(result.changed)
-    yield Table(
-        ("POD", "CLAIM", "DEVICE", "OUTCOME"),
-        tuple(_pod(holder, evict=evict) for holder in result.holders),
-        title="Pods on these devices",
-    )
-    yield from _note(result.changed)
-    yield Lines((f"to undo: draguard uncordon {result.word}",))
+def cordon_page(results: Sequence[Cordons], *, undo: str, evict: bool) -> Iterator[Block]:
+    """Give the outcome of each GPU; `undo`: what names all of them, "" for their own words."""
+    for result in results:
+        yield Facts((("GPU", result.gpu), ("scope", result.what), ("by", result.by)))
+        yield from _outcomes(result.changed)
+        yield Table(
+            ("POD", "CLAIM", "DEVICE", "OUTCOME"),
+            tuple(_pod(holder, evict=evict) for holder in result.holders),
+            title="Pods on these devices",
+        )
+    yield from _note(tuple(changed for result in results for changed in result.changed))
+    words = undo or " ".join(result.word for result in results)
+    yield Lines((f"to undo: draguard uncordon {words}",))
 
 
 def uncordon_page(changed: tuple[Changed, ...]) -> Iterator[Block]:

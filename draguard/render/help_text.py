@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from textwrap import fill
 from typing import NamedTuple, TypedDict
 
+from draguard.called import program, spelled
+
 WIDTH = 79
 """Columns: help fits on the narrowest usual terminal."""
 
@@ -27,16 +29,16 @@ def teaching(
 ) -> argparse.ArgumentParser:
     """Return a parser for `draguard NAME` whose help ends with examples."""
     return argparse.ArgumentParser(
-        prog=f"draguard {name}", **taught(description, examples, more=more)
+        prog=f"{program()} {name}", **taught(description, examples, more=more)
     )
 
 
 def taught(description: str, examples: Sequence[Example], *, more: str = "") -> Taught:
     """Return what makes a parser's help begin with its purpose and end with examples."""
-    lines = [f"  # {example.says}\n  {example.command}" for example in examples]
+    lines = [f"  # {example.says}\n  {spelled(example.command)}" for example in examples]
     return Taught(
-        description=_filled(description),
-        epilog="\n".join(["examples:", *lines, *(["", _filled(more)] if more else [])]),
+        description=_filled(spelled(description)),
+        epilog="\n".join(["examples:", *lines, *(["", _filled(spelled(more))] if more else [])]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 

@@ -1,43 +1,32 @@
 """`Status` as a page: the few lines that say whether an administrator must act. Pure."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 
 from draguard.cluster.fleet_status import Gpus, Nodes, Rules, Status, modes_in_words
-from draguard.cluster.incidents import short_name
 from draguard.cluster.leader import leader_problem
 from draguard.phrases import age, count, some
 from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text
+from draguard.render.incident_table import incident_table
 
 MOST = 10
-"""Rows of a table; the whole of it is in `-o json`."""
+"""Rows of a table; `-o wide` and `-o json` have all."""
 UNREADABLE = Cell("unknown: you may not read it, see below", "warn")
 
 
-def status_page(found: Status, now: datetime) -> Iterator[Block]:
+def status_page(found: Status, now: datetime, *, wide: bool = False) -> Iterator[Block]:
     yield Facts(tuple(_facts(found, now)), title=f"Draguard in {found.server}")
-    columns = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS", "MESSAGE")
-    rows = tuple(
-        (
-            Cell(incident.name, short=short_name(incident.name)),
-            incident.node,
-            incident.fault,
-            incident.cause,
-            Cell(incident.phase, "bad" if incident.phase == "NeedsHuman" else ""),
-            age(incident.opened, now),
-            str(incident.affected),
-            incident.message,
-        )
-        for incident in (found.incidents or ())[:MOST]
-    )
-    yield Table(columns, rows, title="Open incidents")
+    incidents, unknown = found.incidents or (), found.unknown or ()
+    shown = None if wide else MOST
+    yield incident_table(incidents[:shown], now, wide=wide, title="Open incidents")
     yield Table(
         ("NODE", "GPU", "WHY"),
-        tuple((gpu.node, gpu.uuid, gpu.why) for gpu in (found.unknown or ())[:MOST]),
+        tuple((gpu.node, gpu.uuid, gpu.why) for gpu in unknown[:shown]),
         title="Unknown GPUs",
     )
-    yield Lines(tuple(_notes(found)))
+    yield Lines(tuple(_notes(found, wide=wide)))
 
 
 def _facts(found: Status, now: datetime) -> Iterator[tuple[str, Text]]:
@@ -140,13 +129,14 @@ def _incidents(found: Status) -> Text:
     return Cell(", ".join(parts), "bad")
 
 
-def _notes(found: Status) -> Iterator[Text]:
+def _notes(found: Status, *, wide: bool) -> Iterator[Text]:
     """Say what the page leaves out, and what could not be read."""
-    incidents, unknown = (len(rows or ()) - MOST for rows in (found.incidents, found.unknown))
+    most = sys.maxsize if wide else MOST
+    incidents, unknown = (len(rows or ()) - most for rows in (found.incidents, found.unknown))
     if incidents > 0:
         yield f"{count(incidents, 'more incident', 'more incidents')}: draguard incidents"
     if unknown > 0:
-        yield f"{count(unknown, 'more unknown GPU', 'more unknown GPUs')}: draguard status -o json"
+        yield f"{count(unknown, 'more unknown GPU', 'more unknown GPUs')}: draguard status -o wide"
     yield from (Cell(f"not read: {right}", "warn") for right in found.unseen)
     if found.unreadable:
         yield Cell(

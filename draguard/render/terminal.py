@@ -1,11 +1,8 @@
 """Output blocks on a terminal: the only module of the commands that uses rich.
 
-It adds colours, folds long cells at the terminal's width, and opens a pager if the
-output is longer than the screen. Control characters in objects' texts are escaped.
+Colours, and long cells folded at its width; no pager. Nothing that an object holds is obeyed.
 """
 
-import io
-import os
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console, RenderableType
@@ -24,6 +21,7 @@ from draguard.render.blocks import (
     shortened,
     text_of,
     tone_of,
+    words_of,
 )
 
 _STYLES: dict[Tone, str] = {
@@ -38,27 +36,12 @@ _UNBOUNDED = 100_000
 """Columns in which nothing is folded."""
 _NAME_WIDTH = 24
 """Characters up to which a row's first cell is not folded."""
-_LESS = "FRX"
-"""What git gives to `less` too: colours, and no pager for a single screen."""
 
 
 def show(blocks: Iterable[Block]) -> None:
     """Print blocks on the terminal that stdout is, an empty line between them."""
-    console, shown_blocks = Console(highlight=False, emoji=False), filled(blocks)
-    page, width = io.StringIO(), console.width
-    # Drawn into a buffer first, to count the lines.
-    tried = Console(file=page, width=width, highlight=False, emoji=False, no_color=True)
-    _draw(tried, shown_blocks)
-    if page.getvalue().count("\n") < console.height:
-        _draw(console, shown_blocks)
-        return
-    os.environ.setdefault("LESS", _LESS)
-    with console.pager(styles=not console.no_color):
-        _draw(console, shown_blocks)
-
-
-def _draw(console: Console, blocks: Iterable[Block]) -> None:
-    for number, block in enumerate(blocks):
+    console = Console(highlight=False, emoji=False)
+    for number, block in enumerate(filled(blocks)):
         if number:
             console.print()
         if block.title:
@@ -77,7 +60,7 @@ def _renderables(block: Block) -> Iterator[RenderableType]:
         case Facts(pairs):
             yield _facts(pairs)
         case Table(_, (), _, nothing):
-            yield Styled(shown(nothing))
+            yield Styled(words_of(nothing))
         case Table(columns, rows):
             yield _grid(columns, rows)
         case Lines(texts):
@@ -107,4 +90,4 @@ def _grid(columns: tuple[str, ...], rows: tuple[tuple[Text, ...], ...]) -> Grid:
 
 
 def _styled(text: Text) -> Styled:
-    return Styled(shown(text_of(text)), style=_STYLES[tone_of(text)])
+    return Styled(words_of(text), style=_STYLES[tone_of(text)])

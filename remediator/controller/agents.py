@@ -11,9 +11,12 @@ from kubeapi.reflector import Reflector
 from kubeapi.store import Change
 from remediator.controller.watches import WATCH_DEAD
 from remediator.diagnose.freshness import Freshness, Renewals
+from remediator.model.taint_rule import DOMAIN
 
 AGENT_LEASE_PREFIX = "draguard-agent-"
 LEASE_NAME = "draguard-remediator"
+VERSION = f"{DOMAIN}/version"
+"""Annotation of that Lease: the version of the leader."""
 """Of the leader's Lease, in the same namespace."""
 
 

@@ -4,10 +4,13 @@ import os
 import re
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from draguard.__main__ import main
+from draguard.render.formats import API
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "cli"
 _MASKS = (
@@ -35,6 +38,13 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str, ends: int = 0) 
     stated = capsys.readouterr()
     assert status == ends, stated
     return stated.out if ends != 2 else stated.err
+
+
+def items(stated: str, kind: str) -> list[dict[str, Any]]:
+    """Return the items of a list that a command printed as JSON."""
+    found = msgspec.json.decode(stated, type=dict[str, Any])
+    assert (found["apiVersion"], found["kind"]) == (API, kind)
+    return found["items"]
 
 
 def matches(name: str, text: str) -> None:

@@ -18,6 +18,8 @@ COMMANDS = (
     "explain",
     "plan",
     "doctor",
+    "version",
+    "completion",
     "hold",
     "ignore",
     "confirm-repaired",

@@ -11,6 +11,7 @@ from tests.chain.proxy import Proxy
 from tests.draguard.fleet import Fleet
 from tests.draguard.printed import printed
 from tests.draguard.test_cli_errors import config, written
+from tests.draguard.told import items, told
 from tests.lab.cluster import Json, await_true
 
 NAMES = (f"part-reader-{number}-of-a-test" for number in count())
@@ -142,7 +143,7 @@ def test_the_doctor_tells_the_rest_and_calls_nothing_ok_that_it_did_not_see(
     where = without(collection)
     capsys.readouterr()
     main(["doctor", "-o", "json", *where])
-    found: list[Json] = msgspec.json.decode(capsys.readouterr().out)
+    found = items(capsys.readouterr().out, "DoctorReport")
     states = {check["about"]: check["state"] for check in found}
 
     assert {name: states[name] for name in unknown} == dict.fromkeys(unknown, "unknown")

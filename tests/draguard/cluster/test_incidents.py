@@ -2,7 +2,12 @@
 
 import pytest
 
-from draguard.cluster.incidents import NoIncidentError, find_incident, short_name
+from draguard.cluster.incidents import (
+    NoIncidentError,
+    find_incident,
+    find_incidents,
+    short_name,
+)
 from kubeapi.types import ObjectMeta
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from tests.draguard.fleet import T0
@@ -51,10 +56,37 @@ def test_a_short_name_of_two_is_refused() -> None:
         find_incident("gpu-a0000000-1", (FIRST, incident(OTHER, 1)))
 
 
-@pytest.mark.parametrize("word", ["", "gpu", "gpu-a0000000", "gpu-a0000000-3", "GPU-x"])
+@pytest.mark.parametrize("word", ["", "gpu", "gpu-a", "gpu-a0000000-3", "GPU-xyz"])
 def test_what_means_nothing_is_refused(word: str) -> None:
     with pytest.raises(NoIncidentError, match="there is no incident"):
         find_incident(word, (FIRST, SECOND))
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [("gpu-a0000000", SECOND), ("GPU-a0000000-0000", SECOND), ("gpu-a0", SECOND)],
+)
+def test_the_beginning_of_a_name_is_enough_where_only_one_gpu_has_it(
+    word: str, found: Incident
+) -> None:
+    assert find_incident(word, (FIRST, SECOND)) is found
+
+
+def test_the_beginning_of_two_is_refused_with_both() -> None:
+    with pytest.raises(NoIncidentError, match="gpu-a0000000-2, gpu-a0000000-1; give more"):
+        find_incident("gpu-a00", (SECOND, incident(OTHER, 1)))
+
+
+def test_a_whole_name_is_no_beginning_of_a_longer_one() -> None:
+    tenth = incident(GPU, 10)
+
+    assert find_incident("gpu-a0000000-1", (FIRST, tenth)) is FIRST
+
+
+def test_of_several_words_every_problem_is_named_at_once_and_an_incident_comes_once() -> None:
+    assert find_incidents(["gpu-a0000000-2", GPU], (FIRST, SECOND)) == (SECOND,)
+    with pytest.raises(NoIncidentError, match=r"'x'.*; there is no incident 'y'"):
+        find_incidents(["x", GPU, "y"], (FIRST, SECOND))
 
 
 def test_only_the_name_of_a_gpus_incident_is_shortened() -> None:

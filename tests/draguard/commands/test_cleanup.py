@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from draguard.__main__ import main
@@ -10,6 +9,7 @@ from exporter.model.device import Device
 from kubeapi.client import Client
 from remediator.model.node import MARK, REPAIR_NEEDED
 from remediator.model.taint_rule import Rule, manifest
+from tests.draguard.told import items
 from tests.lab.cluster import NODES, RULES, Cluster, Json
 
 
@@ -117,7 +117,7 @@ def test_json_names_what_went(cluster: Cluster, capsys: pytest.CaptureFixture[st
 
     assert release(cluster, "--all", "--yes", "-o", "json") == 0
 
-    (reported,) = msgspec.json.decode(capsys.readouterr().out, type=list[Json])
+    (reported,) = items(capsys.readouterr().out, "RemovalList")
     assert reported["found"]["name"] == rule(0, "gpu-0-1").name
     assert reported["error"] == ""
 

@@ -62,7 +62,7 @@ def asked(
     """Gives who is on the device where it was agreed, None where it was not."""
     monkeypatch.setattr(sys, "stdin", Person(types))
     options = argparse.Namespace(evict=True, dry_run=False, yes=yes)
-    found = agreed_pods(Later(*later), first, NAMED, (CORDON,), options)
+    found = agreed_pods(Later(*later), first, (NAMED,), (CORDON,), options)
     return None if found is None else [holder.pod for holder in found]
 
 

@@ -69,7 +69,8 @@ def test_a_policy_file_that_cannot_be_read_is_a_sentence(
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
-        (("94",), "xid 94"),
+        (("94x",), "xid 79"),
+        (("94", "95"), "xid 79"),
         (("xid",), "xid 79"),
         (("xid", "94x"), "xid 79"),
         (("xid", "-5"), "xid 79"),

@@ -21,7 +21,7 @@ from simulator.node import SimulatedNode
 from tests.chain.conftest import install
 from tests.chain.proxy import Proxy
 from tests.chain.scene import LEASES
-from tests.draguard.printed import printed
+from tests.draguard.told import items, told
 from tests.lab.cluster import await_true
 
 RBAC = Path(__file__).parents[3] / "deploy" / "manifests" / "remediator-rights.yaml"
@@ -186,7 +186,7 @@ def test_it_says_what_is_off_and_nothing_crashes(
     assert "warn     DeviceTaintRules: not served" in doctor
     assert "warn     gate DRADeviceTaintRules: off" in doctor
     assert "--runtime-config=resource.k8s.io/v1beta2=true" in doctor
-    lines = msgspec.json.decode(printed(capsys, "doctor", "-o", "json", *where, ends=1))
+    lines = items(told(capsys, "doctor", "-o", "json", *where, ends=1), "DoctorReport")
     assert [line for line in lines if line["state"] != "ok" and not line["remedy"]] == []
     assert "not served by this cluster: nothing is tainted" in printed(capsys, "status", *where)
     assert "incidents only, whatever the policy says" in printed(capsys, "plan", *where)
@@ -208,7 +208,7 @@ def test_on_a_node_it_looks_at_nvml_the_sockets_and_what_is_needed(
         flags = [*node.exporter_flags(), f"--sensor-socket={root}/none.sock"]
         stated = printed(capsys, "doctor", "--node-local", "-o", "json", "--", *flags, ends=1)
 
-    found = {check["about"]: check for check in msgspec.json.decode(stated)}
+    found = {check["about"]: check for check in items(stated, "DoctorReport")}
     assert found["NVML"]["state"] == "ok"
     assert found["NVML"]["says"].startswith("3 GPUs, driver")
     assert found["sensor socket"]["state"] == "bad"

@@ -13,6 +13,7 @@ from tests.chain.conftest import install
 from tests.chain.proxy import Proxy
 from tests.draguard.fleet import Fleet
 from tests.draguard.test_cli_errors import config, written
+from tests.draguard.told import items
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
 Examined = dict[str, Check]
@@ -26,7 +27,7 @@ def examine(capsys: pytest.CaptureFixture[str]) -> Examine:
     def run(*where: str, ends: int = 1) -> Examined:
         capsys.readouterr()
         assert main(["doctor", "-o", "json", *where]) == ends
-        found = msgspec.json.decode(capsys.readouterr().out, type=list[Check])
+        found = msgspec.convert(items(capsys.readouterr().out, "DoctorReport"), list[Check])
         assert [check for check in found if check.state != "ok" and not check.remedy] == []
         assert [check for check in found if check.state == "ok" and check.remedy] == []
         return {check.about: check for check in found}

@@ -1,0 +1,82 @@
+"""The commands of `draguard`, as a table: what runs each, what its help says, what it needs. Pure.
+
+Only the module of the command that is run is imported: a node has none of the controller's
+libraries, and the other way round.
+"""
+
+from typing import NamedTuple
+
+USAGE = """\
+usage: draguard [GLOBAL FLAGS] COMMAND [FLAGS]
+
+inspect
+  status                     show the fleet: nodes, GPUs, taint rules, incidents
+  incidents [NAME...]        list open incidents; with names, show them in detail
+  explain xid N              explain an XID, and what Draguard would do about it
+  plan                       show what the remediator would do now, and why
+  doctor                     check the requirements of this cluster, or this node
+  version                    show the versions of client, remediator, agents, cluster
+
+act
+  hold INCIDENT...           pause new taints and evictions on these GPUs
+  untaint INCIDENT...        remove Draguard's taints from GPUs, after confirmation
+  ignore INCIDENT...         the same, also before there are taints
+  confirm-repaired INCIDENT...
+                             confirm the repair of GPUs in NeedsHuman
+  cordon DEVICE...           keep new pods off GPUs or slices, for maintenance
+  uncordon DEVICE...         remove such cordons
+  cleanup --all              remove all taints of Draguard, to uninstall it
+
+prepare
+  policy check|explain       validate a policy, or simulate a signal under it
+
+learn
+  help [COMMAND]             show flags and examples
+  completion SHELL           print the completion for bash, zsh or fish
+
+run
+  exporter sensor|agent|run  monitor this node's GPUs: metrics and health report
+  remediator                 taint failed GPUs and slices, evict their pods
+
+global flags, before or after the command: -n NAMESPACE, --context NAME,
+--kubeconfig FILE, -o FORMAT.
+`kubectl draguard COMMAND` is the same.
+Exit status: 0: done; 1: a problem, or not all is done; 2: usage error, or no access.
+"""
+
+
+class Row(NamedTuple):
+    module: str
+    function: str
+    extra: str
+    """The extra of the package whose libraries it needs."""
+
+    @property
+    def parser(self) -> str:
+        """Return the name of the function that makes its parser."""
+        return "parser" if self.function == "main" else f"{self.function}_parser"
+
+
+_CLI = "cli"
+COMMANDS = {
+    "status": Row("draguard.commands.status", "main", _CLI),
+    "incidents": Row("draguard.commands.incidents", "main", _CLI),
+    "explain": Row("draguard.commands.explain", "main", _CLI),
+    "plan": Row("draguard.commands.plan", "main", _CLI),
+    "doctor": Row("draguard.commands.doctor", "main", _CLI),
+    "completion": Row("draguard.commands.completion", "main", _CLI),
+    "__complete": Row("draguard.commands.complete", "main", _CLI),
+    "version": Row("draguard.commands.version", "main", _CLI),
+    "hold": Row("draguard.commands.intents", "hold", _CLI),
+    "untaint": Row("draguard.commands.untaint", "main", _CLI),
+    "ignore": Row("draguard.commands.intents", "ignore", _CLI),
+    "confirm-repaired": Row("draguard.commands.intents", "confirm_repaired", _CLI),
+    "cordon": Row("draguard.commands.cordon", "main", _CLI),
+    "uncordon": Row("draguard.commands.uncordon", "main", _CLI),
+    "cleanup": Row("draguard.commands.cleanup", "main", _CLI),
+    "policy": Row("draguard.commands.policy", "main", _CLI),
+    "exporter": Row("exporter.__main__", "main", "exporter"),
+    "remediator": Row("remediator.__main__", "main", "remediator"),
+}
+MEANT = {"taint": "cordon", "drain": "cordon --evict", "get": "incidents", "describe": "incidents"}
+"""Words of kubectl and of operators, and the command that does it here."""

@@ -1,0 +1,238 @@
+"""`draguard __complete WORD...`: what the last word may become, for shells and for kubectl.
+
+Prints a candidate a line, with a tab and what it means, and then `:4`, or `:0` where a file may
+stand. That is what kubectl expects of `kubectl_complete-draguard`. What fails completes nothing.
+"""
+
+import argparse
+import importlib
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
+
+from draguard.command_table import COMMANDS, USAGE
+from draguard.commands.completion import SCRIPTS
+from draguard.exit_status import DONE
+from draguard.grammar import GLOBAL
+from draguard.phrases import shown
+from draguard.render.formats import FORMATS
+
+_HIDDEN = frozenset({"__complete", "exporter", "remediator"})
+"""Commands that are not completed as words of a user."""
+_DESCRIBED = re.compile(r"^  ([a-z][a-z-]*)(?: \S+)*? {2,}(\S.*)$", re.MULTILINE)
+_GLOBAL_NAMES = {flag: flag.lstrip("-") for flag in GLOBAL} | {"-n": "namespace", "-o": "output"}
+NO_FILES, FILES = ":4", ":0"
+Candidates = Iterable[tuple[str, str]]
+"""Words, and what each means."""
+
+
+def plugin() -> int:
+    """Run as `kubectl_complete-draguard`."""
+    return main(sys.argv[1:])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the candidates; always returns 0, because a shell shows no errors here."""
+    *before, word = arguments or [""]
+    logged = logging.root.manager.disable
+    word = "" if word == "=" else word
+    logging.disable()
+    try:
+        found, files = candidates(_joined(before), word)
+        fitting = [(name, text) for name, text in found if name.startswith(word)]
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever it is, a shell goes on
+        fitting, files = [], False
+    finally:
+        logging.disable(logged)
+    for name, text in fitting:
+        print(f"{name}\t{shown(text)}" if text else name)
+    print(FILES if files else NO_FILES)
+    return DONE
+
+
+def candidates(before: Sequence[str], word: str) -> tuple[Candidates, bool]:
+    """Return what may stand after the words before, and whether a file may."""
+    rest = _without_globals(before)
+    if not rest:
+        if before and before[-1] in GLOBAL:
+            return _values(_GLOBAL_NAMES[before[-1]], None, before[:-1])
+        flags = [(flag, "") for flag in (*GLOBAL, "--help", "--version")]
+        return (flags if word.startswith("-") else _commands()), False
+    command, *others = rest
+    if command in {"help", "completion"}:
+        shells = [(shell, "") for shell in SCRIPTS]
+        return (() if others else _commands() if command == "help" else shells), False
+    if command not in COMMANDS or command in _HIDDEN:
+        return (), True
+    row = COMMANDS[command]
+    parser = cast(
+        "argparse.ArgumentParser", getattr(importlib.import_module(row.module), row.parser)()
+    )
+    return _of_parser(command, parser, others, word, before)
+
+
+def _of_parser(
+    command: str,
+    parser: argparse.ArgumentParser,
+    others: Sequence[str],
+    word: str,
+    before: Sequence[str],
+) -> tuple[Candidates, bool]:
+    nested = _subcommands(parser)
+    if nested:
+        if not others:
+            return [(name, "") for name in nested], False
+        command, parser, others = f"{command} {others[0]}", nested[others[0]], others[1:]
+    flags = {flag: action for action in _actions(parser) for flag in action.option_strings}
+    last = others[-1] if others else ""
+    flag, equals, _ = word.partition("=")
+    if equals and flag in flags:
+        found, files = _values(flags[flag].dest, flags[flag], before)
+        return [(f"{flag}={name}", text) for name, text in found], files
+    if last in flags and flags[last].nargs != 0:
+        return _values(flags[last].dest, flags[last], before[:-1])
+    if word.startswith("-"):
+        longest = {max(action.option_strings, key=len): action for action in flags.values()}
+        return [(name, action.help or "") for name, action in longest.items()], False
+    kind = _POSITIONAL.get(command)
+    return (kind(before), False) if kind else ((), command == "policy check")
+
+
+def _values(
+    name: str, action: argparse.Action | None, before: Sequence[str]
+) -> tuple[Candidates, bool]:
+    """Return what a flag may have as its value."""
+    if action is not None and action.choices:
+        return [(str(choice), "") for choice in action.choices], False
+    if name == "output":
+        return [(each, "") for each in FORMATS if _fits(action, each)], False
+    if name == "context":
+        return _contexts(before), False
+    if name == "node":
+        return _nodes(before), False
+    return (), name in {"kubeconfig", "policy"}
+
+
+def _fits(action: argparse.Action | None, text: str) -> bool:
+    try:
+        if action is not None and callable(action.type):
+            action.type(text)
+    except argparse.ArgumentTypeError:
+        return False
+    return True
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """Return the words without the `=` of their own that bash makes of `--flag=value`."""
+    return [word for word in words if word != "="]
+
+
+def _without_globals(words: Sequence[str]) -> list[str]:
+    rest = list(words)
+    while rest and rest[0].partition("=")[0] in GLOBAL:
+        rest = rest[1:] if "=" in rest[0] else rest[2:]
+    return rest
+
+
+def _commands() -> Candidates:
+    said = dict(_DESCRIBED.findall(USAGE))
+    return [(name, said.get(name, "")) for name in (*COMMANDS, "help") if name not in _HIDDEN]
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [action for action in parser._actions if action.help != argparse.SUPPRESS]  # noqa: SLF001 - argparse has no other list of them
+
+
+def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in _actions(parser):
+        choices: object = action.choices
+        if isinstance(choices, dict):
+            return cast("dict[str, argparse.ArgumentParser]", choices)
+    return {}
+
+
+def _options(before: Sequence[str]) -> argparse.Namespace:
+    """Read which cluster the words before name."""
+    from draguard.connection.session import add_cluster_flags
+
+    flags = argparse.ArgumentParser(add_help=False)
+    add_cluster_flags(flags)
+    return flags.parse_known_args(before)[0]
+
+
+def _contexts(before: Sequence[str]) -> Iterator[tuple[str, str]]:
+    from draguard.connection.kubeconfig import contexts
+
+    yield from ((name, "") for name in contexts(_options(before).kubeconfig))
+
+
+def _read(before: Sequence[str], *collections: str) -> Any:
+    """Read collections of the cluster, within a few seconds."""
+    from draguard.cluster.reading import Reader
+    from draguard.connection.kubeconfig import endpoint_of
+    from draguard.connection.session import client_of
+    from kubeapi.client import Client
+
+    options = _options(before)
+    client = client_of(endpoint_of(options.kubeconfig, options.context), _QUICK, Client)
+    try:
+        return Reader(client, options.namespace).objects(*collections, spared=collections)
+    finally:
+        client.close()
+
+
+_QUICK = 3.0
+"""Seconds for an answer: a user waits for it."""
+
+
+def _incidents(before: Sequence[str]) -> Iterator[tuple[str, str]]:
+    from collections import Counter
+
+    from draguard.cluster.incident_lines import incident_lines
+    from draguard.cluster.incidents import short_name
+
+    lines = incident_lines(_read(before, "incidents").incidents)
+    short = Counter(short_name(line.name) for line in lines)
+    for line in lines:
+        name = short_name(line.name)
+        about = f"{line.fault} on {line.node}, {line.phase}"
+        yield (name if short[name] == 1 else line.name), about
+
+
+def _devices(before: Sequence[str]) -> Iterator[tuple[str, str]]:
+    from exporter.model.resource_slices import inventory
+
+    objects = _read(before, "any_reports", "slices")
+    for report in objects.reports:
+        for gpu in report.status.gpus:
+            if gpu.minor is not None:
+                yield f"{report.metadata.name}/{gpu.minor}", gpu.uuid
+    for part in inventory(objects.slices):
+        if part.uuid and part.kind in {"gpu", "mig"}:
+            yield part.uuid, str(part.device)
+
+
+def _nodes(before: Sequence[str]) -> Iterator[tuple[str, str]]:
+    from exporter.model.resource_slices import inventory
+
+    objects = _read(before, "any_reports", "slices")
+    names = {report.metadata.name for report in objects.reports}
+    names |= {part.node for part in inventory(objects.slices) if part.node}
+    yield from ((name, "") for name in sorted(names))
+
+
+def _xids(_: Sequence[str]) -> Iterator[tuple[str, str]]:
+    from exporter.model import xid
+
+    yield "xid", "an XID by its number"
+    yield from ((str(code), known.description) for code, known in xid.catalogue().items())
+
+
+_POSITIONAL: dict[str, Callable[[Sequence[str]], Candidates]] = {
+    **dict.fromkeys(("incidents", "hold", "ignore", "untaint", "confirm-repaired"), _incidents),
+    **dict.fromkeys(("cordon", "uncordon"), _devices),
+    "explain": _xids,
+}
+"""What a command takes that is no flag."""

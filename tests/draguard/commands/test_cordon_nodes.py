@@ -1,0 +1,86 @@
+"""Several devices, and whole nodes, are cordoned and uncordoned by one command and one question."""
+
+import io
+import sys
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from draguard.__main__ import main
+from tests.draguard.fleet import SICK, Fleet, slice_uuid
+from tests.draguard.told import told
+from tests.lab.cluster import RULES
+
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+
+
+@pytest.fixture
+def uncordoned(fleet: Fleet) -> Iterator[Fleet]:
+    yield fleet
+    main(["uncordon", "--all", "--kubeconfig", fleet.kubeconfig])
+
+
+class TestWholeNodes:
+    def test_every_gpu_of_a_node_is_cordoned_and_uncordoned(
+        self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = ("--kubeconfig", uncordoned.kubeconfig)
+        stated = told(capsys, "cordon", "--node", "node-a", "--why", "boards", *where)
+        names = told(capsys, "uncordon", "--node", "node-a", "-o", "name", *where)
+
+        assert stated.count("  cordoned") == 2
+        assert "to undo: draguard uncordon --node node-a" in stated
+        assert names.count("devicetaintrule.resource.k8s.io/draguard-maintenance-") == 2
+
+    def test_devices_by_several_words_and_a_beginning(
+        self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = ("--kubeconfig", uncordoned.kubeconfig, "--dry-run")
+        words = ("node-a/0", SICK[:12], "node-a/0")
+        stated = told(capsys, "cordon", *words, "--why", "x", *where)
+        whole = told(capsys, "cordon", "node-c/0", "--why", "x", *where)
+        twice = told(capsys, "cordon", "node-c/0", slice_uuid(5), "--why", "x", *where)
+
+        assert stated.count("would be cordoned") == 2
+        assert SICK in stated
+        assert twice.count("would be cordoned") == whole.count("would be cordoned") > 1
+
+    def test_a_cordon_of_a_device_that_the_node_publishes_no_more_is_its_own(
+        self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        cluster, where = uncordoned.cluster, ("--kubeconfig", uncordoned.kubeconfig)
+        told(capsys, "cordon", "node-d/0", "--why", "x", *where)
+        (published,) = (
+            item
+            for item in msgspec.json.decode(cluster.client.get(SLICES))["items"]
+            if item["spec"]["nodeName"] == "node-d"
+        )
+        cluster.client.delete(f"{SLICES}/{published['metadata']['name']}")
+        try:
+            stated = told(capsys, "uncordon", "--node", "node-d", *where)
+        finally:
+            meta = {"name": published["metadata"]["name"]}
+            body = {"metadata": meta, "spec": published["spec"]}
+            cluster.client.create(SLICES, body)
+
+        assert "uncordoned" in stated
+
+    def test_a_node_that_publishes_none_is_named(
+        self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = ("--kubeconfig", uncordoned.kubeconfig)
+        assert main(["cordon", "--node", "node-x", "--why", "x", *where]) == 1
+        assert "node 'node-x' publishes no GPU" in capsys.readouterr().err
+
+    def test_without_a_terminal_nothing_is_evicted_and_one_question_is_for_all(
+        self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
+        words = ("cordon", "node-b/0", "node-c/0", "--why", "x", "--evict")
+        assert main([*words, "--kubeconfig", uncordoned.kubeconfig]) == 1
+        stated = capsys.readouterr().err
+        assert stated.count("will be deleted:") == 1
+        assert {"  default/train", "  default/infer"} <= set(stated.splitlines())
+        rules = msgspec.json.decode(uncordoned.cluster.client.get(RULES))["items"]
+        assert not any(rule["metadata"]["name"].startswith("draguard-maint") for rule in rules)
