@@ -22,7 +22,7 @@ from tests.draguard.fleet import (
     Fleet,
 )
 from tests.draguard.test_cli_terminal import environment, piped
-from tests.draguard.told import items, told
+from tests.draguard.printed import items, printed
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_global_flags_alone_are_no_command(typed: str) -> None:
 def test_a_global_flag_stands_before_or_behind_the_command(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = told(capsys, "--kubeconfig", fleet.kubeconfig, "-o", "name", "incidents")
-    behind = told(capsys, "incidents", "--kubeconfig", fleet.kubeconfig, "-o", "name")
+    before = printed(capsys, "--kubeconfig", fleet.kubeconfig, "-o", "name", "incidents")
+    behind = printed(capsys, "incidents", "--kubeconfig", fleet.kubeconfig, "-o", "name")
 
     assert before == behind != ""
 
@@ -80,7 +80,7 @@ def test_a_verb_of_kubectl_leads_to_the_command(
 
 class TestVersion:
     def test_the_client_alone_needs_no_cluster(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert told(capsys, "version", "--client") == f"client  {VERSION}\n"
+        assert printed(capsys, "version", "--client") == f"client  {VERSION}\n"
 
     def test_all_parts_are_named(self, fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
         where = ("--kubeconfig", fleet.kubeconfig)
@@ -88,8 +88,8 @@ class TestVersion:
         mark = {"metadata": {"annotations": {LEASE_VERSION: "0.0.9"}}}
         fleet.cluster.client.merge_patch(path, mark)
         try:
-            stated = told(capsys, "version", *where)
-            found = msgspec.json.decode(told(capsys, "version", "-o", "json", *where))
+            stated = printed(capsys, "version", *where)
+            found = msgspec.json.decode(printed(capsys, "version", "-o", "json", *where))
         finally:
             mark = {"metadata": {"annotations": {LEASE_VERSION: None}}}
             fleet.cluster.client.merge_patch(path, mark)
@@ -103,7 +103,7 @@ class TestVersion:
     def test_a_leader_that_does_not_publish_it_is_unknown(
         self, fleet: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        stated = told(capsys, "version", "--kubeconfig", fleet.kubeconfig)
+        stated = printed(capsys, "version", "--kubeconfig", fleet.kubeconfig)
 
         assert "remediator  unknown: its Lease has no version (leader remediator-0)" in stated
 
@@ -113,7 +113,7 @@ class TestFormats:
         self, fleet: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--kubeconfig", fleet.kubeconfig)
-        named = told(capsys, "incidents", "-o", "name", *where).split()
+        named = printed(capsys, "incidents", "-o", "name", *where).split()
 
         assert named == [
             f"deviceincident.draguard.dev/{name}" for name in (LOST_INCIDENT, SLICE_INCIDENT)
@@ -125,7 +125,7 @@ class TestFormats:
     def test_wide_has_the_gpu_and_what_it_needs(
         self, fleet: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        stated = told(capsys, "incidents", "-o", "wide", "--kubeconfig", fleet.kubeconfig)
+        stated = printed(capsys, "incidents", "-o", "wide", "--kubeconfig", fleet.kubeconfig)
 
         assert "GPU" in stated.splitlines()[0].split()
         assert SICK in stated
@@ -135,7 +135,7 @@ class TestFormats:
         self, fleet: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--kubeconfig", fleet.kubeconfig)
-        found = msgspec.json.decode(told(capsys, "incidents", LOST_INCIDENT, "-o", "json", *where))
+        found = msgspec.json.decode(printed(capsys, "incidents", LOST_INCIDENT, "-o", "json", *where))
         stored = msgspec.json.decode(fleet.cluster.client.get(f"{INCIDENTS}/{LOST_INCIDENT}"))
         stored["metadata"].pop("managedFields")
 
@@ -146,7 +146,7 @@ class TestFormats:
         self, fleet: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--kubeconfig", fleet.kubeconfig)
-        found = msgspec.json.decode(told(capsys, "incidents", "-o", "json", *where))
+        found = msgspec.json.decode(printed(capsys, "incidents", "-o", "json", *where))
         path = "jsonpath={.items[*].metadata.name}"
 
         assert (found["apiVersion"], found["kind"]) == (
@@ -154,7 +154,7 @@ class TestFormats:
             "DeviceIncidentList",
         )
         assert {item["kind"] for item in found["items"]} == {"DeviceIncident"}
-        names = told(capsys, "incidents", "-o", path, *where)
+        names = printed(capsys, "incidents", "-o", path, *where)
         assert names.split() == [item["metadata"]["name"] for item in found["items"]]
 
     @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ class TestFormats:
         self, command: str, kind: str, fleet: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = () if command.startswith("policy") else ("--kubeconfig", fleet.kubeconfig)
-        stated = told(capsys, *command.split(), "-o", "json", *where)
+        stated = printed(capsys, *command.split(), "-o", "json", *where)
         found = msgspec.json.decode(stated)
 
         assert [*found][:2] == ["apiVersion", "kind"]
@@ -198,7 +198,7 @@ class TestFormats:
 class TestSeveral:
     def test_incidents_in_detail(self, fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
         words = (LOST_INCIDENT, SLICED[:12])
-        stated = told(capsys, "incidents", *words, "--kubeconfig", fleet.kubeconfig)
+        stated = printed(capsys, "incidents", *words, "--kubeconfig", fleet.kubeconfig)
 
         assert [
             line for line in stated.splitlines() if line in {LOST_INCIDENT, SLICE_INCIDENT}
@@ -221,8 +221,8 @@ class TestSeveral:
     ) -> None:
         where = ("--kubeconfig", fleet.kubeconfig, "-o", "json")
         both = (LOST_INCIDENT, SLICE_INCIDENT)
-        held = told(capsys, "hold", *both, "--until", "1h", "--reason", "x", *where)
-        removed = told(capsys, "hold", *both, "--remove", *where)
+        held = printed(capsys, "hold", *both, "--until", "1h", "--reason", "x", *where)
+        removed = printed(capsys, "hold", *both, "--remove", *where)
 
         assert [item["incident"] for item in items(held, "IntentList")] == [*both]
         assert [item["intent"] for item in items(removed, "IntentList")] == [None, None]

@@ -11,7 +11,7 @@ from tests.chain.proxy import Proxy
 from tests.draguard.fleet import Fleet
 from tests.draguard.printed import printed
 from tests.draguard.test_cli_errors import config, written
-from tests.draguard.told import items, told
+from tests.draguard.printed import items, printed
 from tests.lab.cluster import Json, await_true
 
 NAMES = (f"part-reader-{number}-of-a-test" for number in count())

@@ -9,7 +9,7 @@ from exporter.model.device import Device
 from kubeapi.client import Client
 from remediator.model.node import MARK, REPAIR_NEEDED
 from remediator.model.taint_rule import Rule, manifest
-from tests.draguard.told import items
+from tests.draguard.printed import items
 from tests.lab.cluster import NODES, RULES, Cluster, Json
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from draguard.__main__ import main
 from tests.draguard.fleet import SICK, Fleet, slice_uuid
-from tests.draguard.told import told
+from tests.draguard.printed import printed
 from tests.lab.cluster import RULES
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
@@ -26,8 +26,8 @@ class TestWholeNodes:
         self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--kubeconfig", uncordoned.kubeconfig)
-        stated = told(capsys, "cordon", "--node", "node-a", "--why", "boards", *where)
-        names = told(capsys, "uncordon", "--node", "node-a", "-o", "name", *where)
+        stated = printed(capsys, "cordon", "--node", "node-a", "--why", "boards", *where)
+        names = printed(capsys, "uncordon", "--node", "node-a", "-o", "name", *where)
 
         assert stated.count("  cordoned") == 2
         assert "to undo: draguard uncordon --node node-a" in stated
@@ -38,9 +38,9 @@ class TestWholeNodes:
     ) -> None:
         where = ("--kubeconfig", uncordoned.kubeconfig, "--dry-run")
         words = ("node-a/0", SICK[:12], "node-a/0")
-        stated = told(capsys, "cordon", *words, "--why", "x", *where)
-        whole = told(capsys, "cordon", "node-c/0", "--why", "x", *where)
-        twice = told(capsys, "cordon", "node-c/0", slice_uuid(5), "--why", "x", *where)
+        stated = printed(capsys, "cordon", *words, "--why", "x", *where)
+        whole = printed(capsys, "cordon", "node-c/0", "--why", "x", *where)
+        twice = printed(capsys, "cordon", "node-c/0", slice_uuid(5), "--why", "x", *where)
 
         assert stated.count("would be cordoned") == 2
         assert SICK in stated
@@ -50,7 +50,7 @@ class TestWholeNodes:
         self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         cluster, where = uncordoned.cluster, ("--kubeconfig", uncordoned.kubeconfig)
-        told(capsys, "cordon", "node-d/0", "--why", "x", *where)
+        printed(capsys, "cordon", "node-d/0", "--why", "x", *where)
         (published,) = (
             item
             for item in msgspec.json.decode(cluster.client.get(SLICES))["items"]
@@ -58,7 +58,7 @@ class TestWholeNodes:
         )
         cluster.client.delete(f"{SLICES}/{published['metadata']['name']}")
         try:
-            stated = told(capsys, "uncordon", "--node", "node-d", *where)
+            stated = printed(capsys, "uncordon", "--node", "node-d", *where)
         finally:
             meta = {"name": published["metadata"]["name"]}
             body = {"metadata": meta, "spec": published["spec"]}

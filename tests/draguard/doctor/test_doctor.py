@@ -21,7 +21,7 @@ from simulator.node import SimulatedNode
 from tests.chain.conftest import install
 from tests.chain.proxy import Proxy
 from tests.chain.scene import LEASES
-from tests.draguard.told import items, told
+from tests.draguard.printed import items, printed
 from tests.lab.cluster import await_true
 
 RBAC = Path(__file__).parents[3] / "deploy" / "manifests" / "remediator-rights.yaml"
@@ -186,7 +186,7 @@ def test_it_says_what_is_off_and_nothing_crashes(
     assert "warn     DeviceTaintRules: not served" in doctor
     assert "warn     gate DRADeviceTaintRules: off" in doctor
     assert "--runtime-config=resource.k8s.io/v1beta2=true" in doctor
-    lines = items(told(capsys, "doctor", "-o", "json", *where, ends=1), "DoctorReport")
+    lines = items(printed(capsys, "doctor", "-o", "json", *where, ends=1), "DoctorReport")
     assert [line for line in lines if line["state"] != "ok" and not line["remedy"]] == []
     assert "not served by this cluster: nothing is tainted" in printed(capsys, "status", *where)
     assert "incidents only, whatever the policy says" in printed(capsys, "plan", *where)
