@@ -1,4 +1,6 @@
-"""Holds one node outside of its namespaces: `python -m tests.lab.node.holder FOLDER FD NAME COMMAND...`.
+"""Holds one node from outside of its namespaces.
+
+`python -m tests.lab.node.holder FOLDER FD NAME COMMAND...`
 
 It makes the node's cgroups, starts `inside` in new namespaces (mount, network, process ids, host
 name, IPC, cgroup) and waits. When that ends, for whatever reason, it removes the groups and FOLDER.

@@ -1,4 +1,6 @@
-"""Process 1 of a node: `python -m tests.lab.node.inside FOLDER FD NAME COMMAND...`, in new namespaces.
+"""Process 1 of a node, in new namespaces.
+
+`python -m tests.lab.node.inside FOLDER FD NAME COMMAND...`
 
 It mounts what a kubelet and a container runtime need, sets up the network, starts what stands for
 the kernel's threads, and then COMMAND. Until that ends it reaps; its end kills all that is left.
@@ -38,7 +40,7 @@ def main(folder: Path, listening: int, name: str, command: Sequence[str]) -> int
     port = str(network.SERVICE_PORT)
     forward = [sys.executable, "-m", "tests.lab.node.forward", str(listening), port]
     subprocess.Popen(forward, pass_fds=(listening,), stdin=subprocess.DEVNULL, stdout=sys.stderr)
-    os.set_inheritable(listening, False)
+    os.close(listening)
     main_process = os.posix_spawn(command[0], list(command), os.environ)
     while True:
         pid, status = os.wait()
