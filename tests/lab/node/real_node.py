@@ -6,6 +6,7 @@ SIGKILL ends all of it.
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -106,6 +107,13 @@ class RealNode:
             self.client.close()
         self.plane.stop()
 
+    def versions(self) -> str:
+        """Say in one line which programs the node is made of."""
+        (found,) = self.items(NODES)
+        told = found["status"]["nodeInfo"]
+        runc = self.plane.inside("runc", "--version").splitlines()[0]
+        return f"kubelet {told['kubeletVersion']}, {told['containerRuntimeVersion']}, {runc}"
+
     def items(self, path: str) -> list[Json]:
         return msgspec.json.decode(self.client.get(path), type=Json)["items"]
 
@@ -115,6 +123,14 @@ class RealNode:
             for node in self.items(NODES)
             for condition in node["status"].get("conditions", [])
         )
+
+    def process(self, container: str) -> Path:
+        """Return the folder in /proc of a container's first process, as the machine sees it."""
+        for line in self.containerd.ctr("tasks", "ls").splitlines()[1:]:
+            name, number, *_ = line.split()
+            if name == container:
+                return Path(f"/proc/{self.plane.first_process}/root/proc/{number}")
+        raise AssertionError(f"no container {container} runs")
 
     def slices(self) -> list[Json]:
         return self.items(SLICES)

@@ -16,8 +16,11 @@ from tests.lab.node import images
 from tests.lab.node.gpus import LIBRARY_FOLDER
 from tests.lab.node.real_node import RealNode
 
-ENFORCE = "defaults: {mode: enforce, settle: 1s, soak: 1h}"
-"""What was tainted stays so while a test looks at it."""
+ENFORCE = """
+defaults: {mode: enforce, settle: 1s, soak: 1h}
+budget: {evict: {node: 16, cluster: 16, deviceClass: none, domain: none, rate: none}}
+"""
+"""What was tainted stays so while a test looks at it; each test has GPUs of its own."""
 READY_SECONDS = 180.0
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 Json = dict[str, Any]
@@ -111,6 +114,15 @@ class Release:
     def metrics(self) -> str:
         """Return the exporter's metrics page."""
         return self.page("exporter", 9400, "metrics")
+
+    def await_shows(self, *lines: str) -> None:
+        """Wait until each of the lines is on the metrics page."""
+
+        def shown() -> bool:
+            page = set(self.metrics().splitlines())
+            return page.issuperset(lines)
+
+        await_true(f"the metrics show {', '.join(lines)}", shown)
 
     def page(self, component: str, port: int, path: str) -> str:
         (pod, *_) = self.pods(component)
