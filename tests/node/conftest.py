@@ -3,11 +3,16 @@
 A test takes devices of its own and removes its pods; what it breaks of the node it mends.
 """
 
+import contextlib
+import os
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.conftest import printer
+from simulator.cluster.toolchain import Say
+from tests.conftest import built, made, printer
 from tests.lab import leftovers
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import Release
@@ -19,6 +24,7 @@ SOURCES = ("nvml", "kmsg", "podresources", "resourceslices", "claims", "report")
 """All that an exporter needs of a node and of the API server."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/node/" in item.nodeid:
@@ -26,16 +32,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def node(pytestconfig: pytest.Config, real_components: list[str]) -> Iterator[RealNode]:
+def node(
+    control_plane_built: None, pytestconfig: pytest.Config, real_components: list[str]
+) -> Iterator[RealNode]:
     """Eight GPUs, the last in seven slices; fails where a real node cannot run."""
-    with leftovers.kept(), RealNode(mig=SLICES, say=printer(pytestconfig)) as real:
+    made(pytestconfig, "node")
+    say = printer(pytestconfig)
+    with leftovers.kept(), RealNode(mig=SLICES, say=say) as real:
         real_components.append(real.plane.versions())
         real_components.append(f"a node of them: {real.versions()}")
         yield real
+        if os.environ.get("KEEP"):
+            _keep(real, say)
+
+
+def _keep(real: RealNode, say: Say) -> None:
+    """Say how to reach the node, and wait for Ctrl-C."""
+    at = real.plane.layout
+    say(f"the node is left up until Ctrl-C\n{at.programs / 'kubectl'} --kubeconfig {at.kubeconfig}")
+    say(f"nsenter --target {real.plane.first_process} --mount --net --uts --ipc --pid")
+    say(f"logs: {real.plane.logs}; GPUs, for `python -m simulator`: {real.gpus.simulated}")
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(1)
+
+
+@pytest.fixture(scope="session")
+def helm_built(pytestconfig: pytest.Config) -> Path:
+    return built(pytestconfig, "helm_built")
 
 
 @pytest.fixture(scope="module")
-def release(node: RealNode) -> Release:
+def release(node: RealNode, helm_built: Path) -> Release:
     """Draguard with the driver root mounted, one replica, and a policy that enforces."""
     release = Release(node)
     release.install()

@@ -3,19 +3,13 @@
 import time
 
 from simulator.cluster.workloads import gpu_request, mig_request
-from tests.lab.cluster import RULES, await_true
+from tests.lab.cluster import await_true
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import Release
 from tests.node.conftest import Pods
-from tests.node.workload import await_end
+from tests.node.workload import await_end, tainted
 
 SLICED = 7
-
-
-def tainted(node: RealNode) -> dict[str, str]:
-    """Return the effect of each rule by the device that it names."""
-    rules = [rule["spec"] for rule in node.items(RULES)]
-    return {spec["deviceSelector"].get("device", ""): spec["taint"]["effect"] for spec in rules}
 
 
 def test_a_kernel_line_of_xid_79_ends_the_container_on_that_gpu_and_no_other(

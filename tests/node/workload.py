@@ -8,7 +8,7 @@ import msgspec
 
 from kubeapi.client import NotFound
 from simulator.cluster import workloads
-from tests.lab.cluster import await_true
+from tests.lab.cluster import RULES, await_true
 from tests.lab.node.containerd import PAUSE
 from tests.lab.node.real_node import RealNode
 
@@ -75,10 +75,25 @@ class Workload:
         self.node.plane.kubectl("delete", "resourceclaimtemplate", self.name, "--ignore-not-found")
 
 
+def tainted(node: RealNode) -> dict[str, str]:
+    """Return the effect of each rule by the device that it names."""
+    rules = [rule["spec"] for rule in node.items(RULES)]
+    return {spec["deviceSelector"].get("device", ""): spec["taint"]["effect"] for spec in rules}
+
+
 def await_end(process: Path, timeout: float = 60.0) -> float:
-    """Wait for the end of a process; returns the time of day at which it was seen."""
+    """Wait for the end of a process; returns when it was seen, as `time.monotonic` counts."""
     deadline = time.monotonic() + timeout
-    while process.exists() and "Z" not in (process / "stat").read_text().rsplit(")", 1)[1][:3]:
+    while _runs(process):
         assert time.monotonic() < deadline, f"{process} runs on after {timeout:.0f} s"
         time.sleep(_TICK)
     return time.monotonic()
+
+
+def _runs(process: Path) -> bool:
+    """Whether a process has not ended; one that its parent did not collect yet has."""
+    try:
+        state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"

@@ -42,7 +42,7 @@ class Gpus(Topology):
         publishing: Publishing = _AS_PUBLISHED,
     ) -> None:
         """Make the driver root. Raises BoardError, BuildError, OSError."""
-        simulated = root / "sim"
+        simulated = self.simulated = root / "sim"
         simulated.mkdir(parents=True)
         super().__init__(simulated)
         self.root = root

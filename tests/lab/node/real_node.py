@@ -132,6 +132,10 @@ class RealNode:
                 return Path(f"/proc/{self.plane.first_process}/root/proc/{number}")
         raise AssertionError(f"no container {container} runs")
 
+    def kill(self, process: Path) -> None:
+        """Send SIGKILL to what `process` returned."""
+        self.plane.inside("/bin/sh", "-c", f"kill -9 {process.name}")
+
     def slices(self) -> list[Json]:
         return self.items(SLICES)
 

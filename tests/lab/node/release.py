@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 from deploy import program
@@ -106,6 +107,16 @@ class Release:
         described = kubectl("describe", "pods", "--namespace", NAMESPACE)[-6000:]
         logs = [self.logs(pod["metadata"]["name"])[-3000:] for pod in self.pods()]
         return "\n".join([described, *logs])
+
+    def process(self, component: str, container: str) -> Path:
+        """Return the folder in /proc of a container's first process."""
+        (pod, *_) = self.pods(component)
+        (found,) = [
+            status["containerID"].removeprefix("containerd://")
+            for status in pod["status"]["containerStatuses"]
+            if status["name"] == container
+        ]
+        return self._node.process(found)
 
     def logs(self, pod: str, container: str = "") -> str:
         chosen = [f"--container={container}"] if container else ["--all-containers"]
