@@ -12,7 +12,7 @@ from simulator.cluster.controlplane import Component, ControlPlaneError
 from simulator.cluster.toolchain import Say
 from tests.lab.node import network
 from tests.lab.node.plane import NodePlane
-from tests.lab.node.programs import CONTAINERD
+from tests.lab.node.programs import CONTAINERD, NVIDIA_RUNTIME
 
 SOCKET = "/run/containerd/containerd.sock"
 CDI_FOLDER = "/etc/cdi"
@@ -23,8 +23,11 @@ _RUNTIME = "plugins.'io.containerd.cri.v1.runtime'"
 _IMAGES = "plugins.'io.containerd.cri.v1.images'"
 
 
-def configuration(cni: Path) -> str:
-    """Return containerd's configuration file; `cni` is the folder with CNI's."""
+def configuration(cni: Path, nvidia: Path) -> str:
+    """Return containerd's configuration file.
+
+    `cni` is the folder with CNI's, `nvidia` the program of the runtime class of that name.
+    """
     return f"""\
 version = 3
 [{_IMAGES}]
@@ -43,6 +46,11 @@ conf_dir = "{cni}"
 [{_RUNTIME}.containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
 [{_RUNTIME}.containerd.runtimes.runc.options]
+SystemdCgroup = false
+[{_RUNTIME}.containerd.runtimes.nvidia]
+runtime_type = "io.containerd.runc.v2"
+[{_RUNTIME}.containerd.runtimes.nvidia.options]
+BinaryName = "{nvidia}"
 SystemdCgroup = false
 """
 
@@ -74,7 +82,7 @@ class Containerd:
         cni.mkdir(parents=True)
         (cni / "lab.conflist").write_text(cni_configuration())
         file = folder / "config.toml"
-        file.write_text(configuration(cni))
+        file.write_text(configuration(cni, build(say, NVIDIA_RUNTIME) / "nvidia-container-runtime"))
         path = f"PATH={self._programs}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         self.process = Component(
             "containerd",

@@ -22,6 +22,8 @@ from simulator.gpu import Gpu, Scenario
 from simulator.slices import Publishing, gpu_name, mig_name, resource_slices
 from simulator.topology import Topology
 
+SCENARIO = "/host/driver/sim/scenario.ini"
+"""Where the lab's exporter finds what its simulated GPUs answer."""
 LIBRARY_FOLDER = "usr/lib/x86_64-linux-gnu"
 LIBRARY = f"{LIBRARY_FOLDER}/{build.LIBRARY}"
 _MAJOR, _CONTROL_MINOR = 195, 255
@@ -91,6 +93,25 @@ class Gpus(Topology):
             "deviceNodes": devices,
             "mounts": [library],
         }
+
+    def specification(self) -> Json:
+        """Return the CDI file as NVIDIA's toolkit makes one: `nvidia.com/gpu=all`.
+
+        The scenario lies where the lab's image of the exporter looks for it.
+        """
+        gpus = self.scenario.load().gpus
+        all_of_them = self.edits(gpus[0], "void")
+        names = [*(f"nvidia{gpu.minor}" for gpu in gpus), "nvidiactl"]
+        all_of_them["deviceNodes"] = [self._device_node(name) for name in names]
+        all_of_them["mounts"].append(
+            {
+                "hostPath": str(self.simulated),
+                "containerPath": str(Path(SCENARIO).parent),
+                "options": ["ro", "nosuid", "nodev", "bind"],
+            }
+        )
+        device = {"name": "all", "containerEdits": all_of_them}
+        return {"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu", "devices": [device]}
 
     def _device_node(self, name: str) -> Json:
         return {"path": f"/dev/{name}", "hostPath": str(self.root / "dev" / name)}

@@ -17,11 +17,10 @@ from simulator.compiler import build_library
 from tests.lab.node.base_image import base_file_system
 from tests.lab.node.buildah import Buildah
 from tests.lab.node.containerd import PAUSE
+from tests.lab.node.gpus import SCENARIO
 
 TAG = "lab"
 EXPORTER, CONTROLLER = "draguard-exporter", "draguard-controller"
-SCENARIO = "/host/driver/sim/scenario.ini"
-"""Where the lab's sensor finds what its simulated GPUs answer."""
 _BASE = "localhost/draguard-lab-python:1"
 _DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 _COPIED = (

@@ -1,7 +1,7 @@
-"""What a real node runs, as recipes: kubelet, containerd and a DRA driver, built from Go modules.
+"""What a real node runs, as recipes: kubelet, containerd, a DRA driver, NVIDIA's runtime.
 
-`PROGRAMS` are built once per machine and kept by content (`simulator.cluster.build`). What comes
-as a Debian package is in `packages`.
+`PROGRAMS` are built from Go modules, once per machine, and kept by content
+(`simulator.cluster.build`). What comes as a Debian package is in `packages`.
 """
 
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 from simulator.cluster.build import KUBERNETES, Recipe
 
 CONTAINERD_VERSION = "v2.4.2"
+TOOLKIT_VERSION = "v1.20.1"
 _GO = Path(__file__).parents[1] / "go"
 _MAJOR, _MINOR, _ = KUBERNETES.removeprefix("v").split(".")
 _COMPONENT = "k8s.io/component-base/version"
@@ -53,4 +54,13 @@ DRA_DRIVER = Recipe(
     programs=("dra-driver",),
     flags=("-trimpath", "-ldflags", "-s -w"),
 )
-PROGRAMS = (KUBELET, CONTAINERD, DRA_DRIVER)
+NVIDIA_RUNTIME = Recipe(
+    name="nvidia-runtime",
+    title="NVIDIA's container runtime",
+    what=f"nvidia-container-runtime {TOOLKIT_VERSION} from its Go module; about 2 minutes",
+    sources=_GO / "nvidia-runtime",
+    packages=("github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime",),
+    programs=("nvidia-container-runtime",),
+    flags=("-trimpath", "-ldflags", "-s -w"),
+)
+PROGRAMS = (KUBELET, CONTAINERD, DRA_DRIVER, NVIDIA_RUNTIME)

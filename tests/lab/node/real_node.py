@@ -19,7 +19,7 @@ from simulator.cluster.toolchain import Say
 from simulator.compiler import BuildError
 from simulator.slices import Publishing
 from tests.lab.cluster import NODES, SLICES, await_true, install_classes
-from tests.lab.node import images, packages
+from tests.lab.node import images, nvidia, packages
 from tests.lab.node.containerd import CDI_FOLDER, Containerd
 from tests.lab.node.gpus import Gpus
 from tests.lab.node.kubelet import kubelet
@@ -91,6 +91,7 @@ class RealNode:
         )
         self.containerd = Containerd(self.plane, self._say)
         self.containerd.start()
+        nvidia.set_up(self.plane, self.client, self.gpus)
         for archive in loaded:
             self.containerd.load(archive)
         self.kubelet = kubelet(self.plane, self._say)

@@ -5,12 +5,14 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 from deploy import program
 from deploy.program import NAMESPACE, RELEASE
 from deploy.sources import CHART
+from kubeapi.client import Conflict
 from simulator.cluster.build import build
 from tests.lab.cluster import await_true
 from tests.lab.node import images
@@ -63,6 +65,15 @@ class Release:
     def uninstall(self) -> None:
         self.helm("uninstall", RELEASE)
 
+    def remove(self) -> None:
+        """Uninstall what is there; returns when its pods are gone, and the namespace is there."""
+        self.helm("uninstall", RELEASE, "--ignore-not-found")
+        path = f"/api/v1/namespaces/{NAMESPACE}"
+        with suppress(Conflict):
+            self._node.client.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        assert self._node.client.get(path)
+        await_true("no pod is left", lambda: not self._node.items(PODS), READY_SECONDS)
+
     def helm(self, *arguments: str) -> str:
         """Run Helm in Draguard's namespace; returns what it printed."""
         plane = self._node.plane
@@ -111,6 +122,10 @@ class Release:
     def process(self, component: str, container: str) -> Path:
         """Return the folder in /proc of a container's first process."""
         (pod, *_) = self.pods(component)
+        return self.process_of(pod, container)
+
+    def process_of(self, pod: Json, container: str) -> Path:
+        """Return the same for a pod as `pods` returned it."""
         (found,) = [
             status["containerID"].removeprefix("containerd://")
             for status in pod["status"]["containerStatuses"]
