@@ -12,7 +12,7 @@ DRAWN_BY = $(or $(SEED),$(shell git rev-parse HEAD 2>/dev/null),0)
 # Tests start our programs a thousand times: each start would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test verify soak test-1.36 check bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
+.PHONY: help demo test verify node soak test-1.36 check bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -23,13 +23,20 @@ demo: $(STAMP) ## Watch Draguard taint a failed GPU on a real control plane (KEE
 
 test: $(STAMP) check ## Set up and test: lint, types, contracts, every package on real servers
 	$(BIN)/python -m tests.lab.builds test
-	$(BIN)/pytest $(PARALLEL) -m "not verify" $(TESTS)
+	$(BIN)/pytest $(PARALLEL) -m "not verify and not node" $(TESTS)
 
 verify: $(STAMP) ## Test what is exhaustive: each version and setting, browser, documents, new examples, ten mutants
 	$(BIN)/python -m tests.lab.builds verify
 	$(BIN)/pytest $(PARALLEL) -m verify $(TESTS)
 	HISTORIES=600 $(BIN)/pytest $(PARALLEL) -m hypothesis $(SEARCH) --hypothesis-seed=$(DRAWN_BY) $(TESTS)
 	$(BIN)/python -m tests.mutants --draw 10 --seed $(DRAWN_BY)
+	@if $(BIN)/python -m tests.lab.node.packages; then $(MAKE) node; \
+	else echo "make verify: the tests on a real node were left out, for the reasons above" >&2; fi
+
+node: $(STAMP) ## Test on a real node: kubelet, containerd, images, Helm. Needs root (KEEP=1 leaves it up)
+	$(BIN)/python -m tests.lab.node.packages
+	$(BIN)/python -m tests.lab.builds node
+	KEEP=$(KEEP) $(BIN)/pytest $(if $(KEEP),--timeout 0) -m node $(or $(TESTS),tests/node)
 
 soak: $(STAMP) ## Run the large counts before an issue is closed, into docs/soak.md (SOAK="--only chaos")
 	$(BIN)/python -m benchmarks.soak --write docs/soak.md $(SOAK)

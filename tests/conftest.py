@@ -112,7 +112,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     requested = {name for item in session.items for name in _asked(item)}
     release = RELEASES[str(session.config.getoption("--kubernetes"))]
-    known = {**builds.VERIFY, "control_plane_built": partial(build, recipe=release.recipe)}
+    known = {
+        **builds.NODE,
+        **builds.VERIFY,
+        "control_plane_built": partial(build, recipe=release.recipe),
+    }
     needed = {name: make for name, make in known.items() if name in requested}
     session.config.stash[BUILT] = dict(builds.make(needed, printer(session.config)))
 

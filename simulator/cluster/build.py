@@ -44,6 +44,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     links_to: str = ""
     """One binary of that name, to which all programs are links; "": each is its own."""
     flags: tuple[str, ...] = ()
+    cgo: bool = True
+    """Whether C is compiled in; without it, no header files are needed."""
 
 
 def _control_plane(version: str, folder: str) -> Recipe:
@@ -108,7 +110,8 @@ def _key(go: Path, recipe: Recipe) -> str:
     # Default packages are not part of the key, so that builds from before there were packages stay
     # valid: a new one takes six minutes.
     packages = () if recipe.packages == (".",) else (recipe.packages,)
-    stated = (version_of(go), recipe.flags, recipe.programs, *packages)
+    cgo = () if recipe.cgo else ("no cgo",)
+    stated = (version_of(go), recipe.flags, recipe.programs, *packages, *cgo)
     digest = hashlib.sha256(repr(stated).encode())
     for source in sorted(recipe.sources.iterdir()):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
@@ -150,13 +153,16 @@ def _compile(go: Path, recipe: Recipe, result: Path, say: Say) -> None:
     command = [go, "build", "-v", *recipe.flags, "-o", into, *recipe.packages]
     if nice := shutil.which("nice"):
         command = [nice, *command]
+    settings = {"GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()}
+    if not recipe.cgo:
+        settings["CGO_ENABLED"] = "0"
     process = subprocess.Popen(
         command,
         cwd=recipe.sources,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()},
+        env={**os.environ, **settings},
     )
     lines: list[str] = []
 

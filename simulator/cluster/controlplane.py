@@ -223,15 +223,8 @@ class ControlPlane:
 
     def _prepare(self, programs: Path) -> None:
         folder = Path(tempfile.mkdtemp(prefix="draguard-lab-"))
-        supervisor = self._supervisor = Supervisor(folder)
-        etcd_port, peer_port, api_port = (free_port() for _ in range(3))
-        at = self.layout = flags.Layout(
-            programs=programs,
-            folder=folder,
-            etcd_port=etcd_port,
-            peer_port=peer_port,
-            api_port=api_port,
-        )
+        at = self.layout = self._lay_out(programs, folder)
+        supervisor = self._supervisor = self._supervise(at)
         self._tokens = write_tokens(at.tokens, self._users)
         write_signing_key(at.signing_key)
         write_kubeconfig(at.kubeconfig, at.server, at.ca_file, self._tokens)
@@ -242,12 +235,35 @@ class ControlPlane:
 
         self.etcd = component("etcd", flags.etcd(at, fsync=self._fsync))
         self.apiserver = component(
-            "kube-apiserver", [*flags.apiserver(at), *self._gates, *self._apiserver_flags]
+            "kube-apiserver", [*self._apiserver(at), *self._gates, *self._apiserver_flags]
         )
         self.controller_manager = component(
-            "kube-controller-manager", [*flags.controller_manager(at), *self._gates]
+            "kube-controller-manager", [*self._controller_manager(at), *self._gates]
         )
-        self.scheduler = component("kube-scheduler", [*flags.scheduler(at), *self._gates])
+        self.scheduler = component("kube-scheduler", [*self._scheduler(at), *self._gates])
+
+    def _lay_out(self, programs: Path, folder: Path) -> flags.Layout:
+        etcd_port, peer_port, api_port = (free_port() for _ in range(3))
+        return flags.Layout(
+            programs=programs,
+            folder=folder,
+            etcd_port=etcd_port,
+            peer_port=peer_port,
+            api_port=api_port,
+        )
+
+    def _supervise(self, at: flags.Layout) -> Supervisor:
+        """Start what starts the components, perhaps in namespaces of its own."""
+        return Supervisor(at.folder)
+
+    def _apiserver(self, at: flags.Layout) -> list[str]:
+        return flags.apiserver(at)
+
+    def _controller_manager(self, at: flags.Layout) -> list[str]:
+        return flags.controller_manager(at)
+
+    def _scheduler(self, at: flags.Layout) -> list[str]:
+        return flags.scheduler(at)
 
     def _ready(self) -> bool:
         """Whether the API answers; the certificate to verify it exists only once it has started."""

@@ -30,8 +30,10 @@ def write_signing_key(file: Path) -> None:
     _write_private(file, f"-----BEGIN {label}-----\n{text}-----END {label}-----\n")
 
 
-def write_kubeconfig(file: Path, server: str, ca_file: Path, tokens: Mapping[str, str]) -> None:
-    """Write a kubeconfig (JSON is YAML) with one context per user, the admin's current."""
+def write_kubeconfig(
+    file: Path, server: str, ca_file: Path, tokens: Mapping[str, str], *, current: str = ADMIN
+) -> None:
+    """Write a kubeconfig (JSON is YAML) with one context per user, `current` the one in force."""
     content = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -42,7 +44,7 @@ def write_kubeconfig(file: Path, server: str, ca_file: Path, tokens: Mapping[str
         "contexts": [
             {"name": user, "context": {"cluster": "lab", "user": user}} for user in tokens
         ],
-        "current-context": ADMIN,
+        "current-context": current,
     }
     _write_private(file, json.dumps(content, indent=1))
 

@@ -28,16 +28,28 @@ class SupervisorError(Exception):
 
 
 class Supervisor:
-    """Starts and ends processes through the supervising child. Safe from any thread."""
+    """Starts and ends processes through the supervising child. Safe from any thread.
 
-    def __init__(self, folder: Path | None = None) -> None:
+    `within` is a command that runs the child at its end, perhaps in namespaces of its own. It
+    inherits `pass_fds`, and the folder is then its own to remove.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        within: Sequence[str] = (),
+        pass_fds: Sequence[int] = (),
+    ) -> None:
         self._guard = threading.Lock()
         self._folder = folder
+        removed = "" if within or folder is None else str(folder)
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "simulator.cluster.supervise", str(folder or "")],
+            [*within, sys.executable, "-m", "simulator.cluster.supervise", removed],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            pass_fds=pass_fds,
             # Ctrl-C at a terminal is for the owner, who then closes in order.
             process_group=0,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -51,7 +51,12 @@ def stages(file: Path = DOCKERFILE) -> dict[str, Stage]:
 def _steps(text: str) -> list[Step]:
     lines = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ").splitlines()
     words = (line.partition(" ") for line in lines if line.strip())
-    return [Step(word.upper(), " ".join(rest.split())) for word, _, rest in words]
+    return [Step(word.upper(), _plain(" ".join(rest.split()))) for word, _, rest in words]
+
+
+def _plain(rest: str) -> str:
+    """Take the mounts of secrets away: they are optional, and no engine is here to mount them."""
+    return re.sub(r"^(--mount=type=secret\S* )+", "", rest)
 
 
 def lineage(all_of: dict[str, Stage], name: str) -> list[Stage]:

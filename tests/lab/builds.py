@@ -20,6 +20,7 @@ from simulator.cluster.toolchain import Say
 from simulator.compiler import BuildError
 from tests.lab import alertmanager, operators, prometheus
 from tests.lab.browser.install import install
+from tests.lab.node import images, packages, programs
 
 Make = Callable[[Say], object]
 CORES_OF_ONE = 2
@@ -33,6 +34,13 @@ def _libraries(say: Say) -> Sequence[Path]:
 
 def _definitions(say: Say) -> Sequence[Path]:
     return [operators.module(module, say) for module in (operators.PROMETHEUS, operators.GRAFANA)]
+
+
+def _real_node(say: Say) -> Sequence[Path]:
+    """Make what a real node runs; raises BuildError, also for what the machine lacks."""
+    if lacking := packages.missing():
+        raise BuildError(f"a real node cannot run here: {'; '.join(lacking)}")
+    return [*(build(say, recipe) for recipe in programs.PROGRAMS), *images.archives(say)]
 
 
 TEST: Mapping[str, Make] = {
@@ -51,7 +59,13 @@ VERIFY: Mapping[str, Make] = {
     "installed": install,
 }
 """What `make verify` needs."""
-TIERS = {"test": TEST, "verify": VERIFY}
+NODE: Mapping[str, Make] = {
+    "control_plane_built": TEST["control_plane_built"],
+    "helm_built": TEST["helm_built"],
+    "node": _real_node,
+}
+"""What `make node` needs."""
+TIERS = {"test": TEST, "verify": VERIFY, "node": NODE}
 """By the name of the make target."""
 
 

@@ -1,0 +1,62 @@
+"""A file system with Debian 12 and its Python, as the base of images: made once, then cached.
+
+It stands for the official Python image, which only a container registry has. Debian's package
+`debootstrap` makes it in some two minutes.
+"""
+
+import hashlib
+import subprocess
+import tempfile
+from pathlib import Path
+
+from simulator.cluster.build import cache_folder
+from simulator.cluster.toolchain import Say
+from simulator.compiler import BuildError
+
+RELEASE = "bookworm"
+PACKAGES = ("ca-certificates", "python3", "python3-pip", "python3-venv")
+_SECONDS = 1200.0
+_AFTERWARDS = """\
+set -e
+ln -s /usr/bin/python3 /usr/local/bin/python
+ln -s /usr/bin/python3 /usr/local/bin/python3
+rm -f /usr/lib/python3*/EXTERNALLY-MANAGED
+rm -rf /var/cache/apt/* /var/lib/apt/lists/* /var/log/*
+"""
+"""Where the official image has its Python, and pip may install, as there."""
+
+
+def base_file_system(say: Say) -> Path:
+    """Return the tar file, making it the first time. Raises BuildError."""
+    told = repr((RELEASE, PACKAGES, _AFTERWARDS))
+    key = hashlib.sha256(told.encode()).hexdigest()[:16]
+    folder = cache_folder() / f"base-image-{key}"
+    archive = folder / "rootfs.tar"
+    if archive.exists():
+        return archive
+    say(f"making a Debian file system for images once per machine, kept in {folder}; 2 minutes")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as temporary:
+        root, partial = Path(temporary) / "root", Path(temporary) / "rootfs.tar"
+        included = f"--include={','.join(PACKAGES)}"
+        _run("debootstrap", "--variant=minbase", included, RELEASE, str(root))
+        _run("chroot", str(root), "/bin/sh", "-c", _AFTERWARDS)
+        # Debootstrap leaves nothing mounted; were it so, removing would reach the machine's own.
+        _run("umount", "--quiet", "--recursive", str(root), check=False)
+        # Device files are the container runtime's to make.
+        _run("tar", "-C", str(root), "--exclude=./dev/*", "--numeric-owner", "-cf", partial, ".")
+        partial.replace(archive)
+    say("made the Debian file system")
+    return archive
+
+
+def _run(*command: str | Path, check: bool = True) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(f"{command[0]} did not run: {error}") from error
+    if check and done.returncode != 0:
+        words = (done.stdout + done.stderr)[-2000:]
+        raise BuildError(f"{command[0]} failed (exit {done.returncode}); its words:\n{words}")

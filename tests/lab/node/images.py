@@ -1,0 +1,113 @@
+"""The images of a node lab, as archives that containerd imports: built once per content.
+
+`exporter` and `controller` are the targets of deploy/Dockerfile, built by buildah on the base of
+`base_image`. `exporter` is then told where the simulated GPUs are. `pause` is one static program.
+"""
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from deploy.sources import ROOT
+from simulator.cluster.build import cache_folder
+from simulator.cluster.toolchain import Say
+from simulator.compiler import build_library
+from tests.lab.node.base_image import base_file_system
+from tests.lab.node.buildah import Buildah
+from tests.lab.node.containerd import PAUSE
+from tests.lab.node.gpus import SCENARIO
+
+TAG = "lab"
+EXPORTER, CONTROLLER = "draguard-exporter", "draguard-controller"
+_BASE = "localhost/draguard-lab-python:1"
+_DOCKERFILE = ROOT / "deploy" / "Dockerfile"
+_COPIED = (
+    *("pyproject.toml", "constraints.txt", "README.md", "LICENSE"),
+    *("kubeapi", "serving", "exporter", "remediator", "simulator", "draguard"),
+)
+
+
+def archives(say: Say) -> list[Path]:
+    """Return an archive for each image, building what is new. Raises BuildError."""
+    program = _pause()
+    base = base_file_system(say)
+    sources = _digest([_DOCKERFILE, *(ROOT / name for name in _COPIED)], base.parent.name)
+    pause = _digest([program], PAUSE)
+    return [
+        _archive(f"image-pause-{pause}", say, lambda into: _build_pause(program, into)),
+        _archive(f"image-{EXPORTER}-{sources}", say, lambda into: _build_exporter(base, into)),
+        _archive(f"image-{CONTROLLER}-{sources}", say, lambda into: _build_controller(base, into)),
+    ]
+
+
+def _archive(name: str, say: Say, build: Callable[[Path], None]) -> Path:
+    """Return the archive of that name from the cache; `build` makes it the first time."""
+    folder = cache_folder() / name
+    archive = folder / "image.tar"
+    if archive.exists():
+        return archive
+    say(f"building {name}, kept in {folder}; a minute")
+    began = time.monotonic()
+    _forget(name.rpartition("-")[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as temporary:
+        partial = Path(temporary) / "image.tar"
+        build(partial)
+        partial.replace(archive)
+    say(f"built {name} in {time.monotonic() - began:.0f} s")
+    return archive
+
+
+def _forget(kind: str) -> None:
+    """Remove the archives of older content: each source that changes makes another 400 MB."""
+    for archive in cache_folder().glob(f"{kind}-*/image.tar"):
+        archive.unlink(missing_ok=True)
+
+
+def _build_exporter(base: Path, into: Path) -> None:
+    buildah = _with_base(base)
+    plain = f"localhost/{EXPORTER}:{TAG}"
+    buildah.build(_DOCKERFILE, plain, target="exporter", arguments={"PYTHON": _BASE})
+    told = f"localhost/{EXPORTER}-simulated:{TAG}"
+    buildah.build_text(f"FROM {plain}\nENV DRAGUARD_SIM_SCENARIO={SCENARIO}\n", told)
+    buildah.save(told, f"docker.io/library/{EXPORTER}:{TAG}", into)
+
+
+def _build_controller(base: Path, into: Path) -> None:
+    buildah = _with_base(base)
+    plain = f"localhost/{CONTROLLER}:{TAG}"
+    buildah.build(_DOCKERFILE, plain, target="controller", arguments={"PYTHON": _BASE})
+    buildah.save(plain, f"docker.io/library/{CONTROLLER}:{TAG}", into)
+
+
+def _build_pause(program: Path, into: Path) -> None:
+    buildah = Buildah()
+    text = 'FROM scratch\nCOPY pause /pause\nENTRYPOINT ["/pause"]\n'
+    buildah.build_text(text, PAUSE, {"pause": program})
+    buildah.save(PAUSE, PAUSE, into)
+
+
+def _with_base(base: Path) -> Buildah:
+    buildah = Buildah()
+    if not buildah.has(_BASE):
+        text = "FROM scratch\nADD rootfs.tar /\nENV PATH=/usr/local/bin:/usr/bin:/bin\n"
+        buildah.build_text(text, _BASE, {"rootfs.tar": base})
+    return buildah
+
+
+def _pause() -> Path:
+    """Return the program, compiled once per content."""
+    folder = Path(__file__).parent / "pause"
+    return build_library("pause", (folder,), {}, ("-O2", "-static"), ())
+
+
+def _digest(paths: list[Path], *more: str) -> str:
+    digest = hashlib.sha256(repr(more).encode())
+    for path in paths:
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,66 @@
+"""What a real node runs, as recipes: kubelet, containerd, a DRA driver, NVIDIA's runtime.
+
+`PROGRAMS` are built from Go modules, once per machine, and kept by content
+(`simulator.cluster.build`). What comes as a Debian package is in `packages`.
+"""
+
+from pathlib import Path
+
+from simulator.cluster.build import KUBERNETES, Recipe
+
+CONTAINERD_VERSION = "v2.4.2"
+TOOLKIT_VERSION = "v1.20.1"
+_GO = Path(__file__).parents[1] / "go"
+_MAJOR, _MINOR, _ = KUBERNETES.removeprefix("v").split(".")
+_COMPONENT = "k8s.io/component-base/version"
+
+KUBELET = Recipe(
+    name="kubelet",
+    title="the kubelet",
+    what=f"the kubelet {KUBERNETES} from its Go module; about 6 minutes",
+    sources=_GO / "kubelet",
+    packages=("k8s.io/kubernetes/cmd/kubelet",),
+    programs=("kubelet",),
+    flags=(
+        "-trimpath",
+        "-ldflags",
+        f"-s -w -X {_COMPONENT}.gitVersion={KUBERNETES} -X {_COMPONENT}.gitMajor={_MAJOR} "
+        f"-X {_COMPONENT}.gitMinor={_MINOR}",
+    ),
+)
+CONTAINERD = Recipe(
+    name="containerd",
+    title="containerd",
+    what=f"containerd {CONTAINERD_VERSION}, its shim and ctr from their Go module; about 7 minutes",
+    sources=_GO / "containerd",
+    packages=tuple(
+        f"github.com/containerd/containerd/v2/cmd/{program}"
+        for program in ("containerd", "containerd-shim-runc-v2", "ctr")
+    ),
+    programs=("containerd", "containerd-shim-runc-v2", "ctr"),
+    flags=(
+        "-trimpath",
+        "-ldflags",
+        f"-s -w -X github.com/containerd/containerd/v2/version.Version={CONTAINERD_VERSION}",
+    ),
+    # The snapshotter for btrfs would need its header files.
+    cgo=False,
+)
+DRA_DRIVER = Recipe(
+    name="dra-driver",
+    title="the DRA driver",
+    what="a DRA driver on Kubernetes' kubeletplugin helper; about 2 minutes",
+    sources=_GO / "dra-driver",
+    programs=("dra-driver",),
+    flags=("-trimpath", "-ldflags", "-s -w"),
+)
+NVIDIA_RUNTIME = Recipe(
+    name="nvidia-runtime",
+    title="NVIDIA's container runtime",
+    what=f"nvidia-container-runtime {TOOLKIT_VERSION} from its Go module; about 2 minutes",
+    sources=_GO / "nvidia-runtime",
+    packages=("github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime",),
+    programs=("nvidia-container-runtime",),
+    flags=("-trimpath", "-ldflags", "-s -w"),
+)
+PROGRAMS = (KUBELET, CONTAINERD, DRA_DRIVER, NVIDIA_RUNTIME)

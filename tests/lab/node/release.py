@@ -1,0 +1,173 @@
+"""Draguard on a real node, installed by the real Helm from the chart of the checkout."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+from deploy import program
+from deploy.program import NAMESPACE, RELEASE
+from deploy.sources import CHART
+from kubeapi.client import Conflict
+from simulator.cluster.build import build
+from tests.lab.cluster import await_true
+from tests.lab.node import images
+from tests.lab.node.gpus import LIBRARY_FOLDER
+from tests.lab.node.real_node import RealNode
+
+ENFORCE = """
+defaults: {mode: enforce, settle: 1s, soak: 1h}
+budget: {evict: {node: 16, cluster: 16, deviceClass: none, domain: none, rate: none}}
+"""
+"""What was tainted stays so while a test looks at it; each test has GPUs of its own."""
+READY_SECONDS = 180.0
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+Json = dict[str, Any]
+
+
+def values(node: RealNode) -> Json:
+    """Return what every way to install here has in common."""
+    simulated = "/host/driver/sim"
+    return {
+        "image": {"tag": images.TAG, "pullPolicy": "Never"},
+        "exporter": {
+            "extraArgs": [
+                f"--kernel-log={simulated}/kmsg",
+                f"--pci-devices-dir={simulated}/pci",
+            ],
+            "gpu": {
+                "access": "driver-root",
+                "driverRoot": str(node.gpus.root),
+                "libraryDir": LIBRARY_FOLDER,
+            },
+        },
+        "remediator": {"replicas": 1, "policy": {"text": ENFORCE}},
+    }
+
+
+class Release:
+    """The release `draguard` of one node's cluster."""
+
+    def __init__(self, node: RealNode) -> None:
+        self._node = node
+        self._helm = build(recipe=program.RECIPE) / "helm"
+
+    def install(self, changed: Mapping[str, Any] | None = None, *flags: str) -> None:
+        """Install or upgrade the chart; `changed` goes over `values`, key by key."""
+        file = self._node.plane.layout.folder / "values.json"
+        file.write_text(json.dumps(merged(values(self._node), changed or {})))
+        self.helm("upgrade", "--install", RELEASE, str(CHART), f"--values={file}", *flags)
+
+    def uninstall(self) -> None:
+        self.helm("uninstall", RELEASE)
+
+    def remove(self) -> None:
+        """Uninstall what is there; returns when its pods are gone, and the namespace is there."""
+        self.helm("uninstall", RELEASE, "--ignore-not-found")
+        path = f"/api/v1/namespaces/{NAMESPACE}"
+        with suppress(Conflict):
+            self._node.client.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        assert self._node.client.get(path)
+        await_true("no pod is left", lambda: not self._node.items(PODS), READY_SECONDS)
+
+    def helm(self, *arguments: str) -> str:
+        """Run Helm in Draguard's namespace; returns what it printed."""
+        plane = self._node.plane
+        home = plane.layout.folder / "helm"
+        environ = {**os.environ, "HOME": str(home), "KUBECONFIG": str(plane.kubeconfig)}
+        command = [self._helm, *arguments, f"--namespace={NAMESPACE}"]
+        if arguments[0] == "upgrade":
+            command.append("--create-namespace")
+        done = subprocess.run(
+            command, env=environ, capture_output=True, text=True, check=False, timeout=400
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def pods(self, component: str = "") -> list[Json]:
+        """Return the release's pods that are not ending; `exporter`, `remediator` or all."""
+        return [
+            pod
+            for pod in self._node.items(PODS)
+            if component in ("", pod["metadata"]["labels"].get("app.kubernetes.io/component"))
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def await_ready(self, *components: str) -> float:
+        """Wait until a pod of each component is Ready, and all are; returns the seconds."""
+        began = time.monotonic()
+        wanted = components or ("exporter", "remediator")
+
+        def ready() -> bool:
+            found = {component: self.pods(component) for component in wanted}
+            return all(pods and all(map(is_ready, pods)) for pods in found.values())
+
+        try:
+            await_true(f"pods are Ready: {', '.join(wanted)}", ready, READY_SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.told()}") from None
+        return time.monotonic() - began
+
+    def told(self) -> str:
+        """Return what the pods and their containers say, for a failed test."""
+        kubectl = self._node.plane.kubectl
+        described = kubectl("describe", "pods", "--namespace", NAMESPACE)[-6000:]
+        logs = [self.logs(pod["metadata"]["name"])[-3000:] for pod in self.pods()]
+        return "\n".join([described, *logs])
+
+    def process(self, component: str, container: str) -> Path:
+        """Return the folder in /proc of a container's first process."""
+        (pod, *_) = self.pods(component)
+        return self.process_of(pod, container)
+
+    def process_of(self, pod: Json, container: str) -> Path:
+        """Return the same for a pod as `pods` returned it."""
+        (found,) = [
+            status["containerID"].removeprefix("containerd://")
+            for status in pod["status"]["containerStatuses"]
+            if status["name"] == container
+        ]
+        return self._node.process(found)
+
+    def logs(self, pod: str, container: str = "") -> str:
+        chosen = [f"--container={container}"] if container else ["--all-containers"]
+        return self._node.plane.kubectl("logs", pod, *chosen, "--namespace", NAMESPACE)
+
+    def metrics(self) -> str:
+        """Return the exporter's metrics page."""
+        return self.page("exporter", 9400, "metrics")
+
+    def await_shows(self, *lines: str) -> None:
+        """Wait until each of the lines is on the metrics page."""
+
+        def shown() -> bool:
+            page = set(self.metrics().splitlines())
+            return page.issuperset(lines)
+
+        await_true(f"the metrics show {', '.join(lines)}", shown)
+
+    def page(self, component: str, port: int, path: str) -> str:
+        (pod, *_) = self.pods(component)
+        name = pod["metadata"]["name"]
+        return self._node.client.get(f"{PODS}/{name}:{port}/proxy/{path}").decode()
+
+
+def is_ready(pod: Json) -> bool:
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in pod["status"].get("conditions", [])
+    )
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
+    """Return `under` with the values of `over`, as Helm merges value files."""
+    result = dict(under)
+    for key, value in over.items():
+        below: Any = result.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        result[key] = merged(cast("Json", below), cast("Json", value)) if both else value
+    return result

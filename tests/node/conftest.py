@@ -1,0 +1,97 @@
+"""One real node for all tests of this folder, and Draguard on it as the chart installs it.
+
+A test takes devices of its own and removes its pods; what it breaks of the node it mends.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from simulator.cluster.toolchain import Say
+from tests.conftest import built, made, printer
+from tests.lab import leftovers
+from tests.lab.node.real_node import RealNode
+from tests.lab.node.release import Release
+from tests.node.workload import Workload
+
+SLICES = {7: ["1g.10gb"] * 7}
+"""By GPU; the others are whole."""
+SOURCES = ("nvml", "kmsg", "podresources", "resourceslices", "claims", "report")
+"""All that an exporter needs of a node and of the API server."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/node/" in item.nodeid:
+            item.add_marker(pytest.mark.node)
+
+
+@pytest.fixture(scope="session")
+def node(
+    control_plane_built: None, pytestconfig: pytest.Config, real_components: list[str]
+) -> Iterator[RealNode]:
+    """Eight GPUs, the last in seven slices; fails where a real node cannot run."""
+    made(pytestconfig, "node")
+    say = printer(pytestconfig)
+    with leftovers.kept(), RealNode(mig=SLICES, say=say) as real:
+        real_components.append(real.plane.versions())
+        real_components.append(f"a node of them: {real.versions()}")
+        yield real
+        if os.environ.get("KEEP"):
+            _keep(real, say)
+
+
+def _keep(real: RealNode, say: Say) -> None:
+    """Say how to reach the node, and wait for Ctrl-C."""
+    at = real.plane.layout
+    say(f"the node is left up until Ctrl-C\n{at.programs / 'kubectl'} --kubeconfig {at.kubeconfig}")
+    say(f"nsenter --target {real.plane.first_process} --mount --net --uts --ipc --pid")
+    say(f"logs: {real.plane.logs}; GPUs, for `python -m simulator`: {real.gpus.simulated}")
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(1)
+
+
+@pytest.fixture(scope="session")
+def helm_built(pytestconfig: pytest.Config) -> Path:
+    return built(pytestconfig, "helm_built")
+
+
+@pytest.fixture(scope="module")
+def release(node: RealNode, helm_built: Path) -> Release:
+    """Draguard with the driver root mounted, one replica, and a policy that enforces."""
+    release = Release(node)
+    release.install()
+    release.await_ready()
+    release.await_shows(*(f'draguard_source_up{{source="{name}"}} 1' for name in SOURCES))
+    return release
+
+
+@pytest.fixture
+def pods(node: RealNode) -> Iterator["Pods"]:
+    """Start pods with devices; they are gone after the test."""
+    pods = Pods(node)
+    yield pods
+    pods.remove()
+
+
+class Pods:
+    """The pods of one test."""
+
+    def __init__(self, node: RealNode) -> None:
+        self._node = node
+        self._started: list[Workload] = []
+
+    def __call__(self, name: str, *requests: dict[str, object], extended: int = 0) -> Workload:
+        started = Workload(self._node, name, *requests, extended=extended)
+        self._started.append(started)
+        return started
+
+    def remove(self) -> None:
+        for workload in self._started:
+            workload.remove()

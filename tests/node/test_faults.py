@@ -1,0 +1,75 @@
+"""From the driver's line to the end of a container, with the real kubelet and a real runtime."""
+
+import time
+
+from simulator.cluster.workloads import gpu_request, mig_request
+from tests.lab.cluster import await_true
+from tests.lab.node.real_node import RealNode
+from tests.lab.node.release import Release
+from tests.node.conftest import Pods
+from tests.node.workload import await_end, tainted
+
+SLICED = 7
+
+
+def test_a_kernel_line_of_xid_79_ends_the_container_on_that_gpu_and_no_other(
+    node: RealNode, release: Release, pods: Pods
+) -> None:
+    sick, sound = pods("sick", gpu_request()), pods("sound", gpu_request())
+    device, process, spared = sick.device(), sick.process(), sound.process()
+    number = int(device.removeprefix("gpu-"))
+
+    node.gpus.lose(number)
+    began = time.monotonic()
+    node.gpus.inject_xid(number, 79, nvml=False)
+
+    print(f"XID 79 to the container's end: {await_end(process) - began:.2f} s")  # noqa: T201
+    assert tainted(node)[device] == "NoExecute"
+    await_true("the kubelet has removed the pod", lambda: sick.phase() == "gone")
+    assert spared.exists()
+    assert not sound.is_evicted()
+
+
+def test_an_error_in_one_slice_ends_the_container_on_that_slice_and_no_other(
+    node: RealNode, release: Release, pods: Pods
+) -> None:
+    running = [pods(f"slice-{number}", mig_request("1g.10gb")) for number in range(3)]
+    sick, *sound = running
+    device, process = sick.device(), sick.process()
+    start = int(device.rpartition("-")[2])
+    (instance,) = [part for part in node.gpus.gpu(SLICED).instances if part.start == start]
+
+    node.gpus.inject_xid(SLICED, 94, gi=instance.gi, reset=False, drain_reset=False)
+
+    await_end(process)
+    assert {name: effect for name, effect in tainted(node).items() if "mig" in name} == {
+        device: "NoExecute"
+    }
+    assert not any(pod.is_evicted() for pod in sound)
+
+
+def test_the_metrics_name_the_pod_to_which_the_kubelet_gave_the_device(
+    node: RealNode, release: Release, pods: Pods
+) -> None:
+    held = {pods(f"named-{n}", gpu_request()).device(): f"named-{n}" for n in range(2)}
+    uuids = {f"gpu-{gpu.minor}": gpu.uuid for gpu in node.gpus.scenario.load().gpus}
+
+    def labelled() -> dict[str, str]:
+        """Pod by device, of the temperatures."""
+        lines = [
+            line
+            for line in release.metrics().splitlines()
+            if line.startswith("DCGM_FI_DEV_GPU_TEMP{")
+        ]
+        return {
+            device: pod
+            for device, uuid in uuids.items()
+            for line in lines
+            if f'UUID="{uuid}"' in line and (pod := _label(line, "pod"))
+        }
+
+    await_true("both pods are named", lambda: labelled() == held, 120)
+
+
+def _label(line: str, name: str) -> str:
+    return line.partition(f'{name}="')[2].partition('"')[0]

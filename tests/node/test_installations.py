@@ -1,0 +1,165 @@
+"""Ways to install: metrics alone, two replicas, TLS with client certificates; and to uninstall."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from deploy.program import NAMESPACE
+from kubeapi.lease import leases
+from simulator.cluster.workloads import gpu_request
+from tests.lab.cluster import await_true
+from tests.lab.node.real_node import RealNode
+from tests.lab.node.release import Release
+from tests.node.conftest import Pods
+from tests.node.workload import await_end, tainted
+
+Json = dict[str, Any]
+REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
+WEB = """\
+tls_server_config:
+  cert_file: server.pem
+  key_file: server.key
+  client_auth_type: RequireAndVerifyClientCert
+  client_ca_file: ca.pem
+"""
+SCRAPE = """\
+import http.client, json, ssl, sys
+address, ca, client, path = sys.argv[1:]
+context = ssl.create_default_context(cafile=ca)
+context.check_hostname = False
+if client:
+    context.load_cert_chain(client + ".pem", client + ".key")
+connection = http.client.HTTPSConnection(address, 9400, context=context, timeout=30)
+connection.request("GET", path)
+answer = connection.getresponse()
+print(json.dumps([answer.status, answer.read().decode()[:400]]))
+"""
+
+
+@pytest.fixture
+def release(node: RealNode, helm_built: Path) -> Release:
+    """Nothing is installed at the start of a test."""
+    release = Release(node)
+    release.remove()
+    return release
+
+
+def lose(node: RealNode, device: str) -> None:
+    number = int(device.removeprefix("gpu-"))
+    node.gpus.lose(number)
+    node.gpus.inject_xid(number, 79, nvml=False)
+
+
+def test_metrics_only_shows_a_lost_gpu_and_reports_and_taints_nothing(
+    node: RealNode, release: Release, pods: Pods
+) -> None:
+    release.install({"metricsOnly": True})
+    release.await_ready("exporter")
+    held = pods("metrics-only", gpu_request())
+    number = int(held.device().removeprefix("gpu-"))
+    before = tainted(node)
+
+    lose(node, held.device())
+
+    uuid = node.gpus.gpu(number).uuid
+
+    def counted() -> bool:
+        lines = release.metrics().splitlines()
+        found = [line for line in lines if line.startswith("draguard_xid_errors_total{")]
+        return any('code="79"' in line and uuid in line for line in found)
+
+    await_true("the XID is counted", counted)
+    assert release.pods("remediator") == []
+    assert tainted(node) == before
+    assert not held.is_evicted()
+
+
+def test_when_the_leader_of_two_replicas_is_killed_the_other_taints(
+    node: RealNode, release: Release, pods: Pods
+) -> None:
+    release.install({"remediator": {"replicas": 2}})
+    release.await_ready()
+    await_true("both run", lambda: len(release.pods("remediator")) == 2)
+    release.await_ready()
+
+    def leader() -> str:
+        found = [item["spec"] for item in node.items(leases(NAMESPACE)) if _is_leader_s(item)]
+        return str(found[0].get("holderIdentity", "")) if found else ""
+
+    first = await_true("one leads", leader)
+    sick = pods("two-replicas", gpu_request())
+    device, process = sick.device(), sick.process()
+
+    (led,) = [p for p in release.pods("remediator") if p["metadata"]["name"] in first]
+    node.kill(release.process_of(led, "remediator"))
+    lose(node, device)
+
+    await_end(process, 120)
+    assert tainted(node)[device] == "NoExecute"
+    print(f"leader before {first}, after {leader()}")  # noqa: T201
+
+
+def _is_leader_s(lease: Json) -> bool:
+    return bool(lease["metadata"]["name"] == "draguard-remediator")
+
+
+def test_with_client_certificates_probes_stay_open_and_metrics_do_not(
+    node: RealNode, release: Release, tmp_path: Path
+) -> None:
+    folder = node.plane.layout.folder / "web"
+    folder.mkdir()
+    authority, stranger = trustme.CA(), trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    for name, by in (("server", authority), ("client", authority), ("stranger", stranger)):
+        made = by.issue_cert("localhost", common_name=name)
+        made.cert_chain_pems[0].write_to_path(folder / f"{name}.pem")
+        made.private_key_pem.write_to_path(folder / f"{name}.key")
+    (folder / "web-config.yaml").write_text(WEB)
+    files = ("web-config.yaml", "server.pem", "server.key", "ca.pem")
+    given = [f"--from-file={folder / name}" for name in files]
+    kubectl = node.plane.kubectl
+    kubectl("create", "secret", "generic", "web", *given, "--namespace", NAMESPACE)
+
+    release.install({"exporter": {"web": {"configSecret": "web", "scheme": "HTTPS"}}})
+    release.await_ready()
+
+    (pod, *_) = release.pods("exporter")
+
+    def scrape(client: str, path: str) -> tuple[int, str]:
+        shown = str(folder / client) if client else ""
+        words = (pod["status"]["podIP"], str(folder / "ca.pem"), shown, path)
+        status, text = json.loads(node.plane.inside(sys.executable, "-c", SCRAPE, *words))
+        return status, text
+
+    assert scrape("client", "/metrics")[0] == 200
+    assert scrape("", "/metrics")[0] == 403
+    assert scrape("", "/readyz")[0] == 200
+    with pytest.raises(Exception, match="exit 1"):
+        scrape("stranger", "/readyz")
+
+
+def test_uninstalling_removes_the_rules_that_stand_and_leaves_the_pods(
+    node: RealNode, release: Release, pods: Pods
+) -> None:
+    release.install({"namespace": {"create": True}})
+    release.await_ready()
+    sick, running = pods("uninstalled", gpu_request()), pods("stays", gpu_request())
+    device, process = sick.device(), sick.process()
+    lose(node, device)
+    await_end(process)
+    assert tainted(node)[device] == "NoExecute"
+
+    began = time.monotonic()
+    release.uninstall()
+
+    print(f"uninstalled in {time.monotonic() - began:.1f} s")  # noqa: T201
+    assert tainted(node) == {}
+    await_true("its pods are gone", lambda: release.pods() == [])
+    assert not running.is_evicted()
+    names = [item["metadata"]["name"] for item in node.items(leases(NAMESPACE))]
+    print(f"leases left: {names}")  # noqa: T201
