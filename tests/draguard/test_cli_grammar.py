@@ -21,8 +21,8 @@ from tests.draguard.fleet import (
     VERSION,
     Fleet,
 )
-from tests.draguard.test_cli_terminal import environment, piped
 from tests.draguard.printed import items, printed
+from tests.draguard.test_cli_terminal import environment, piped
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,9 @@ class TestFormats:
         self, fleet: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--kubeconfig", fleet.kubeconfig)
-        found = msgspec.json.decode(printed(capsys, "incidents", LOST_INCIDENT, "-o", "json", *where))
+        found = msgspec.json.decode(
+            printed(capsys, "incidents", LOST_INCIDENT, "-o", "json", *where)
+        )
         stored = msgspec.json.decode(fleet.cluster.client.get(f"{INCIDENTS}/{LOST_INCIDENT}"))
         stored["metadata"].pop("managedFields")
 

@@ -9,9 +9,8 @@ import pytest
 from draguard.__main__ import main
 from tests.chain.proxy import Proxy
 from tests.draguard.fleet import Fleet
-from tests.draguard.printed import printed
-from tests.draguard.test_cli_errors import config, written
 from tests.draguard.printed import items, printed
+from tests.draguard.test_cli_errors import config, written
 from tests.lab.cluster import Json, await_true
 
 NAMES = (f"part-reader-{number}-of-a-test" for number in count())

@@ -12,8 +12,8 @@ from draguard.doctor.check import Check
 from tests.chain.conftest import install
 from tests.chain.proxy import Proxy
 from tests.draguard.fleet import Fleet
-from tests.draguard.test_cli_errors import config, written
 from tests.draguard.printed import items
+from tests.draguard.test_cli_errors import config, written
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
 Examined = dict[str, Check]
