@@ -124,6 +124,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "closed": ("networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),
     "pools": POOLS,
     "extension points": EXTENDED,
+    "watchers' claims": ("admission.adminAccessNamespaces={gpu-operator}",),
     "no guards": (
         "admission.enabled=false",
         "userRoles.create=false",

@@ -34,6 +34,7 @@ WRONG = [
     ("image.pullSecrets=registry", "/image/pullSecrets"),
     ("image.pullSecrets={Registry}", "/image/pullSecrets/0"),
     ("exporter.enabled=1", "/exporter/enabled"),
+    ("admission.adminAccessNamespaces={a b}", "/admission/adminAccessNamespaces/0"),
     ("exporter.nodeSelectorTerms=null", "nodeSelectorTerms"),
     ("exporter.nodeSelector.a b=c", "/exporter/nodeSelector"),
     ("exporter.nodeSelector.gpu=a b", "/exporter/nodeSelector/gpu"),
@@ -166,6 +167,10 @@ CONTRADICTIONS = [
     (("dashboards.grafanaOperator.enabled=true",), "so enable both"),
     (("remediator.nodeConditions.acceleratedHardwareReady=true",), "no condition would be"),
     (("userRoles.create=false", *SETTINGS["user-roles"]), "there is no role to bind"),
+    (
+        ("metricsOnly=true", "admission.adminAccessNamespaces={gpu-operator}"),
+        "nothing needs a toleration",
+    ),
     (("exporter.podLabels.allow={team}",), "no label would be shown"),
     (("exporter.config=nothing",), "exporter.config is no YAML file of dcgm-exporter: .*"),
     (
