@@ -103,6 +103,16 @@ def test_probes_have_a_port_of_their_own_where_the_page_wants_certificates(name:
     assert [mount["name"] for mount in one["volumeMounts"]].count("web") == 1
 
 
+def test_a_sensor_in_a_deadlock_is_started_again_and_not_soon() -> None:
+    one = container(rendered.objects(), "sensor")
+    probe = one["livenessProbe"]
+    (socket,) = [word for word in one["args"] if word.startswith("--sensor-socket=")]
+
+    assert probe["exec"]["command"] == ["draguard", "exporter", "--alive", socket]
+    assert probe["periodSeconds"] >= 60
+    assert probe["failureThreshold"] * probe["periodSeconds"] >= 180
+
+
 PLACES: list[tuple[tuple[str, ...], str, list[str]]] = [
     ((), "preferredDuringSchedulingIgnoredDuringExecution", ["NotIn"] * 4),
     (
