@@ -124,6 +124,10 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "closed": ("networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),
     "pools": POOLS,
     "extension points": EXTENDED,
+    **{
+        stack: (f"stack={stack}",)
+        for stack in ("gpucluster", "driver-only", "gke", "eks", "eks-auto", "aks")
+    },
     "no guards": (
         "admission.enabled=false",
         "userRoles.create=false",

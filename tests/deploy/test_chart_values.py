@@ -20,6 +20,8 @@ SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text(encoding="utf
 DEFAULTS: Json = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 
 WRONG = [
+    ("stack=gpu_operator", "/stack"),
+    ("exporter.pauseLabels={a b}", "/exporter/pauseLabels/0"),
     ("metricsOnly=perhaps", "/metricsOnly"),
     ("metricOnly=true", "metricOnly"),
     ("image.exporter.repository=", "/image/exporter/repository"),
