@@ -16,7 +16,8 @@ UNREADABLE = Cell("unknown: you may not read it, see below", "warn")
 
 
 def status_page(found: Status, now: datetime) -> Iterator[Block]:
-    yield Facts(tuple(_facts(found, now)), title=f"Draguard in {found.server}")
+    where = f"{found.cluster} ({found.server})" if found.cluster else found.server
+    yield Facts(tuple(_facts(found, now)), title=f"Draguard in {where}")
     columns = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS", "MESSAGE")
     rows = tuple(
         (

@@ -124,6 +124,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "closed": ("networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),
     "pools": POOLS,
     "extension points": EXTENDED,
+    "one of several clusters": ("clusterName=east-1", "monitoring.serviceMonitor.enabled=true"),
     **{
         stack: (f"stack={stack}",)
         for stack in ("gpucluster", "driver-only", "gke", "eks", "eks-auto", "aks")
