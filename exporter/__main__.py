@@ -4,6 +4,7 @@ import logging
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from importlib import metadata
 
@@ -27,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         print(f"exporter: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return 2
+    if settings.alive:
+        return _alive(settings)
     logs.begin(settings)
     _log.info("settings: %s", settings.one_line())
     for sentence in unused:
@@ -37,6 +40,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if settings.check:
         return _check(settings)
     return _ROLES[settings.role](settings, ending, arguments)
+
+
+def _alive(settings: Settings) -> int:
+    from exporter.sensor import heartbeat
+
+    why = heartbeat.stalled(heartbeat.beside(settings.sensor_socket), time.monotonic())
+    print(why or "ok")  # noqa: T201 - the answer to a probe
+    return 1 if why else 0
 
 
 def _check(settings: Settings) -> int:
@@ -54,6 +65,7 @@ def _check(settings: Settings) -> int:
 
 
 def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
+    from exporter.sensor import heartbeat
     from exporter.sensor.process import Sensor
     from exporter.sensor.server import SensorServer
 
@@ -62,6 +74,8 @@ def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
     try:
         sensor = Sensor(settings)
         server = SensorServer(sensor, settings.sensor_socket)
+        locks = (sensor.pass_lock, server.pass_lock)
+        alive = heartbeat.Heartbeat(heartbeat.beside(settings.sensor_socket), locks)
     except OSError as error:
         _log.error(
             "the sensor cannot serve at %s: %s; choose another place with --sensor-socket",
@@ -71,7 +85,9 @@ def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
         return 1
     sensor.start()
     server.start()
+    alive.start()
     ending.await_signal()
+    alive.stop()
     server.stop()
     sensor.stop()
     return 0

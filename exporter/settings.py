@@ -206,6 +206,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     check: Annotated[
         bool, Meta(description="validate, say what would be collected and what is missing, and end")
     ] = False
+    alive: Annotated[
+        bool,
+        Meta(description="say whether the sensor at --sensor-socket makes progress, and end"),
+    ] = False
+    """For a liveness probe; hung GPUs and libraries are no reason to say no."""
     counter_rows: tuple[WrittenRow, ...] = ()
     """The rows of `config_file`, where no counters file is named."""
     ignored: tuple[Ignored, ...] = ()

@@ -93,6 +93,7 @@ class Remediator:
             hands_over=settings.handover.enabled,
             clock_doubt=lambda: clock_doubt(self._server_clock.ahead()),
             count=self._metrics.happened,
+            cluster_name=settings.cluster_name,
         )
         self._cluster_metrics = ClusterMetrics(lambda: self._cluster.synced, self._rows)
         self._elector = self._candidate(client)

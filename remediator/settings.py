@@ -1,6 +1,7 @@
 """The remediator's settings: flags into one frozen value, validated once."""
 
 import argparse
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +11,8 @@ import msgspec
 from msgspec import Meta
 
 from remediator.plan.node_condition import HandoverOptions
+
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +54,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     leader_identity: Annotated[
         str, Meta(description="name in the leader's Lease; default: host name and a random part")
     ] = ""
+    cluster_name: Annotated[
+        str,
+        Meta(description="name of this cluster, as the label draguard.dev/cluster of incidents"),
+    ] = ""
+    """A label's value. For those who collect incidents of several clusters."""
     writes_per_second: Annotated[
         float, Meta(description="writes to the API server in the long run")
     ] = 50.0
@@ -127,6 +135,10 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
 def _impossible(found: Settings) -> str:
     """Return what cannot be, "" when all is well."""
     checks = (
+        (
+            bool(found.cluster_name) and not _LABEL_VALUE.fullmatch(found.cluster_name),
+            "--cluster-name is a label's value: up to 63 letters, digits, '-', '_' and '.'",
+        ),
         (found.stale_after <= 0 or found.resync <= 0, "--stale-after and --resync are above 0"),
         (found.node_condition_deadline < 0, "--node-condition-deadline is seconds, 0 or more"),
         (

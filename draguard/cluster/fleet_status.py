@@ -83,6 +83,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """None stands for what is not known, because the caller may not read it."""
 
     server: str
+    cluster: str
+    """Its name for the remediator, "" without one."""
     dra: str
     """Version of resource.k8s.io, "" without Dynamic Resource Allocation."""
     nodes: Nodes | None
@@ -126,6 +128,7 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
     reports = _Readable(objects, "reports")
     return Status(
         server=objects.server,
+        cluster=installed.settings.cluster_name,
         dra=objects.dra_version or "",
         nodes=reports(
             Nodes(

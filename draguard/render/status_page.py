@@ -17,7 +17,8 @@ UNREADABLE = Cell("unknown: you may not read it, see below", "warn")
 
 
 def status_page(found: Status, now: datetime, *, wide: bool = False) -> Iterator[Block]:
-    yield Facts(tuple(_facts(found, now)), title=f"Draguard in {found.server}")
+    where = f"{found.cluster} ({found.server})" if found.cluster else found.server
+    yield Facts(tuple(_facts(found, now)), title=f"Draguard in {where}")
     incidents, unknown = found.incidents or (), found.unknown or ()
     shown = None if wide else MOST
     yield incident_table(incidents[:shown], now, wide=wide, title="Open incidents")

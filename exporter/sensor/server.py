@@ -48,6 +48,11 @@ class SensorServer:
     def start(self) -> None:
         self._thread.start()
 
+    def pass_lock(self) -> None:
+        """Take the lock and give it back: whoever cannot has found a deadlock."""
+        with self._guard:
+            pass
+
     def stop(self) -> None:
         self._stopping.set()
         # Wakes the thread that accepts; close alone does not.

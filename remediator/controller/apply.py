@@ -68,8 +68,11 @@ class Writer:
         leading: Callable[[], bool],
         *,
         count: Count = uncounted,
+        cluster_name: str = "",
     ) -> None:
         self._client = client
+        self._labels = {taint_rule.CLUSTER: cluster_name} if cluster_name else {}
+        """Of each incident, beside its GPU."""
         self._cache = cache
         self._rules = rules
         self._pace = pace
@@ -260,7 +263,10 @@ class Writer:
         body = {
             "apiVersion": "draguard.dev/v1alpha1",
             "kind": "DeviceIncident",
-            "metadata": {"name": incident.name, "labels": {taint_rule.GPU: incident.spec.uuid}},
+            "metadata": {
+                "name": incident.name,
+                "labels": {taint_rule.GPU: incident.spec.uuid, **self._labels},
+            },
             "spec": incident.spec,
         }
         return self._cache_incident(self._client.create(INCIDENTS, body))

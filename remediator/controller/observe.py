@@ -82,6 +82,7 @@ class Cluster:
         hands_over: bool = False,
         clock_doubt: Callable[[], str] = str,
         count: Count = uncounted,
+        cluster_name: str = "",
     ) -> None:
         self._client, self._hands_over, self._now = client, hands_over, now
         self._mark, self._urgent, self._clock_doubt = mark, urgent, clock_doubt
@@ -90,7 +91,15 @@ class Cluster:
         self.rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, self._rule)
         self._slices = Versioned(client, "resourceslices", DRA_VERSIONS, ResourceSlice, self._slice)
         self._claims = Versioned(client, "resourceclaims", DRA_VERSIONS, Claim, self._claim)
-        self.writer = Writer(client, self.cache, self.rules, pace, leading, count=count)
+        self.writer = Writer(
+            client,
+            self.cache,
+            self.rules,
+            pace,
+            leading,
+            count=count,
+            cluster_name=cluster_name,
+        )
         self._recorder = EventRecorder(client, pace)
         self._pods = NodePods(client)
         self._crashes = Crashes()

@@ -24,6 +24,8 @@ MANAGER = "draguard"
 INCIDENT = f"{DOMAIN}/incident"
 UUID = f"{DOMAIN}/uuid"
 GPU = f"{DOMAIN}/gpu"
+CLUSTER = f"{DOMAIN}/cluster"
+"""On incidents alone, where the cluster has a name."""
 NODE = f"{DOMAIN}/node"
 CLASSES = f"{DOMAIN}/device-classes"
 """DeviceClasses through which the GPU was claimed when its incident was opened, in case the

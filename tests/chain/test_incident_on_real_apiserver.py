@@ -6,8 +6,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from kubeapi.client import ApiError
-from remediator.model.incident import IncidentSpec, IncidentStatus, merge_patch
+from kubeapi.types import ObjectMeta
+from remediator.controller.apply import Writer
+from remediator.controller.cache import Cache
+from remediator.controller.feature_gates import StatedRule
+from remediator.controller.rate_limit import Pace
+from remediator.controller.versions import RULE_VERSIONS, Versioned
+from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, merge_patch
 from remediator.model.incident_caps import capped
+from remediator.plan.steps import OpenIncident
 from tests.chain.scene import Scene
 from tests.remediator.model.statuses import STATUSES
 
@@ -77,3 +84,26 @@ def test_a_status_takes_the_place_of_the_one_before(scene: Scene) -> None:
 
     assert scene.cluster.get(path)["status"] == {"phase": "Drained"}
     assert IncidentSpec("node-a", "GPU-0").uuid == scene.cluster.get(path)["spec"]["uuid"]
+
+
+@pytest.mark.parametrize("name", ["", "east-1"])
+def test_an_incident_says_in_which_cluster_it_is_where_that_has_a_name(
+    scene: Scene, name: str
+) -> None:
+    """For those who collect the incidents of several clusters."""
+    client = scene.cluster.client
+    rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, lambda _: None)
+    pace = Pace(50, 100)
+    one = Writer(
+        client, Cache(lambda _: None), rules, pace, leading=lambda: True, cluster_name=name
+    )
+    try:
+        spec = IncidentSpec(node="node-a", uuid="GPU-0")
+        one.apply(OpenIncident(Incident(ObjectMeta(name=NAME), spec)))
+    finally:
+        one.stop()
+        rules.stop()
+
+    (stored,) = scene.cluster.items(INCIDENTS)
+    named = {"draguard.dev/cluster": name} if name else {}
+    assert stored["metadata"]["labels"] == {"draguard.dev/gpu": "GPU-0", **named}

@@ -125,6 +125,11 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "pools": POOLS,
     "extension points": EXTENDED,
     "watchers' claims": ("admission.adminAccessNamespaces={gpu-operator}",),
+    "one of several clusters": ("clusterName=east-1", "monitoring.serviceMonitor.enabled=true"),
+    **{
+        stack: (f"stack={stack}",)
+        for stack in ("gpucluster", "driver-only", "gke", "eks", "eks-auto", "aks")
+    },
     "no guards": (
         "admission.enabled=false",
         "userRoles.create=false",

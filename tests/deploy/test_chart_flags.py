@@ -150,6 +150,7 @@ def test_the_remediators_values_become_its_settings() -> None:
         "remediator.logLevel=WARNING",
         *SETTINGS["a handed over node"],
         *SETTINGS["TLS"],
+        "clusterName=east-1",
     )
     fraction = "--set-json=remediator.writesPerSecond=7.5"
     found = remediator_settings(containers(rendered.objects(values, fraction))["remediator"])
@@ -158,6 +159,7 @@ def test_the_remediators_values_become_its_settings() -> None:
         policy=Path("/etc/draguard/policy/policy.yaml"),
         listen=":9401",
         health_listen=":9402",
+        cluster_name="east-1",
         web_config=Path("/etc/draguard/web/web.yaml"),
         writes_per_second=7.5,
         stale_after=300.0,

@@ -121,6 +121,31 @@ def test_monitors_carry_the_labels_that_a_prometheus_selects_by() -> None:
         assert monitor["metadata"]["labels"]["release"] == "kube-prometheus-stack"
 
 
+@pytest.mark.parametrize("kind", ["ServiceMonitors", "PodMonitors"])
+def test_the_name_of_the_cluster_is_a_label_of_the_target(kind: str) -> None:
+    """Before the user's own relabelings, which may say otherwise."""
+    own = (
+        "monitoring.relabelings[0].targetLabel=cluster",
+        "monitoring.relabelings[0].replacement=mine",
+    )
+    for found in rendered.objects((*SETTINGS[kind], "clusterName=east-1", *own)):
+        if found["kind"] in ("ServiceMonitor", "PodMonitor"):
+            spec = found["spec"]
+            (endpoint,) = spec.get("endpoints") or spec["podMetricsEndpoints"]
+            steps = [
+                step["replacement"]
+                for step in endpoint["relabelings"]
+                if step.get("targetLabel") == "cluster"
+            ]
+            assert steps == ["east-1", "mine"]
+
+
+def test_a_cluster_without_a_name_gets_no_label() -> None:
+    for found in rendered.objects(SETTINGS["ServiceMonitors"]):
+        if found["kind"] == "ServiceMonitor":
+            assert "'cluster'" not in str(found["spec"]["endpoints"])
+
+
 def test_a_page_under_tls_is_scraped_under_tls() -> None:
     """Each by its own values: those of the remediator name no user here."""
     objects = rendered.objects((*SETTINGS["TLS"], *SETTINGS["ServiceMonitors"]))

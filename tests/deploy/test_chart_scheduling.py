@@ -12,6 +12,12 @@ GPU_NODES: list[tuple[dict[str, str], bool]] = [
     ({"feature.node.kubernetes.io/pci-10de.present": "true"}, True),
     ({"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, True),
     ({"feature.node.kubernetes.io/pci-0300_10de.present": "true"}, True),
+    ({"kubernetes.azure.com/accelerator": "nvidia"}, True),
+    ({"kubernetes.azure.com/accelerator": "amd"}, False),
+    ({"eks.amazonaws.com/instance-gpu-manufacturer": "nvidia"}, True),
+    ({"karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia"}, True),
+    ({"karpenter.k8s.aws/instance-gpu-manufacturer": "amd"}, False),
+    ({"cloud.google.com/gke-accelerator": "nvidia-l4"}, True),
     ({"nvidia.com/gpu.present": "false"}, False),
     ({"feature.node.kubernetes.io/pci-8086.present": "true"}, False),
     ({}, False),
@@ -27,8 +33,11 @@ def test_nodes_with_gpus_are_found_by_whatever_labels_them(
     terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
 
     def fits(expression: Json) -> bool:
-        assert expression["operator"] == "In"
-        return labels.get(expression["key"]) in expression["values"]
+        value = labels.get(expression["key"])
+        if expression["operator"] == "Exists":
+            return value is not None
+        assert expression["operator"] in ("In", "NotIn")
+        return (value in expression["values"]) is (expression["operator"] == "In")
 
     assert any(all(map(fits, term["matchExpressions"])) for term in terms) is wanted
 
@@ -103,12 +112,22 @@ def test_probes_have_a_port_of_their_own_where_the_page_wants_certificates(name:
     assert [mount["name"] for mount in one["volumeMounts"]].count("web") == 1
 
 
+def test_a_sensor_in_a_deadlock_is_started_again_and_not_soon() -> None:
+    one = container(rendered.objects(), "sensor")
+    probe = one["livenessProbe"]
+    (socket,) = [word for word in one["args"] if word.startswith("--sensor-socket=")]
+
+    assert probe["exec"]["command"] == ["draguard", "exporter", "--alive", socket]
+    assert probe["periodSeconds"] >= 60
+    assert probe["failureThreshold"] * probe["periodSeconds"] >= 180
+
+
 PLACES: list[tuple[tuple[str, ...], str, list[str]]] = [
-    ((), "preferredDuringSchedulingIgnoredDuringExecution", ["NotIn"] * 4),
+    ((), "preferredDuringSchedulingIgnoredDuringExecution", [*["NotIn"] * 7, "DoesNotExist"]),
     (
         ("remediator.awayFromGpus=required",),
         "requiredDuringSchedulingIgnoredDuringExecution",
-        ["NotIn"] * 4,
+        [*["NotIn"] * 7, "DoesNotExist"],
     ),
     (
         (

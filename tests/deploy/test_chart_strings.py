@@ -40,7 +40,10 @@ def names(name: str, namespace: str) -> Json:
     seen_by = [{"kind": "ServiceAccount", "name": name, "namespace": namespace}]
     return {
         "extraLabels": labels,
+        "commonAnnotations": labels,
+        "clusterName": name,
         "image": {
+            "allowLocal": True,
             "tag": name,
             "pullSecrets": [name],
             "exporter": {"repository": name},
@@ -55,6 +58,8 @@ def names(name: str, namespace: str) -> Json:
             "nvidiaResourceNames": [name, f"example.com/{name}"],
             "extraPodLabels": labels,
             "podAnnotations": labels,
+            "serviceAccount": {"annotations": labels},
+            "pauseLabels": [name],
             "nodeSelectorTerms": [
                 {"matchExpressions": [{"key": name, "operator": "In", "values": [name]}]}
             ],
@@ -87,19 +92,22 @@ def texts(text: str) -> Json:
     """Return values that give a text wherever any may be given."""
     step = {"targetLabel": "cluster", "replacement": text}
     return {
+        "image": {"allowLocal": True},
         "exporter": {
             "podAnnotations": {"note": text},
             "seLinuxOptions": {"level": text},
             "counters": text,
             "extraArgs": [f"--such={text}"],
-            "gpu": {"access": "driver-root", "libraryDir": f"usr/{text}", "driverRoot": f"/{text}"},
+            "gpu": {"access": "driver-root", "driverRoot": f"/{text}"},
             "kubeletPath": f"/{text}",
             "dcgm": {"mode": "embedded", "libraryHostPath": f"/{text}"},
+            "sensor": {"extraEnv": [{"name": "A", "value": text}]},
         },
         "remediator": {
             "policy": {"text": text},
             "podAnnotations": {"note": text},
             "extraArgs": [f"--such={text}"],
+            "extraEnv": [{"name": "A", "value": text}],
         },
         "userRoles": {"viewers": [{"kind": "User", "name": f"a{text}"}]},
         "monitoring": {"podMonitor": {"enabled": True}, "relabelings": [step]},

@@ -20,6 +20,9 @@ SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text(encoding="utf
 DEFAULTS: Json = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 
 WRONG = [
+    ("stack=gpu_operator", "/stack"),
+    ("clusterName=a b", "/clusterName"),
+    ("exporter.pauseLabels={a b}", "/exporter/pauseLabels/0"),
     ("metricsOnly=perhaps", "/metricsOnly"),
     ("metricOnly=true", "metricOnly"),
     ("image.exporter.repository=", "/image/exporter/repository"),
@@ -161,6 +164,7 @@ CONTRADICTIONS = [
     ),
     (("remediator.extraArgs={--log-level=INFO,--no-leader-elect}",), "has --no-leader-elect,"),
     (("remediator.extraArgs={--leader-identity=me}",), "has --leader-identity,"),
+    (("remediator.extraArgs={--cluster-name=a}",), "has --cluster-name,"),
     (("exporter.extraArgs={--listen=:9401}",), "exporter.extraArgs has --listen,"),
     (("networkPolicy.egress.enabled=true",), "they would have no effect"),
     (("networkPolicy.from[0].podSelector.matchLabels.a=b",), "they would have no effect"),

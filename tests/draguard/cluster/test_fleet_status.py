@@ -20,6 +20,7 @@ from remediator.controller.agents import AGENT_LEASE_PREFIX, LEASE_NAME
 from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.node import RawNode
 from remediator.policy.reading import read
+from remediator.settings import Settings
 from tests.chain.scene import resource_slice
 from tests.draguard.fleet import T0
 from tests.draguard.test_cli_terminal import letters
@@ -159,6 +160,16 @@ def test_rules_that_do_not_stand_are_not_counted_out(told: Rules, words: str) ->
     found = msgspec.structs.replace(looked_at(objects(gpu(0))), rules=told)
 
     assert f"\nrules      {words}\n" in plain(status_page(found, T0))
+
+
+def test_the_name_of_the_cluster_is_in_the_title_beside_its_server() -> None:
+    named = Installation(
+        settings=Settings(cluster_name="east-1"), policy=PolicyInForce(policy=ENFORCE, source="p")
+    )
+    found = fleet_status(objects(gpu(0)), named)
+
+    assert "Draguard in east-1 (s)" in plain(status_page(found, T0))
+    assert "Draguard in s\n" in plain(status_page(looked_at(objects(gpu(0))), T0))
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,29 @@
 {{- /*
 The exporters of this release as JSON, {"pools": [{name, fullName, exporter}]}: one for each of
 exporter.pools, or the one that exporter.* describes. `exporter` has the values of that DaemonSet:
-exporter.*, overridden by the pool. Not mergeOverwrite: an empty value of a pool counts as well.
+exporter.*, by the preset of its stack where they are the defaults, overridden by the pool. Not mergeOverwrite: an empty value of a pool counts as well.
 */}}
 {{- define "draguard.pools" -}}
 {{- $found := list }}
 {{- range $pool := .Values.exporter.pools | default (list dict) }}
 {{- $exporter := omit (deepCopy $.Values.exporter) "pools" }}
-{{- range $key, $value := omit $pool "name" "resources" }}
+{{- $stack := $pool.stack | default $.Values.stack }}
+{{- if $stack }}
+{{- $presets := $.Files.Get "stacks.yaml" | fromYaml }}
+{{- range $key, $value := index $presets.stacks $stack }}
+{{- $default := index $presets.defaults $key }}
+{{- if and (kindIs "map" $value) $default }}
+{{- range $below, $given := $value }}
+{{- if eq (index $exporter $key $below | toJson) (index $default $below | toJson) }}
+{{- $_ := set (index $exporter $key) $below $given }}
+{{- end }}
+{{- end }}
+{{- else if eq (index $exporter $key | toJson) ($default | toJson) }}
+{{- $_ := set $exporter $key $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $key, $value := omit $pool "name" "resources" "stack" }}
 {{- if kindIs "map" $value }}
 {{- range $below, $given := $value }}
 {{- $_ := set (index $exporter $key) $below $given }}
@@ -20,7 +36,7 @@ exporter.*, overridden by the pool. Not mergeOverwrite: an empty value of a pool
 {{- $_ := set (index $exporter $container) "resources" $resources }}
 {{- end }}
 {{- $name := $pool.name | default "" }}
-{{- $found = append $found (dict "name" $name "fullName" (printf "draguard-exporter-%s" $name | trimSuffix "-") "exporter" $exporter) }}
+{{- $found = append $found (dict "name" $name "stack" $stack "fullName" (printf "draguard-exporter-%s" $name | trimSuffix "-") "exporter" $exporter) }}
 {{- end }}
 {{- dict "pools" $found | toJson }}
 {{- end }}
@@ -63,4 +79,25 @@ exporter.*, overridden by the pool. Not mergeOverwrite: an empty value of a pool
 {{- end }}
 {{- end }}
 {{- $apart }}
+{{- end }}
+
+{{- /*
+The terms of a pool, each without nodes whose driver or MIG layout is being changed: NVIDIA's
+operators empty a node by these labels, and a sensor that stays holds the driver. Takes the values of
+one exporter.
+*/}}
+{{- define "draguard.nodeSelectorTerms" -}}
+{{- $pauses := list }}
+{{- range .pauseLabels }}
+{{- $pauses = append $pauses (dict "key" . "operator" "NotIn" "values" (list "paused-for-driver-upgrade" "paused-for-mig-change")) }}
+{{- end }}
+{{- $terms := list }}
+{{- range .nodeSelectorTerms }}
+{{- $term := deepCopy . }}
+{{- with concat (.matchExpressions | default list) $pauses }}
+{{- $_ := set $term "matchExpressions" . }}
+{{- end }}
+{{- $terms = append $terms $term }}
+{{- end }}
+{{- toYaml $terms }}
 {{- end }}

@@ -29,6 +29,11 @@ relabelings: {{- /* with the default action written out, or GitOps tools would s
     sourceLabels: [__meta_kubernetes_pod_node_name]
     targetLabel: node
   {{- end }}
+  {{- with .clusterName }}
+  - action: replace
+    targetLabel: cluster
+    replacement: {{ . | quote }}
+  {{- end }}
   - action: labeldrop
     regex: pod|namespace|container|service|endpoint
   {{- with .monitoring.relabelings }}
