@@ -12,7 +12,7 @@ DRAWN_BY = $(or $(SEED),$(shell git rev-parse HEAD 2>/dev/null),0)
 # Tests start our programs a thousand times: each start would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test verify soak test-1.36 check lock bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
+.PHONY: help demo test verify soak test-1.36 check lock release bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -69,6 +69,10 @@ lock: $(STAMP) ## Pin what pyproject.toml needs, with hashes (UPGRADE=1: to the 
 		--generate-hashes --no-annotate --no-header $(if $(UPGRADE),--upgrade) -o constraints.txt
 	$(MAKE) $(STAMP)
 	$(BIN)/python -m deploy
+
+release: $(STAMP) ## Write a release's files into dist/, but for the images (URL=where they will be served)
+	rm -rf dist
+	$(BIN)/python -m tools.release $(if $(URL),--url $(URL))
 
 docs: $(STAMP) ## Write the generated tables of the documents anew
 	$(BIN)/python -m tools.generated_docs
