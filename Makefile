@@ -12,7 +12,7 @@ DRAWN_BY = $(or $(SEED),$(shell git rev-parse HEAD 2>/dev/null),0)
 # Tests start our programs a thousand times: each start would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test verify node soak test-1.36 check bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
+.PHONY: help demo test verify node soak test-1.36 check lock release bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -71,6 +71,16 @@ chaos: $(STAMP) ## Kill, freeze and cut everything for a while (MINUTES=10 SEED=
 histories: $(STAMP) ## Play random histories of hardware, people and crashes against the remediator (HISTORIES=20000)
 	HISTORIES=$(or $(HISTORIES),20000) $(BIN)/pytest --timeout 0 --hypothesis-profile search tests/remediator/histories
 
+lock: $(STAMP) ## Pin what pyproject.toml needs, with hashes (UPGRADE=1: to the newest versions)
+	$(BIN)/uv pip compile --system-certs --quiet pyproject.toml --all-extras --group dev --universal \
+		--generate-hashes --no-annotate --no-header $(if $(UPGRADE),--upgrade) -o constraints.txt
+	$(MAKE) $(STAMP)
+	$(BIN)/python -m deploy
+
+release: $(STAMP) ## Write a release's files into dist/, but for the images (URL=where they will be served)
+	rm -rf dist
+	$(BIN)/python -m tools.release $(if $(URL),--url $(URL))
+
 docs: $(STAMP) ## Write the generated tables of the documents anew
 	$(BIN)/python -m tools.generated_docs
 
@@ -89,9 +99,10 @@ format: $(STAMP) ## Put the code into its standard form
 clean: ## Remove what was installed here; slow builds stay in the user's cache folder
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt deploy/locked/build.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.13'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--require-hashes -r deploy/locked/build.txt
 	$(BIN)/uv pip install --system-certs --quiet --python $(BIN)/python -c constraints.txt \
 		-e '.[exporter,remediator,cli,simulator]' --group dev
 	touch $@

@@ -1,16 +1,20 @@
-"""`python -m deploy`: write the chart's copies and the plain manifests."""
+"""`python -m deploy`: write the chart's copies, the plain manifests and the pins of images."""
 
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from deploy import manifests, sources
+from deploy import locks, manifests, sources
 from deploy.program import HelmError
 from simulator.compiler import BuildError
 
-WRITERS: tuple[Callable[[], Mapping[Path, str]], ...] = (sources.files, manifests.texts)
+WRITERS: tuple[Callable[[], Mapping[Path, str]], ...] = (
+    sources.files,
+    manifests.texts,
+    locks.texts,
+)
 """In this order: manifests are rendered from the copies."""
-_OWNED = (sources.FILES, manifests.FOLDER)
+_OWNED = (sources.FILES, manifests.FOLDER, locks.FOLDER)
 """Folders in which nothing else may lie."""
 
 
@@ -23,7 +27,7 @@ def main() -> int:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
                 written.add(path)
-    except (sources.MissingSourceError, HelmError, BuildError) as error:
+    except (sources.MissingSourceError, locks.NotPinnedError, HelmError, BuildError) as error:
         print(f"deploy: {error}", file=sys.stderr)  # noqa: T201 - the answer to a user
         return 2
     found = {path for folder in _OWNED for path in folder.rglob("*") if path.is_file()}

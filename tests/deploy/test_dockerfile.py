@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy import locks
 from tests.deploy import rendered
 from tests.deploy.dockerfile import DOCKERFILE, ROOT, Replay, lineage, stages
 
@@ -94,22 +95,57 @@ def test_the_chart_asks_for_the_images_that_the_file_makes() -> None:
     assert images == {f"draguard-{target}" for target in TARGETS}
 
 
-def test_nothing_is_fetched_without_a_version() -> None:
+def test_nothing_is_fetched_without_a_version_and_a_hash() -> None:
     base = re.search(r"^ARG PYTHON=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
-    tools = [command for command in STAGES["build"].all("RUN") if "pip install" in command]
-    wheels = [
-        command
+    installs = [
+        (stage.name, command)
         for stage in STAGES.values()
         for command in stage.all("RUN")
-        if command.startswith("uv pip install")
+        if "pip install" in command and "--no-deps" not in command
     ]
 
     assert base
     assert re.fullmatch(r"python:3\.\d+(\.\d+)?-slim-[a-z]+(@sha256:[0-9a-f]{64})?", base[1])
-    assert [re.findall(r"'(\w+)==[\d.]+'", tool) for tool in tools] == [["uv"]]
-    assert len(wheels) == len(TARGETS)
-    for wheel in wheels:
-        assert "-c constraints.txt -b constraints.txt" in wheel
+    assert [name for name, _ in installs] == ["build", *(f"build-{target}" for target in TARGETS)]
+    for name, command in installs:
+        assert f"--require-hashes -r locked/{name.removeprefix('build-')}.txt" in command
+
+
+def test_beside_the_pinned_packages_only_our_own_wheel_is_installed() -> None:
+    """It is built with the pinned tools, without a download in between."""
+    own = [
+        command.split()[-1]
+        for stage in STAGES.values()
+        for command in stage.all("RUN")
+        if "pip install" in command and "--no-deps" in command
+    ]
+
+    assert own == ["/opt/wheel/*.whl"] * len(TARGETS)
+    assert "python -m hatchling build -t wheel -d /opt/wheel" in STAGES["build"].all("RUN")
+
+
+def test_the_labels_say_what_an_image_is() -> None:
+    labels = {
+        label.removeprefix("org.opencontainers.image.").partition("=")[0]
+        for stage in lineage(STAGES, "exporter")
+        for step in stage.steps
+        if step.word == "LABEL"
+        for label in re.findall(r"org[.a-z]+=", step.rest)
+    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    assert labels == {
+        "title",
+        "description",
+        "licenses",
+        "version",
+        "revision",
+        "created",
+        "source",
+    }
+    assert f"ARG VERSION={project['version']}\n" in DOCKERFILE.read_text(encoding="utf-8")
+    for target in TARGETS:
+        assert f'title="draguard-{target}"' in " ".join(STAGES[target].all("LABEL"))
 
 
 def test_building_and_running_share_one_interpreter() -> None:
@@ -168,7 +204,7 @@ def test_what_is_installed_starts_and_carries_nothing_of_the_other(
 
 
 def test_it_is_installed_as_pinned(installed: tuple[str, Path]) -> None:
-    _, programs = installed
+    target, programs = installed
     script = (
         "from importlib.metadata import distributions\n"
         "for one in distributions(): print(one.name.lower().replace('_', '-') + '==' + one.version)"
@@ -176,7 +212,7 @@ def test_it_is_installed_as_pinned(installed: tuple[str, Path]) -> None:
     status, text = said(programs, "python", "-c", script)
     pinned = {
         line.partition(" ")[0]
-        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        for line in (locks.FOLDER / f"{target}.txt").read_text(encoding="utf-8").splitlines()
     }
 
     assert status == 0, text

@@ -1,0 +1,106 @@
+"""The lists that images and release files install from: parts of `constraints.txt`, with hashes.
+
+`constraints.txt` pins everything, also what only tests need. Each list names what one target needs,
+so that an installer can demand a hash for everything (`--require-hashes`). What a target needs is
+read from the metadata of the packages that are installed here.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from deploy.sources import ROOT
+
+FOLDER = Path(__file__).parent / "locked"
+CONSTRAINTS = ROOT / "constraints.txt"
+LISTS: Mapping[str, tuple[str, ...]] = {
+    "exporter.txt": ("draguard[exporter]",),
+    "controller.txt": ("draguard[remediator,cli]",),
+    "build.txt": ("uv", "hatchling"),
+}
+"""What each list is made for."""
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+"""Versions of Python that a list serves. The images have the first one."""
+MACHINES: Mapping[str, str] = {"amd64": "x86_64", "arm64": "aarch64"}
+"""Architectures, in the words of containers and of Linux."""
+_HEAD = "# {}\n# Part of constraints.txt (`make generate`); do not edit.\n"
+
+
+class NotPinnedError(Exception):
+    """A needed package is not in `constraints.txt`; the message names it and the remedy."""
+
+
+def texts() -> Mapping[Path, str]:
+    """Return every list with its text. Raises NotPinnedError."""
+    blocks = pinned(CONSTRAINTS.read_text(encoding="utf-8"))
+    return {
+        FOLDER / name: _HEAD.format(" ".join(wanted)) + "".join(_blocks(blocks, wanted))
+        for name, wanted in LISTS.items()
+    }
+
+
+def pinned(text: str) -> dict[str, str]:
+    """Return the lines of each package in a constraints file, by its name."""
+    blocks = re.findall(r"^[^\s#].*\n(?:[ \t].*\n)*", text, re.MULTILINE)
+    return {normal(Requirement(block.partition("\\")[0].strip()).name): block for block in blocks}
+
+
+def needed(wanted: Iterable[str]) -> set[str]:
+    """Return the names of all packages that requirements need, without Draguard's own."""
+    found: set[str] = set()
+    seen: set[str] = set()
+    ahead = [Requirement(words) for words in wanted]
+    while ahead:
+        requirement = ahead.pop()
+        if str(requirement) in seen:
+            continue
+        seen.add(str(requirement))
+        found.add(normal(requirement.name))
+        ahead += _next(requirement)
+    return found - {"draguard"}
+
+
+def normal(name: str) -> str:
+    """Return a package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _blocks(blocks: Mapping[str, str], wanted: Iterable[str]) -> Iterator[str]:
+    for name in sorted(needed(wanted)):
+        if name not in blocks:
+            raise NotPinnedError(f"constraints.txt does not pin {name}: run `make lock`")
+        yield blocks[name]
+
+
+def _next(requirement: Requirement) -> Iterator[Requirement]:
+    for words in requires(requirement.name) or ():
+        found = Requirement(words)
+        if _applies(found, requirement.extras or {""}):
+            yield found
+
+
+def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
+    """Whether any Linux and Python that we serve needs it."""
+    if requirement.marker is None:
+        return True
+    return any(
+        requirement.marker.evaluate(
+            {
+                "extra": extra,
+                "python_version": python,
+                "python_full_version": f"{python}.0",
+                "platform_machine": machine,
+                "platform_system": "Linux",
+                "sys_platform": "linux",
+                "os_name": "posix",
+                "implementation_name": "cpython",
+                "platform_python_implementation": "CPython",
+            }
+        )
+        for extra in extras
+        for python in PYTHONS
+        for machine in MACHINES.values()
+    )

@@ -1,0 +1,13 @@
+"""Helm, which packs the chart."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import built
+
+
+@pytest.fixture(scope="session")
+def helm_built(pytestconfig: pytest.Config) -> Path:
+    """The folder with helm; fails when it cannot be built here."""
+    return built(pytestconfig, "helm_built")

@@ -1,0 +1,65 @@
+"""`python -m tools.release`: write the files of a release into a folder."""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import yaml
+
+from deploy.locks import MACHINES
+from deploy.program import HelmError
+from deploy.sources import ROOT
+from simulator.compiler import BuildError
+from tools.release import chart, checksums, krew, single_file
+
+_SUMS = "SHA256SUMS"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write all files; return 1 if one could not be made."""
+    parser = argparse.ArgumentParser(prog="python -m tools.release", description=__doc__)
+    parser.add_argument("--into", type=Path, default=ROOT / "dist", help="an empty or new folder")
+    parser.add_argument("--url", default="", help="where the files will be served, for krew")
+    parser.add_argument(
+        "--arch", action="append", choices=MACHINES, help="only this one; repeat it for several"
+    )
+    given = parser.parse_args(arguments)
+    folder: Path = given.into
+    if folder.exists() and any(folder.iterdir()):
+        print(f"release: {folder} is not empty: remove it first", file=sys.stderr)
+        return 1
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        _write(folder.resolve(), given.arch or tuple(MACHINES), given.url)
+    except (single_file.ReleaseError, HelmError, BuildError) as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 1
+    for path in sorted(folder.iterdir()):
+        print(f"{path.stat().st_size:>12,}  {path.name}")
+    return 0
+
+
+def _write(folder: Path, machines: Sequence[str], url: str) -> None:
+    number = version("draguard")
+    archives: dict[str, Path] = {}
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        wheel = single_file.wheel(work)
+        for machine in machines:
+            program = folder / f"draguard-{number}-linux-{machine}.pyz"
+            own = work / machine
+            own.mkdir()
+            single_file.write(wheel, machine, program, own)
+            archives[machine] = program.with_suffix(".tar.gz")
+            krew.archive(program, archives[machine], ROOT)
+    plugin = yaml.safe_dump(krew.manifest(number, archives, url), sort_keys=False)
+    (folder / "krew-draguard.yaml").write_text(plugin, encoding="utf-8")
+    chart.write(folder)
+    (folder / _SUMS).write_text(checksums.sums(folder.iterdir()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

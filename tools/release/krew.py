@@ -1,0 +1,64 @@
+"""What krew installs `kubectl draguard` from: archives, and a manifest with their checksums."""
+
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deploy.locks import PYTHONS
+from tools.release.checksums import sha256
+
+Json = dict[str, Any]
+_PROGRAM = "draguard"
+_TEXTS = ("LICENSE",)
+_DESCRIPTION = """\
+Shows what Draguard knows and does about the GPUs of a cluster: sick devices, incidents with their
+evidence, planned taints and evictions. Pauses it on a GPU, confirms repairs, removes taints.
+"""
+_CAVEATS = """\
+Needs Python {} or later as python3. The first start unpacks the program into ~/.shiv.
+"""
+
+
+def archive(program: Path, to: Path, texts: Path) -> None:
+    """Pack a program and the texts of the checkout `texts` into `to`, a .tar.gz."""
+    with tarfile.open(to, "w:gz") as packed:
+        packed.add(program, _PROGRAM, filter=_plain)
+        for name in _TEXTS:
+            packed.add(texts / name, name, filter=_plain)
+
+
+def manifest(version: str, archives: Mapping[str, Path], url: str) -> Json:
+    """Return krew's Plugin.
+
+    `archives` has one file per architecture. `url` is the folder that they will be served from;
+    without one the manifest names the files alone, for `kubectl krew install --archive`.
+    """
+    return {
+        "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
+        "kind": "Plugin",
+        "metadata": {"name": _PROGRAM},
+        "spec": {
+            "version": f"v{version}",
+            "shortDescription": "Inspect and hold GPU health remediation",
+            "description": _DESCRIPTION,
+            "caveats": _CAVEATS.format(PYTHONS[0]),
+            "platforms": [
+                {
+                    "selector": {"matchLabels": {"os": "linux", "arch": machine}},
+                    "uri": f"{url.rstrip('/')}/{packed.name}" if url else packed.name,
+                    "sha256": sha256(packed),
+                    "bin": _PROGRAM,
+                    "files": [{"from": name, "to": "."} for name in (_PROGRAM, *_TEXTS)],
+                }
+                for machine, packed in archives.items()
+            ],
+        },
+    }
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Leave out who built it, and when."""
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = ""
+    return member

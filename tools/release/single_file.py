@@ -1,0 +1,93 @@
+"""The command line in one file: a zip archive that Python starts, for one platform.
+
+Packages with compiled modules cannot be imported from a zip archive, so shiv's bootstrap unpacks
+the file once into `~/.shiv` (or `SHIV_ROOT`). Compiled modules name their Python in their file
+name; so those of several versions of Python fit into one file.
+"""
+
+import filecmp
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from deploy.locks import FOLDER, MACHINES, PYTHONS
+from deploy.sources import ROOT
+
+_SECONDS = 600
+_OLDEST_GLIBC = "manylinux_2_28"
+"""The C library of Debian 10, Ubuntu 20.04 and RHEL 8, which all our compiled packages support."""
+
+
+class ReleaseError(Exception):
+    """A part of the release could not be made; the message says which and why."""
+
+
+def write(wheel: Path, machine: str, to: Path, work: Path) -> None:
+    """Write the program for `machine` (a key of MACHINES) to the file `to`. Raises ReleaseError."""
+    site = work / "site"
+    for python in PYTHONS:
+        folder = work / python
+        run(
+            *(sys.executable, "-m", "uv", "pip", "install", "--system-certs", "--quiet"),
+            *("--require-hashes", "-r", FOLDER / "controller.txt", "--only-binary=:all:"),
+            *("--python-platform", f"{MACHINES[machine]}-{_OLDEST_GLIBC}"),
+            *("--python-version", python, "--target", folder),
+        )
+        _merge(folder, site)
+    run(
+        *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps"),
+        *("--target", site, wheel),
+    )
+    shutil.rmtree(site / "bin")
+    run(
+        *(sys.executable, "-m", "shiv.cli", "--reproducible", "--compressed"),
+        *("--console-script", "draguard", "--python", "/usr/bin/env python3"),
+        *("--site-packages", site, "--output-file", to),
+    )
+
+
+def wheel(into: Path) -> Path:
+    """Build the wheel of this checkout. Raises ReleaseError."""
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", into)
+    (built,) = into.glob("*.whl")
+    return built
+
+
+def run(*command: str | Path) -> str:
+    """Run a program in the checkout and return its output. Raises ReleaseError."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        # Times in archives: the same input gives the same file.
+        env={"SOURCE_DATE_EPOCH": "315532800", **os.environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
+    )
+    if done.returncode:
+        words = " ".join(map(str, command))
+        raise ReleaseError(f"{words} ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _merge(folder: Path, site: Path) -> None:
+    """Add files to a folder. Raises ReleaseError where two versions of Python need other files."""
+    site.mkdir(exist_ok=True)
+    (folder / ".lock").unlink(missing_ok=True)
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        other = site / name
+        if path.is_dir():
+            other.mkdir(parents=True, exist_ok=True)
+        elif not other.exists():
+            shutil.copy2(path, other)
+        elif not _is_record(name) and not filecmp.cmp(path, other, shallow=False):
+            raise ReleaseError(f"{name} is not the same for all versions of Python")
+
+
+def _is_record(name: Path) -> bool:
+    """Whether a file only says what was installed."""
+    return name.parts[0] == "bin" or any(part.endswith(".dist-info") for part in name.parts)
