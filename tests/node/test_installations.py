@@ -11,12 +11,11 @@ import trustme
 
 from deploy.program import NAMESPACE
 from kubeapi.lease import leases
-from simulator.cluster.workloads import gpu_request
 from tests.lab.cluster import await_true
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import Release
 from tests.node.conftest import Pods
-from tests.node.workload import await_end, tainted
+from tests.node.workload import await_end, lose, tainted
 
 Json = dict[str, Any]
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
@@ -49,18 +48,12 @@ def release(node: RealNode, helm_built: Path) -> Release:
     return release
 
 
-def lose(node: RealNode, device: str) -> None:
-    number = int(device.removeprefix("gpu-"))
-    node.gpus.lose(number)
-    node.gpus.inject_xid(number, 79, nvml=False)
-
-
 def test_metrics_only_shows_a_lost_gpu_and_reports_and_taints_nothing(
     node: RealNode, release: Release, pods: Pods
 ) -> None:
     release.install({"metricsOnly": True})
     release.await_ready("exporter")
-    held = pods("metrics-only", gpu_request())
+    held = pods.on_gpu("metrics-only")
     number = int(held.device().removeprefix("gpu-"))
     before = tainted(node)
 
@@ -92,7 +85,7 @@ def test_when_the_leader_of_two_replicas_is_killed_the_other_taints(
         return str(found[0].get("holderIdentity", "")) if found else ""
 
     first = await_true("one leads", leader)
-    sick = pods("two-replicas", gpu_request())
+    sick = pods.on_gpu("two-replicas")
     device, process = sick.device(), sick.process()
 
     (led,) = [p for p in release.pods("remediator") if p["metadata"]["name"] in first]
@@ -153,7 +146,7 @@ def test_uninstalling_removes_the_rules_that_stand_and_leaves_the_pods(
     node.plane.kubectl("delete", "namespace", NAMESPACE, timeout=120)
     release.install({"namespace": {"create": True}})
     release.await_ready()
-    sick, running = pods("uninstalled", gpu_request()), pods("stays", gpu_request())
+    sick, running = pods.on_gpu("uninstalled"), pods.on_gpu("stays")
     device, process = sick.device(), sick.process()
     lose(node, device)
     await_end(process)

@@ -12,6 +12,7 @@ from tests.lab.node.containerd import PAUSE
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import Release
 from tests.node import proc
+from tests.node.conftest import GPUS
 from tests.node.workload import PODS, Json
 
 FORGED = "y\nNVRM: Xid (PCI:0000:18:00): 79 {mark}"
@@ -53,7 +54,7 @@ def test_nvidia_s_runtime_gives_the_gpus_to_the_sensor_and_not_to_the_agent(
         names = {path.name for path in (process / "root" / "dev").iterdir()}
         return {name for name in names if name.startswith("nvidia")}
 
-    assert devices(sensor) == {*(f"nvidia{number}" for number in range(8)), "nvidiactl"}
+    assert devices(sensor) == {*(f"nvidia{number}" for number in range(GPUS)), "nvidiactl"}
     assert devices(agent) == set()
 
 
