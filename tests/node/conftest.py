@@ -104,8 +104,9 @@ class Pods:
 
     def on_gpu(self, name: str) -> Workload:
         """Start a pod on a whole GPU that no test has had before."""
-        uuid = self._node.gpus.gpu(next(self._fresh)).uuid
-        return self(name, gpu_of(uuid))
+        gpus = (self._node.gpus.gpu(number) for number in self._fresh)
+        # A pod that did not choose its GPU may have had one of these.
+        return self(name, gpu_of(next(gpu.uuid for gpu in gpus if gpu.failure.kind != "lost")))
 
     def remove(self) -> None:
         for workload in self._started:

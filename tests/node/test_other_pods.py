@@ -11,7 +11,11 @@ def await_lost_are_tainted(node: RealNode) -> None:
     """Wait until no GPU is left that is lost and takes pods all the same."""
 
     def so() -> bool:
-        lost = {f"gpu-{gpu.minor}" for gpu in node.gpus.scenario.load().gpus if gpu.failure.kind}
+        lost = {
+            f"gpu-{gpu.minor}"
+            for gpu in node.gpus.scenario.load().gpus
+            if gpu.failure.kind == "lost"
+        }
         return lost <= tainted(node).keys()
 
     await_true("all lost GPUs are tainted", so)
