@@ -67,7 +67,10 @@ class Versioned(Generic[T]):
 
     def _switch(self, version: str | None) -> None:
         before = self.reflector
-        _log.info("%s: %s instead of %s", self.resource, version, self.version)
+        if self.version is None:
+            _log.info("%s: served as %s", self.resource, version)
+        else:
+            _log.info("%s: %s instead of %s", self.resource, version or "nothing", self.version)
         if before is not None:
             before.stop()
         after = None

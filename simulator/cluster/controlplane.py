@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint, EndpointError
@@ -116,7 +117,7 @@ class ControlPlane:
     scheduler: Component
     layout: flags.Layout
 
-    def __enter__(self) -> "ControlPlane":
+    def __enter__(self) -> Self:
         self.start()
         return self
 

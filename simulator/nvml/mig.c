@@ -21,7 +21,8 @@ API nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *c
     nvmlReturn_t answer = enter_gpu(device, __func__, &subject);
     if (answer != NVML_SUCCESS || count == NULL)
         return answer ? answer : NVML_ERROR_INVALID_ARGUMENT;
-    *count = MAX_INSTANCES;
+    /* A driver without MIG mode has room for none: NVIDIA's tools then ask no further. */
+    *count = subject.gpu.mig ? MAX_INSTANCES : 0;
     return NVML_SUCCESS;
 }
 
@@ -32,8 +33,7 @@ API nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsign
     if (answer == NVML_SUCCESS && (into == NULL || index >= MAX_INSTANCES))
         answer = NVML_ERROR_INVALID_ARGUMENT;
     if (answer != NVML_SUCCESS) return answer;
-    if (!subject.gpu.mig) return NVML_ERROR_NOT_SUPPORTED;
-    if ((int)index >= subject.gpu.instance_count) return NVML_ERROR_NOT_FOUND;
+    if (!subject.gpu.mig || (int)index >= subject.gpu.instance_count) return NVML_ERROR_NOT_FOUND;
     *into = handle_of(HANDLE_MIG, subject.gpu.uuid, subject.gpu.instances[index].uuid, 0, 0);
     return NVML_SUCCESS;
 }

@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 
 from simulator.cluster.toolchain import Say
+from simulator.cluster.workloads import DRIVER, GPU_CLASS
 from tests.conftest import built, made, printer
 from tests.lab import leftovers
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import Release
 from tests.node.workload import Workload
 
-SLICES = {7: ["1g.10gb"] * 7}
-"""By GPU; the others are whole."""
+GPUS = 24
+SLICED = 7
+"""The GPU that is in seven slices; the others are whole."""
 SOURCES = ("nvml", "kmsg", "podresources", "resourceslices", "claims", "report")
 """All that an exporter needs of a node and of the API server."""
 
@@ -35,10 +37,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def node(
     control_plane_built: None, pytestconfig: pytest.Config, real_components: list[str]
 ) -> Iterator[RealNode]:
-    """Eight GPUs, the last in seven slices; fails where a real node cannot run."""
+    """Many GPUs, one of them in slices; fails where a real node cannot run."""
     made(pytestconfig, "node")
     say = printer(pytestconfig)
-    with leftovers.kept(), RealNode(mig=SLICES, say=say) as real:
+    slices = {SLICED: ["1g.10gb"] * 7}
+    with leftovers.kept(), RealNode(f"{GPUS}xH100", mig=slices, say=say) as real:
         real_components.append(real.plane.versions())
         real_components.append(f"a node of them: {real.versions()}")
         yield real
@@ -72,10 +75,16 @@ def release(node: RealNode, helm_built: Path) -> Release:
     return release
 
 
+@pytest.fixture(scope="session")
+def fresh(node: RealNode) -> Iterator[int]:
+    """Whole GPUs that no test has had before: what one test breaks is no other's affair."""
+    return iter([number for number in range(GPUS) if number != SLICED])
+
+
 @pytest.fixture
-def pods(node: RealNode) -> Iterator["Pods"]:
+def pods(node: RealNode, fresh: Iterator[int]) -> Iterator["Pods"]:
     """Start pods with devices; they are gone after the test."""
-    pods = Pods(node)
+    pods = Pods(node, fresh)
     yield pods
     pods.remove()
 
@@ -83,8 +92,9 @@ def pods(node: RealNode) -> Iterator["Pods"]:
 class Pods:
     """The pods of one test."""
 
-    def __init__(self, node: RealNode) -> None:
+    def __init__(self, node: RealNode, fresh: Iterator[int]) -> None:
         self._node = node
+        self._fresh = fresh
         self._started: list[Workload] = []
 
     def __call__(self, name: str, *requests: dict[str, object], extended: int = 0) -> Workload:
@@ -92,6 +102,19 @@ class Pods:
         self._started.append(started)
         return started
 
+    def on_gpu(self, name: str) -> Workload:
+        """Start a pod on a whole GPU that no test has had before."""
+        gpus = (self._node.gpus.gpu(number) for number in self._fresh)
+        # A pod that did not choose its GPU may have had one of these.
+        return self(name, gpu_of(next(gpu.uuid for gpu in gpus if gpu.failure.kind != "lost")))
+
     def remove(self) -> None:
         for workload in self._started:
             workload.remove()
+
+
+def gpu_of(uuid: str) -> dict[str, object]:
+    """Ask for one GPU by its UUID."""
+    expression = f"device.attributes['{DRIVER}'].uuid == '{uuid}'"
+    asked = {"deviceClassName": GPU_CLASS, "selectors": [{"cel": {"expression": expression}}]}
+    return {"name": "gpu", "exactly": asked}

@@ -4,12 +4,11 @@ import time
 
 import msgspec
 
-from simulator.cluster.workloads import gpu_request
 from tests.lab.cluster import await_true
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import PODS, Release
 from tests.node.conftest import Pods
-from tests.node.workload import Workload, await_end, tainted
+from tests.node.workload import Workload, await_end, lose, tainted
 
 HOLDS_SECONDS = 5.0
 
@@ -17,9 +16,7 @@ HOLDS_SECONDS = 5.0
 def taint(node: RealNode, sick: Workload) -> str:
     """Let the GPU of a pod be lost; returns the device, once its pod is gone."""
     device, process = sick.device(), sick.process()
-    number = int(device.removeprefix("gpu-"))
-    node.gpus.lose(number)
-    node.gpus.inject_xid(number, 79, nvml=False)
+    lose(node, device)
     await_end(process)
     await_true("the pod is gone", lambda: sick.phase() == "gone")
     return device
@@ -36,7 +33,7 @@ def restarts(node: RealNode, release: Release, container: str) -> int:
 def test_a_sensor_that_is_killed_is_started_again_and_taints_nothing(
     node: RealNode, release: Release, pods: Pods
 ) -> None:
-    running = pods("beside-sensor", gpu_request())
+    running = pods.on_gpu("beside-sensor")
     before, agents = tainted(node), restarts(node, release, "agent")
     sensors = restarts(node, release, "sensor")
 
@@ -58,8 +55,8 @@ def test_a_kubelet_that_starts_again_takes_the_slices_away_and_no_taint(
     node: RealNode, release: Release, pods: Pods
 ) -> None:
     """At its start the kubelet deletes the slices of its node; the driver publishes them anew."""
-    device = taint(node, pods("sick-kubelet", gpu_request()))
-    running = pods("beside-kubelet", gpu_request())
+    device = taint(node, pods.on_gpu("sick-kubelet"))
+    running = pods.on_gpu("beside-kubelet")
     process = running.process()
     node.driver.stop()
 
@@ -82,8 +79,8 @@ def test_a_kubelet_that_starts_again_takes_the_slices_away_and_no_taint(
 def test_a_driver_that_crashes_leaves_slices_taints_and_pods(
     node: RealNode, release: Release, pods: Pods
 ) -> None:
-    device = taint(node, pods("sick-driver", gpu_request()))
-    running = pods("beside-driver", gpu_request())
+    device = taint(node, pods.on_gpu("sick-driver"))
+    running = pods.on_gpu("beside-driver")
     before = [item["metadata"]["name"] for item in node.slices()]
 
     node.driver.stop()
@@ -91,8 +88,7 @@ def test_a_driver_that_crashes_leaves_slices_taints_and_pods(
 
     assert tainted(node)[device] == "NoExecute"
     node.driver.start()
-    fresh = pods("after-driver", gpu_request())
-    assert fresh.device() not in (device, running.device())
+    assert pods.on_gpu("after-driver").process().exists()
     assert [item["metadata"]["name"] for item in node.slices()] == before
     assert tainted(node)[device] == "NoExecute"
     assert not running.is_evicted()

@@ -1,29 +1,22 @@
 """From the driver's line to the end of a container, with the real kubelet and a real runtime."""
 
-import time
-
-from simulator.cluster.workloads import gpu_request, mig_request
+from simulator.cluster.workloads import mig_request
 from tests.lab.cluster import await_true
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import Release
-from tests.node.conftest import Pods
-from tests.node.workload import await_end, tainted
-
-SLICED = 7
+from tests.node.conftest import SLICED, Pods
+from tests.node.workload import await_end, lose, tainted
 
 
 def test_a_kernel_line_of_xid_79_ends_the_container_on_that_gpu_and_no_other(
     node: RealNode, release: Release, pods: Pods
 ) -> None:
-    sick, sound = pods("sick", gpu_request()), pods("sound", gpu_request())
+    sick, sound = pods.on_gpu("sick"), pods.on_gpu("sound")
     device, process, spared = sick.device(), sick.process(), sound.process()
-    number = int(device.removeprefix("gpu-"))
 
-    node.gpus.lose(number)
-    began = time.monotonic()
-    node.gpus.inject_xid(number, 79, nvml=False)
+    lose(node, device)
 
-    print(f"XID 79 to the container's end: {await_end(process) - began:.2f} s")  # noqa: T201
+    await_end(process)
     assert tainted(node)[device] == "NoExecute"
     await_true("the kubelet has removed the pod", lambda: sick.phase() == "gone")
     assert spared.exists()
@@ -51,7 +44,7 @@ def test_an_error_in_one_slice_ends_the_container_on_that_slice_and_no_other(
 def test_the_metrics_name_the_pod_to_which_the_kubelet_gave_the_device(
     node: RealNode, release: Release, pods: Pods
 ) -> None:
-    held = {pods(f"named-{n}", gpu_request()).device(): f"named-{n}" for n in range(2)}
+    held = {pods.on_gpu(f"named-{n}").device(): f"named-{n}" for n in range(2)}
     uuids = {f"gpu-{gpu.minor}": gpu.uuid for gpu in node.gpus.scenario.load().gpus}
 
     def labelled() -> dict[str, str]:

@@ -75,6 +75,13 @@ class Workload:
         self.node.plane.kubectl("delete", "resourceclaimtemplate", self.name, "--ignore-not-found")
 
 
+def lose(node: RealNode, device: str) -> None:
+    """Let a whole GPU fall off the bus: NVML says so, and the driver one line."""
+    number = int(device.removeprefix("gpu-"))
+    node.gpus.lose(number)
+    node.gpus.inject_xid(number, 79, nvml=False)
+
+
 def tainted(node: RealNode) -> dict[str, str]:
     """Return the effect of each rule by the device that it names."""
     rules = [rule["spec"] for rule in node.items(RULES)]

@@ -10,7 +10,6 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import bcrypt
@@ -19,7 +18,6 @@ import trustme
 
 from serving import access, connection, web_config
 from serving.access import Access
-from serving.basic_auth import Users, matches
 from serving.front import Front, Request, Response
 from serving.tls import Securing
 from serving.web_config import Tls, WebConfigError
@@ -124,60 +122,6 @@ def test_probes_need_no_password(fronts: list[Front], folder: Path) -> None:
     assert get(front, "/nothing")[0] == 401
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "",
-        "Basic",
-        "Basic !!!",
-        "Bearer x",
-        "Basic c2NyYXBlcg==",
-        "Basic " + "A" * 5000,
-        "Basic //8=",
-    ],
-)
-def test_a_header_that_is_no_password_admits_nobody(header: str) -> None:
-    assert not Users({"scraper": HASH}).admits(header)
-
-
-def test_what_was_right_once_is_not_hashed_again() -> None:
-    hashed: list[bytes] = []
-
-    def check(password: bytes, known: str) -> bool:
-        hashed.append(password)
-        return matches(password, known)
-
-    users = Users({"scraper": HASH}, check)
-    for password in ("secret", "secret", "other", "other"):
-        header = "Basic " + base64.b64encode(f"scraper:{password}".encode()).decode()
-        assert users.admits(header) == (password == "secret")
-    assert hashed == [b"secret", b"other", b"other"]
-
-
-def test_who_is_known_does_not_wait_while_wrong_passwords_are_checked() -> None:
-    checking, go = threading.Event(), threading.Event()
-
-    def check(password: bytes, known: str) -> bool:
-        if password == b"wrong":
-            checking.set()
-            assert go.wait(120)
-        return matches(password, known)
-
-    def admits(password: str) -> bool:
-        return users.admits("Basic " + base64.b64encode(f"scraper:{password}".encode()).decode())
-
-    users = Users({"scraper": HASH}, check)
-    assert admits("secret")
-    with ThreadPoolExecutor() as pool:
-        intruder = pool.submit(admits, "wrong")
-        assert checking.wait(60)
-        scraper = pool.submit(admits, "secret")
-        done, _ = wait([scraper], timeout=60)
-        go.set()
-        assert done
-        assert (scraper.result(), intruder.result()) == (True, False)
-
-
 def test_tls_is_spoken_and_plain_text_is_not(fronts: list[Front], folder: Path) -> None:
     front = serve(fronts, folder, TLS)
     assert get(front, trusting=folder)[0] == 200
@@ -191,11 +135,31 @@ def test_a_client_without_a_certificate_is_turned_away(
     front = serve(fronts, folder, MUTUAL)
     _issue(folder, authority, "client")
     assert get(front, trusting=folder, showing=folder / "client")[0] == 200
-    with pytest.raises((OSError, http.client.HTTPException)):
-        get(front, trusting=folder)
+    assert get(front, trusting=folder)[0] == 403
+    assert get(front, "/nothing", trusting=folder)[0] == 403
     _issue(folder, trustme.CA(), "stranger")
     with pytest.raises((OSError, http.client.HTTPException)):
         get(front, trusting=folder, showing=folder / "stranger")
+
+
+def test_probes_need_no_certificate(
+    fronts: list[Front], folder: Path, authority: trustme.CA
+) -> None:
+    """A kubelet has none to show; also where the name of a client matters."""
+    for allowed in ("", "  client_allowed_sans: [prometheus.example]\n"):
+        front = serve(fronts, folder, MUTUAL + allowed)
+        assert get(front, "/healthz", trusting=folder)[0] == 200
+        assert get(front, trusting=folder)[0] == 403
+
+
+def test_a_password_does_not_replace_a_certificate(
+    fronts: list[Front], folder: Path, authority: trustme.CA
+) -> None:
+    front = serve(fronts, folder, MUTUAL + USERS)
+    _issue(folder, authority, "client")
+
+    assert get(front, trusting=folder, user="scraper:secret")[0] == 403
+    assert get(front, trusting=folder, showing=folder / "client")[0] == 401
 
 
 def test_only_the_names_that_are_allowed_come_in(

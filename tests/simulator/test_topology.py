@@ -118,7 +118,7 @@ def test_mig_mode_is_switched_while_running(node: SimulatedNode, nvml: NvmlClien
     node.set_mig(0, on=False)
     node.set_mig(1, on=True)
     assert nvml.ask("[nvmlDeviceGetMigMode(h)[0] for h in g[:2]]") == [0, 1]
-    assert nvml.error_of("nvmlDeviceGetMigDeviceHandleByIndex(g[0], 0)") == NOT_SUPPORTED
+    assert nvml.error_of("nvmlDeviceGetMigDeviceHandleByIndex(g[0], 0)") == NOT_FOUND
     node.create_instance(1, "7g.80gb")
     assert nvml.error_of("nvmlDeviceGetMigDeviceHandleByIndex(g[1], 0)") == 0
 

@@ -87,8 +87,17 @@ def remove_left_over() -> None:
     for hierarchy in hierarchies():
         for group in hierarchy.own.glob(f"{PREFIX}*"):
             number = group.name.removeprefix(PREFIX)
-            if number.isdigit() and not Path(f"/proc/{number}").exists():
+            if number.isdigit() and not _runs(int(number)):
                 remove([group])
+
+
+def _runs(number: int) -> bool:
+    """Whether a process has not ended; one that its parent did not collect yet has."""
+    try:
+        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
 
 
 def _remove_one(group: Path) -> None:

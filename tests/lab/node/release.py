@@ -21,7 +21,9 @@ from tests.lab.node.real_node import RealNode
 
 ENFORCE = """
 defaults: {mode: enforce, settle: 1s, soak: 1h}
-budget: {evict: {node: 16, cluster: 16, deviceClass: none, domain: none, rate: none}}
+budget:
+  evict: {node: 32, cluster: 32, deviceClass: none, domain: none, rate: none}
+  taint: {node: 32, cluster: 32}
 """
 """What was tainted stays so while a test looks at it; each test has GPUs of its own."""
 READY_SECONDS = 180.0
