@@ -31,14 +31,12 @@ class Access:
         self._looked = time.monotonic()
         self._load()
 
-    def secure(self, stream: socket.socket, take: Take) -> bool:
-        """Make the connection one that may be spoken over; raises message.Insecure.
-
-        Returns whether the client has shown the certificate that it needs, or needs none.
-        """
+    def secure(self, stream: socket.socket, take: Take) -> None:
+        """Make the connection one that may be spoken over; raises message.Insecure."""
         self._refresh()
         securing = self._securing
-        return securing is None or securing.secure(stream, take)
+        if securing is not None:
+            securing.secure(stream, take)
 
     def admits(self, authorization: str) -> bool:
         users = self._users

@@ -23,13 +23,12 @@ _MAX_HEAD = 32 << 10
 _log = logging.getLogger(__name__)
 
 
-Secure = Callable[[socket.socket, Take], bool]
+Secure = Callable[[socket.socket, Take], None]
 """Makes of an accepted connection one that may be spoken over (`message.Gate`)."""
 
 
-def plain(_sock: socket.socket, _take: Take) -> bool:
+def plain(_sock: socket.socket, _take: Take) -> None:
     """Speak over the connection as it is."""
-    return True
 
 
 class Connection(threading.Thread):
@@ -76,14 +75,15 @@ class Connection(threading.Thread):
             with contextlib.suppress(OSError, Insecure):
                 self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._sock.settimeout(HEAD_SECONDS)
-                self._serve(certified=self._secure(self._sock, self._take))
+                self._secure(self._sock, self._take)
+                self._serve()
         except Exception:  # noqa: BLE001 - logged with its trace; one client must cost no other
             _log.exception("a connection failed")
         finally:
             self._sock.close()
             self._done(self)
 
-    def _serve(self, *, certified: bool) -> None:
+    def _serve(self) -> None:
         waiting = b""
         while True:
             self._busy, self._since = False, monotonic()
@@ -91,7 +91,7 @@ class Connection(threading.Thread):
             if not head:
                 return
             self._busy, self._since = True, monotonic()
-            exchange = _Exchange(head, self._answer, certified=certified)
+            exchange = _Exchange(head, self._answer)
             self._sock.settimeout(ANSWER_SECONDS)
             try:
                 self._sock.sendall(exchange.answer)
@@ -127,10 +127,8 @@ class _Exchange(BaseHTTPRequestHandler):
     server_version = "draguard"
     sys_version = ""
 
-    # There is no socket for the parent to set up.
-    def __init__(self, head: bytes, answer: Handler, *, certified: bool) -> None:
+    def __init__(self, head: bytes, answer: Handler) -> None:  # no socket for the parent to set up
         self._handler = answer
-        self._certified = certified
         self.rfile = BytesIO(head)
         self._out = BytesIO()
         self.wfile = self._out
@@ -174,7 +172,6 @@ class _Exchange(BaseHTTPRequestHandler):
                     ", ".join(self.headers.get_all("accept-encoding", [])),
                     query,
                     self.headers.get("authorization", ""),
-                    self._certified,
                 )
             )
         )

@@ -62,10 +62,7 @@ class Front:
         free: Collection[str] = (),
         at_once: Mapping[str, int] | None = None,
     ) -> None:
-        """`free` paths need no password and no certificate.
-
-        `at_once` limits how often a path is answered at once.
-        """
+        """`free` paths need no password; `at_once` limits how often a path is answered at once."""
         self._listen = listen
         self._routes = dict(routes)
         self._most = connections
@@ -120,11 +117,8 @@ class Front:
         access = self._access
         if access is None:
             return self._limited(request)
-        if request.path in self._free:
-            answer = self._limited(request)
-        elif not request.certified:
-            answer = Response(403, body=b"a client certificate is needed\n")
-        elif access.admits(request.authorization):
+        free = request.path in self._free
+        if free or access.admits(request.authorization):
             answer = self._limited(request)
         else:
             answer = Response(401, body=b"a user and a password are needed\n", headers=_ASK)

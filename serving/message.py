@@ -18,8 +18,6 @@ class Request(msgspec.Struct, frozen=True):
     query: Mapping[str, str] = {}
     """The last value of each name."""
     authorization: str = ""
-    certified: bool = True
-    """Whether the client has shown the certificate that the configuration asks for, if any."""
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -53,11 +51,10 @@ class Gate(Protocol):
         """Sent with every answer."""
         ...
 
-    def secure(self, stream: socket.socket, take: Take) -> bool:
+    def secure(self, stream: socket.socket, take: Take) -> None:
         """Make the connection one that may be spoken over; raises Insecure.
 
         Where another socket is then to be used, `take` gets it before a word is said over it.
-        Returns whether the client has shown the certificate that it needs, or needs none.
         """
         ...
 

@@ -10,9 +10,7 @@ _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 _CLIENTS = {
     "NoClientCert": ssl.CERT_NONE,
     "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
-    # Not CERT_REQUIRED: a kubelet's probe has no certificate. Who has none gets the probes' paths
-    # alone (`Front`); one that does not verify still ends the handshake.
-    "RequireAndVerifyClientCert": ssl.CERT_OPTIONAL,
+    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
 }
 _CIPHERS = {
     f"TLS_ECDHE_{key}_WITH_{go}": f"ECDHE-{key}-{openssl}"
@@ -34,7 +32,6 @@ class Securing:
     def __init__(self, tls: Tls) -> None:
         """Load certificates; raises WebConfigError naming the file."""
         self._sans = frozenset(tls.client_allowed_sans)
-        self._requires = tls.client_auth_type == "RequireAndVerifyClientCert"
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = _VERSIONS[tls.min_version]
         self._context.maximum_version = _VERSIONS[tls.max_version]
@@ -49,11 +46,8 @@ class Securing:
         if tls.cipher_suites:
             self._context.set_ciphers(":".join(_ciphers(tls.cipher_suites)))
 
-    def secure(self, stream: socket.socket, take: Take) -> bool:
-        """Shake hands, within the socket's timeout; raises Insecure. The stream goes over.
-
-        Returns whether the client has shown the certificate that it needs, or needs none.
-        """
+    def secure(self, stream: socket.socket, take: Take) -> None:
+        """Shake hands, within the socket's timeout; raises Insecure. The stream goes over."""
         try:
             secured = self._context.wrap_socket(
                 stream, server_side=True, do_handshake_on_connect=False
@@ -63,16 +57,13 @@ class Securing:
             secured.do_handshake()
         except (OSError, ssl.SSLError) as error:
             raise Insecure(str(error)) from error
-        certificate = secured.getpeercert()
-        if not certificate:
-            return not self._requires
         if not self._sans:
-            return True
+            return
+        certificate = secured.getpeercert() or {}
         alternatives = certificate.get("subjectAltName", ())
         names = {str(pair[1]) for pair in alternatives if isinstance(pair, tuple)}
         if not self._sans & names:
             raise Insecure("the client's certificate has none of client_allowed_sans")
-        return True
 
 
 def _ciphers(names: tuple[str, ...]) -> list[str]:
