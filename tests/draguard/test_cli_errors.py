@@ -101,6 +101,8 @@ def test_what_is_forbidden_is_named_with_verb_and_resource(
 
     assert "remediator may not list " in stated
     assert "ask for a role that allows the verb list on " in stated
+    reads = command[0] in {"status", "incidents", "plan"}
+    assert f"such as the chart's draguard-{'view' if reads else 'operator'}" in stated
     assert stated.count("\n") == 1
 
 
