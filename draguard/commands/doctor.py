@@ -21,6 +21,7 @@ from draguard.render.blocks import Block, Cell, Lines, Table, Text, Tone
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from kubeapi.client import UNREADABLE, ApiError, Client
+from remediator.controller.agents import AGENT_LEASE_PREFIX
 from remediator.controller.emergency import FORBIDDEN
 
 EXAMPLES = (
@@ -81,12 +82,18 @@ def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check
         installed = find_installation(client, namespace)
         return running(objects, installed, fleet_status(objects, installed), namespace)
 
+    def agents() -> Iterable[Check]:
+        found = find_agents(client, namespace)
+        leases = Reader(client, namespace).objects("leases").leases if found is None else ()
+        alive = sum(lease.metadata.name.startswith(AGENT_LEASE_PREFIX) for lease in leases)
+        return (exporter(found, namespace, alive),)
+
     looks: tuple[tuple[str, Callable[[], Iterable[Check]]], ...] = (
         ("API versions", lambda: api.versions(client)),
         ("feature gates", lambda: api.gates(client)),
         ("CRDs", lambda: api.objects(client)),
         ("permissions", lambda: rights(client, namespace)),
-        ("exporter", lambda: (exporter(find_agents(client, namespace), namespace),)),
+        ("exporter", agents),
         ("cluster state", state),
         ("admission", lambda: admission(client)),
     )
