@@ -14,12 +14,14 @@ from draguard.connection.session import add_cluster_flags, run_with_client
 from draguard.doctor import api
 from draguard.doctor.admission import admission
 from draguard.doctor.check import Check, unknown
+from draguard.doctor.nodes import nodes
 from draguard.doctor.rights import rights
 from draguard.doctor.running import exporter, running
 from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Block, Cell, Lines, Table, Text, Tone
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
+from exporter.model.resource_slices import inventory
 from kubeapi.client import UNREADABLE, ApiError, Client
 from remediator.controller.agents import AGENT_LEASE_PREFIX
 from remediator.controller.emergency import FORBIDDEN
@@ -88,6 +90,11 @@ def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check
         alive = sum(lease.metadata.name.startswith(AGENT_LEASE_PREFIX) for lease in leases)
         return (exporter(found, namespace, alive),)
 
+    def on_nodes() -> Iterable[Check]:
+        objects = Reader(client, namespace).objects("any_reports", "slices", spared=WATCHED)
+        publishing = {part.node for part in inventory(objects.slices) if part.node}
+        return nodes(client, objects.reports, publishing)
+
     looks: tuple[tuple[str, Callable[[], Iterable[Check]]], ...] = (
         ("API versions", lambda: api.versions(client)),
         ("feature gates", lambda: api.gates(client)),
@@ -95,6 +102,7 @@ def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check
         ("permissions", lambda: rights(client, namespace)),
         ("exporter", agents),
         ("cluster state", state),
+        ("nodes", on_nodes),
         ("admission", lambda: admission(client)),
     )
     for about, look in looks:
