@@ -14,9 +14,6 @@ from draguard.grammar import UsageError, arranged
 
 _BY_SIGNAL = 128
 """Added to a signal's number in the exit status, as shells do."""
-_WRITING = frozenset(
-    {"hold", "untaint", "ignore", "confirm-repaired", "cordon", "uncordon", "cleanup"}
-)
 _PERHAPS = "interrupted; part of it may be done: check, or run the command again"
 _KUBECTLS = frozenset({"-n", "-o"})
 """Flags of kubectl that dcgm-exporter has, too: as a first word they do not mean dcgm-exporter."""
@@ -98,7 +95,9 @@ def _run(command: str, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BY_SIGNAL + signal.SIGPIPE
     except KeyboardInterrupt:
-        if command in _WRITING:
+        from draguard.connection.session import ACTING
+
+        if command in ACTING:
             print(f"{program()} {command}: {_PERHAPS}", file=sys.stderr)
         return _BY_SIGNAL + signal.SIGINT
     except OSError as error:

@@ -30,6 +30,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """What the server's certificate must name, behind a tunnel. None: the host of `server`."""
     client_cert_file: str | None = None
     client_key_file: str | None = None
+    proxy: str | None = None
+    """URL of a proxy, maybe with user and password. None: the server is reached directly."""
 
     def __repr__(self) -> str:
         identity = self.token_file or self.client_cert_file or ("a token" if self.token else "none")

@@ -5,6 +5,7 @@ know better what a repeated write means.
 """
 
 import contextlib
+import re
 import socket
 import ssl
 import threading
@@ -15,9 +16,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import urllib3
+from urllib3._base_connection import ProxyConfig
 from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.util.url import parse_url
 
 from kubeapi.endpoint import Endpoint, EndpointError
+from kubeapi.proxy import Proxy, proxy_of
 
 CONNECT_SECONDS = 5.0
 _POOLED = 8
@@ -134,11 +138,19 @@ class Transport:
         if where.scheme not in ("http", "https") or not where.hostname:
             raise EndpointError(f"{endpoint.server!r} is no URL of an API server (https://...)")
         self._prefix = where.path.rstrip("/")
+        self._proxy = proxy_of(endpoint.proxy) if endpoint.proxy else None
+        self._whom = f"{where.hostname}:{where.port or (443 if where.scheme == 'https' else 80)}"
         settings: dict[str, Any] = {"maxsize": _POOLED, "retries": False}
+        if self._proxy is not None:
+            settings |= _through(self._proxy)
         if where.scheme == "https":
             settings["ssl_context"] = context_of(endpoint)
             settings["server_hostname"] = endpoint.tls_server_name
             self._pool = _TlsPool(where.hostname, where.port, **settings)
+        elif self._proxy is not None:
+            # Without TLS there is no tunnel: the proxy gets whole URLs.
+            self._prefix = f"http://{self._whom}{self._prefix}"
+            self._pool = _Pool(self._proxy.host, self._proxy.port, **settings)
         else:
             self._pool = _Pool(where.hostname, where.port, **settings)
 
@@ -158,7 +170,7 @@ class Transport:
         """
         if self._pool.aborted.is_set():
             raise TransportError("this client is stopped")
-        with _explained(f"asking {self._pool.host}:{self._pool.port}"):
+        with _explained(f"asking {self._whom}", self._proxy):
             return Answer(
                 self._pool.urlopen(
                     method,
@@ -168,6 +180,7 @@ class Transport:
                     timeout=urllib3.Timeout(connect=min(timeout, CONNECT_SECONDS), read=timeout),
                     retries=False,
                     redirect=False,
+                    assert_same_host=False,
                     preload_content=False,
                 )
             )
@@ -180,23 +193,67 @@ class Transport:
         self._pool.close()
 
 
+def _through(proxy: Proxy) -> dict[str, Any]:
+    """Return the settings of a pool whose connections go through a proxy."""
+    url = parse_url(proxy.name)
+    headers = {"proxy-authorization": proxy.authorization} if proxy.authorization else {}
+    context = ssl.create_default_context() if proxy.scheme == "https" else None
+    config = ProxyConfig(
+        ssl_context=context,
+        use_forwarding_for_https=False,
+        assert_hostname=None,
+        assert_fingerprint=None,
+    )
+    return {"_proxy": url, "_proxy_headers": headers, "_proxy_config": config}
+
+
 @contextlib.contextmanager
-def _explained(doing: str) -> Generator[None]:
+def _explained(doing: str, proxy: Proxy | None = None) -> Generator[None]:
     try:
         yield
     except urllib3.exceptions.HTTPError as error:
-        raise TransportError(f"{doing}: {_sentence(error)}") from error
+        why = _sentence(error) if proxy is None else _through_proxy(error, proxy)
+        raise TransportError(f"{doing}: {why}") from error
     except (OSError, ValueError) as error:
         # A connection cut by another thread fails in either way.
         raise TransportError(f"{doing}: connection lost ({error})") from error
 
 
+def _through_proxy(error: urllib3.exceptions.HTTPError, proxy: Proxy) -> str:
+    """Say what failed between us, a proxy, and the server behind it."""
+    cause = error
+    while isinstance(cause, urllib3.exceptions.ProxyError | urllib3.exceptions.ProtocolError):
+        inner = next((each for each in reversed(cause.args) if isinstance(each, Exception)), None)
+        if inner is None:
+            break
+        if not isinstance(inner, urllib3.exceptions.HTTPError):
+            refused = _REFUSED.search(str(inner))
+            if refused is None:
+                return f"the proxy {proxy.name} ended the connection ({inner})"
+            meaning = _REFUSALS.get(refused[1], "it does not open a tunnel to this server")
+            return f"the proxy {proxy.name} refused ({refused[0]}): {meaning}"
+        cause = inner
+    where = f"the proxy {proxy.name}: " if isinstance(error, urllib3.exceptions.ProxyError) else ""
+    return f"{where}{_sentence(cause)}"
+
+
+_REFUSED = re.compile(r"(\d{3}) [^\n]*$")
+"""How the refusal of a tunnel ends in the error of http.client."""
+_REFUSALS = {
+    "407": "it requires a login: put user and password into its URL, http://USER:PASSWORD@HOST:PORT",
+    "403": "it does not allow this server: ask for it, or name the server in NO_PROXY",
+    "502": "it does not reach this server: check the server's address",
+    "503": "it does not reach this server: check the server's address",
+    "504": "it does not reach this server in time: check the server's address",
+}
+
+
 def _sentence(error: urllib3.exceptions.HTTPError) -> str:
     match error:
         case urllib3.exceptions.NameResolutionError():
-            return f"the name does not resolve; check the server's address ({error})"
+            return f"the name does not resolve; check the server's address ({_plain(error)})"
         case urllib3.exceptions.NewConnectionError():
-            return f"connection refused or unreachable ({error})"
+            return f"connection refused or unreachable ({_plain(error)})"
         case urllib3.exceptions.ConnectTimeoutError():
             return "no connection in time; is the address right and the network open?"
         case urllib3.exceptions.ReadTimeoutError():
@@ -205,6 +262,14 @@ def _sentence(error: urllib3.exceptions.HTTPError) -> str:
             return _about_tls(error)
         case _:
             return f"connection lost ({error})"
+
+
+def _plain(error: urllib3.exceptions.HTTPError) -> str:
+    """Return an error of urllib3 without the connection's internal name in front of it."""
+    return _INTERNAL.sub("", str(error))
+
+
+_INTERNAL = re.compile(r"^<?\w+\(.*?\)[^:]*: ")
 
 
 def _about_tls(error: urllib3.exceptions.SSLError) -> str:

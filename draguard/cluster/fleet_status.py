@@ -13,12 +13,13 @@ from draguard.cluster.incident_lines import Line, incident_lines
 from draguard.cluster.installation import Installation
 from draguard.cluster.leader import leader_of
 from draguard.cluster.objects import Objects
+from draguard.cluster.policy_in_force import judged
 from exporter.model.device import Device
 from exporter.model.resource_slices import inventory
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.model.taint_rule import TAINT_EFFECTS, foreign_rule, is_ours
 from remediator.plan.case import Case
-from remediator.policy.table import MODES, Policy
+from remediator.policy.table import MODES
 
 T = TypeVar("T")
 KINDS = ("gpu", "mig")
@@ -99,6 +100,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     where the policy cannot be read."""
     policy: str
     """Where that policy comes from."""
+    policy_doubt: str
+    """Why the leader may obey another one, "" where it does not."""
     policy_problems: tuple[str, ...]
     leader: str | None
     """The last holder of the remediator's Lease, "" if there was none."""
@@ -125,6 +128,7 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
     unknown = tuple(_unknown(cases, unwatched))
     healthy = [case for case in cases if isinstance(case.verdict, Healthy)]
     leader = leader_of(objects.leases, objects.at)
+    policy = judged(installed.policy, leader)
     reports = _Readable(objects, "reports")
     return Status(
         server=objects.server,
@@ -159,8 +163,9 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
         ),
         rules=_Readable(objects, "rules")(_rules(objects)),
         incidents=_Readable(objects, "incidents")(incident_lines(objects.incidents)),
-        modes=modes(installed.policy.policy) if installed.policy.known else None,
-        policy=installed.policy.source,
+        modes=policy.modes,
+        policy=policy.source,
+        policy_doubt=policy.doubt,
         policy_problems=installed.policy.problems,
         leader=_Readable(objects, "leases")(leader.holder),
         leader_renewed=leader.renewed,
@@ -202,10 +207,6 @@ def _unwatched(objects: Objects, deciding: Deciding) -> dict[str, set[str]]:
         if place.node not in reported:
             found.setdefault(place.node, set()).add(uuid)
     return dict(sorted(found.items()))
-
-
-def modes(policy: Policy) -> dict[str, str]:
-    return {row.fault_class: row.mode for row in policy.rows}
 
 
 def modes_in_words(found: Mapping[str, str]) -> str:

@@ -102,6 +102,8 @@ class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     problems: tuple[str, ...] = ()
     """Why the text that was found is invalid; then `policy` is the shipped one."""
+    written: frozenset[str] = frozenset()
+    """Keys at the top of its file."""
     seen: bool = True
     """Whether it could be read, and a remediator was found that has one."""
 
@@ -192,12 +194,12 @@ def _policy(
         return PolicyInForce(source=source, problems=("it cannot be read from here",))
     name, key = place
     where = f"ConfigMap {namespace}/{name}, key {key}"
-    from remediator.policy.reading import read  # loads pydantic, which few commands need
+    from remediator.policy.reading import read, written_keys  # loads pydantic, for few commands
 
     try:
         raw = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
         text = msgspec.json.decode(raw, type=_ConfigMap).data[key]
-        return PolicyInForce(policy=read(text), source=where)
+        return PolicyInForce(policy=read(text), source=where, written=written_keys(text))
     except NotFound:
         problems: tuple[str, ...] = ("the ConfigMap does not exist",)
     except KeyError:
@@ -225,10 +227,11 @@ def _in_config_map(workload: Workload, file: PurePosixPath) -> tuple[str, str] |
 
 def policy_of_file(path: Path) -> PolicyInForce:
     """Return the policy of a file. Raises PolicyError, also if the file cannot be read."""
-    from remediator.policy.reading import LARGEST, read  # loads pydantic: not for every start
+    from remediator.policy.reading import LARGEST, read, written_keys  # loads pydantic
 
     try:
         with path.open("rb") as file:
-            return PolicyInForce(policy=read(file.read(LARGEST + 1)), source=str(path))
+            text = file.read(LARGEST + 1)
+        return PolicyInForce(policy=read(text), source=str(path), written=written_keys(text))
     except OSError as error:
         raise PolicyError(f"it cannot be read: {error.strerror or error}") from error

@@ -6,7 +6,9 @@ import msgspec
 
 from draguard.cluster.decide import Deciding
 from draguard.cluster.installation import PolicyInForce, find_installation
+from draguard.cluster.leader import Leader, leader_of
 from draguard.cluster.objects import Objects
+from draguard.cluster.policy_in_force import judged
 from draguard.cluster.reading import WATCHED, Reader
 from draguard.connection.progress import Progress
 from draguard.connection.session import client_of
@@ -25,6 +27,10 @@ HERE = (
     "a running remediator knows recent changes of the policy, a driver or an agent (which defer "
     "evictions for a while) and its count of application XIDs; query it with --url."
 )
+
+
+class UnknownPolicyError(Exception):
+    """The policy in force cannot be read; the message says why, and what to give instead."""
 
 
 class Plans(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,9 +57,8 @@ def of_remediator(url: str, node: str) -> Plans:
 
 
 def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForce | None) -> Plans:
-    """Decide from the cluster as it is. Raises ApiError, NotInstalledError."""
+    """Decide from the cluster as it is. Raises ApiError, NotInstalledError, UnknownPolicyError."""
     installed = find_installation(client, namespace)
-    chosen = policy or installed.policy
     pods, unlisted = NodePods(client), list[str]()
 
     def pods_of(node: str) -> tuple[PodFacts, ...] | None:
@@ -64,6 +69,7 @@ def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForc
 
     with Progress() as progress:
         objects = Reader(client, namespace, progress.read).objects(*WATCHED)
+        chosen, doubt = _chosen(policy, installed.policy, leader_of(objects.leases, objects.at))
         progress.says("deciding")
         deciding = Deciding(objects, installed.settings.stale_after)
         nodes = [node] if node else deciding.affected_nodes()
@@ -74,7 +80,7 @@ def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForc
         source=HERE,
         policy=chosen.source,
         policy_problems=chosen.problems,
-        remarks=tuple(_remarks(objects, chosen, unlisted)),
+        remarks=(*([doubt] if doubt else ()), *_remarks(objects, unlisted)),
         page=Page(at=objects.at, role="local", nodes=plans, left_out=len(nodes[MOST:])),
     )
 
@@ -87,12 +93,26 @@ def known_nodes(client: Client, namespace: str) -> frozenset[str]:
     return Deciding(objects, 1.0).cache.nodes()
 
 
-def _remarks(objects: Objects, policy: PolicyInForce, unlisted: list[str]) -> Iterator[str]:
-    if not policy.known:
-        yield (
-            "computed with the shipped policy: the policy of a running remediator is unknown, so "
-            "its plan may differ"
+def _chosen(
+    given: PolicyInForce | None, found: PolicyInForce, leader: Leader
+) -> tuple[PolicyInForce, str]:
+    """Return the policy to decide with, and how the leader's may differ from it.
+
+    Raises UnknownPolicyError: a plan by a policy that nothing obeys would mislead.
+    """
+    if given is not None:
+        return given, ""
+    policy = judged(found, leader)
+    if policy.policy is None:
+        problems = "".join(f"; {problem}" for problem in found.problems)
+        raise UnknownPolicyError(
+            f"the policy in force is unknown, so its plan is: {policy.source}{problems}. Give a "
+            "policy with --policy FILE or --shipped, or query the remediator with --url"
         )
+    return PolicyInForce(policy=policy.policy, source=policy.source), policy.doubt
+
+
+def _remarks(objects: Objects, unlisted: list[str]) -> Iterator[str]:
     if not objects.rule_version:
         yield "this cluster serves no DeviceTaintRules: incidents only, whatever the policy says"
     if objects.stopped:

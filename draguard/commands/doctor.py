@@ -14,13 +14,16 @@ from draguard.connection.session import add_cluster_flags, run_with_client
 from draguard.doctor import api
 from draguard.doctor.admission import admission
 from draguard.doctor.check import Check, unknown
+from draguard.doctor.nodes import nodes
 from draguard.doctor.rights import rights
 from draguard.doctor.running import exporter, running
 from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Block, Cell, Lines, Table, Text, Tone
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
+from exporter.model.resource_slices import inventory
 from kubeapi.client import UNREADABLE, ApiError, Client
+from remediator.controller.agents import AGENT_LEASE_PREFIX
 from remediator.controller.emergency import FORBIDDEN
 
 EXAMPLES = (
@@ -81,13 +84,25 @@ def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check
         installed = find_installation(client, namespace)
         return running(objects, installed, fleet_status(objects, installed), namespace)
 
+    def agents() -> Iterable[Check]:
+        found = find_agents(client, namespace)
+        leases = () if found else Reader(client, namespace).objects("leases").leases
+        alive = sum(lease.metadata.name.startswith(AGENT_LEASE_PREFIX) for lease in leases)
+        return exporter(found, namespace, alive)
+
+    def on_nodes() -> Iterable[Check]:
+        objects = Reader(client, namespace).objects("any_reports", "slices", spared=WATCHED)
+        publishing = {part.node for part in inventory(objects.slices) if part.node}
+        return nodes(client, objects.reports, publishing)
+
     looks: tuple[tuple[str, Callable[[], Iterable[Check]]], ...] = (
         ("API versions", lambda: api.versions(client)),
         ("feature gates", lambda: api.gates(client)),
         ("CRDs", lambda: api.objects(client)),
         ("permissions", lambda: rights(client, namespace)),
-        ("exporter", lambda: exporter(find_agents(client, namespace), namespace)),
+        ("exporter", agents),
         ("cluster state", state),
+        ("nodes", on_nodes),
         ("admission", lambda: admission(client)),
     )
     for about, look in looks:

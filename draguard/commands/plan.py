@@ -8,7 +8,13 @@ from pathlib import Path
 import msgspec
 
 from draguard.cluster.installation import PolicyInForce, policy_of_file
-from draguard.cluster.plans import Plans, decided_here, known_nodes, of_remediator
+from draguard.cluster.plans import (
+    Plans,
+    UnknownPolicyError,
+    decided_here,
+    known_nodes,
+    of_remediator,
+)
 from draguard.connection.session import add_cluster_flags, print_error, run_with_client
 from draguard.connection.watch import add_watch_flag, watch
 from draguard.exit_status import DONE, NO_ACCESS, PROBLEM
@@ -41,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     chosen.add_argument(
         "--policy", type=Path, metavar="FILE", help="instead of the policy in force"
     )
+    chosen.add_argument("--shipped", action="store_true", help="use the shipped policy")
     chosen.add_argument("--url", default="", help="show the plan of this remediator")
     add_watch_flag(taught)
     add_output_flag(taught)
@@ -62,7 +69,8 @@ def main(arguments: Sequence[str]) -> int:
             print_error("plan", why)
             return NO_ACCESS
     try:
-        policy = None if options.policy is None else policy_of_file(options.policy)
+        policy = PolicyInForce(source="shipped") if options.shipped else None
+        policy = policy_of_file(options.policy) if options.policy is not None else policy
     except PolicyError as error:
         for problem in error.problems:
             print_error("plan", f"{options.policy}: {problem}")
@@ -84,7 +92,11 @@ def _decide(
         why = f"no report, incident or taint rule for a node {options.node!r}{near}"
         print_error("plan", why)
         return PROBLEM
-    return _show(decided_here(client, options.namespace, options.node, policy), changes)
+    try:
+        return _show(decided_here(client, options.namespace, options.node, policy), changes)
+    except UnknownPolicyError as error:
+        print_error("plan", str(error))
+        return PROBLEM
 
 
 def _show(plans: Plans, changes: Changes) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from draguard.cluster.installation import policy_of_file
+from draguard.cluster.installation import PolicyInForce, policy_of_file
 from draguard.exit_status import DONE, PROBLEM
 from draguard.phrases import shown
 from draguard.render.formats import add_output_flag, for_programs, print_result
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     """Return 0, or 1 if the policy is invalid or cannot be read."""
     options = _options(arguments)
     try:
-        policy = policy_of_file(options.policy).policy if options.policy else Policy()
+        read = policy_of_file(options.policy) if options.policy else PolicyInForce(source="shipped")
     except PolicyError as error:
         if options.command == "check" and for_programs(options.output):
             found = Checked(file=str(options.policy), sound=False, problems=error.problems)
@@ -65,11 +65,12 @@ def main(arguments: Sequence[str]) -> int:
         for problem in error.problems:
             print(shown(f"{options.policy}: {problem}"), file=sys.stderr)
         return PROBLEM
-    return (_check if options.command == "check" else _explain)(options, policy)
+    return _check(options, read) if options.command == "check" else _explain(options, read.policy)
 
 
-def _check(options: argparse.Namespace, policy: Policy) -> int:
-    file, found = str(options.policy), tuple(remarks(policy, clock.now()))
+def _check(options: argparse.Namespace, read: PolicyInForce) -> int:
+    file = str(options.policy)
+    found = remarks(read.policy, clock.now(), written=read.written)
     if for_programs(options.output):
         checked = Checked(file=file, sound=True, remarks=found)
         print_result(checked, options.output, tuple, CHECK)

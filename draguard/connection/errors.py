@@ -25,6 +25,18 @@ _WRITING = re.compile(r"^(POST|PUT|PATCH|DELETE) /(?!apis/auth)")
 """Reviews (authentication, authorization) are POSTs that change nothing."""
 _OTHER_NAME = re.compile(r"(Hostname|IP address) mismatch, certificate is not valid for '[^']*'")
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+_DATES = (
+    (
+        "certificate has expired",
+        "has expired: have it renewed (kubeadm certs renew), or check the clock of this machine",
+    ),
+    ("certificate is not yet valid", "is not valid yet: check the clock of this machine"),
+    (
+        "CERTIFICATE_EXPIRED",
+        "is valid, but it rejects that of your kubeconfig as expired: log in again",
+    ),
+)
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE")
 _PLAIN = "Client sent an HTTP request to an HTTPS server"
 _ELSEWHERE = "{why}; {server} redirects, which no API server does: check its address"
 _BUSY = "{why}; the server is overloaded or failing: try again"
@@ -39,15 +51,15 @@ _MEANINGS: Mapping[int, str] = {
 _OUR_GROUPS = ("draguard.dev", "resource.k8s.io")
 
 
-def sentence(error: Exception, server: str) -> str:
-    """Say what is wrong and what to do."""
+def sentence(error: Exception, server: str, *, acts: bool = False) -> str:
+    """Say what is wrong and what to do. `acts`: the command also writes."""
     if not isinstance(error, ApiError):
         return str(error)
     if error.status is None:
         unsure = ". It may or may not be done: check, or run the command again"
         return _silent(error.message, server) + (unsure if may_be_done(error) else "")
     if error.status == FORBIDDEN:
-        return forbidden(error.message)
+        return forbidden(error.message, acts=acts)
     if _PLAIN in error.message:
         return f"{server} requires https: correct its address in the kubeconfig"
     wait = f" (the server requests a wait of {error.retry_after:g} s)" if error.retry_after else ""
@@ -69,19 +81,28 @@ def _silent(message: str, server: str) -> str:
             f"the certificate of {server} is for another server ({other[0]}): use the name in the "
             "certificate; behind a tunnel, set it as tls-server-name in the kubeconfig"
         )
+    for sign, meaning in _DATES:
+        if sign in message:
+            return f"the certificate of {server} {meaning}"
     if _UNTRUSTED in message:
         return (
             f"the certificate of {server} is not trusted: put its CA into the kubeconfig "
-            f"(certificate-authority); insecure-skip-tls-verify is not supported ({why})"
+            "(certificate-authority), or that of a proxy that decrypts TLS; "
+            f"insecure-skip-tls-verify is not supported ({why})"
+        )
+    if any(sign in message for sign in _NO_TLS):
+        return (
+            f"{server} does not speak TLS: correct its address in the kubeconfig (http://?), or "
+            f"the proxy in between ({why})"
         )
     return (
         f"no answer from {server}: {why}; check that it is the right cluster "
-        "(`kubectl config current-context`) and that it runs. Proxies are not used"
+        "(`kubectl config current-context`) and that it runs"
     )
 
 
-def forbidden(message: str) -> str:
-    """Return which verb on which resource the caller lacks, as far as the server names them."""
+def forbidden(message: str, *, acts: bool = False) -> str:
+    """Name the verb and resource that are missing, and a role that is enough for the command."""
     found = _RIGHT.search(message)
     if found is None:
         return message
@@ -94,7 +115,8 @@ def forbidden(message: str) -> str:
     where = f" in namespace {found['namespace']}" if found["namespace"] else ""
     role = ""
     if found["group"] in _OUR_GROUPS:
-        name = "draguard-view" if found["verb"] in {"get", "list"} else "draguard-operator"
+        reads = found["verb"] in {"get", "list"} and not acts
+        name = "draguard-view" if reads else "draguard-operator"
         role = f", such as the chart's {name}"
     return (
         f"{found['user']} may not {found['verb']} {what}{where}; "

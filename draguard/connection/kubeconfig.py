@@ -18,6 +18,7 @@ import yaml
 
 from draguard.phrases import did_you_mean, some
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
+from kubeapi.proxy import proxy_from
 
 _STANDARD = Path(".kube") / "config"
 """In the home folder."""
@@ -64,18 +65,19 @@ def endpoint_of(
     """Return the API server and the identity. Raises EndpointError saying what to do."""
     files = _files(kubeconfig, environ)
     if files:
-        return _chosen(files, context)
+        return _chosen(files, context, environ)
     if context:
         raise EndpointError(
             f"no kubeconfig found, so there is no context {context!r}; give --kubeconfig"
         )
     try:
-        return in_cluster()
+        found = in_cluster()
     except EndpointError as error:
         raise EndpointError(
             "no cluster is configured: ~/.kube/config does not exist, KUBECONFIG is not set, and "
             "this is not a pod with a service account; give --kubeconfig"
         ) from error
+    return msgspec.structs.replace(found, proxy=proxy_from(environ, found.server))
 
 
 def contexts(kubeconfig: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
@@ -115,7 +117,7 @@ def _read(file: Path) -> _Config:
         raise EndpointError(f"kubeconfig {file} cannot be read: {error}") from error
 
 
-def _chosen(files: Sequence[Path], context: str) -> Endpoint:
+def _chosen(files: Sequence[Path], context: str, environ: Mapping[str, str]) -> Endpoint:
     configs = [_read(file) for file in files]
     current = next((config.current for config in configs if config.current), "")
     desired = context or current
@@ -143,7 +145,10 @@ def _chosen(files: Sequence[Path], context: str) -> Endpoint:
         raise EndpointError(
             f"kubeconfig {where}: the token contains invalid characters; log in again"
         )
-    return msgspec.structs.replace(found, token=token or None)
+    # As kubectl: a proxy of the kubeconfig is for this server, whatever the environment says.
+    stated = cluster.get("proxy-url")
+    proxy = stated if isinstance(stated, str) and stated else proxy_from(environ, found.server)
+    return msgspec.structs.replace(found, token=token or None, proxy=proxy)
 
 
 def _entry(found: Iterable[dict[str, object] | None]) -> Mapping[str, object]:

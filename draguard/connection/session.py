@@ -18,6 +18,10 @@ from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint, EndpointError
 
 NAMESPACE = "draguard-system"
+ACTING = frozenset(
+    {"hold", "untaint", "ignore", "confirm-repaired", "cordon", "uncordon", "cleanup"}
+)
+"""Commands that write: a role that only reads is not enough for them."""
 _TIMEOUT = 30.0
 """Seconds for one answer: a page of 500 objects on a slow line."""
 
@@ -57,7 +61,7 @@ def run_with_client(command: str, options: argparse.Namespace, do: Callable[[Cli
         finally:
             client.close()
     except (EndpointError, ApiError, NotInstalledError) as error:
-        print_error(command, sentence(error, server))
+        print_error(command, sentence(error, server, acts=command in ACTING))
         return PROBLEM if may_be_done(error) else NO_ACCESS
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from importlib import metadata
 
-from draguard.cluster.fleet_status import Status
+from draguard.cluster.fleet_status import Status, modes_in_words
 from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT, Installation, Workload
 from draguard.cluster.leader import leader_problem
 from draguard.cluster.objects import Objects
@@ -26,7 +26,7 @@ def running(
     yield from _agents(found, namespace)
     yield from _sources(objects, found)
     yield from _leader(found, installed, objects.at)
-    yield from _policy(installed, objects.at)
+    yield from _policy(found, installed, objects.at)
     yield from _versions(objects, installed)
     yield from _effect(objects)
     yield _stop(objects, namespace)
@@ -34,9 +34,12 @@ def running(
     yield from _unreadable(objects)
 
 
-def exporter(found: Sequence[Workload], namespace: str) -> Iterator[Check]:
-    """Judge the DaemonSets of the node agents, one for each pool of nodes."""
-    if not found:
+def exporter(found: Sequence[Workload], namespace: str, agents: int = 0) -> Iterator[Check]:
+    """Judge the DaemonSets of the node agents; `agents`: how many have a Lease without one."""
+    if not found and agents:
+        leases = count(agents, "agent has a Lease", "agents have Leases")
+        yield ok("exporter", f"{leases} here; no DaemonSet: they run another way")
+    elif not found:
         remedy = "install the exporter (docs/install.md); without it there is no GPU data"
         yield warn("exporter", f"no DaemonSet in {namespace} uses account {AGENT_ACCOUNT}", remedy)
     for workload in found:
@@ -109,13 +112,13 @@ def _sources(objects: Objects, found: Status) -> Iterator[Check]:
 
 def _leader(found: Status, installed: Installation, now: datetime) -> Iterator[Check]:
     about = "remediator"
-    if not installed.name:
+    why = leader_problem(found.leader, found.leader_renewed, now)
+    if not installed.name and (why or found.leader is None):
         yield warn(
             about,
             f"no Deployment uses account {ACCOUNT}",
             "install the remediator (docs/install.md); metrics and reports work without it",
         )
-    why = leader_problem(found.leader, found.leader_renewed, now)
     if found.leader is None:
         yield unknown(about, "the leader is unknown: you may not read Leases", _RIGHTS)
     elif why:
@@ -124,10 +127,11 @@ def _leader(found: Status, installed: Installation, now: datetime) -> Iterator[C
         )
         yield bad(about, why, remedy)
     else:
-        yield ok(about, f"{found.leader} is the leader")
+        elsewhere = "" if installed.name else "; no Deployment here: it runs another way"
+        yield ok(about, f"{found.leader} is the leader{elsewhere}")
 
 
-def _policy(installed: Installation, now: datetime) -> Iterator[Check]:
+def _policy(found: Status, installed: Installation, now: datetime) -> Iterator[Check]:
     policy = installed.policy
     for problem in policy.problems:
         remedy = (
@@ -136,8 +140,13 @@ def _policy(installed: Installation, now: datetime) -> Iterator[Check]:
         yield bad("policy", f"{policy.source}: {problem}", remedy)
     if policy.problems:
         return
-    yield ok("policy", policy.source)
-    for remark in remarks(policy.policy, now):
+    if found.policy_doubt:
+        yield warn("policy", found.policy_doubt, "if it lasts: read the log of the leader")
+    elif found.modes is None:
+        yield unknown("policy", found.policy, "docs/cli.md, Rights; docs/install.md, remediator")
+    else:
+        yield ok("policy", f"{found.policy}; {modes_in_words(found.modes)}")
+    for remark in remarks(policy.policy, now, written=policy.written) if policy.known else ():
         yield warn(
             "policy", remark, "see docs/policy.md; `draguard policy check FILE` shows it too"
         )

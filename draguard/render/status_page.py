@@ -44,6 +44,7 @@ def _facts(found: Status, now: datetime) -> Iterator[tuple[str, Text]]:
     problem = some(found.policy_problems, 1)
     policy = Cell(f"{found.policy}: not readable: {problem}", "bad") if problem else found.policy
     yield "policy", policy
+    yield "", Cell(found.policy_doubt, "warn")
     if found.leader is None:
         yield "leader", UNREADABLE
     elif problem := leader_problem(found.leader, found.leader_renewed, now):

@@ -36,6 +36,12 @@ def read(text: str | bytes) -> Policy:
     return _policy(stated)
 
 
+def written_keys(text: str | bytes) -> frozenset[str]:
+    """Return the keys at the top of a policy that can be read. Raises PolicyError."""
+    value = cast("dict[str, object]", document.compose(text).value)
+    return frozenset(value)
+
+
 def _reversed(stated: PolicyText, written: Collection[Path]) -> Iterator[Problem]:
     """Give what ends before it may: windows, and soaks."""
     for index, window in enumerate(stated.maintenance or ()):

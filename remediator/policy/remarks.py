@@ -1,6 +1,6 @@
 """What is odd about a sound policy: lines that do nothing, are over, or dare much. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 
 from remediator.diagnose.fault import SEVERITY
@@ -15,11 +15,14 @@ SHORT_SETTLE = timedelta(seconds=1)
 LONG_PAUSE = timedelta(days=7)
 
 
-def remarks(policy: Policy, now: datetime) -> tuple[str, ...]:
-    """Return warnings about a policy, each a sentence with its place in the file."""
+def remarks(policy: Policy, now: datetime, *, written: Collection[str] = ()) -> tuple[str, ...]:
+    """Return warnings about a policy, each a sentence with its place in the file.
+
+    `written`: the keys at the top of the file; a budget may be written as it is shipped.
+    """
     found = [
-        *_rows(policy),
-        *_budget(policy),
+        *_joined(_rows(policy)),
+        *_budget(policy, written),
         *_windows(policy, now),
         *_exemptions(policy, now),
         *_hidden(policy),
@@ -32,22 +35,32 @@ def remarks(policy: Policy, now: datetime) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _rows(policy: Policy) -> Iterator[str]:
+def _joined(found: Iterable[tuple[Row, str]]) -> Iterator[str]:
+    """Say what one line of the file does to several classes in one sentence."""
+    classes: dict[tuple[str, str], list[str]] = {}
+    for row, text in found:
+        named = classes.setdefault((row.name, text), [])
+        named += [] if row.fault_class in named else [row.fault_class]
+    for (name, text), named in classes.items():
+        some = "class" if len(named) == 1 else "classes"
+        yield f"{name}: {some} {', '.join(named)}: {text}"
+
+
+def _rows(policy: Policy) -> Iterator[tuple[Row, str]]:
     for row in _written(policy):
-        where = f"{row.name}: class {row.fault_class}"
         spoken_of = "classes." in row.name  # what is said of all classes is not meant for this one
         if spoken_of and row.mode in {"dry-run", "enforce"} and row.ceiling == "observe":
-            yield f"{where}: mode {row.mode} does nothing while the ceiling is observe"
+            yield row, f"mode {row.mode} does nothing while the ceiling is observe"
         if row.mode == "enforce" and row.soak < SHORT_SOAK:
-            yield f"{where}: soak {spelled(row.soak)} is short: a GPU that flaps is untainted"
+            yield row, f"soak {spelled(row.soak)} is short: a GPU that flaps is untainted"
         if row.mode == "enforce" and row.ceiling == "NoExecute" and row.settle < SHORT_SETTLE:
             yield (
-                f"{where}: settle {spelled(row.settle)} is short: an evicted pod may land on a "
-                "device that is about to be tainted"
+                row,
+                f"settle {spelled(row.settle)} is short: an evicted pod may land on a device that "
+                "is about to be tainted",
             )
-
         if spoken_of and row.evicts_first and row.ceiling != "NoExecute":
-            yield f"{where}: evict does nothing while the ceiling is {row.ceiling}"
+            yield row, f"evict does nothing while the ceiling is {row.ceiling}"
 
 
 def _written(policy: Policy) -> Iterator[Row]:
@@ -61,8 +74,9 @@ def _written(policy: Policy) -> Iterator[Row]:
                 yield override.onto(row)
 
 
-def _budget(policy: Policy) -> Iterator[str]:
-    if policy.limits == Limits() and any(row.mode == "enforce" for row in _written(policy)):
+def _budget(policy: Policy, written: Collection[str]) -> Iterator[str]:
+    own = "budget" in written or policy.limits != Limits()
+    if not own and any(row.mode == "enforce" for row in _written(policy)):
         yield (
             "budget: a class is enforced and the shipped budget holds; see what it allows in "
             "`draguard policy explain`, and write one that fits the cluster"

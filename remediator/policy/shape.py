@@ -62,9 +62,9 @@ def _unknown(path: Path, key: str) -> str:
     if path[-1:] == ("defaults",) and key in _SAID_PER_CLASS:
         return f"{key} is set per class; each class has its own reason"
     near = get_close_matches(key, known, n=1)
-    guess = f"did you mean {near[0]}? " if near else ""
+    guess = f"; did you mean {near[0]}?" if near else "."
     return (
-        f"no such key; {guess}This version of Draguard knows {', '.join(known)} here, and refuses "
+        f"no such key{guess} This version of Draguard knows {', '.join(known)} here, and refuses "
         "a file with keys of a newer one rather than obey it in part"
     )
 

@@ -21,6 +21,8 @@ from simulator.cluster.pods import Claim, Pod, is_startable, pod_resources
 NODES = "/api/v1/nodes"
 _CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 _NOT_READY = "node.kubernetes.io/not-ready"
+RUNTIME = "containerd://2.1.4"
+"""What a kubelet with a recent containerd reports."""
 _CAPACITY = {"cpu": "128", "memory": "1Ti", "pods": "250", "ephemeral-storage": "1Ti"}
 _RETRY_SECONDS = 0.2
 _log = logging.getLogger(__name__)
@@ -77,7 +79,12 @@ class NodePlayer:
             "lastHeartbeatTime": now,
             "lastTransitionTime": now,
         }
-        status = {"capacity": _CAPACITY, "allocatable": _CAPACITY, "conditions": [ready]}
+        status = {
+            "capacity": _CAPACITY,
+            "allocatable": _CAPACITY,
+            "conditions": [ready],
+            "nodeInfo": {"containerRuntimeVersion": RUNTIME},
+        }
         self._client.merge_patch(f"{NODES}/{name}/status", {"status": status})
         taints = publisher.read(self._client, f"{NODES}/{name}")["spec"].get("taints", [])
         kept = [taint for taint in taints if taint["key"] != _NOT_READY]

@@ -170,12 +170,16 @@ def test_a_policy_that_cannot_be_read_is_no_mode_and_no_plan(
     fleet.cluster.client.merge_patch(path, {"data": {"policy.yaml": "defaults: {mode: harsh}"}})
     try:
         status = printed(capsys, "status", *where)
-        plan = printed(capsys, "plan", *where)
+        assert main(["plan", *where]) == 1
+        refused = capsys.readouterr().err
+        shipped = printed(capsys, "plan", "--shipped", *where)
     finally:
         fleet.cluster.client.merge_patch(path, {"data": before})
 
     assert "mode       unknown" in status
-    assert "computed with the shipped policy: the policy of a running remediator is unknown" in plan
+    assert "the policy in force is unknown, so its plan is" in refused
+    assert "'harsh' is no mode" in refused
+    assert "policy  shipped" in shipped
 
 
 def test_a_namespace_that_is_not_there_is_said(

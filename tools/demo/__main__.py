@@ -88,6 +88,8 @@ def _stay(stage: Stage, screen: Screen) -> None:
         *pages,
         "Look around, in another terminal:",
         f"  export KUBECONFIG={stage.plane.kubeconfig}",
+        f"  alias draguard='{sys.executable} -m draguard'   # from this folder",
+        "  draguard status; draguard incidents; draguard plan; draguard doctor",
         f"  {kubectl} get ndh,di",
         f"  {kubectl} get devicetaintrules,resourceclaims,pods -o wide",
         f"Let a GPU fail, and repair it (nodes: {', '.join(NODES)}):",

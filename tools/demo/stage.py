@@ -5,6 +5,7 @@ taken down again in the opposite order.
 """
 
 import contextlib
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,18 @@ from tools.demo.programs import Programs, StageError
 from tools.demo.watching import Watching, page
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+MANIFESTS = Path(__file__).parents[2] / "deploy" / "manifests" / "draguard.yaml"
+INSTALLED = (
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "Deployment",
+)
+"""Kinds of the manifests that the demo applies: what the command line looks at. The programs run
+beside the cluster, so the Deployment has no replicas. The admission policies are left out, as they
+know the programs by tokens that only a kubelet can make."""
 NODES = ("node-a", "node-b", "node-c")
 SLICED = "node-c"
 """Its GPU 0 is cut into seven slices, so that 23 whole GPUs are left."""
@@ -40,7 +53,10 @@ PROFILE = "1g.10gb"
 LEASES = "draguard-system"
 INTERVAL = 2
 """Seconds between samples; the product's default is 30."""
-POLICY = "defaults: {mode: enforce, settle: 2s, soak: 8s}\n"
+POLICY = """\
+defaults: {mode: enforce, settle: 2s, soak: 8s}
+budget: {evict: {node: 2}}
+"""
 PATIENCE = 60.0
 Say = Callable[[str], None]
 ERRORS = (
@@ -158,6 +174,7 @@ class Stage:
         self.plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
         with contextlib.suppress(Conflict):
             self.client.create("/api/v1/namespaces", {"metadata": {"name": LEASES}})
+        self._install()
         for device_class in workloads.device_classes():
             self.client.create("/apis/resource.k8s.io/v1/deviceclasses", device_class)
         for name in NODES:
@@ -170,6 +187,20 @@ class Stage:
         self.watching = Watching(self.client, self.now)
         self.watching.start()
         self._closing.callback(self.watching.stop)
+
+    def _install(self) -> None:
+        """Apply the manifests of an installation, with the policy of this demo."""
+        documents = MANIFESTS.read_text(encoding="utf-8").split("\n---\n")
+        kind = re.compile(rf"^kind: ({'|'.join(INSTALLED)})$", re.MULTILINE)
+        chosen = [text for text in documents if kind.search(text)]
+        applied = self.programs.folder / "installation.yaml"
+        text = "\n---\n".join(chosen)
+        applied.write_text(re.sub(r"^  replicas: \d+$", "  replicas: 0", text, flags=re.MULTILINE))
+        self.plane.kubectl("apply", "-f", str(applied))
+        self.client.create(
+            f"/api/v1/namespaces/{LEASES}/configmaps",
+            {"metadata": {"name": "draguard-policy"}, "data": {"policy.yaml": self._policy}},
+        )
 
     def _pods_changed(self, name: str) -> None:
         if name in self._nodes:

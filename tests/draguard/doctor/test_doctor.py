@@ -189,7 +189,9 @@ def test_it_says_what_is_off_and_nothing_crashes(
     lines = items(printed(capsys, "doctor", "-o", "json", *where, ends=1), "DoctorReport")
     assert [line for line in lines if line["state"] != "ok" and not line["remedy"]] == []
     assert "not served by this cluster: nothing is tainted" in printed(capsys, "status", *where)
-    assert "incidents only, whatever the policy says" in printed(capsys, "plan", *where)
+    assert "incidents only, whatever the policy says" in printed(
+        capsys, "plan", "--shipped", *where
+    )
     assert "no taint rules or Node conditions of Draguard" in printed(
         capsys, "cleanup", "--all", "--yes", *where
     )

@@ -80,7 +80,7 @@ def test_the_correlation_hold_is_set_and_lifted() -> None:
         ),
         (
             {"taint": {"node": {"part": "5%"}}},
-            r"budget.taint.node.part: no such key; .*share, atLeast, atMost",
+            r"budget.taint.node.part: no such key\. .*share, atLeast, atMost",
         ),
         ({"evict": {"rate": {"within": "25h"}}}, r"budget.evict.rate.within: 25h is longer than"),
         ({"7": 1}, r"budget.7: no such key"),

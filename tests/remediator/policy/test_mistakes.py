@@ -44,7 +44,7 @@ MISTAKES = [
         "gpu.evict.then: 'NoSchedule' is no step; one of NoExecute, wait",
     ),
     ("classes:\n  gpu:\n    evict: {within: soon}", 3, "gpu.evict.within: 'soon' is no duration"),
-    ("classes:\n  gpu:\n    evict:\n      for: 10m", 4, "for: no such key; "),
+    ("classes:\n  gpu:\n    evict:\n      for: 10m", 4, "for: no such key. "),
     ("defaults: {evict: {extendedResources: evict}}", 1, "is no action; one of wait, delete"),
     ("a: 1\nb: 2\na: 3", 3, "a is written twice, first on line 1"),
     ("classes:\n  gpu: {}\n  gpu: {}", 3, "classes.gpu is written twice, first on line 2"),

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from remediator.policy.reading import read
+from remediator.policy.reading import read, written_keys
 from remediator.policy.remarks import remarks
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -79,6 +79,20 @@ def test_one_odd_thing_is_one_sentence(text: str, said: str) -> None:
     (remark,) = remarks(read(text), NOW)
 
     assert remark.startswith(said) or said in remark
+
+
+def test_what_one_line_does_to_several_classes_is_one_sentence() -> None:
+    (remark,) = remarks(read(BUDGET + "defaults: {mode: enforce, soak: 8s}"), NOW)
+
+    assert remark.startswith("defaults: classes suspect, pending, contained, ")
+    assert remark.endswith(": soak 8s is short: a GPU that flaps is untainted")
+
+
+def test_a_budget_that_is_written_as_it_is_shipped_is_written() -> None:
+    text = "classes: {gpu: {mode: enforce}}\nbudget: {evict: {node: 2}}"
+
+    assert remarks(read(text), NOW, written=written_keys(text)) == ()
+    assert len(remarks(read("classes: {gpu: {mode: enforce}}"), NOW)) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The whole demo as its user starts it, without a terminal."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -93,6 +94,18 @@ def test_the_story_comes_out_right_and_nothing_is_left(folder: Path) -> None:
     await_nothing_left(folder)
 
 
+def cli(kubeconfig: str, command: str) -> str:
+    """Run a command of the command line, which must be content with the cluster."""
+    return subprocess.run(
+        [sys.executable, "-m", "draguard", command, "--kubeconfig", kubeconfig],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+    ).stdout
+
+
 def test_a_remediator_that_may_only_watch_makes_the_story_wrong_and_keep_stays_up(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -100,6 +113,8 @@ def test_a_remediator_that_may_only_watch_makes_the_story_wrong_and_keep_stays_u
     policy.write_text("defaults: {mode: incident-only, settle: 1s, soak: 2s}\n", encoding="utf-8")
     with running(folder, f"--policy={policy}", "--keep") as demo:
         stated = read_until(demo, "Logs:")
+        (kubeconfig,) = re.findall(r"export KUBECONFIG=(\S+)", stated)
+        pages = {command: cli(kubeconfig, command) for command in ("status", "plan", "doctor")}
         demo.send_signal(signal.SIGINT)
         demo.communicate(timeout=PATIENCE)
     assert demo.returncode == 1
@@ -108,6 +123,11 @@ def test_a_remediator_that_may_only_watch_makes_the_story_wrong_and_keep_stays_u
     assert "act 3 (a GPU falls off the bus): not played" in stated
     assert "Everything stays up until Ctrl-C" in stated
     assert "kubectl get ndh,di" in stated
+    assert "draguard status; draguard incidents; draguard plan; draguard doctor" in stated
+    assert "mode       incident-only: every class" in pages["status"]
+    for page in pages.values():
+        assert "draguard-policy, key policy.yaml, in force (hash " in page
+    assert " 0 bad, " in pages["doctor"]
     await_nothing_left(folder)
 
 

@@ -1,0 +1,221 @@
+"""Container runtimes, driver versions and driver pods of the nodes with GPUs, as checks."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from draguard.cluster.listing import listed
+from draguard.connection.errors import forbidden
+from draguard.doctor.check import Check, bad, ok, unknown, warn
+from draguard.phrases import count, some
+from exporter.model.node_health import NodeDeviceHealth
+from kubeapi.client import ApiError, Client
+from kubeapi.resources import NODES
+from kubeapi.types import ObjectMeta, kubernetes_case
+from remediator.controller.emergency import FORBIDDEN
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+_CDI: Mapping[str, tuple[tuple[int, int], tuple[int, int]]] = {
+    "containerd": ((1, 7), (2, 0)),
+    "cri-o": ((1, 23), (1, 23)),
+}
+"""By runtime: the first version that injects CDI devices, and the first that does so by default.
+containerd 1.7 needs `enable_cdi = true`; one before 1.7 leaves the devices out without an error."""
+_FIRST_DRIVERS: tuple[tuple[re.Pattern[str], str, int], ...] = (
+    (re.compile(r"\bG?B300\b"), "Blackwell Ultra", 575),
+    (re.compile(r"\bG?B[12]00\b|RTX PRO .*Blackwell"), "Blackwell", 570),
+    (re.compile(r"\bG?H(100|200|20|800)\b"), "Hopper", 520),
+    (re.compile(r"\bL(4|20|40S?)\b"), "Ada", 520),
+    (re.compile(r"\bA(2|10G?|16|30|40|100|800)\b"), "Ampere", 450),
+)
+"""Product name, architecture, and the first driver release that has it: that of the first CUDA
+toolkit for it (12.9, 12.8, 11.8, 11.0; CUDA Toolkit release notes, table of driver versions)."""
+_RECOVERY_ACTION = 565
+"""First driver release that reports a recovery action."""
+DRIVER_PODS = ("app.kubernetes.io/component=nvidia-driver", "app=nvidia-driver-daemonset")
+"""Labels of the GPU Operator's driver pods, those of precompiled drivers included."""
+_FAILING = frozenset(
+    {"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "CreateContainerError"}
+)
+
+
+class _NodeInfo(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    container_runtime_version: str = ""
+
+
+class _NodeStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    node_info: _NodeInfo = _NodeInfo()
+
+
+class Node(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+    status: _NodeStatus = _NodeStatus()
+
+    @property
+    def runtime(self) -> str:
+        """Return `containerd://2.1.0`; "" where the kubelet does not say."""
+        return self.status.node_info.container_runtime_version
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    reason: str = ""
+
+
+class _State(msgspec.Struct, frozen=True):
+    waiting: _Waiting | None = None
+
+
+class _ContainerStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    name: str = ""
+    restart_count: int = 0
+    state: _State = _State()
+
+
+class _PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    container_statuses: tuple[_ContainerStatus, ...] | None = ()
+    init_container_statuses: tuple[_ContainerStatus, ...] | None = ()
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    node_name: str = ""
+
+
+class _PodMeta(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class DriverPod(msgspec.Struct, frozen=True):
+    metadata: _PodMeta
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+def nodes(
+    client: Client, reports: Iterable[NodeDeviceHealth], publishing: Iterable[str]
+) -> Iterator[Check]:
+    """Check the nodes that report or publish GPUs. Raises ApiError."""
+    reports = tuple(reports)
+    with_gpus = {*publishing, *(report.metadata.name for report in reports)}
+    try:
+        found, _ = listed(client, NODES, Node)
+    except ApiError as error:
+        if error.status != FORBIDDEN:
+            raise
+        yield unknown("container runtimes", forbidden(error.message), "docs/cli.md, Rights")
+    else:
+        yield from runtimes([node for node in found if node.metadata.name in with_gpus])
+    yield from drivers(reports)
+    try:
+        pods = {
+            pod.metadata.uid: pod
+            for selector in DRIVER_PODS
+            for pod in listed(client, "/api/v1/pods", DriverPod, {"labelSelector": selector})[0]
+        }
+    except ApiError as error:
+        if error.status != FORBIDDEN:
+            raise
+        yield unknown("driver pods", forbidden(error.message), "docs/cli.md, Rights")
+    else:
+        yield from driver_pods(pods.values())
+
+
+def runtimes(found: Iterable[Node]) -> Iterator[Check]:
+    """Judge whether each node's container runtime gives containers the devices of claims (CDI)."""
+    about = "container runtimes"
+    by_runtime: dict[str, list[str]] = {}
+    for node in found:
+        by_runtime.setdefault(node.runtime, []).append(node.metadata.name)
+    good: list[str] = []
+    for runtime, names in sorted(by_runtime.items()):
+        name, _, version = runtime.partition("://")
+        read, known = _VERSION.match(version), _CDI.get(name)
+        where = f"{name} {version} on {some(names)}".lstrip()
+        if known is None or read is None:
+            says = f"whether {where} does CDI is unknown" if name else f"unknown on {some(names)}"
+            yield unknown(about, says, "check that it does the Container Device Interface")
+            continue
+        able, by_default = known
+        numbers = int(read[1]), int(read[2])
+        if numbers < able:
+            old = f"{where} does not do CDI: containers start without the devices of their claims"
+            yield bad(about, old, f"upgrade to {name} {by_default[0]}.{by_default[1]}")
+        elif numbers < by_default:
+            off = f"{where} does CDI only with enable_cdi = true in its configuration"
+            remedy = f"check it there, or upgrade to {name} {by_default[0]}.{by_default[1]}"
+            yield warn(about, off, remedy)
+        else:
+            good.append(f"{name} {version} on {count(len(names), 'node', 'nodes')}")
+    if good:
+        yield ok(about, f"{', '.join(good)}: CDI is on by default")
+
+
+def drivers(reports: Iterable[NodeDeviceHealth]) -> Iterator[Check]:
+    """Compare the driver of each node with those of the others, and with its GPUs."""
+    about = "driver"
+    by_version: dict[str, list[str]] = {}
+    too_old: dict[tuple[str, str, int], list[str]] = {}
+    for report in reports:
+        version, node = report.status.driver_version, report.metadata.name
+        if not version:
+            continue
+        by_version.setdefault(version, []).append(node)
+        for product in sorted({gpu.product for gpu in report.status.gpus if gpu.product}):
+            found = next((row for row in _FIRST_DRIVERS if row[0].search(product)), None)
+            if found is not None and release_of(version) < found[2]:
+                too_old.setdefault((version, found[1], found[2]), []).append(node)
+    for (version, architecture, first), names in sorted(too_old.items()):
+        says = f"{version} on {some(names)} is older than its GPUs ({architecture})"
+        yield bad(about, says, f"install driver R{first} or newer")
+    for version, names in sorted(by_version.items()):
+        if 0 < release_of(version) < _RECOVERY_ACTION:
+            says = f"{version} on {some(names)} reports no recovery action"
+            yield warn(
+                about, says, f"R{_RECOVERY_ACTION} or newer does; without it evidence is weaker"
+            )
+    sizes = Counter({version: len(names) for version, names in by_version.items()})
+    matrix = ", ".join(
+        f"{version} on {count(number, 'node', 'nodes')}" for version, number in sizes.most_common()
+    )
+    if len(by_version) > 1:
+        (common, _), *_ = sizes.most_common()
+        odd = [name for version, names in by_version.items() if version != common for name in names]
+        remedy = f"finish the upgrade, or roll it back, on {some(sorted(odd))}"
+        yield warn(about, f"versions differ: {matrix}", remedy)
+    elif by_version:
+        yield ok(about, matrix)
+
+
+def release_of(version: str) -> int:
+    """Return 580 of `580.65.06`, 0 where it is no number."""
+    first = version.partition(".")[0]
+    return int(first) if first.isdecimal() else 0
+
+
+def driver_pods(found: Iterable[DriverPod]) -> Iterator[Check]:
+    """Name each driver pod of the GPU Operator that does not come up; without any, nothing."""
+    total, failing = 0, 0
+    for pod in sorted(found, key=lambda pod: pod.metadata.name):
+        total += 1
+        status = pod.status
+        for container in (
+            *(status.init_container_statuses or ()),
+            *(status.container_statuses or ()),
+        ):
+            reason = container.state.waiting.reason if container.state.waiting else ""
+            if reason not in _FAILING:
+                continue
+            failing += 1
+            name, namespace = pod.metadata.name, pod.metadata.namespace
+            restarts = count(container.restart_count, "restart", "restarts")
+            says = (
+                f"{namespace}/{name} on {pod.spec.node_name or 'no node'}: container "
+                f"{container.name}: {reason}, {restarts}; its GPUs have no driver meanwhile"
+            )
+            logs = f"kubectl -n {namespace} logs {name} -c {container.name} --previous"
+            yield bad("driver pods", says, logs)
+    if total and not failing:
+        yield ok("driver pods", f"{count(total, 'pod', 'pods')} of the GPU Operator, none fails")

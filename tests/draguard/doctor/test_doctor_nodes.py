@@ -1,0 +1,139 @@
+"""The doctor knows each node's container runtime, its driver beside its GPUs, and driver pods."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from draguard.doctor.check import Check
+from draguard.doctor.nodes import DriverPod, Node, driver_pods, drivers, runtimes
+from exporter.model.node_health import NodeDeviceHealth, NodeHealth
+from kubeapi.types import ObjectMeta
+from simulator.cluster.workloads import pod, pod_spec
+from tests.draguard.fleet import Fleet
+from tests.draguard.printed import printed
+from tests.lab.cluster import Json
+from tests.remediator.builders import gpu
+
+
+def node(runtime: str, name: str = "node-a") -> Node:
+    info = {"nodeInfo": {"containerRuntimeVersion": runtime}}
+    return msgspec.convert({"metadata": {"name": name}, "status": info}, Node)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "state", "says"),
+    [
+        ("containerd://2.1.4", "ok", "containerd 2.1.4 on 1 node: CDI is on by default"),
+        ("containerd://1.7.27", "warn", "only with enable_cdi = true"),
+        ("containerd://1.6.20~ds1", "bad", "containers start without the devices"),
+        ("cri-o://1.31.2", "ok", "cri-o 1.31.2"),
+        ("cri-o://1.22.0", "bad", "does not do CDI"),
+        ("docker://28.0.1", "unknown", "whether docker 28.0.1 on node-a does CDI is unknown"),
+        ("", "unknown", "unknown on node-a"),
+    ],
+)
+def test_a_container_runtime_is_judged_by_whether_it_does_cdi(
+    runtime: str, state: str, says: str
+) -> None:
+    (found,) = runtimes([node(runtime)])
+
+    assert (found.state, says in found.says) == (state, True)
+
+
+def test_nodes_with_one_runtime_are_one_line() -> None:
+    found = list(runtimes([node("containerd://1.7.1", f"node-{n}") for n in range(5)]))
+
+    assert [check.state for check in found] == ["warn"]
+    assert "on node-0, node-1, node-2 and 2 more" in found[0].says
+
+
+def report(
+    driver: str, product: str = "NVIDIA H100 80GB HBM3", name: str = "a"
+) -> NodeDeviceHealth:
+    status = NodeHealth(driver_version=driver, gpus=(gpu(0, product=product),))
+    return NodeDeviceHealth(metadata=ObjectMeta(name=name), status=status)
+
+
+@pytest.mark.parametrize(
+    ("driver", "product", "states"),
+    [
+        ("580.65.06", "NVIDIA H100 80GB HBM3", ["ok"]),
+        ("550.54.15", "NVIDIA H100 80GB HBM3", ["warn", "ok"]),
+        ("515.65.01", "NVIDIA H100 80GB HBM3", ["bad", "warn", "ok"]),
+        ("565.57.01", "NVIDIA B200", ["bad", "ok"]),
+        ("570.86.15", "NVIDIA GB200", ["ok"]),
+        ("570.86.15", "NVIDIA GB300", ["bad", "ok"]),
+        ("580.65.06", "a product of next year", ["ok"]),
+        ("515.65.01", "NVIDIA A100-SXM4-80GB", ["warn", "ok"]),
+        ("", "NVIDIA H100 80GB HBM3", []),
+    ],
+)
+def test_a_driver_is_compared_with_its_gpus(driver: str, product: str, states: list[str]) -> None:
+    assert [check.state for check in drivers([report(driver, product)])] == states
+
+
+def test_drivers_that_differ_are_a_matrix_and_the_odd_nodes_are_named() -> None:
+    versions = {"a": "580.65.06", "b": "580.65.06", "c": "575.57.08"}
+    (found,) = drivers([report(version, name=name) for name, version in versions.items()])
+
+    assert found == Check(
+        "driver",
+        "warn",
+        "versions differ: 580.65.06 on 2 nodes, 575.57.08 on 1 node",
+        "finish the upgrade, or roll it back, on c",
+    )
+
+
+def crashing(reason: str = "CrashLoopBackOff", *, initial: bool = False) -> DriverPod:
+    state = {
+        "name": "nvidia-driver-ctr",
+        "restartCount": 7,
+        "state": {"waiting": {"reason": reason}},
+    }
+    where = "initContainerStatuses" if initial else "containerStatuses"
+    body: Json = {
+        "metadata": {"name": "nvidia-driver-daemonset-x", "namespace": "gpu-operator", "uid": "u"},
+        "spec": {"nodeName": "node-a"},
+        "status": {where: [state]},
+    }
+    return msgspec.convert(body, DriverPod)
+
+
+@pytest.mark.parametrize("initial", [False, True])
+def test_a_driver_pod_that_crash_loops_is_named_with_its_log(initial: bool) -> None:
+    (found,) = driver_pods([crashing(initial=initial)])
+
+    assert found.state == "bad"
+    assert "gpu-operator/nvidia-driver-daemonset-x on node-a: container nvidia-driver-ctr: " in (
+        found.says
+    )
+    assert "CrashLoopBackOff, 7 restarts" in found.says
+    assert found.remedy.endswith("logs nvidia-driver-daemonset-x -c nvidia-driver-ctr --previous")
+
+
+def test_driver_pods_that_run_are_one_line_and_without_any_there_is_none() -> None:
+    assert [check.state for check in driver_pods([crashing("PodInitializing")])] == ["ok"]
+    assert list(driver_pods([])) == []
+
+
+@pytest.fixture
+def looping(fleet: Fleet) -> Iterator[Fleet]:
+    """A pod with the labels of the GPU Operator's, as its kubelet would report it."""
+    body = pod("nvidia-driver-daemonset-q", pod_spec(node="node-a"))
+    body["metadata"]["labels"] = {"app.kubernetes.io/component": "nvidia-driver"}
+    path = "/api/v1/namespaces/default/pods"
+    fleet.cluster.client.create(path, body)
+    name = f"{path}/nvidia-driver-daemonset-q"
+    yield fleet
+    fleet.cluster.client.delete(name, {"gracePeriodSeconds": 0})
+
+
+def test_on_a_real_cluster_nodes_and_pods_are_read(
+    looping: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stated = printed(capsys, "doctor", "--kubeconfig", looping.kubeconfig, ends=1)
+
+    assert "ok       container runtimes: containerd 2.1.4 on 5 nodes: CDI is on" in stated
+    assert "ok       driver: 580.65.06 on 4 nodes" in stated
+    assert "ok       driver pods: 1 pod of the GPU Operator, none fails" in stated
