@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _alive(settings: Settings) -> int:
     from exporter.sensor import heartbeat
 
-    why = heartbeat.stalled(heartbeat.beside(settings.sensor_socket), time.monotonic())
+    why = heartbeat.stalled(settings.sensor_socket, time.monotonic())
     print(why or "ok")  # noqa: T201 - the answer to a probe
     return 1 if why else 0
 
@@ -74,8 +74,6 @@ def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
     try:
         sensor = Sensor(settings)
         server = SensorServer(sensor, settings.sensor_socket)
-        locks = (sensor.pass_lock, server.pass_lock)
-        alive = heartbeat.Heartbeat(heartbeat.beside(settings.sensor_socket), locks)
     except OSError as error:
         _log.error(
             "the sensor cannot serve at %s: %s; choose another place with --sensor-socket",
@@ -83,6 +81,8 @@ def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
             error,
         )
         return 1
+    locks = (sensor.pass_lock, server.pass_lock)
+    alive = heartbeat.Heartbeat(settings.sensor_socket, locks)
     sensor.start()
     server.start()
     alive.start()

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from exporter.sensor import heartbeat
-from exporter.sensor.heartbeat import STALLED, Heartbeat, beside, stalled
+from exporter.sensor.heartbeat import STALLED, Heartbeat, stalled
 from simulator.node import SimulatedNode
 from tests.exporter.running import HANGS_AFTER, ROOT, SOON, Exporter, wait_for
 
@@ -23,77 +25,97 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short one: a socket's path may have 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="dg-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def served(folder: Path) -> Iterator[Path]:
+    """A socket that somebody serves."""
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(folder / "sensor.sock"))
+        yield folder / "sensor.sock"
+
+
+@pytest.fixture
 def lock() -> threading.Lock:
     return threading.Lock()
 
 
 @pytest.fixture
-def file(tmp_path: Path, lock: threading.Lock) -> Iterator[Path]:
+def beating(served: Path, lock: threading.Lock) -> Iterator[Path]:
     def passes() -> None:
         with lock:
             pass
 
-    beat = Heartbeat(tmp_path / "alive", (lambda: None, passes))
+    beat = Heartbeat(served, (lambda: None, passes))
     beat.start()
-    yield tmp_path / "alive"
+    wait_for(lambda: noted(served) <= time.monotonic(), what="a first time")
+    yield served
     beat.stop()
 
 
-def beats(file: Path) -> bool:
+def noted(at: Path) -> float:
+    return at.lstat().st_mtime
+
+
+def beats(at: Path) -> bool:
     """Whether a time comes that is newer than that of now."""
-    before = file.read_text(encoding="ascii")
-    wait_for(lambda: file.read_text(encoding="ascii") != before, what="a new time")
+    before = noted(at)
+    wait_for(lambda: noted(at) > before, what="a new time")
     return True
 
 
-def test_a_sensor_is_alive_while_its_locks_can_be_taken(file: Path) -> None:
-    assert beats(file)
-    assert stalled(file, time.monotonic()) == ""
+def still(at: Path, seconds: float = 0.5) -> bool:
+    before = noted(at)
+    time.sleep(seconds)
+    return noted(at) == before
 
 
-def test_a_lock_that_nobody_gives_back_is_no_progress(file: Path, lock: threading.Lock) -> None:
+def test_a_sensor_is_alive_while_its_locks_can_be_taken(beating: Path) -> None:
+    assert beats(beating)
+    assert stalled(beating, time.monotonic()) == ""
+
+
+def test_a_lock_that_nobody_gives_back_is_no_progress(beating: Path, lock: threading.Lock) -> None:
     with lock:
-        # What it was writing when the lock was taken may still come.
-        wait_for(lambda: _unchanged(file), what="a time that stays")
-        written = float(file.read_text(encoding="ascii"))
+        # What it noted when the lock was taken may still come.
+        wait_for(lambda: still(beating), what="a time that stays")
 
-        assert stalled(file, written + STALLED - 1) == ""
-        assert "no progress for 61 s" in stalled(file, written + STALLED + 1)
-    assert beats(file)
-
-
-def _unchanged(file: Path) -> bool:
-    before = file.read_text(encoding="ascii")
-    time.sleep(0.5)
-    return file.read_text(encoding="ascii") == before
+        assert stalled(beating, noted(beating) + STALLED - 1) == ""
+        assert "no progress for 61 s" in stalled(beating, noted(beating) + STALLED + 1)
+    assert beats(beating)
 
 
-@pytest.mark.parametrize("text", ["", "soon\n", None])
-def test_what_is_no_time_is_no_sensor(tmp_path: Path, text: str | None) -> None:
-    if text is not None:
-        (tmp_path / "alive").write_text(text, encoding="ascii")
-
-    assert "no sensor runs there" in stalled(tmp_path / "alive", 0.0)
+def test_a_socket_that_is_new_is_alive(served: Path) -> None:
+    assert stalled(served, time.monotonic()) == ""
 
 
-def test_a_link_in_the_shared_folder_leads_neither_side_anywhere(tmp_path: Path) -> None:
+def test_without_a_socket_there_is_no_sensor(folder: Path) -> None:
+    assert "is not there" in stalled(folder / "sensor.sock", 0.0)
+
+
+def test_a_link_in_the_shared_folder_leads_neither_side_anywhere(
+    folder: Path, served: Path
+) -> None:
     """The agent may write there, and the sensor is root."""
-    secret = tmp_path / "secret"
-    secret.write_text("1e9\n", encoding="ascii")
-    (tmp_path / "alive").symlink_to(secret)
-    assert "cannot be read" in stalled(tmp_path / "alive", 0.0)
-
-    beat = Heartbeat(tmp_path / "alive", ())
+    link = folder / "link"
+    link.symlink_to(served)
+    before = noted(served)
+    beat = Heartbeat(link, ())
     beat.start()
+    wait_for(lambda: noted(link) <= time.monotonic(), what="a time")
     beat.stop()
 
-    assert secret.read_text(encoding="ascii") == "1e9\n"
-    assert not (tmp_path / "alive").exists()
+    assert noted(served) == before
+    assert "is no socket" in stalled(link, time.monotonic())
 
 
-def asked(socket: Path) -> tuple[int, str]:
+def asked(at: Path) -> tuple[int, str]:
     """Return what the probe's command says of the sensor at a socket."""
-    command = [sys.executable, "-m", "draguard", "exporter", "--alive", f"--sensor-socket={socket}"]
+    command = [sys.executable, "-m", "draguard", "exporter", "--alive", f"--sensor-socket={at}"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )
@@ -102,12 +124,13 @@ def asked(socket: Path) -> tuple[int, str]:
 
 def test_the_command_says_yes_to_a_sensor_whose_gpus_hang(node: SimulatedNode) -> None:
     with Exporter(node, "run", SOON) as sensor:
-        wait_for(lambda: beside(sensor.socket).exists(), what="a sensor")
+        wait_for(sensor.socket.exists, what="a sensor")
         node.hang(0)
         wait_for(lambda: "hangs in" in sensor.log.read_text(encoding="utf-8"), what="a hang")
-        before = float(beside(sensor.socket).read_text(encoding="ascii"))
+        wait_for(lambda: noted(sensor.socket) <= time.monotonic(), what="a time")
+        before = noted(sensor.socket)
         wait_for(
-            lambda: float(beside(sensor.socket).read_text(encoding="ascii")) > before + HANGS_AFTER,
+            lambda: noted(sensor.socket) > before + HANGS_AFTER,
             what="progress while the GPU hangs",
         )
 
@@ -117,23 +140,17 @@ def test_the_command_says_yes_to_a_sensor_whose_gpus_hang(node: SimulatedNode) -
 
 def test_the_command_says_no_to_a_sensor_that_is_stopped(node: SimulatedNode) -> None:
     with Exporter(node, "sensor") as sensor:
-        file = beside(sensor.socket)
-        wait_for(file.exists, what="a sensor")
+        wait_for(sensor.socket.exists, what="a sensor")
+        wait_for(lambda: noted(sensor.socket) <= time.monotonic(), what="a time")
         os.kill(sensor.pid, signal.SIGSTOP)
         try:
-            wait_for(lambda: _still(file), what="a time that stays")
+            wait_for(lambda: still(sensor.socket, 10.0), what="a time that stays")
             # A minute later.
-            old = float(file.read_text(encoding="ascii")) - STALLED - 10
-            file.write_text(f"{old:.3f}\n", encoding="ascii")
+            old = noted(sensor.socket) - STALLED - 10
+            os.utime(sensor.socket, (old, old))
 
             code, says = asked(sensor.socket)
         finally:
             os.kill(sensor.pid, signal.SIGCONT)
 
     assert (code, "has made no progress for" in says) == (1, True)
-
-
-def _still(file: Path) -> bool:
-    before = file.read_text(encoding="ascii")
-    time.sleep(2 * 5.0)
-    return file.read_text(encoding="ascii") == before
