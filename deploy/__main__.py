@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from deploy import kustomize, locks, manifests, sources
+from deploy import kustomize, licences, locks, manifests, sources
 from deploy.program import HelmError
 from simulator.compiler import BuildError
 
@@ -13,6 +13,7 @@ WRITERS: tuple[Callable[[], Mapping[Path, str]], ...] = (
     manifests.texts,
     kustomize.texts,
     locks.texts,
+    licences.texts,
 )
 """In this order: manifests are rendered from the copies."""
 OWNED = (sources.FILES, manifests.FOLDER, kustomize.FOLDER, locks.FOLDER)
@@ -28,7 +29,13 @@ def main() -> int:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
                 written.add(path)
-    except (sources.MissingSourceError, locks.NotPinnedError, HelmError, BuildError) as error:
+    except (
+        sources.MissingSourceError,
+        locks.NotPinnedError,
+        licences.UnknownLicenceError,
+        HelmError,
+        BuildError,
+    ) as error:
         print(f"deploy: {error}", file=sys.stderr)  # noqa: T201 - the answer to a user
         return 2
     found = {path for folder in OWNED for path in folder.rglob("*") if path.is_file()}
