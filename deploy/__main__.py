@@ -4,17 +4,19 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from deploy import locks, manifests, sources
+from deploy import kustomize, licences, locks, manifests, sources
 from deploy.program import HelmError
 from simulator.compiler import BuildError
 
 WRITERS: tuple[Callable[[], Mapping[Path, str]], ...] = (
     sources.files,
     manifests.texts,
+    kustomize.texts,
     locks.texts,
+    licences.texts,
 )
 """In this order: manifests are rendered from the copies."""
-_OWNED = (sources.FILES, manifests.FOLDER, locks.FOLDER)
+OWNED = (sources.FILES, manifests.FOLDER, kustomize.FOLDER, locks.FOLDER)
 """Folders in which nothing else may lie."""
 
 
@@ -27,10 +29,16 @@ def main() -> int:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
                 written.add(path)
-    except (sources.MissingSourceError, locks.NotPinnedError, HelmError, BuildError) as error:
+    except (
+        sources.MissingSourceError,
+        locks.NotPinnedError,
+        licences.UnknownLicenceError,
+        HelmError,
+        BuildError,
+    ) as error:
         print(f"deploy: {error}", file=sys.stderr)  # noqa: T201 - the answer to a user
         return 2
-    found = {path for folder in _OWNED for path in folder.rglob("*") if path.is_file()}
+    found = {path for folder in OWNED for path in folder.rglob("*") if path.is_file()}
     for path in sorted(found - written):
         path.unlink()
     return 0

@@ -4,7 +4,7 @@ Hooks are left out, because only Helm would run them.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,20 +75,31 @@ MANIFESTS: Mapping[str, Manifest] = {
 
 def texts() -> Mapping[Path, str]:
     """Return every manifest with its text. Raises HelmError."""
-    return {FOLDER / name: _text(manifest) for name, manifest in MANIFESTS.items()}
+    return {FOLDER / name: text(manifest) for name, manifest in MANIFESTS.items()}
 
 
-def _text(manifest: Manifest) -> str:
-    documents = re.split(
-        r"^---\n", rendered(CHART, (*_LOCAL, *manifest.values), "--no-hooks"), flags=re.MULTILINE
+def text(manifest: Manifest) -> str:
+    """Return one manifest. Raises HelmError."""
+    taken = (
+        document
+        for document in documents(manifest.values, manifest.takes)
+        if not manifest.named or f"\n  name: {manifest.named}\n" in document
     )
-    taken: list[str] = []
-    for document in documents:
+    return "---\n".join((_HEAD.format(manifest.what), *taken))
+
+
+def documents(
+    values: Sequence[str], takes: Callable[[str], bool] = lambda _: True
+) -> Iterator[str]:
+    """Yield what the chart renders for `values` from the templates that `takes` names.
+
+    Raises HelmError.
+    """
+    whole = rendered(CHART, (*_LOCAL, *values), "--no-hooks")
+    for document in re.split(r"^---\n", whole, flags=re.MULTILINE):
         if not document.strip():
             continue
         first = next(line for line in document.splitlines() if line.startswith(_SOURCE))
-        named = not manifest.named or f"\n  name: {manifest.named}\n" in document
-        if manifest.takes(first.removeprefix(_SOURCE)) and named:
-            _, _, text = document.partition("\n")
-            taken.append(text.strip("\n") + "\n")
-    return "---\n".join((_HEAD.format(manifest.what), *taken))
+        if takes(first.removeprefix(_SOURCE)):
+            _, _, body = document.partition("\n")
+            yield body.strip("\n") + "\n"

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from deploy import manifests, sources
-from deploy.__main__ import WRITERS
+from deploy.__main__ import OWNED, WRITERS
 from tests.deploy import rendered
 from tests.deploy.rendered import Json
 
@@ -33,13 +33,8 @@ def test_what_is_generated_is_not_stale() -> None:
 
 
 def test_nothing_else_lies_beside_it() -> None:
-    made = {path for texts in (sources.files, manifests.texts) for path in texts()}
-    there = {
-        path
-        for folder in (sources.FILES, manifests.FOLDER)
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    made = {path for texts in WRITERS for path in texts()}
+    there = {path for folder in OWNED for path in folder.rglob("*") if path.is_file()}
 
     assert there == made
 

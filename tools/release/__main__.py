@@ -1,6 +1,7 @@
 """`python -m tools.release`: write the files of a release into a folder."""
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import yaml
 
+from deploy import licences
 from deploy.locks import MACHINES
 from deploy.program import HelmError
 from deploy.sources import ROOT
 from simulator.compiler import BuildError
-from tools.release import chart, checksums, krew, single_file
+from tools.release import chart, checksums, krew, sbom, single_file
 
 _SUMS = "SHA256SUMS"
 
@@ -54,10 +56,14 @@ def _write(folder: Path, machines: Sequence[str], url: str) -> None:
             own.mkdir()
             single_file.write(wheel, machine, program, own)
             archives[machine] = program.with_suffix(".tar.gz")
-            krew.archive(program, archives[machine], ROOT)
+            krew.archive(program, archives[machine])
     plugin = yaml.safe_dump(krew.manifest(number, archives, url), sort_keys=False)
     (folder / "krew-draguard.yaml").write_text(plugin, encoding="utf-8")
     chart.write(folder)
+    for image in licences.IMAGES:
+        sbom.write(image, folder / f"draguard-{image}-{number}.cdx.json")
+    for text in licences.texts():
+        shutil.copy(text, folder)
     (folder / _SUMS).write_text(checksums.sums(folder.iterdir()), encoding="utf-8")
 
 

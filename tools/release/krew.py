@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deploy.locks import PYTHONS
+from deploy.locks import FOLDER, PYTHONS
+from deploy.sources import ROOT
 from tools.release.checksums import sha256
 
 Json = dict[str, Any]
 _PROGRAM = "draguard"
-_TEXTS = ("LICENSE",)
+_TEXTS = (ROOT / "LICENSE", FOLDER / "THIRD_PARTY.md")
+_FILES = (_PROGRAM, *(text.name for text in _TEXTS))
 _DESCRIPTION = """\
 Shows what Draguard knows and does about the GPUs of a cluster: sick devices, incidents with their
 evidence, planned taints and evictions. Pauses it on a GPU, confirms repairs, removes taints.
@@ -20,12 +22,12 @@ Needs Python {} or later as python3. The first start unpacks the program into ~/
 """
 
 
-def archive(program: Path, to: Path, texts: Path) -> None:
-    """Pack a program and the texts of the checkout `texts` into `to`, a .tar.gz."""
+def archive(program: Path, to: Path) -> None:
+    """Pack a program and the licences into `to`, a .tar.gz."""
     with tarfile.open(to, "w:gz") as packed:
         packed.add(program, _PROGRAM, filter=_plain)
-        for name in _TEXTS:
-            packed.add(texts / name, name, filter=_plain)
+        for text in _TEXTS:
+            packed.add(text, text.name, filter=_plain)
 
 
 def manifest(version: str, archives: Mapping[str, Path], url: str) -> Json:
@@ -49,7 +51,7 @@ def manifest(version: str, archives: Mapping[str, Path], url: str) -> Json:
                     "uri": f"{url.rstrip('/')}/{packed.name}" if url else packed.name,
                     "sha256": sha256(packed),
                     "bin": _PROGRAM,
-                    "files": [{"from": name, "to": "."} for name in (_PROGRAM, *_TEXTS)],
+                    "files": [{"from": name, "to": "."} for name in _FILES],
                 }
                 for machine, packed in archives.items()
             ],

@@ -1,5 +1,6 @@
 """`make release`: the files are whole, say what they are, and the program runs on bare Python."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,8 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
-from deploy.locks import MACHINES
+from deploy import licences
+from deploy.locks import LISTS, MACHINES, needed
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.conftest import install
@@ -107,7 +111,7 @@ def test_krew_gets_the_program_and_its_licence_with_the_right_checksum(
         assert platform["sha256"] == checksums.sha256(folder / name)
         with tarfile.open(folder / name) as packed:
             assert {entry["from"] for entry in platform["files"]} == set(packed.getnames())
-            assert "LICENSE" in packed.getnames()
+            assert {"LICENSE", "THIRD_PARTY.md"} < set(packed.getnames())
             if platform["selector"]["matchLabels"]["arch"] == HERE:
                 packed.extract(platform["bin"], tmp_path, filter="data")
     assert stated(tmp_path / "draguard", bare, tmp_path, "--version")[0] == 0
@@ -127,6 +131,27 @@ def test_each_program_has_the_compiled_modules_of_its_own_platform(
             assert f"msgspec/_core.cpython-{python}-{linux}-linux-gnu.so" in listed
         (other,) = set(MACHINES.values()) - {linux}
         assert f"-{other}-linux" not in listed
+
+
+@pytest.mark.parametrize("image", licences.IMAGES)
+def test_what_is_in_an_image_is_listed_as_cyclonedx_defines_it(folder: Path, image: str) -> None:
+    text = (folder / f"draguard-{image}-{VERSION}.cdx.json").read_text(encoding="utf-8")
+    listed: dict[str, Any] = json.loads(text)
+
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    assert {one["name"] for one in listed["components"]} == needed(LISTS[f"{image}.txt"])
+    assert all(one["hashes"] and one["licenses"] for one in listed["components"])
+    assert listed["metadata"]["component"]["name"] == f"draguard-{image}"
+    edges = {one["ref"]: one.get("dependsOn", []) for one in listed["dependencies"]}
+    (urllib3,) = [ref for ref in edges if ref.startswith("urllib3@")]
+    assert urllib3 in edges[f"draguard-{image}@{VERSION}"]
+
+
+def test_a_package_without_a_known_licence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(licences, "_EXPRESSIONS", frozenset[str]())
+
+    with pytest.raises(licences.UnknownLicenceError, match="rich states no licence"):
+        licences.licence("rich")
 
 
 def test_a_manifest_without_an_address_names_the_files(tmp_path: Path) -> None:
