@@ -23,6 +23,10 @@ _END_SECONDS = {"sensor": 3.0, "agent": 4.5, "run": 4.5}
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one role until SIGTERM or SIGINT; returns the exit code."""
     arguments = sys.argv[1:] if argv is None else list(argv)
+    if "--check" in arguments:
+        from exporter.node.own_flags import completed
+
+        arguments = completed(arguments)
     try:
         settings, unused = parse(arguments)
     except SettingsError as error:

@@ -122,6 +122,9 @@ def _field_lines(
 
 def _needs(settings: Settings) -> Iterator[str]:
     for row in CAPABILITIES:
+        if settings.role not in {"run", row.of}:
+            yield f"  not here {row.need} ({row.of}): check it in the container {row.of}"
+            continue
         lacking = surroundings.missing(row.need, settings)
         if lacking:
             yield f"  missing  {row.need} ({row.of}): {lacking}"
