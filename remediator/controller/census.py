@@ -160,11 +160,20 @@ class Census:
 
     def _place(self, uuids: Iterable[str]) -> None:
         """Bring the places of some GPUs, and what is counted of them, up to date."""
+        changes: dict[int, tuple[GpuPlace, int]] = {}
+        """By identity: most GPUs of a node share one place, which is then counted once."""
+
+        def note(place: GpuPlace, change: int) -> None:
+            changes[id(place)] = (place, changes.get(id(place), (place, 0))[1] + change)
+
         for uuid in set(uuids):
             old, new = self.places.get(uuid), self._found(uuid)
             if old != new:
-                self._count(old, -1)
-                self._count(new, 1)
+                new = self._shared(new) if new else None
+                if old is not None:
+                    note(old, -1)
+                if new is not None:
+                    note(new, 1)
                 before, after = old.domain if old else "", new.domain if new else ""
                 self._members[before].discard(uuid)
                 if not self._members[before]:
@@ -173,7 +182,9 @@ class Census:
                     self._members[after].add(uuid)
                 self.places.pop(uuid, None)
                 if new is not None:
-                    self.places[uuid] = self._shared(new)
+                    self.places[uuid] = new
+        for place, change in changes.values():
+            self._count(place, change)
 
     def _found(self, uuid: str) -> GpuPlace | None:
         nodes = self._publishers.get(uuid) or tuple(sorted(self._keepers.get(uuid, ())))
@@ -206,9 +217,7 @@ class Census:
             place,
         )
 
-    def _count(self, place: GpuPlace | None, change: int) -> None:
-        if place is None:
-            return
+    def _count(self, place: GpuPlace, change: int) -> None:
         here = self._here[place.node]
         for ground in GROUNDS:
             for name in names_on(ground, place):

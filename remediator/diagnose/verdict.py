@@ -70,15 +70,15 @@ def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:
 def _gap(gpu: GpuHealth, around: Surroundings) -> str:
     """Return what is missing for a statement of health, "" when nothing is."""
     action = gpu.recovery_action
-    read = action.observed_at
+    read, supported = action.observed_at, action.supported
     if gpu.presence != "Present":
         return f"{gpu.uuid} does not answer: {gpu.presence_reason or gpu.presence}"
-    if action.supported is None or (action.supported and action.value is None) or read is None:
+    if supported is None or (supported and action.value is None) or read is None:
         return f"the recovery action of {gpu.uuid} could not be read"
     if around.reported_at is not None and around.reported_at - read > OLD_READING:
         return f"the recovery action of {gpu.uuid} was last read long before the report"
-    if action.supported and gpu.epoch_started is not None and read < gpu.epoch_started:
+    if supported and gpu.epoch_started is not None and read < gpu.epoch_started:
         return f"the recovery action of {gpu.uuid} was last read before the GPU was reset"
-    if not action.supported and around.up("kmsg") is False:
+    if not supported and around.up("kmsg") is False:
         return f"nothing but XIDs speaks of {gpu.uuid}, and the kernel log cannot be read"
     return ""

@@ -6,6 +6,7 @@ naming it. Pure.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
@@ -70,6 +71,8 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
     unbelieved: str
     """Why the report as a whole cannot be believed, "" when it can."""
     around: Surroundings
+    repeated: frozenset[str]
+    """UUIDs that the report has more than once."""
     nvml_up: bool
     roster: Roster | None
     gone: bool
@@ -79,9 +82,11 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _common(view: NodeView) -> _Common:
+    named = Counter(gpu.uuid for gpu in view.report.gpus) if view.report else Counter[str]()
     return _Common(
         unbelieved=view.unbelieved,
         around=surroundings(view.report),
+        repeated=frozenset(uuid for uuid, times in named.items() if times > 1),
         nvml_up=_nvml_up(view),
         roster=_roster(view),
         gone=view.gone,
@@ -166,7 +171,7 @@ def _case(
     parts = published_parts(uuid, gpu, view.inventory)
     place = _place(view, uuid, parts, incidents, rules)
     others = view.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents)
-    why = common.unbelieved or _unusable(view, uuid, gpu)
+    why = common.unbelieved or _unusable(view, uuid, gpu, common)
     left = _left(view, uuid)
     ruled = {rule.device for rule in rules}
     devices = {device.device for device in parts} | ruled
@@ -334,13 +339,13 @@ def _roster(view: NodeView) -> Roster | None:
     )
 
 
-def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None) -> str:
+def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> str:
     """Return why a report that is believed shows nothing about a GPU, "" when it does."""
     others = view.elsewhere.get(uuid, ())
     if others:
         return f"{uuid} is claimed by {view.node} and by {', '.join(others)}"
     if gpu is None:
         return f"the report of {view.node} does not speak of {uuid}"
-    if view.report and sum(health.uuid == uuid for health in view.report.gpus) > 1:
+    if uuid in common.repeated:
         return f"the report of {view.node} speaks of {uuid} more than once"
     return ""

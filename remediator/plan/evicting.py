@@ -54,9 +54,10 @@ def tolerations(
     As the eviction controller reads it: in the result of the allocation, with the effect spelled
     out, the shortest of all that match.
     """
-    here, by_device = tuple(pods or ()), {rule.device: rule for rule in rules}
+    by_device = {rule.device: rule for rule in rules}
     if not by_device:
         return {}
+    here = tuple(pods or ())
     found: dict[tuple[str, str], timedelta] = {}
     for claim in claims:
         for result in claim.results:

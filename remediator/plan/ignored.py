@@ -27,6 +27,8 @@ def ignoring(rules: Iterable[Rule], claims: Iterable[Claim]) -> tuple[str, ...]:
         for rule in rules
         if rule.effect != "None" and rule.time_added is not None
     }
+    if not since:
+        return ()
     return tuple(
         sorted(
             f"{claim.metadata.namespace}/{claim.metadata.name}"

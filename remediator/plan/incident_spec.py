@@ -35,13 +35,16 @@ def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
     What was over long before this incident began is none of its business, even when the
     incident that dealt with it has been pruned.
     """
+    found = faults_of(case.verdict)
+    if not found:
+        return ()
     opened = open_incidents(case)
     begun_at = history.opened_at(opened[0], now) if opened else now
     ends = [incident.status.handled_through for incident in case.incidents if not incident.open]
     handled = max((end for end in ends if end is not None), default=None)
     return tuple(
         fault
-        for fault in faults_of(case.verdict)
+        for fault in found
         if policy.row(fault.fault_class, case.place).mode != "off"
         and (
             fault.ended is None
