@@ -217,7 +217,8 @@ def left(client: Client) -> list[str]:
 def test_a_kept_release_is_upgraded_and_rolled_back_with_its_incidents_and_taints(
     release: Path, operators_known: ControlPlane, admin: Client, helm: Helm, tmp_path: Path
 ) -> None:
-    before = ("--set", "admission.enabled=false")
+    images = "image.exporter.repository=r.example.com/e,image.controller.repository=r.example.com/c"
+    before = ("--set", f"admission.enabled=false,{images}")
     helm("install", RELEASE, str(chart_of(release)), *before)
     await_true("an incident is stored", lambda: stored(admin))
     assert tell(admin, phase="Tainted") == {"phase": "Tainted"}

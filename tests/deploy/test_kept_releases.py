@@ -74,7 +74,9 @@ def test_each_narrowing_of_a_crd_is_seen(name: str) -> None:
 def test_the_values_of_a_release_are_still_taken(release: Path, tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text(packed(release, "values.yaml"), encoding="utf-8")
-    assert "kind: DaemonSet" in run("template", "draguard", str(CHART), "--values", str(values))
+    images = "image.exporter.repository=r.example.com/e,image.controller.repository=r.example.com/c"
+    old = ("--values", str(values), "--set", images)
+    assert "kind: DaemonSet" in run("template", "draguard", str(CHART), *old)
 
 
 @each_release
