@@ -1,5 +1,6 @@
 """What krew installs `kubectl draguard` from: archives, and a manifest with their checksums."""
 
+import gzip
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +25,11 @@ Needs Python {} or later as python3. The first start unpacks the program into ~/
 
 def archive(program: Path, to: Path) -> None:
     """Pack a program and the licences into `to`, a .tar.gz."""
-    with tarfile.open(to, "w:gz") as packed:
+    with (
+        to.open("wb") as file,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as packed,
+    ):
         packed.add(program, _PROGRAM, filter=_plain)
         for text in _TEXTS:
             packed.add(text, text.name, filter=_plain)

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 from deploy.locks import FOLDER, MACHINES, PYTHONS
@@ -36,10 +37,9 @@ def write(wheel: Path, machine: str, to: Path, work: Path) -> None:
             *("--python-version", python, "--target", folder),
         )
         _merge(folder, site)
-    run(
-        *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps"),
-        *("--target", site, wheel),
-    )
+    # Not installed: that would note where and when this was done.
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(site)
     shutil.rmtree(site / "bin")
     run(
         *(sys.executable, "-m", "shiv.cli", "--reproducible", "--compressed"),

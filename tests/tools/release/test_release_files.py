@@ -20,7 +20,7 @@ from deploy.locks import LISTS, MACHINES, needed
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.conftest import install
-from tools.release import checksums, krew
+from tools.release import checksums, krew, single_file
 from tools.release.__main__ import main
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(900)]
@@ -152,6 +152,17 @@ def test_a_package_without_a_known_licence_is_named(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(licences.UnknownLicenceError, match="rich states no licence"):
         licences.licence("rich")
+
+
+def test_the_same_checkout_gives_the_same_program_again(folder: Path, tmp_path: Path) -> None:
+    again, packed = tmp_path / program(folder, HERE).name, tmp_path / "again.tar.gz"
+
+    single_file.write(single_file.wheel(tmp_path), HERE, again, tmp_path)
+    krew.archive(again, packed)
+
+    assert checksums.sha256(again) == checksums.sha256(program(folder, HERE))
+    first = program(folder, HERE).with_suffix(".tar.gz")
+    assert checksums.sha256(packed) == checksums.sha256(first)
 
 
 def test_a_manifest_without_an_address_names_the_files(tmp_path: Path) -> None:
