@@ -4,7 +4,7 @@
 
 It makes the node's cgroups, starts `inside` in new namespaces (mount, network, process ids, host
 name, IPC, cgroup) and waits. When that ends, for whatever reason, it removes the groups and FOLDER.
-A SIGKILL to `unshare` ends everything inside. So does one to the holder itself: then the next holder
+A SIGKILL to `unshare` ends everything inside. So does one to the holder: then the next holder
 removes the groups, and FOLDER stays. Nothing else of the machine is changed.
 
 FD is a listening socket of the machine's network, which `inside` forwards to the API server.
