@@ -4,8 +4,8 @@
 
 It makes the node's cgroups, starts `inside` in new namespaces (mount, network, process ids, host
 name, IPC, cgroup) and waits. When that ends, for whatever reason, it removes the groups and FOLDER.
-A SIGKILL to it, or to `unshare`, ends everything inside; what then is left is removed by the next
-holder. Nothing else of the machine is changed.
+A SIGKILL to `unshare` ends everything inside. So does one to the holder: then the next holder
+removes the groups, and FOLDER stays. Nothing else of the machine is changed.
 
 FD is a listening socket of the machine's network, which `inside` forwards to the API server.
 Process id 1 of the namespace, as the machine numbers it, is in FOLDER/node.pid.
