@@ -62,7 +62,7 @@ VERIFY: Mapping[str, Make] = {
 NODE: Mapping[str, Make] = {
     "control_plane_built": TEST["control_plane_built"],
     "helm_built": TEST["helm_built"],
-    "node": _real_node,
+    "real_node_built": _real_node,
 }
 """What `make node` needs."""
 TIERS = {"test": TEST, "verify": VERIFY, "node": NODE}

@@ -34,11 +34,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def real_node_built(pytestconfig: pytest.Config) -> None:
+    """Programs and images; fails where they cannot be built here."""
+    made(pytestconfig, "real_node_built")
+
+
+@pytest.fixture(scope="session")
 def node(
-    control_plane_built: None, pytestconfig: pytest.Config, real_components: list[str]
+    control_plane_built: None,
+    real_node_built: None,
+    pytestconfig: pytest.Config,
+    real_components: list[str],
 ) -> Iterator[RealNode]:
     """Many GPUs, one of them in slices; fails where a real node cannot run."""
-    made(pytestconfig, "node")
     say = printer(pytestconfig)
     slices = {SLICED: ["1g.10gb"] * 7}
     with leftovers.kept(), RealNode(f"{GPUS}xH100", mig=slices, say=say) as real:
