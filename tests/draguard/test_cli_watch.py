@@ -23,7 +23,10 @@ class Watching:
         self._file = file
         with file.open("wb") as out:
             self.process = subprocess.Popen(
-                [*PROGRAM, *arguments], stdout=out, stderr=subprocess.STDOUT, env=environment()
+                ["env", "--default-signal=INT", *PROGRAM, *arguments],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=environment(),
             )
 
     def lines(self) -> list[str]:

@@ -30,10 +30,10 @@ def test_all_that_is_missing_is_named_with_what_to_do(
 
 
 def test_nothing_is_built_for_a_node_that_cannot_run(lacking: None) -> None:
-    made = builds.make({"node": builds.NODE["node"]}, lambda _: None)
+    made = builds.make({"real_node_built": builds.NODE["real_node_built"]}, lambda _: None)
 
-    assert isinstance(made["node"], BuildError)
-    assert "root is missing" in str(made["node"])
+    assert isinstance(made["real_node_built"], BuildError)
+    assert "root is missing" in str(made["real_node_built"])
 
 
 def test_a_program_elsewhere_on_the_path_counts_and_a_plugin_of_that_name_does_not(
