@@ -35,7 +35,7 @@ def values(node: RealNode) -> Json:
     """Return what every way to install here has in common."""
     simulated = "/host/driver/sim"
     return {
-        "image": {"tag": images.TAG, "pullPolicy": "Never"},
+        "image": {"tag": images.TAG, "pullPolicy": "Never", "allowLocal": True},
         "exporter": {
             "extraArgs": [
                 f"--kernel-log={simulated}/kmsg",
