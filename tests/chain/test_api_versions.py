@@ -65,7 +65,7 @@ def test_rules_are_made_raised_with_a_new_time_and_taken_away(
         scene.node("node-a", one)
         remediator = scene.remediator()
         version = EMULATED[release][0]
-        assert f"devicetaintrules: {version}" in remediator.said()
+        assert f"devicetaintrules: served as {version}" in remediator.said()
         record = now(95)
 
         scene.report("node-a", with_xids(one, record, recovery_action=fresh(1)))

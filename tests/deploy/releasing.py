@@ -51,7 +51,10 @@ class Helm:
         self._env = {**os.environ, "HOME": str(home), "KUBECONFIG": str(plane.kubeconfig)}
 
     def __call__(self, *arguments: str) -> str:
-        local = ["--set", LOCAL] if arguments[0] in ("install", "upgrade") else []
+        ours = arguments[0] in ("install", "upgrade") and not any(
+            argument.endswith(".tgz") for argument in arguments
+        )
+        local = ["--set", LOCAL] if ours else []  # a kept release may not know this value
         done = subprocess.run(
             [self._program, *arguments, *local, "--namespace", NAMESPACE],
             env=self._env,
