@@ -137,10 +137,10 @@ def _of_lists(old: list[Any], new: list[Any], path: str) -> Iterator[Json]:
     if len(old) == len(new):
         for at, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from difference(one, other, f"{path}/{at}")
-    elif all(one in new for one in old):
-        for one in new:
-            if one not in old:
-                yield {"op": "add", "path": f"{path}/-", "value": one}
+    elif all(value in new for value in old):
+        for value in new:
+            if value not in old:
+                yield {"op": "add", "path": f"{path}/-", "value": value}
     else:
         yield {"op": "replace", "path": path, "value": new}
 

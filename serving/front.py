@@ -76,7 +76,7 @@ class Front:
 
     @property
     def port(self) -> int:
-        """The port in use, also when 0 was asked for."""
+        """The port in use, also when the setting was 0."""
         if self._listener is None:
             raise FrontError("not started")
         return int(self._listener.getsockname()[1])

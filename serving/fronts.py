@@ -44,12 +44,12 @@ class Fronts:
 
     @property
     def port(self) -> int:
-        """The page's port in use, also when 0 was asked for."""
+        """The page's port in use, also when the setting was 0."""
         return self._page.port
 
     @property
     def health_port(self) -> int:
-        """The same of the health pages, which must have been asked for."""
+        """The same of the health pages, which must be enabled."""
         return self._health.port
 
     def start(self) -> None:

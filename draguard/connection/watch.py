@@ -28,7 +28,7 @@ def add_watch_flag(parser: argparse.ArgumentParser) -> None:
 def watch(command: str, client: Client, look: Callable[[], int], *, again: bool) -> int:
     """Look once, and again for as long as the user wants. Returns the status of the last look.
 
-    A server that fails once is asked again. Raises ApiError at the first look, and without rights.
+    A failed request is repeated. Raises ApiError at the first look, and without rights.
     """
     began = monotonic()
     status, before = look(), ""

@@ -51,7 +51,7 @@ class _Path(msgspec.Struct, frozen=True):
     def of(self, value: object) -> list[object]:
         found = [value]
         for step in self.steps:
-            found = [each for one in found for each in step(one)]
+            found = [below for node in found for below in step(node)]
         return found
 
 

@@ -132,7 +132,7 @@ class Sensor:
             self._boot_watch.join(_BOOT_SECONDS + 1)
 
     def pass_lock(self) -> None:
-        """Take the lock and give it back: whoever cannot has found a deadlock."""
+        """Take the lock and release it; a deadlock blocks the caller."""
         with self.changed:
             pass
 

@@ -49,7 +49,7 @@ class SensorServer:
         self._thread.start()
 
     def pass_lock(self) -> None:
-        """Take the lock and give it back: whoever cannot has found a deadlock."""
+        """Take the lock and release it; a deadlock blocks the caller."""
         with self._guard:
             pass
 

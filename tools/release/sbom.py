@@ -57,7 +57,9 @@ def _package(name: str, block: str) -> Component:
         version=number,
         type=ComponentType.LIBRARY,
         licenses=[LicenseFactory().make_from_string(licence(name))],
-        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=one) for one in _SHA256.findall(block)],
+        hashes=[
+            HashType(alg=HashAlgorithm.SHA_256, content=digest) for digest in _SHA256.findall(block)
+        ],
         purl=PackageURL("pypi", name=name, version=number),
         bom_ref=f"{name}@{number}",
     )

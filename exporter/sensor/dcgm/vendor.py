@@ -42,7 +42,7 @@ class DcgmVendor:
 
     def environment(self) -> Mapping[str, str]:
         settings = self._settings
-        found = preload.told(settings.nvml_library_dirs)
+        found = preload.variables(settings.nvml_library_dirs)
         if settings.dcgm_library_dir:
             # By the loader: libdcgm finds its modules only there.
             before = os.environ.get("LD_LIBRARY_PATH")

@@ -2,7 +2,7 @@
 
 The loader's own search path (LD_LIBRARY_PATH) would not do. The folder is often a system folder of
 the node, with a C library of its own: the loader would start the whole process with that one, and
-the process would end at once. Whoever asks for libnvidia-ml.so.1 later, nvidia-ml-py or libdcgm,
+the process would end at once. A later load of libnvidia-ml.so.1, by nvidia-ml-py or libdcgm,
 gets the library that is loaded already.
 """
 
@@ -17,7 +17,7 @@ _VARIABLE = "DRAGUARD_NVML_LIBRARY_DIRS"
 _NO_GPU = -1
 
 
-def told(folders: Sequence[str]) -> dict[str, str]:
+def variables(folders: Sequence[str]) -> dict[str, str]:
     """Return the variables by which a child learns where to search; in this order."""
     return {_VARIABLE: ",".join(folders)} if folders else {}
 

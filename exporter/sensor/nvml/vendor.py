@@ -45,7 +45,7 @@ class NvmlVendor:
         """Which GPUs tell no events, as a sentence."""
 
     def environment(self) -> Mapping[str, str]:
-        return preload.told(self._library_dirs)
+        return preload.variables(self._library_dirs)
 
     def withheld(self) -> tuple[str, str] | None:
         if released(self._release_file) != ():
