@@ -12,7 +12,7 @@ DRAWN_BY = $(or $(SEED),$(shell git rev-parse HEAD 2>/dev/null),0)
 # Tests start our programs a thousand times: each start would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test verify node soak test-1.36 check lock release bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
+.PHONY: help demo test verify node gpu soak test-1.36 check lock release bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -23,7 +23,7 @@ demo: $(STAMP) ## Watch Draguard taint a failed GPU on a real control plane (KEE
 
 test: $(STAMP) check ## Set up and test: lint, types, contracts, every package on real servers
 	$(BIN)/python -m tests.lab.builds test
-	$(BIN)/pytest $(PARALLEL) -m "not verify and not node" $(TESTS)
+	$(BIN)/pytest $(PARALLEL) -m "not verify and not node and not gpu" $(TESTS)
 
 verify: $(STAMP) ## Test what is exhaustive: each version and setting, browser, documents, new examples, ten mutants
 	$(BIN)/python -m tests.lab.builds verify
@@ -35,6 +35,10 @@ node: $(STAMP) ## Test on a real node: kubelet, containerd, images, Helm. Needs 
 	$(BIN)/python -m tests.lab.node.packages
 	$(BIN)/python -m tests.lab.builds node
 	KEEP=$(KEEP) $(BIN)/pytest $(if $(KEEP),--timeout 0) -m node $(or $(TESTS),tests/node)
+
+gpu: $(STAMP) ## Test on this machine's own GPU, while nobody uses it (needs the driver, CUDA's nvcc, root)
+	$(BIN)/python -m tests.lab.builds test
+	$(BIN)/pytest -m gpu $(or $(TESTS),tests/gpu)
 
 soak: $(STAMP) ## Run the large counts before an issue is closed, into docs/soak.md (SOAK="--only chaos")
 	$(BIN)/python -m benchmarks.soak --write docs/soak.md $(SOAK)

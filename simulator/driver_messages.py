@@ -15,7 +15,7 @@ RECOVERY_ACTIONS = (
 UNKNOWN_PROCESS = "<unknown>"
 
 _TEXTS = {
-    13: "Graphics SM Warp Exception on (GPC 1, TPC 3, SM 0): Out Of Range Address",
+    13: "Graphics Exception: channel 0x0000000a, Class 0000cbc0, Offset 00000510, Data 0017e2ac",
     31: (
         "Ch 00000007, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_6 faulted @ "
         "0x7f5a_e7504000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ"
@@ -44,6 +44,14 @@ _TEXTS = {
         "0x00000000)"
     ),
 }
+_BEFORE = {
+    13: (
+        "Graphics SM Warp Exception on (GPC 1, TPC 2, SM 0): Misaligned Address",
+        "Graphics Exception: ESR 0x517730=0x500000f 0x517734=0x0 0x517728=0x1f81fb60 "
+        "0x51772c=0x1174",
+    )
+}
+"""What an H100 with R580 prints under the same code, and without a process, before the line."""
 RESETS = {94: (False, False), 95: (True, False)}
 """XID to what `RST` and `D-RST` of its line say by default."""
 
@@ -85,6 +93,12 @@ def xid(
         words = ["Yes" if answer else "No" for answer in answers]
         message += f" RST: {words[0]}, D-RST: {words[1]}"
     return ", ".join((*parts, message))
+
+
+def before_xid(pci: str, code: int, instance: tuple[int | None, int | None]) -> list[str]:
+    """Compose the lines that come before an XID's own; `instance` is (GI, CI)."""
+    gi, ci = instance
+    return [xid(pci, code, text, gi=gi, ci=ci) for text in _BEFORE.get(code, ())]
 
 
 def _slot(pci: str) -> str:

@@ -53,18 +53,20 @@ class Faults:
         """
         board = self.gpu(gpu)
         if kernel:
+            printed = (gi, ci) if kernel_instance else (None, None)
             line = driver_messages.xid(
                 board.pci,
                 code,
                 text,
                 pid=pid,
                 process=process,
-                gi=gi if kernel_instance else None,
-                ci=ci if kernel_instance else None,
+                gi=printed[0],
+                ci=printed[1],
                 reset=reset,
                 drain_reset=drain_reset,
             )
-            self.kernel_log.write_all([*self._introduction(board), line])
+            before = [] if text else driver_messages.before_xid(board.pci, code, printed)
+            self.kernel_log.write_all([*self._introduction(board), *before, line])
         if nvml and nvml_delay > 0:
             timer = threading.Timer(nvml_delay, self._event, (gpu, "xid", code, gi, ci))
             timer.daemon = True

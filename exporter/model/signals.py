@@ -25,7 +25,7 @@ PASSING: tuple[Kind, ...] = ("recovery", "topology")
 
 
 class Partner(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The earlier sighting of the same error by another source, and its instance."""
+    """The earlier sighting of the same error, and its instance."""
 
     number: int
     gi: int | None = None
@@ -63,7 +63,11 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a `sxid`: `Fatal` or `Non-fatal` as printed."""
     times: int = 1
     """How many signals this one stands for (`overflow`)."""
+    unfinished: bool = False
+    """More lines of the same error follow it in the kernel log."""
+    further: bool = False
+    """A line of an error whose report began with an earlier line; set with `partner`."""
     past: bool = False
     """It was in the kernel log when that was opened."""
     partner: Partner | None = None
-    """Set when another source told of this error before: it is then counted already."""
+    """Set when this error was told of before: it is then counted already."""

@@ -3,8 +3,9 @@
 The kernel log, the NVML event set and DCGM report one error separately, and a
 GPU that fell off the bus gets a second kernel line without the word Xid. Within
 WINDOW by their own times, on the same GPU and with the same code, such sightings
-are one error; no source reports one error twice. DCGM reports late, so an error
-waits for its other sources for PATIENCE.
+are one error. DCGM reports late, so an error waits for its other sources for
+PATIENCE. No source reports one error twice, but the kernel log may do so in
+several lines, which come close together.
 
 This is decided in the sensor, which receives all sources and outlives the agent,
 so that an agent that restarts counts exactly as one that does not. A sensor that restarts
@@ -24,6 +25,8 @@ from exporter.model.signals import ERRORS, Partner, Signal
 
 WINDOW = timedelta(seconds=5)
 """Delta's study merges equal errors of one GPU within 5 s; NVML events lag by less than one."""
+BETWEEN_LINES = timedelta(seconds=1)
+"""From one line of an error to the next; an H100 printed them 1.5 ms apart."""
 PATIENCE = timedelta(minutes=2)
 """For which an error that lacks a source is kept."""
 KEPT_OF_ONE_CODE = 256
@@ -69,6 +72,8 @@ class Dedup:
         """Of one code on one GPU, those that lack a source."""
         self._crowded_out: dict[_Place, _Error] = {}
         """The newest that went because there were too many."""
+        self._unfinished: dict[_Place, tuple[_Error, datetime]] = {}
+        """Of which more lines may come, and when the last one was printed."""
         self._bus_ids: dict[str, str] = {}
         """By UUID, from signals that name both."""
 
@@ -89,10 +94,37 @@ class Dedup:
                 break
             self._drop(oldest)
         place = (gpu, signal.code)
+        if (earlier := self._earlier_line(place, signal)) is not None:
+            return msgspec.structs.replace(signal, partner=earlier, further=True)
         partner = self._join(place, signal) or self._crowded(place, signal)
         if partner is None:
             self._keep(place, signal, deaf)
         return msgspec.structs.replace(signal, partner=partner)
+
+    def _earlier_line(self, place: _Place, signal: Signal) -> Partner | None:
+        """Let an error have one more line; returns how it was known before."""
+        if _source(signal) != "kmsg" or place not in self._unfinished:
+            return None
+        error, printed = self._unfinished.pop(place)
+        near = timedelta() <= signal.at - printed <= BETWEEN_LINES
+        if not near or not _fit(error, signal):
+            return None
+        return self._absorb(error, signal)
+
+    def _absorb(self, error: _Error, signal: Signal) -> Partner:
+        """Note one more sighting of an error; returns how it was known before."""
+        before = error.partner()
+        error.gi = signal.gi if error.gi is None else error.gi
+        error.ci = signal.ci if error.ci is None else error.ci
+        error.earliest = min(error.earliest, signal.at)
+        error.latest = max(error.latest, signal.at)
+        self._expect_lines(error, signal)
+        return before
+
+    def _expect_lines(self, error: _Error, signal: Signal) -> None:
+        if signal.unfinished:
+            self._unfinished[error.place] = (error, signal.at)
+            _shorten(self._unfinished, _MOST_NAMES)
 
     def _join(self, place: _Place, signal: Signal) -> Partner | None:
         """Let an error have one more source; returns how it was known before."""
@@ -100,11 +132,7 @@ class Dedup:
         error = _best(self._lacking.get((place, source), {}).values(), signal)
         if error is None:
             return None
-        before = error.partner()
-        error.gi = signal.gi if error.gi is None else error.gi
-        error.ci = signal.ci if error.ci is None else error.ci
-        error.earliest = min(error.earliest, signal.at)
-        error.latest = max(error.latest, signal.at)
+        before = self._absorb(error, signal)
         error.lacks.discard(source)
         self._remove(error, (source,))
         if not error.lacks:
@@ -130,6 +158,7 @@ class Dedup:
             lacks={*others} - {_source(signal), *deaf},
         )
         self._errors[error.number] = error
+        self._expect_lines(error, signal)
         for lacked in error.lacks:
             waiting = self._lacking.setdefault((place, lacked), {})
             waiting[error.number] = error

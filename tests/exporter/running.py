@@ -13,11 +13,10 @@ from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from benchmarks.processes import descendants
 from simulator.cluster.ports import free_port
-from simulator.node import SimulatedNode
 
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
@@ -55,12 +54,23 @@ class Page:
         return [text for text in texts if text not in self._text]
 
 
+class Node(Protocol):
+    """What an exporter runs on."""
+
+    @property
+    def root(self) -> Path:
+        """A folder of the test's own."""
+        ...
+
+    def exporter_flags(self) -> list[str]: ...
+
+    def environment(self) -> dict[str, str]: ...
+
+
 class Exporter:
     """One `python -m exporter ROLE` on a node; ends with the block."""
 
-    def __init__(
-        self, node: SimulatedNode, role: str = "run", *flags: str, **environment: str
-    ) -> None:
+    def __init__(self, node: Node, role: str = "run", *flags: str, **environment: str) -> None:
         self.port = free_port()
         self.socket = node.root / "sensor.sock"
         self.log = node.root / f"{role}-{self.port}.log"

@@ -210,7 +210,8 @@ def test_a_kernel_log_that_is_missing_or_forbidden_is_a_sentence(node: Simulated
 
 
 def test_a_storm_is_counted_to_the_last_line(node: SimulatedNode, exporter: Exporter) -> None:
-    line = f"NVRM: Xid (PCI:{node.gpu(0).pci[:-2]}): 13, pid=7, name=a, Graphics Exception"
+    last = "Graphics Exception: channel 0xa"
+    line = f"NVRM: Xid (PCI:{node.gpu(0).pci[:-2]}): 13, pid=7, name=a, {last}"
     for _ in range(6):
         node.kernel_log.write_all([line] * 500)
     node.inject_xid(1, 79)

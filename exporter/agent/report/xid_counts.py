@@ -73,6 +73,8 @@ def counted(
     by_key = {key_of(record): record for record in records}
     signal = _with_partner(records, signal)
     earlier = _earlier_record(records, signal, layout)
+    if signal.further and earlier is not None:
+        signal = _with_first_words(signal, earlier)
     target = _target(signal, earlier, layout)
     seen = _record(signal, target, epoch, layout)
     if earlier is not None and key_of(earlier) != target:
@@ -207,6 +209,20 @@ def _earlier_record(
         record for record in records if record.code == signal.code and (record.gi, record.ci) == ids
     ]
     return max(same, key=lambda record: record.last_seen, default=None)
+
+
+def _with_first_words(signal: Signal, earlier: XidRecord) -> Signal:
+    """Return a further line of an error with the words of the lines before it.
+
+    The first line says what happened, the last one whose channel it was.
+    """
+    known = signal.pid is not None
+    return msgspec.structs.replace(
+        signal,
+        message=earlier.message or signal.message,
+        pid=signal.pid if known else earlier.pid,
+        process=signal.process if known else earlier.process,
+    )
 
 
 def _target(signal: Signal, earlier: XidRecord | None, layout: Layout) -> Key:

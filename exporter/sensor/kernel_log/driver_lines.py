@@ -46,6 +46,9 @@ _CAUSE = re.compile(r"caused by previous Xid (\d{1,4})$")
 _RECOVERY = re.compile(
     r"GPU recovery action changed from 0x[0-9a-fA-F]{1,8} .{0,60}to 0x(?P<to>[0-9a-fA-F]{1,2})\b.*"
 )
+_LAST_LINE = {13: re.compile(r"\b(?:ChID|channel) (?:0x)?[0-9a-fA-F]")}
+"""What the last line of an error has, for codes that the driver prints in several lines: an XID 13
+tells of each multiprocessor, then of the channel (docs/exporter.md)."""
 _SXID = re.compile(
     rf"nvidia-nvswitch\d{{1,4}}: SXid \(PCI:{_BUS}\): (?P<code>\d{{1,6}})(?:, ?(?P<rest>.*))?"
 )
@@ -135,7 +138,10 @@ def _xid(text: str, blank: Signal) -> Signal:
     # The driver's own words only: a process chooses its name.
     message = (process["message"] or "") if process else rest
     reset = _RESET.search(message)
-    known_pid = process is not None and process["pid"].isdigit()
+    last = _LAST_LINE.get(code)
+    unfinished = last is not None and last.search(message) is None
+    # Before the last line the driver may name who happened to run then: an H100 named the sensor.
+    known_pid = process is not None and process["pid"].isdigit() and not unfinished
     cause = _CAUSE.search(message)
     recovery = _RECOVERY.fullmatch(message) if code == 154 else None
     return msgspec.structs.replace(
@@ -152,6 +158,7 @@ def _xid(text: str, blank: Signal) -> Signal:
         caused_by=int(cause[1]) if cause and int(cause[1]) <= _CODE_LIMIT else None,
         # By its number: the names behind it have changed between drivers.
         recovery_to=int(recovery["to"], 16) if recovery else None,
+        unfinished=unfinished,
     )
 
 

@@ -33,6 +33,7 @@ def signal(
     kind: Kind = "xid",
     bus_id: str = "0000:18:00.0",
     uuid: str = "",
+    unfinished: bool = False,
 ) -> Signal:
     return Signal(
         kind=kind,
@@ -43,6 +44,7 @@ def signal(
         gi=gi,
         bus_id=bus_id,
         uuid=uuid,
+        unfinished=unfinished,
     )
 
 
@@ -78,6 +80,39 @@ def test_six_seconds_apart_they_are_two() -> None:
 
 def test_one_source_alone_never_pairs_with_itself() -> None:
     assert partners(signal(1, "kmsg", 0), signal(2, "kmsg", 0.1)) == [None, None]
+
+
+def details(number: int, seconds: float, gi: int | None = None) -> Signal:
+    """Return a line of an XID 13 that others follow."""
+    return signal(number, "kmsg", seconds, code=13, gi=gi, unfinished=True)
+
+
+@pytest.mark.parametrize("event", [0, 1, 2, 3])
+def test_the_lines_of_one_error_and_its_event_are_one_in_every_order(event: int) -> None:
+    lines = [details(1, 0), details(2, 0.0015), signal(3, "kmsg", 0.003, code=13, gi=5)]
+    came = [*lines[:event], signal(4, "nvml", 0.2, code=13, gi=5), *lines[event:]]
+    (record,) = records(came)
+    assert (record.code, record.count, record.gi) == (13, 1, 5)
+    assert record.sources == ("kmsg", "nvml")
+
+
+def test_the_last_line_ends_an_error_and_the_next_one_begins_another() -> None:
+    fault = [details(1, 0), details(2, 0.0015), signal(3, "kmsg", 0.003, code=13)]
+    again = [details(4, 0.4), signal(5, "kmsg", 0.4015, code=13)]
+    assert partners(*fault, *again) == [None, 1, 1, None, 4]
+    assert records([*fault, *again])[0].count == 2
+
+
+def test_an_error_whose_last_line_never_came_ends_after_a_second() -> None:
+    assert partners(details(1, 0), details(2, 0.9), details(3, 2.0)) == [None, 1, None]
+
+
+def test_lines_of_another_instance_gpu_or_source_are_of_another_error() -> None:
+    assert partners(details(1, 0, gi=1), details(2, 0.001, gi=2)) == [None, None]
+    other = signal(2, "kmsg", 0.001, code=13, bus_id="0000:19:00.0")
+    assert partners(details(1, 0), other) == [None, None]
+    dcgm = [signal(2, "dcgm", 0.1, code=13), signal(3, "dcgm", 0.2, code=13)]
+    assert partners(details(1, 0), *dcgm) == [None, 1, None]
 
 
 def test_who_does_not_listen_yet_tells_of_no_error_in_the_log() -> None:

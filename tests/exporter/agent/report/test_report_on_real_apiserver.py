@@ -239,7 +239,8 @@ def test_a_healthy_node_is_quiet_and_a_storm_is_two_writes_a_second_at_most(
         return len(versions) == 1
 
     wait_for(quiet)
-    line = f"NVRM: Xid (PCI:{node.gpu(0).pci[:-2]}): 13, pid=7, name=a, Graphics Exception"
+    last = "Graphics Exception: channel 0xa"
+    line = f"NVRM: Xid (PCI:{node.gpu(0).pci[:-2]}): 13, pid=7, name=a, {last}"
     begun = time.monotonic()
     for _ in range(20):
         node.kernel_log.write_all([line] * 50)

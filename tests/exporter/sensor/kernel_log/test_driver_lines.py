@@ -42,8 +42,22 @@ FORMS = [
     ("NVRM: Xid (0000:03:00): 14, Channel 00000001", {"bus_id": "0000:03:00.0", "code": 14}),
     (
         "NVRM: Xid (PCI:0000:b5:00): 13, pid='<unknown>', name=<unknown>, Graphics SM Warp",
-        {"code": 13, "pid": None, "process": "", "message": "Graphics SM Warp"},
+        {"code": 13, "pid": None, "message": "Graphics SM Warp", "unfinished": True},
     ),
+    (
+        "NVRM: Xid (PCI:0000:b5:00): 13, pid=7, name=a, Graphics Exception: ESR 0x519730=0x500000f",
+        {"code": 13, "pid": None, "process": "", "unfinished": True},
+    ),
+    (
+        "NVRM: Xid (PCI:0000:b5:00): 13, pid=7, name=a, Graphics Exception: channel 0x0000000a, "
+        "Class 0000cbc0, Offset 00000510, Data 0017e2ac",
+        {"code": 13, "pid": 7, "process": "a", "unfinished": False},
+    ),
+    (
+        "NVRM: Xid (PCI:0000:b5:00): 13, pid=7, Graphics Exception: ChID 0010, Class 0000c1c0",
+        {"code": 13, "pid": 7, "unfinished": False},
+    ),
+    ("NVRM: Xid (PCI:0000:b5:00): 31, pid=7, Graphics SM Warp", {"unfinished": False}),
     ("NVRM: Xid (PCI:0000:10:1c.0): 63, pid=1896, Row Remapper", {"bus_id": "0000:10:1c.0"}),
     ("NVRM: Xid (PCI:0009:01:00): 43, pid=3188489, name=x, y", {"bus_id": "0009:01:00.0"}),
     (
