@@ -154,7 +154,9 @@ class Agent:
                 self._gpus[happening.gpu] = _Gpu(board=gpu.board)
                 self._rename()
             case "remap":
-                gpu.pending, gpu.failure = happening.failure is False, happening.failure is True
+                # Neither ends but by a reset, a boot, a driver load or another board.
+                gpu.pending = gpu.pending or not happening.failure
+                gpu.failure = gpu.failure or happening.failure
             case "state":
                 gpu.state = happening.state
                 self._rename()

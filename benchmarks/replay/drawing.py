@@ -2,12 +2,12 @@
 
 It keeps one hardware fault per GPU at a time, repairs each after a lognormal
 time whatever any policy did, and reboots the node for all that a reboot repairs.
-Pure.
+A pending row remap ends by a reset or a boot, never by itself. Pure.
 """
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Literal
 
 from benchmarks.replay.rates import Parameters, Profile
@@ -45,6 +45,8 @@ class NodeDrawing:
         self.shown: list[Happening] = []
         self.episodes: list[Episode] = []
         self.broken: dict[int, tuple[Episode, Repair]] = {}
+        self._remaps: list[Episode] = []
+        """Row remaps that are pending."""
         self.busy_until = 0.0
         """The node is down, or without NVML, until then."""
         self._agenda: list[tuple[float, int, Callable[[float], None]]] = []
@@ -166,6 +168,15 @@ class NodeDrawing:
         after = max(wait * self.parameters.repair_median, SOONEST)
         self.later(at + after, lambda now: self._repair(gpu, now))
 
+    def remap_pends(self, gpu: int, at: float, wait: float) -> None:
+        """Open the episode of a row remap, and plan the reset or the reboot that carries it out.
+
+        It never ends by itself: a pending remap ends with the GPU's epoch.
+        """
+        remap = self.tell("information", "XID 63", gpu, at)
+        self._remaps.append(remap)
+        self.later(at + wait, lambda now: self._carry_out(remap, now))
+
     def of_no_use(
         self, state: State, gpu: int, at: float, must: frozenset[Device] = frozenset()
     ) -> None:
@@ -188,6 +199,7 @@ class NodeDrawing:
         back = at + self.profile.assumed.upgrade
         self.show(at=at, kind="nvml-down")
         self.show(at=back, kind="nvml-up")
+        self._carried_out(range(GPUS), back)
         self.busy_until = back + 60.0
 
     def _repair(self, gpu: int, at: float) -> None:
@@ -198,11 +210,38 @@ class NodeDrawing:
             return
         episode, repair = self.broken[gpu]
         if repair in {"reset", "by hand"}:
-            self.show(at=at, kind="reset" if repair == "reset" else "state", gpu=gpu)
+            if repair == "reset":
+                self._reset(gpu, at)
+            else:
+                self.show(at=at, kind="state", gpu=gpu)
             episode.until = at
             del self.broken[gpu]
         else:
             self._reboot(at, board=gpu if repair == "board" else None)
+
+    def _carry_out(self, remap: Episode, at: float) -> None:
+        if remap not in self._remaps:
+            return  # another reset or boot has done it
+        # Planned work waits for repairs, and most of them carry out the remap, too.
+        waits = remap.gpu in self.broken if self.has_action else self.broken
+        if waits or at < self.busy_until:
+            again = max(self.busy_until + 1.0, at + SOONEST)
+            self.later(again, lambda now: self._carry_out(remap, now))
+        elif self.has_action:
+            self._reset(remap.gpu, at)
+        else:
+            self._reboot(at, board=None)  # a reset would not be reported below R565
+
+    def _carried_out(self, gpus: Container[int], at: float) -> None:
+        """End the remaps that were pending on GPUs whose new epoch begins."""
+        for remap in self._remaps:
+            if remap.gpu in gpus:
+                remap.until = at
+        self._remaps = [remap for remap in self._remaps if remap.gpu not in gpus]
+
+    def _reset(self, gpu: int, at: float) -> None:
+        self.show(at=at, kind="reset", gpu=gpu)
+        self._carried_out((gpu,), at)
 
     def _reboot(self, at: float, board: int | None) -> None:
         back = at + self.profile.assumed.boot
@@ -211,6 +250,7 @@ class NodeDrawing:
         self.show(at=back, kind="booted", boards=boards)
         self.busy_until = back + 60.0
         self._away.append((at, back))
+        self._carried_out(range(GPUS), back)
         for gpu, (episode, repair) in tuple(self.broken.items()):
             if repair != "board" or gpu in boards:
                 episode.until = back

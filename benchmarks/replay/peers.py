@@ -201,10 +201,8 @@ class NvSentinel(Peer):
                 self._faults.add(("log", happening.gpu, happening.code))
             case "asks":
                 self._faults.add(("action", happening.gpu, 0))
-            case "remap" if happening.failure is not None:
-                self._faults.add(("remap", happening.gpu, 0))
             case "remap":
-                self._faults.discard(("remap", happening.gpu, 0))
+                self._faults.add(("remap", happening.gpu, 0))
             case "gone":
                 self._faults.add(("lost", happening.gpu, 0))
             case "nvml-down":
@@ -254,7 +252,7 @@ class Gpud(Peer):
         match happening.kind:
             case "xid" if not happening.gi_printed and self._fatal(happening.code):
                 self._codes.add(happening.code)
-            case "remap" if happening.failure is not None:
+            case "remap":
                 self._codes.add(64 if happening.failure else 63)
             case "gone":
                 self._codes.add(79)

@@ -115,11 +115,9 @@ def _dbe(node: NodeDrawing, gpu: int, at: float) -> None:
 
 
 def _remap(node: NodeDrawing, gpu: int, at: float) -> None:
-    over = at + node.random.expovariate(1 / DAY)
-    node.tell("information", "XID 63", gpu, at, until=over)
+    node.remap_pends(gpu, at, wait=node.random.expovariate(1 / DAY))
     node.line(at, gpu, 63, message="Row Remapper: New row marked for remapping")
     node.show(at=at + 0.05, kind="remap", gpu=gpu, failure=False)
-    node.show(at=over, kind="remap", gpu=gpu)
 
 
 def _remap_failure(node: NodeDrawing, gpu: int, at: float) -> None:

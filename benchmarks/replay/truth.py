@@ -102,8 +102,8 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of `asks`, and of an XID 154."""
     listed: bool = True
     """Of `gone`: NVML still lists the GPU and reports that it is lost."""
-    failure: bool | None = None
-    """Of `remap`: rows cannot be remapped; else a remap is pending or, with None, no longer."""
+    failure: bool = False
+    """Of `remap`: rows cannot be remapped; else a remap is pending, until the next epoch."""
     boards: tuple[int, ...] = ()
     """Of `booted`: GPUs that are other boards now."""
     state: State = ""
