@@ -284,14 +284,15 @@ def _metric(samples: list[Any], number: int) -> list[Any]:
 
 def _register(handle: Any, kinds: int) -> int:
     """Return the code of registering these kinds of events in a set of their own."""
-    made = pynvml.nvmlEventSetCreate()
-    try:
-        pynvml.nvmlDeviceRegisterEvents(handle, kinds, made)
-    except pynvml.NVMLError as error:
-        return int(error.args[0])
-    finally:
-        pynvml.nvmlEventSetFree(made)
-    return 0
+
+    def register() -> None:
+        made = pynvml.nvmlEventSetCreate()
+        try:
+            pynvml.nvmlDeviceRegisterEvents(handle, kinds, made)
+        finally:
+            pynvml.nvmlEventSetFree(made)
+
+    return _answer(register, [])[0]
 
 
 def _about(answers: dict[str, list[Any]]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import pytest
 
 from simulator.node import SimulatedNode
@@ -57,10 +58,12 @@ def test_a_recording_says_what_it_is_of_and_names_no_board(node: SimulatedNode) 
 
 
 def test_a_call_that_nvidia_ml_py_lacks_is_an_answer(node: SimulatedNode) -> None:
-    lacking = "del pynvml.nvmlDeviceGetSerial, pynvml.nvmlDeviceGetGpuFabricInfoV"
+    names = ("nvmlDeviceGetSerial", "nvmlDeviceGetGpuFabricInfoV", "nvmlEventSetCreate")
+    lacking = f"del {', '.join(f'pynvml.{name}' for name in names)}"
     _, found = recorded(node, lacking)
     assert found["calls"]["nvmlDeviceGetSerial(gpu)"][0] == nvml_recording.MISSING
     assert found["calls"]["nvmlDeviceGetGpuFabricInfoV(gpu)"][0] == nvml_recording.UNREADABLE
+    assert set(found["events"].values()) == {nvml_recording.UNREADABLE}
     assert found["calls"]["nvmlDeviceGetName(gpu)"][0] == 0
 
 
@@ -71,9 +74,13 @@ def test_a_gpu_without_profiling_has_no_metrics(tmp_path: Path) -> None:
 
 
 def test_everything_that_the_simulator_is_read_by_is_recorded() -> None:
-    names = {name for name, _ in nvml_recording.calls()}
-    read = {name for line in READINGS for name in re.findall(r"\bnvml\w+(?=\()", line)}
-    assert read - names == set()
+    kept = {nvml_recording.key_of(call) for call in nvml_recording.calls()}
+    lines = "\n".join(READINGS)
+    found = re.findall(r"\b(nvml\w+)\(g\[3\]((?:, (?:\d+|NVML_\w+))*)\)", lines)
+    assert len(found) > 50
+    for name, arguments in found:
+        numbers = [str(getattr(pynvml, word, word)) for word in arguments.split(", ")[1:]]
+        assert f"{name}({', '.join(['gpu', *numbers])})" in kept
 
 
 def test_nothing_but_nvidia_ml_py_and_msgspec_is_needed() -> None:
