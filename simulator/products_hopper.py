@@ -4,10 +4,17 @@ Names, fractions, engines and instance counts of the profiles as in NVIDIA's MIG
 guide (supported profiles). H200: memory of a slice and its multiprocessors follow what
 `nvidia-smi mig -lgip` prints for 1g, 2g and 7g; 1g.35gb, 3g and 4g are taken over from
 the H100 and scaled, not verified. Board numbers (VBIOS, part number, InfoROM, BAR1,
-reserved memory) are plausible, not verified. Pure.
+reserved memory) are plausible, not verified. That memory repairs are answered was recorded on
+an H100 (tests/simulator/recordings), and taken over for the H200. Pure.
 """
 
 from simulator.product_shapes import FIRST, HALF, ONE, TWO, WIDE_ONE, MigProfile, Product
+
+_REPAIRS: dict[str, int | None] = {
+    "repair_channel_pending": 0,
+    "repair_tpc_pending": 0,
+    "unrepairable_memory": 0,
+}
 
 H100 = Product(
     name="NVIDIA H100 80GB HBM3",
@@ -37,6 +44,7 @@ H100 = Product(
     inforom_image="G520.0200.00.05",
     inforom_oem="2.1",
     inforom_ecc="7.16",
+    values={**_REPAIRS},
     profiles=(
         MigProfile("1g.10gb", 19, 0, 1, 1, ONE, 9984, 16, 1, 1, 1, 0),
         MigProfile("1g.10gb+me", 20, 7, 1, 1, ONE, 9984, 16, 1, 1, 1, 1),
@@ -76,7 +84,7 @@ H200 = Product(
     inforom_image="G520.0280.00.03",
     inforom_oem="2.1",
     inforom_ecc="7.16",
-    values={"remap_banks_max": 3072},
+    values={"remap_banks_max": 3072, **_REPAIRS},
     profiles=(
         MigProfile("1g.18gb", 19, 0, 1, 1, ONE, 16384, 16, 1, 1, 1, 0),
         MigProfile("1g.18gb+me", 20, 7, 1, 1, ONE, 16384, 16, 1, 1, 1, 1),

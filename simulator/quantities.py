@@ -151,9 +151,9 @@ _MEMORY = (
     Value("retired_pending", 1, None, "1: a page waits for a reset to be retired"),
     Value("retired_pending_sbe", 64, None, "such pages, corrected errors"),
     Value("retired_pending_dbe", 64, None, "such pages, uncorrected errors"),
-    Value("repair_channel_pending", 1, None, "1: a memory channel waits for repair (Blackwell)"),
-    Value("repair_tpc_pending", 1, None, "1: a TPC waits for repair (Blackwell)"),
-    Value("unrepairable_memory", 1, None, "1: memory that no repair can help (Blackwell)"),
+    Value("repair_channel_pending", 1, None, "1: a memory channel waits for repair (since Hopper)"),
+    Value("repair_tpc_pending", 1, None, "1: a TPC waits for repair (since Hopper)"),
+    Value("unrepairable_memory", 1, None, "1: memory that no repair can help (since Hopper)"),
 )
 
 _FABRIC = (
@@ -162,6 +162,7 @@ _FABRIC = (
     Value("fabric_clique", U32, 0, "NVLink clique id"),
     Value("fabric_health_mask", U32, 0, "bit fields NVML_GPU_FABRIC_HEALTH_MASK_*"),
     Value("fabric_health_summary", 3, 1, "1 healthy, 2 unhealthy, 3 limited capacity"),
+    Value("nvlink_disabled", 1, 0, "1: the driver has no NVLinks (NvLinkDisable); NVML alone"),
     Value("p2p_status", 6, 0, "nvmlGpuP2PStatus_t of every pair with this GPU; 0 is OK"),
     Value("c2c_links", 36, None, "NVLink-C2C links to the CPU (Grace boards)"),
     Value("c2c_status", 1, None, "1: a C2C link is up"),

@@ -30,11 +30,13 @@ typedef struct event_set *nvmlEventSet_t;
 #define NVML_MEMORY_V2 0x02000028u
 #define NVML_TEMPERATURE_V1 0x0100000Cu
 #define NVML_GPU_INSTANCE_PROFILE_INFO_V2 0x02000098u
+#define NVML_COMPUTE_INSTANCE_PROFILE_INFO_V2 0x02000088u
 #define NVML_MARGIN_TEMPERATURE_V1 0x01000008u
 #define NVML_ECC_SRAM_ERROR_STATUS_V1 0x01000068u
 #define NVML_GPU_FABRIC_INFO_V2 0x02000024u
 #define NVML_GPU_FABRIC_INFO_V3 0x03000028u
 #define NVML_UNREPAIRABLE_MEMORY_V1 0x01000008u
+#define NVML_ADDRESSING_MODE_V1 0x01000008u
 #define NVML_REPAIR_STATUS_V1 0x0100000Cu
 #define NVML_GPM_METRICS_GET_V1 1u
 #define NVML_SYSTEM_EVENT_SET_V1 0x01000010u
@@ -79,6 +81,7 @@ typedef union {
 } nvmlValue_t;
 
 enum {
+    VALUE_TYPE_DOUBLE = 0,
     VALUE_TYPE_UNSIGNED_INT = 1,
     VALUE_TYPE_UNSIGNED_LONG_LONG = 3,
     VALUE_TYPE_SIGNED_INT = 5,
@@ -126,6 +129,17 @@ typedef struct {
     unsigned id, profileId;
     nvmlPlacement_t placement;
 } nvmlComputeInstanceInfo_t;
+
+typedef struct {
+    unsigned id, sliceCount, instanceCount, multiprocessorCount, sharedCopyEngineCount,
+        sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+} nvmlComputeInstanceProfileInfo_t;
+
+typedef struct {
+    unsigned version, id, sliceCount, instanceCount, multiprocessorCount, sharedCopyEngineCount,
+        sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+    char name[NVML_NAME_SIZE];
+} nvmlComputeInstanceProfileInfo_v2_t;
 
 typedef struct {
     unsigned pid;
@@ -187,6 +201,10 @@ typedef struct {
 typedef struct {
     unsigned version, unrepairableMemory;
 } nvmlUnrepairableMemory_t;
+
+typedef struct {
+    unsigned version, value;
+} nvmlDeviceAddressingMode_t;
 
 typedef struct {
     unsigned char clusterUuid[16];

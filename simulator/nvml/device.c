@@ -53,6 +53,7 @@ FIXED(nvmlDeviceGetBrand, unsigned, NVML_BRAND_NVIDIA)
 FIXED(nvmlDeviceGetArchitecture, unsigned, subject.gpu.product->architecture)
 FIXED(nvmlDeviceGetNumGpuCores, unsigned, subject.gpu.product->cores)
 FIXED(nvmlDeviceGetMemoryBusWidth, unsigned, subject.gpu.product->memory_bus_bits)
+FIXED(nvmlDeviceGetModuleId, unsigned, subject.gpu.minor) /* its place in the box */
 READING(nvmlDeviceGetPersistenceMode, VALUE_PERSISTENCE_MODE)
 READING(nvmlDeviceGetComputeMode, VALUE_COMPUTE_MODE)
 READING(nvmlDeviceGetInforomConfigurationChecksum, VALUE_INFOROM_CHECKSUM)
@@ -71,6 +72,18 @@ API nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, unsigned objec
     const struct product *product = subject.gpu.product;
     return report_text(&subject, into, length,
                      object == 0 ? product->inforom_oem : product->inforom_ecc);
+}
+
+/* 0: none, as on the H100 that was recorded; heterogeneous memory management would be 1. */
+API nvmlReturn_t nvmlDeviceGetAddressingMode(nvmlDevice_t device,
+                                             nvmlDeviceAddressingMode_t *into) {
+    struct subject subject;
+    nvmlReturn_t answer = enter_gpu(device, __func__, &subject);
+    if (answer == NVML_SUCCESS && into == NULL) answer = NVML_ERROR_INVALID_ARGUMENT;
+    if (answer != NVML_SUCCESS) return answer;
+    if (into->version != NVML_ADDRESSING_MODE_V1) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    into->value = 0;
+    return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceGetGridLicensableFeatures_v4(nvmlDevice_t device,

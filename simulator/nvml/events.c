@@ -8,7 +8,9 @@
 #include "gate.h"
 #include "handle.h"
 
-#define SUPPORTED_EVENTS 0xC108ull /* xid, MIG configuration, GPU unavailable, recovery action */
+/* All that an H100 on R580 can be registered for, without those of ECC errors; of them a scenario has
+ * xid, MIG configuration, GPU unavailable and recovery action. */
+#define SUPPORTED_EVENTS 0xFF9Cull
 
 struct registration {
     char uuid[TEXT_SIZE];

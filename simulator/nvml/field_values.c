@@ -6,6 +6,8 @@
 #include "nvlink.h"
 
 enum { ANY_GPU, NEEDS_ECC, NOT_WITH_INSTANCES, NEGATIVE };
+/* Seen on R580; in nvidia-ml-py they came one after the other from 13.590 to 13.615. */
+enum { NEWER_BRANCH = 595, LAST_FIELD = 307 };
 enum { U32 = VALUE_TYPE_UNSIGNED_INT, U64 = VALUE_TYPE_UNSIGNED_LONG_LONG };
 
 struct field {
@@ -16,8 +18,8 @@ struct field {
 };
 
 static const struct field fields[] = {
-    {1, VALUE_ECC_MODE, U32, ANY_GPU},
-    {2, VALUE_ECC_MODE, U32, ANY_GPU},
+    {1, VALUE_ECC_MODE, U64, ANY_GPU},
+    {2, VALUE_ECC_MODE, U64, ANY_GPU},
     {3, VALUE_ECC_SBE_VOLATILE, U64, NEEDS_ECC},
     {4, VALUE_ECC_DBE_VOLATILE, U64, NEEDS_ECC},
     {5, VALUE_ECC_SBE_AGGREGATE, U64, NEEDS_ECC},
@@ -39,10 +41,10 @@ static const struct field fields[] = {
     {93, VALUE_RETIRED_PENDING_DBE, U64, ANY_GPU},
     {94, VALUE_PCIE_REPLAYS, U32, ANY_GPU},
     {95, VALUE_PCIE_REPLAY_ROLLOVERS, U32, ANY_GPU},
-    {142, VALUE_REMAP_CORRECTABLE, U32, NOT_WITH_INSTANCES},
-    {143, VALUE_REMAP_UNCORRECTABLE, U32, NOT_WITH_INSTANCES},
-    {144, VALUE_REMAP_PENDING, U32, NOT_WITH_INSTANCES},
-    {145, VALUE_REMAP_FAILURE, U32, NOT_WITH_INSTANCES},
+    {142, VALUE_REMAP_CORRECTABLE, U64, NOT_WITH_INSTANCES},
+    {143, VALUE_REMAP_UNCORRECTABLE, U64, NOT_WITH_INSTANCES},
+    {144, VALUE_REMAP_PENDING, U64, NOT_WITH_INSTANCES},
+    {145, VALUE_REMAP_FAILURE, U64, NOT_WITH_INSTANCES},
     {169, VALUE_PCIE_L0_TO_RECOVERY, U32, ANY_GPU},
     {170, VALUE_C2C_LINKS, U32, ANY_GPU},
     {173, VALUE_PCIE_CORRECTABLE_ERRORS, U32, ANY_GPU},
@@ -65,27 +67,27 @@ static const struct field fields[] = {
     {194, VALUE_SLOWDOWN_TLIMIT_C, VALUE_TYPE_SIGNED_INT, NEGATIVE},
     {195, VALUE_MAX_MEMORY_TLIMIT_C, VALUE_TYPE_SIGNED_INT, NEGATIVE},
     {196, VALUE_MAX_TLIMIT_C, VALUE_TYPE_SIGNED_INT, NEGATIVE},
-    {197, VALUE_PCIE_TX_BYTES, U64, ANY_GPU},
-    {198, VALUE_PCIE_RX_BYTES, U64, ANY_GPU},
+    {197, VALUE_PCIE_TX_BYTES, U32, ANY_GPU},
+    {198, VALUE_PCIE_RX_BYTES, U32, ANY_GPU},
     {230, VALUE_RECOVERY_ACTION, U32, ANY_GPU},
     {269, VALUE_SLOWED_SW_THERMAL_NS, U64, ANY_GPU},
     {270, VALUE_SLOWED_HW_THERMAL_NS, U64, ANY_GPU},
     {271, VALUE_SLOWED_HW_POWER_BRAKE_NS, U64, ANY_GPU},
 };
 
-/* ECC errors of one place: ids go up by error, then by place; L1 first. */
+/* ECC errors of one place: ids go up by error, then by place; L1 first. Those of DRAM are not
+ * answered: since Ampere they come from nvmlDeviceGetMemoryErrorCounter (seen on H100, R580). */
 struct place {
     unsigned id, error, counter, location;
 };
 
-enum { L1 = 0, L2, DRAM, REGISTERS, TEXTURE, CBU = 6 };
+enum { L1 = 0, L2, REGISTERS = 3, TEXTURE, CBU = 6 };
 
 static const struct place place_fields[] = {
-    {7, 0, 0, L1},         {8, 1, 0, L1},         {9, 0, 0, L2},       {10, 1, 0, L2},
-    {11, 0, 0, DRAM},      {12, 1, 0, DRAM},      {13, 0, 0, REGISTERS}, {14, 1, 0, REGISTERS},
-    {15, 0, 0, TEXTURE},   {16, 1, 0, TEXTURE},   {17, 1, 0, CBU},     {18, 0, 1, L1},
-    {19, 1, 1, L1},        {20, 0, 1, L2},        {21, 1, 1, L2},      {22, 0, 1, DRAM},
-    {23, 1, 1, DRAM},      {24, 0, 1, REGISTERS}, {25, 1, 1, REGISTERS}, {26, 0, 1, TEXTURE},
+    {7, 0, 0, L1},         {8, 1, 0, L1},         {9, 0, 0, L2},         {10, 1, 0, L2},
+    {13, 0, 0, REGISTERS}, {14, 1, 0, REGISTERS}, {15, 0, 0, TEXTURE},   {16, 1, 0, TEXTURE},
+    {17, 1, 0, CBU},       {18, 0, 1, L1},        {19, 1, 1, L1},        {20, 0, 1, L2},
+    {21, 1, 1, L2},        {24, 0, 1, REGISTERS}, {25, 1, 1, REGISTERS}, {26, 0, 1, TEXTURE},
     {27, 1, 1, TEXTURE},   {28, 1, 1, CBU},
 };
 
@@ -161,7 +163,7 @@ static const struct link_ids link_fields[] = {
 
 static nvmlReturn_t number(nvmlFieldValue_t *into, unsigned type, unsigned long long value) {
     into->valueType = type;
-    into->value.ullVal = value;
+    into->value.ullVal = type == U32 ? (unsigned)value : value;
     return NVML_SUCCESS;
 }
 
@@ -187,23 +189,43 @@ static nvmlReturn_t read_link(const struct gpu *gpu, const struct link_ids *fiel
     unsigned link = field->link == BY_SCOPE    ? into->scopeId
                     : field->link == ALL_LINKS ? ALL_LINKS
                                                : field->link + into->fieldId - field->first;
-    if (link == ALL_LINKS && field->value == LINK_STATE) return NVML_ERROR_INVALID_ARGUMENT;
+    if (link == ALL_LINKS && field->value == LINK_STATE && link_count(gpu) > 0)
+        return NVML_ERROR_INVALID_ARGUMENT;
     nvmlReturn_t answer = link_value(gpu, link, field->value, &found);
     return answer ? answer : number(into, field->value == LINK_STATE ? U32 : U64, found);
 }
 
-/* Facts of the product: limits, links, their speed. */
-static nvmlReturn_t read_fact(const struct product *product, nvmlFieldValue_t *into) {
-    unsigned id = into->fieldId;
+/* Answers without a value: what NVML has for a GPU without NVLinks on R580. */
+static nvmlReturn_t nothing(nvmlFieldValue_t *into) {
+    into->valueType = VALUE_TYPE_DOUBLE;
+    into->value.ullVal = 0;
+    into->timestamp = 0;
+    return NVML_SUCCESS;
+}
+
+/* Facts of the product: limits, links, their speed, what it can do. The last ones are as on the
+ * H100 that was recorded: resets, atomics, and remapped rows that are not active yet. */
+static nvmlReturn_t read_fact(const struct gpu *gpu, nvmlFieldValue_t *into) {
+    const struct product *product = gpu->product;
+    unsigned id = into->fieldId, links = link_count(gpu);
     bool speed = (id >= 84 && id <= 90) || (id >= 132 && id <= 137) || id == 164 || id == 166;
-    if (speed && product->nvlink_count == 0) return NVML_ERROR_NOT_SUPPORTED;
+    if ((speed || id == 91) && links == 0) return NVML_ERROR_NOT_SUPPORTED;
     if (speed) return number(into, U32, id == 166 ? product->nvlink_version : product->nvlink_mbps);
     switch (id) {
-    case 91: return number(into, U32, product->nvlink_count);
-    case 147: return number(into, U32, product->nvlink_count);
+    case 91: return number(into, U32, links);
+    case 147: return links == 0 ? nothing(into) : number(into, U32, links);
+    case 184: return number(into, U32, product->architecture >= NVML_DEVICE_ARCH_HOPPER);
     case 187: return number(into, U32, product->power_min_mw);
     case 188: return number(into, U32, product->power_max_mw);
     case 189: return number(into, U32, product->power_limit_mw);
+    case 199: return number(into, U32, 1);
+    case 226:
+    case 227:
+    case 228:
+    case 229: return number(into, U32, 0);
+    case 301:
+    case 302:
+        return gpu->instance_count > 0 ? NVML_ERROR_NOT_SUPPORTED : number(into, U64, 0);
     default: return NVML_ERROR_NOT_SUPPORTED;
     }
 }
@@ -233,11 +255,21 @@ static nvmlReturn_t read_place(const struct gpu *gpu, const struct place *place,
 #define EACH(row, table) \
     for (size_t i = 0; row = &table[i], i < sizeof table / sizeof table[0]; i++)
 
+/* Ids that this driver does not have: what came after R580, by its branch, and what none has. */
+static bool is_unknown(unsigned id) {
+    bool newer = id == 274 || (id >= 289 && id <= 293) || (id >= 296 && id <= 300) || id >= 303;
+    return id == 0 || id > LAST_FIELD || (newer && driver_branch() < NEWER_BRANCH);
+}
+
 static nvmlReturn_t read_field(const struct gpu *gpu, nvmlFieldValue_t *into) {
     const struct field *field;
     const struct place *place;
     const struct link_ids *link;
     unsigned id = into->fieldId;
+    if (is_unknown(id)) {
+        into->timestamp = 0;
+        return NVML_ERROR_INVALID_ARGUMENT;
+    }
     EACH(field, fields)
     if (field->id == id) return read_plain(gpu, field, into);
     EACH(place, place_fields)
@@ -245,7 +277,7 @@ static nvmlReturn_t read_field(const struct gpu *gpu, nvmlFieldValue_t *into) {
     EACH(link, link_fields)
     if (id >= link->first && id < link->first + link->count) return read_link(gpu, link, into);
     if (id == 171 || id == 172 || (id >= 231 && id <= 234)) return read_c2c(gpu, into);
-    return read_fact(gpu->product, into);
+    return read_fact(gpu, into);
 }
 
 API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *into) {

@@ -22,6 +22,13 @@ bool library_close(void) {
     return false;
 }
 
+unsigned driver_branch(void) {
+    const struct scenario *scenario = scenario_lock();
+    unsigned branch = scenario ? (unsigned)strtoul(scenario->driver, NULL, 10) : 0;
+    scenario_unlock();
+    return branch;
+}
+
 bool applies(const struct failure *failure, const char *call) {
     return failure->kind != FAILURE_NONE && names_call(failure->call, call);
 }

@@ -27,6 +27,8 @@ nvmlReturn_t enter_library(const char *call);
 nvmlReturn_t enter_by_uuid(const char *uuid, const char *call);
 void library_open(void);
 bool library_close(void);
+/* The first number of the driver's version, such as 580. */
+unsigned driver_branch(void);
 bool applies(const struct failure *failure, const char *call);
 nvmlReturn_t copy_text(char *into, unsigned size, const char *text);
 /* As copy_text; bytes that are no text when the subject reports garbage. */

@@ -48,6 +48,10 @@ static const struct metric metrics[] = {
     TOTAL(259, FP32_CYCLES),
     TOTAL(260, FP16_CYCLES),
 };
+/* R580 answers every id below 210 with success, and with 0 what the GPU does not have, such as a
+ * link or C2C. The totals came with R595: they are in nvidia-ml-py 13.595 and not in 13.590. */
+enum { FIRST_NEW = 210, LAST_METRIC = 332, NEW_BRANCH = 595 };
+
 #define METRICS (sizeof metrics / sizeof metrics[0])
 
 API nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, nvmlGpmSupport_t *into) {
@@ -122,9 +126,12 @@ static bool comparable(const struct gpm_sample *first, const struct gpm_sample *
 }
 
 static nvmlReturn_t answer_metric(const struct gpm_sample *sample, nvmlGpmMetric_t *into) {
+    unsigned id = into->metricId;
+    if (id == 0 || id > LAST_METRIC || (id >= FIRST_NEW && driver_branch() < NEW_BRANCH))
+        return NVML_ERROR_INVALID_ARGUMENT;
     for (size_t i = 0; i < METRICS; i++) {
         const struct metric *metric = &metrics[i];
-        if (metric->id != into->metricId) continue;
+        if (metric->id != id) continue;
         unsigned long long number = 0;
         nvmlReturn_t answer = report(sample->numbers[metric->value], &number);
         bool garbage = sample->numbers[metric->value] == GARBAGE;
@@ -133,7 +140,8 @@ static nvmlReturn_t answer_metric(const struct gpm_sample *sample, nvmlGpmMetric
         into->metricInfo.unit = metric->unit;
         return answer;
     }
-    return NVML_ERROR_NOT_SUPPORTED;
+    into->value = 0.0;
+    return id < FIRST_NEW && sample->gi < 0 ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 API nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *into) {

@@ -56,32 +56,32 @@ API nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mig,
     return NVML_SUCCESS;
 }
 
-/* Reads of a MIG device; a whole GPU has no such thing. */
+/* Reads of a MIG device; a whole GPU has no such thing, and answers what is given. */
 static nvmlReturn_t enter_mig(nvmlDevice_t device, const char *call, const void *into,
-                              struct subject *subject) {
+                              nvmlReturn_t otherwise, struct subject *subject) {
     nvmlReturn_t answer = enter_device(device, call, subject);
     if (answer == NVML_SUCCESS && into == NULL) answer = NVML_ERROR_INVALID_ARGUMENT;
-    if (answer == NVML_SUCCESS && subject->instance == NULL) answer = NVML_ERROR_NOT_SUPPORTED;
+    if (answer == NVML_SUCCESS && subject->instance == NULL) answer = otherwise;
     return answer;
 }
 
 API nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id) {
     struct subject subject;
-    nvmlReturn_t answer = enter_mig(device, __func__, id, &subject);
+    nvmlReturn_t answer = enter_mig(device, __func__, id, NVML_ERROR_INVALID_ARGUMENT, &subject);
     if (answer == NVML_SUCCESS) *id = subject.instance->gi;
     return answer;
 }
 
 API nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned *id) {
     struct subject subject;
-    nvmlReturn_t answer = enter_mig(device, __func__, id, &subject);
+    nvmlReturn_t answer = enter_mig(device, __func__, id, NVML_ERROR_INVALID_ARGUMENT, &subject);
     if (answer == NVML_SUCCESS) *id = subject.instance->ci;
     return answer;
 }
 
 API nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *into) {
     struct subject subject;
-    nvmlReturn_t answer = enter_mig(device, __func__, into, &subject);
+    nvmlReturn_t answer = enter_mig(device, __func__, into, NVML_ERROR_NOT_SUPPORTED, &subject);
     if (answer != NVML_SUCCESS) return answer;
     const struct profile *profile = subject.instance->profile;
     *into = (nvmlDeviceAttributes_t){
@@ -97,6 +97,9 @@ API nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttri
     };
     return NVML_SUCCESS;
 }
+
+/* NVML_GPU_INSTANCE_PROFILE_COUNT of R580. */
+enum { GPU_PROFILES = 17 };
 
 static void fill_profile(const struct profile *profile, nvmlGpuInstanceProfileInfo_t *into) {
     *into = (nvmlGpuInstanceProfileInfo_t){
@@ -118,6 +121,8 @@ static nvmlReturn_t find_profile(nvmlDevice_t device, const char *call, unsigned
                                  const struct profile **into) {
     struct subject subject;
     nvmlReturn_t answer = enter_gpu(device, call, &subject);
+    if (answer == NVML_SUCCESS && !by_id && number >= GPU_PROFILES)
+        answer = NVML_ERROR_INVALID_ARGUMENT;
     if (answer != NVML_SUCCESS) return answer;
     const struct product *product = subject.gpu.product;
     for (unsigned i = 0; i < product->profile_count; i++) {
@@ -231,6 +236,62 @@ API nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t handle, nvmlGpuInstanc
 /* NVML_COMPUTE_INSTANCE_PROFILE_*: 1, 2, 3, 4 and 7 slices are 0 to 4; the id is the same. */
 static unsigned compute_profile(const struct instance *instance) {
     return instance->profile->slices == 7 ? 4 : instance->profile->slices - 1;
+}
+
+/* Slices of a compute instance profile, 0 for one that these boards do not have. */
+static unsigned compute_slices(unsigned profile) {
+    static const unsigned slices[] = {1, 2, 3, 4, 7, 0, 0, 0, 0};
+    return slices[profile];
+}
+
+enum { COMPUTE_PROFILES = 9, ENGINE_PROFILES = 1 };
+
+static nvmlReturn_t compute_info(nvmlGpuInstance_t handle, const char *call, unsigned number,
+                                 unsigned engines, nvmlComputeInstanceProfileInfo_v2_t *into) {
+    struct subject subject;
+    nvmlReturn_t answer = enter(handle, HANDLE_GPU_INSTANCE, call, &subject);
+    bool known = number < COMPUTE_PROFILES && engines < ENGINE_PROFILES;
+    if (answer == NVML_SUCCESS && !known) answer = NVML_ERROR_INVALID_ARGUMENT;
+    if (answer != NVML_SUCCESS) return answer;
+    const struct profile *profile = subject.instance->profile;
+    unsigned slices = compute_slices(number);
+    if (slices == 0 || slices > profile->slices) return NVML_ERROR_NOT_SUPPORTED;
+    *into = (nvmlComputeInstanceProfileInfo_v2_t){
+        .version = into->version,
+        .id = number,
+        .sliceCount = slices,
+        .instanceCount = profile->slices / slices,
+        .multiprocessorCount = profile->multiprocessors * slices / profile->slices,
+        .sharedCopyEngineCount = profile->copy_engines,
+        .sharedDecoderCount = profile->decoders,
+        .sharedEncoderCount = profile->encoders,
+        .sharedJpegCount = profile->jpeg_engines,
+        .sharedOfaCount = profile->ofa_engines,
+    };
+    if (slices == profile->slices)
+        snprintf(into->name, sizeof into->name, "MIG %s", profile->name);
+    else
+        snprintf(into->name, sizeof into->name, "MIG %uc.%s", slices, profile->name);
+    return NVML_SUCCESS;
+}
+
+API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(
+    nvmlGpuInstance_t handle, unsigned profile, unsigned engines,
+    nvmlComputeInstanceProfileInfo_v2_t *into) {
+    if (into == NULL) return NVML_ERROR_INVALID_ARGUMENT;
+    if (into->version != NVML_COMPUTE_INSTANCE_PROFILE_INFO_V2)
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    return compute_info(handle, __func__, profile, engines, into);
+}
+
+API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(
+    nvmlGpuInstance_t handle, unsigned profile, unsigned engines,
+    nvmlComputeInstanceProfileInfo_t *into) {
+    nvmlComputeInstanceProfileInfo_v2_t info = {0};
+    if (into == NULL) return NVML_ERROR_INVALID_ARGUMENT;
+    nvmlReturn_t answer = compute_info(handle, __func__, profile, engines, &info);
+    if (answer == NVML_SUCCESS) memcpy(into, &info.id, sizeof *into);
+    return answer;
 }
 
 static struct handle *compute_handle(const struct subject *subject) {

@@ -1,14 +1,19 @@
 /* NVML calls about what connects GPUs: NVLink, the fabric, peer access. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "nvlink.h"
 #include "readings.h"
 
+unsigned link_count(const struct gpu *gpu) {
+    return gpu->values[VALUE_NVLINK_DISABLED] == 1 ? 0 : gpu->product->nvlink_count;
+}
+
 static nvmlReturn_t sum_of_links(const struct gpu *gpu, enum link_value value,
                                  unsigned long long *into) {
     *into = 0;
-    for (unsigned i = 0; i < gpu->product->nvlink_count; i++) {
+    for (unsigned i = 0; i < link_count(gpu); i++) {
         unsigned long long count = 0;
         nvmlReturn_t answer = report(gpu->links[i].values[value], &count);
         if (answer != NVML_SUCCESS) return answer;
@@ -19,9 +24,9 @@ static nvmlReturn_t sum_of_links(const struct gpu *gpu, enum link_value value,
 
 nvmlReturn_t link_value(const struct gpu *gpu, unsigned link, enum link_value value,
                         unsigned long long *into) {
-    if (gpu->product->nvlink_count == 0) return NVML_ERROR_NOT_SUPPORTED;
+    if (link_count(gpu) == 0) return NVML_ERROR_NOT_SUPPORTED;
     if (link == ALL_LINKS) return sum_of_links(gpu, value, into);
-    if (link >= gpu->product->nvlink_count) return NVML_ERROR_INVALID_ARGUMENT;
+    if (link >= link_count(gpu)) return NVML_ERROR_INVALID_ARGUMENT;
     return report(gpu->links[link].values[value], into);
 }
 
@@ -29,9 +34,9 @@ static nvmlReturn_t enter_link(nvmlDevice_t device, const char *call, unsigned l
                                const void *into, struct subject *subject) {
     nvmlReturn_t answer = enter_gpu(device, call, subject);
     if (answer != NVML_SUCCESS) return answer;
-    if (subject->gpu.product->nvlink_count == 0) return NVML_ERROR_NOT_SUPPORTED;
-    return into == NULL || link >= subject->gpu.product->nvlink_count ? NVML_ERROR_INVALID_ARGUMENT
-                                                                     : NVML_SUCCESS;
+    if (link_count(&subject->gpu) == 0) return NVML_ERROR_NOT_SUPPORTED;
+    return into == NULL || link >= link_count(&subject->gpu) ? NVML_ERROR_INVALID_ARGUMENT
+                                                             : NVML_SUCCESS;
 }
 
 /* 1: active; what else the state says is only reported by its field. */
@@ -115,10 +120,18 @@ static void cluster_bytes(const struct gpu *gpu, unsigned char *into) {
     }
 }
 
+/* Where the fabric is not supported (state 0) everything else is 0 too, as an H100 without NVLink
+ * answers on R580. */
 static nvmlReturn_t fabric_of(const struct gpu *gpu, nvmlGpuFabricInfoV_t *into) {
     unsigned state = 0, summary = 0;
-    cluster_bytes(gpu, into->clusterUuid);
     nvmlReturn_t answer = value_into(gpu, VALUE_FABRIC_STATE, &state);
+    if (answer == NVML_SUCCESS && state == 0) {
+        bool three = into->version == NVML_GPU_FABRIC_INFO_V3;
+        size_t end = three ? sizeof *into : offsetof(nvmlGpuFabricInfoV_t, healthSummary);
+        memset(into->clusterUuid, 0, end - offsetof(nvmlGpuFabricInfoV_t, clusterUuid));
+        return NVML_SUCCESS;
+    }
+    cluster_bytes(gpu, into->clusterUuid);
     if (answer == NVML_SUCCESS) answer = value_into(gpu, VALUE_FABRIC_STATUS, &into->status);
     if (answer == NVML_SUCCESS) answer = value_into(gpu, VALUE_FABRIC_CLIQUE, &into->cliqueId);
     if (answer == NVML_SUCCESS) answer = value_into(gpu, VALUE_FABRIC_HEALTH_MASK, &into->healthMask);

@@ -6,6 +6,8 @@
 #include "abi.h"
 
 #define ALL_LINKS 0xFFFFFFFFu
+/* None where the driver was told to leave them off. */
+unsigned link_count(const struct gpu *gpu);
 nvmlReturn_t link_value(const struct gpu *gpu, unsigned link, enum link_value value,
                         unsigned long long *into);
 

@@ -106,7 +106,8 @@ API nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t device, unsigned ty
                       into);
 }
 
-/* Id: now, set for applications, default for applications, highest a customer may set. */
+/* Id: now, set for applications, default for applications, highest a customer may set, which only
+ * clocks of the SMs have. */
 API nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, unsigned type, unsigned id,
                                     unsigned *into) {
     struct subject subject;
@@ -116,7 +117,9 @@ API nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, unsigned type, unsigned
     case 0: return nvmlDeviceGetClockInfo(device, type, into);
     case 1: return nvmlDeviceGetApplicationsClock(device, type, into);
     case 2:
-    case 3: return nvmlDeviceGetMaxClockInfo(device, type, into);
+    case 3:
+        if (type == 3 || (type == 2 && id == 3)) return NVML_ERROR_NOT_SUPPORTED;
+        return nvmlDeviceGetMaxClockInfo(device, type, into);
     default: return NVML_ERROR_INVALID_ARGUMENT;
     }
 }

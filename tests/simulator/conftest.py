@@ -19,6 +19,20 @@ def node(tmp_path: Path) -> Iterator[SimulatedNode]:
 def nvml(node: SimulatedNode) -> Iterator[NvmlClient]:
     """A process with NVML initialised; `g[k]` is the handle of GPU k."""
     with NvmlClient(node) as client:
-        client.ask("nvmlInit()")
-        client.ask("g = [nvmlDeviceGetHandleByIndex(i) for i in range(nvmlDeviceGetCount())]")
+        _open(client)
         yield client
+
+
+@pytest.fixture
+def newer(node: SimulatedNode) -> Iterator[NvmlClient]:
+    """As `nvml`, on a driver of R595, which has the totals of GPM."""
+    with node.scenario.edit() as scenario:
+        scenario.driver = "595.45.04"
+    with NvmlClient(node) as client:
+        _open(client)
+        yield client
+
+
+def _open(client: NvmlClient) -> None:
+    client.ask("nvmlInit()")
+    client.ask("g = [nvmlDeviceGetHandleByIndex(i) for i in range(nvmlDeviceGetCount())]")

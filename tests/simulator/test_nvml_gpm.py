@@ -43,13 +43,34 @@ def test_each_metric_has_its_own_answer(node: SimulatedNode, taught: NvmlClient)
     node.set_value(3, "gpm_fp64", None)
     taught.ask("r = c_nvmlGpmMetricsGet_t()")
     taught.ask("r.version = NVML_GPM_METRICS_GET_VERSION")
-    taught.ask("r.sample1, r.sample2, r.numMetrics = nvmlGpmSampleAlloc(), nvmlGpmSampleAlloc(), 3")
+    taught.ask("r.sample1, r.sample2, r.numMetrics = nvmlGpmSampleAlloc(), nvmlGpmSampleAlloc(), 4")
     taught.ask("[nvmlGpmSampleGet(g[3], s) for s in (r.sample1, r.sample2)] and None")
-    for place, metric in enumerate((1, 11, 170)):
+    for place, metric in enumerate((1, 11, 170, 0)):
         taught.ask(f"r.metrics[{place}].metricId = {metric}")
     taught.ask("nvmlGpmMetricsGet(r) and None")
-    assert taught.ask("[r.metrics[i].nvmlReturn for i in range(3)]") == [0, 3, 3]
+    answers = taught.ask("[r.metrics[i].nvmlReturn for i in range(4)]")
+    assert answers == [0, NOT_SUPPORTED, 0, INVALID_ARGUMENT]
     assert taught.ask("r.metrics[0].metricInfo.unit") == "%"
+
+
+def test_what_a_gpu_does_not_have_is_answered_with_0(
+    node: SimulatedNode, taught: NvmlClient
+) -> None:
+    node.set_value(3, "nvlink_disabled", 1)
+    for metric in ("NVLINK_L0_TX_PER_SEC", "C2C_TOTAL_TX_PER_SEC", "HOSTMEM_CACHE_HIT"):
+        assert taught.ask(f"gpm(g[3], NVML_GPM_METRIC_{metric})") == 0
+    assert taught.error_of("gpm(g[0], NVML_GPM_METRIC_HOSTMEM_CACHE_HIT, 5)") == NOT_SUPPORTED
+
+
+def test_totals_came_after_r580(taught: NvmlClient) -> None:
+    total = "gpm(g[3], NVML_GPM_METRIC_SM_CYCLES_ELAPSED)"
+    assert taught.error_of(total) == INVALID_ARGUMENT
+
+
+def test_a_newer_driver_has_totals(newer: NvmlClient) -> None:
+    teach(newer)
+    assert newer.ask("gpm(g[3], NVML_GPM_METRIC_SM_CYCLES_ELAPSED)") == 0
+    assert newer.error_of("gpm(g[3], 333)") == INVALID_ARGUMENT
 
 
 def test_two_samples_of_the_same_thing_are_needed(taught: NvmlClient) -> None:

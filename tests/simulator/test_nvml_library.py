@@ -82,23 +82,24 @@ def test_the_same_gpu_has_the_same_handle(nvml: NvmlClient) -> None:
     assert nvml.ask(line) is True
 
 
-def test_every_number_of_the_scenario_can_be_read(node: SimulatedNode, nvml: NvmlClient) -> None:
-    assert set(READINGS.values()) | {"gpm_whole_gpu_with_mig"} == set(grammar.VALUE_NAMES)
+def test_every_number_of_the_scenario_can_be_read(node: SimulatedNode, newer: NvmlClient) -> None:
+    others = {"gpm_whole_gpu_with_mig", "nvlink_disabled"}
+    assert set(READINGS.values()) | others == set(grammar.VALUE_NAMES)
     numbers = {
         value.name: min(value.largest, 11 + count) for count, value in enumerate(grammar.VALUES)
     }
     with node.scenario.edit() as scenario:
         scenario.gpus[3].values = dict(numbers)
-    teach(nvml)
-    read = {line: nvml.ask(line) for line in READINGS}
+    teach(newer)
+    read = {line: newer.ask(line) for line in READINGS}
     assert read == {line: numbers[name] for line, name in READINGS.items()}
 
 
-def test_every_number_can_be_unsupported(node: SimulatedNode, nvml: NvmlClient) -> None:
+def test_every_number_can_be_unsupported(node: SimulatedNode, newer: NvmlClient) -> None:
     with node.scenario.edit() as scenario:
         scenario.gpus[3].values = dict.fromkeys(grammar.VALUE_NAMES)
-    teach(nvml)
-    assert {line: nvml.error_of(line) for line in READINGS} == dict.fromkeys(
+    teach(newer)
+    assert {line: newer.error_of(line) for line in READINGS} == dict.fromkeys(
         READINGS, NOT_SUPPORTED
     )
 
@@ -110,9 +111,33 @@ def test_the_recovery_action_is_field_230_with_an_answer_of_its_own(
     read = nvml.ask("list(nvmlDeviceGetFieldValues(g[3], [230, 9999]))")
     assert [(reading["fieldId"], reading["nvmlReturn"]) for reading in read] == [
         (230, 0),
-        (9999, 3),
+        (9999, INVALID_ARGUMENT),
     ]
     assert nvml.ask("nvmlDeviceGetFieldValues(g[3], [230])[0].value.uiVal") == 4
+
+
+CODES = "[f.nvmlReturn for f in nvmlDeviceGetFieldValues(g[3], [0, 274, 301, 303, 308])]"
+
+
+def test_a_field_that_the_driver_does_not_know_is_an_invalid_argument(nvml: NvmlClient) -> None:
+    unknown = INVALID_ARGUMENT
+    assert nvml.ask(CODES) == [unknown, unknown, 0, unknown, unknown]
+
+
+def test_a_newer_driver_knows_more_fields(newer: NvmlClient) -> None:
+    unknown = INVALID_ARGUMENT
+    assert newer.ask(CODES) == [unknown, NOT_SUPPORTED, 0, NOT_SUPPORTED, unknown]
+
+
+def test_a_field_of_32_bits_begins_anew_above_them(node: SimulatedNode, nvml: NvmlClient) -> None:
+    node.set_value(3, "pcie_tx_bytes", (1 << 32) + 5)
+    nvml.ask("sent = nvmlDeviceGetFieldValues(g[3], [NVML_FI_DEV_PCIE_COUNT_TX_BYTES])[0]")
+    assert nvml.ask("(sent.valueType, sent.value.ullVal)") == [1, 5]
+
+
+def test_a_gpu_tells_its_module_and_how_it_addresses_memory(nvml: NvmlClient) -> None:
+    assert nvml.ask("[nvmlDeviceGetModuleId(h) for h in g]") == list(range(8))
+    assert nvml.ask("nvmlDeviceGetAddressingMode(g[3])") == 0
 
 
 def test_memory_adds_up_in_both_versions(node: SimulatedNode, nvml: NvmlClient) -> None:

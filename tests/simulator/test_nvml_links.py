@@ -190,6 +190,31 @@ def test_the_fabric_tells_cluster_clique_and_health(
     assert taught.ask("(one.cliqueId, one.state)") == [9, 3]
 
 
+def test_a_gpu_whose_links_are_disabled_has_none(node: SimulatedNode, taught: NvmlClient) -> None:
+    node.set_value(3, "nvlink_disabled", 1)
+    for line in (
+        *("nvmlDeviceGetNvLinkState(g[3], 0)", "nvmlDeviceGetNvLinkVersion(g[3], 18)"),
+        *("field(g[3], 91)", "field(g[3], 138)", f"field(g[3], 165, {ALL})", "field(g[3], 164)"),
+    ):
+        assert taught.error_of(line) == NOT_SUPPORTED
+    # Success, and no value.
+    switches = "nvmlDeviceGetFieldValues(g[3], [147])[0]"
+    taught.ask(f"switches = {switches}")
+    assert taught.ask("(switches.nvmlReturn, switches.valueType, switches.timestamp)") == [0, 0, 0]
+    assert taught.ask("switches.value.dVal") == 0
+    assert taught.ask("field(g[4], 91)") == taught.ask("field(g[4], 147)") == 18
+
+
+def test_without_a_fabric_nothing_is_told_of_it(node: SimulatedNode, taught: NvmlClient) -> None:
+    with node.scenario.edit() as scenario:
+        scenario.gpus[3].cluster_uuid = "01234567-89AB-cdef-0123-456789abcdef"
+        scenario.gpus[3].values |= {"fabric_state": 0, "fabric_clique": 9}
+    found = taught.ask("fabric(g[3])")
+    assert found.pop("version") == 0x03000028
+    assert found.pop("clusterUuid") == [0] * 16
+    assert set(found.values()) == {0}
+
+
 def test_an_a100_has_no_fabric_and_a_gb200_has_chip_links(tmp_path: Path) -> None:
     node = SimulatedNode(tmp_path, "n").create("1xA100,1xGB200")
     with node, NvmlClient(node) as nvml:

@@ -69,7 +69,6 @@ def test_slices_end_with_not_found_and_an_index_above_the_maximum_is_invalid(
         "nvmlDeviceGetFieldValues(m, [230])",
         "nvmlDeviceGetUtilizationRates(g[0])",
         "nvmlDeviceGetRemappedRows(g[0])",
-        "nvmlDeviceGetGpuInstanceId(g[0])",
     ],
 )
 def test_what_mig_hides_is_not_supported(nvml: NvmlClient, call: str) -> None:
@@ -86,7 +85,7 @@ HIDDEN_WITH_INSTANCES = (
     *("UtilizationRates", "EncoderUtilization", "DecoderUtilization", "JpgUtilization"),
     *("OfaUtilization", "RemappedRows", "RowRemapperHistogram", "NVML_FI_DEV_REMAPPED"),
 )
-UNSUPPORTED_ANYWAY = {value.name for value in grammar.VALUES if value.default is None}
+UNSUPPORTED_ANYWAY = {v.name for v in grammar.VALUES if v.default is None} - H100.values.keys()
 
 
 def test_a_slice_tells_its_memory_and_its_errors_and_nothing_else(nvml: NvmlClient) -> None:
@@ -161,6 +160,38 @@ def test_profiles_are_asked_for_by_index_and_answer_with_the_id(tmp_path: Path, 
             by_id = f"nvmlDeviceGetGpuInstanceProfileInfoById(h, {profile.profile_id})"
             assert nvml.ask(by_id) == info
         assert nvml.error_of("nvmlDeviceGetGpuInstanceProfileInfo(h, 5)") == NOT_SUPPORTED
+
+
+def test_a_whole_gpu_has_no_instance_id(nvml: NvmlClient) -> None:
+    for call in ("nvmlDeviceGetGpuInstanceId(g[0])", "nvmlDeviceGetComputeInstanceId(g[0])"):
+        assert nvml.error_of(call) == INVALID_ARGUMENT
+
+
+def test_a_profile_that_the_driver_does_not_know_is_an_invalid_argument(nvml: NvmlClient) -> None:
+    call = "nvmlDeviceGetGpuInstanceProfileInfo(g[0], {})"
+    assert nvml.error_of(call.format(16)) == NOT_SUPPORTED
+    assert nvml.error_of(call.format(17)) == INVALID_ARGUMENT
+
+
+def test_a_gpu_instance_says_which_compute_instances_fit_into_it(
+    sliced: SimulatedNode, nvml: NvmlClient
+) -> None:
+    nvml.ask("gi = nvmlDeviceGetGpuInstanceById(g[1], 7)")
+    call = "nvmlGpuInstanceGetComputeInstanceProfileInfo(gi, {}, 0)"
+    found = [nvml.ask(call.format(profile)) for profile in range(3)]
+    assert [(p["id"], p["name"], p["sliceCount"], p["instanceCount"]) for p in found] == [
+        (0, "MIG 1c.3g.40gb", 1, 3),
+        (1, "MIG 2c.3g.40gb", 2, 1),
+        (2, "MIG 3g.40gb", 3, 1),
+    ]
+    assert [p["multiprocessorCount"] for p in found] == [20, 40, 60]
+    assert {p["sharedDecoderCount"] for p in found} == {3}
+    older = nvml.ask("nvmlGpuInstanceGetComputeInstanceProfileInfo(gi, 1, 0, version=1)")
+    assert older == {name: found[1][name] for name in older}
+    assert [nvml.error_of(call.format(n)) for n in (3, 4, 8)] == [NOT_SUPPORTED] * 3
+    assert nvml.error_of(call.format(9)) == INVALID_ARGUMENT
+    another = "nvmlGpuInstanceGetComputeInstanceProfileInfo(gi, 0, 1)"
+    assert nvml.error_of(another) == INVALID_ARGUMENT
 
 
 def test_possible_placements_are_those_of_the_profile(nvml: NvmlClient) -> None:

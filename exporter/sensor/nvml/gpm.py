@@ -4,6 +4,7 @@ A value is the mean since the sample of the pass before, or a total; the first
 pass has none. A MIG slice has samples of its own, by its GPU instance.
 """
 
+import math
 from collections.abc import Collection, Hashable
 from functools import cache
 from typing import Any
@@ -12,6 +13,7 @@ from exporter.model.readings import Values
 from exporter.sensor.nvml import library as nvml
 from exporter.sensor.nvml import units as unit
 from exporter.sensor.nvml.fields import Fields, Tally
+from exporter.sensor.nvml.table import TABLE
 from exporter.sensor.nvml.units import Unit
 
 _PIPES = (
@@ -53,6 +55,12 @@ NOT_OF_SLICES = frozenset((*range(1009, 1013), *range(1040, 1080), 1091, 1092))
 """The GPU's own wires, which are nobody's slice (DCGM gives them for the GPU alone)."""
 
 
+C2C = frozenset(range(1076, 1080))
+C2C_LINKS = 285
+"""Field of how many a GPU has."""
+_FIRST_LANE = 1040
+
+
 class Gpm:
     """Keeps the last sample of each GPU and slice."""
 
@@ -62,8 +70,12 @@ class Gpm:
         self._spare: list[Any] = []
         self._seen: set[Hashable] = set()
 
-    def of_gpu(self, key: Hashable, fields: Fields, gpu: Any, desired: Collection[int]) -> Values:
-        numbers = [number for number in METRICS if number in desired]
+    def of_gpu(
+        self, key: Hashable, fields: Fields, gpu: Any, desired: Collection[int], *, links: int
+    ) -> Values:
+        """Return the wanted fields of a GPU with so many NVLinks."""
+        absent = _absent(fields, desired, links)
+        numbers = [number for number in METRICS if number in desired and number not in absent]
         if not _supported(fields):
             return {}
         return self._read(key, fields, numbers, "nvmlGpmSampleGet", gpu)
@@ -115,11 +127,23 @@ class Gpm:
         for number, metric in metrics.items():
             if metric is None or metric not in answered:
                 continue
-            value = METRICS[number][1].take(answered[metric])
+            raw = answered[metric]
+            if isinstance(raw, float) and math.isnan(raw):
+                # 0 by 0: nothing was counted yet between two samples that are very close.
+                continue
+            value = METRICS[number][1].take(raw)
             self._tally.refused += value is None
             if value is not None:
                 found[number] = value
         return found
+
+
+def _absent(fields: Fields, desired: Collection[int], links: int) -> Collection[int]:
+    """Return the fields of wires that the GPU does not have: GPM answers 0 for them."""
+    lanes = range(_FIRST_LANE + 2 * links, _FIRST_LANE + len(_LANES))
+    if C2C.isdisjoint(desired) or fields.whole(TABLE[C2C_LINKS]):
+        return lanes
+    return C2C.union(lanes)
 
 
 def _supported(fields: Fields) -> bool:

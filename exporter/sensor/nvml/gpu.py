@@ -8,7 +8,7 @@ from exporter.model.readings import FabricReading
 from exporter.sensor.nvml import library as nvml
 from exporter.sensor.nvml import link_table, picks
 from exporter.sensor.nvml.fields import Fields, Lacking, Tally, keys_of
-from exporter.sensor.nvml.gpm import Gpm
+from exporter.sensor.nvml.gpm import C2C, C2C_LINKS, Gpm
 from exporter.sensor.nvml.library import Caller
 from exporter.sensor.nvml.links import Links, Traffic, count_links
 from exporter.sensor.nvml.mig import Slices, used_memory
@@ -88,7 +88,8 @@ class GpuReader:
         count = 0 if mig else known.links or 0
         links = Links(key, fields, options.fields, self._traffic, count=count)
         shown = options.fields - link_table.NOT_WITH_MIG if mig else options.fields
-        on_page = (source for number in shown for source in TABLE.get(number, ()))
+        asked = shown if C2C.isdisjoint(shown) else shown | {C2C_LINKS}
+        on_page = (source for number in asked for source in TABLE.get(number, ()))
         keys = keys_of((*_HEALTH, *on_page))
         fields.prefetch([(RECOVERY_ACTION, 0), *keys, *links.keys()])
         found: dict[str, Any] = _health(fields) | {
@@ -97,7 +98,7 @@ class GpuReader:
             "fabric": _fabric(fields),
         }
         found["values"] = fields.values(TABLE, shown) | links.values
-        found["values"] |= self._gpm.of_gpu(key, fields, handle, shown)
+        found["values"] |= self._gpm.of_gpu(key, fields, handle, shown, links=count)
         if mig and not fields.lost:
             found["instances"] = known.slices.read(index, handle, fields, options.fields)
         if options.processes:

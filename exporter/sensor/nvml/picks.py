@@ -4,6 +4,7 @@ Each function takes what the call told and returns the value, or None where the
 answer does not hold one. Names and numbers of DCGM: DcgmCacheManager of DCGM 4.x.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 _BRANDS = (
@@ -53,8 +54,19 @@ def fabric_error(answer: Any) -> int | None:
     return 0 if answer.state == 3 and answer.status == 0 else None
 
 
+def of_fabric(name: str) -> Callable[[Any], Any]:
+    """Return a pick of one attribute; without a fabric (state 0) all are 0 and mean nothing."""
+
+    def pick(answer: Any) -> Any:
+        return None if answer.state == 0 else getattr(answer, name)
+
+    return pick
+
+
 def cluster_uuid(answer: Any) -> str | None:
     """Return the fabric's cluster in the usual form, None when the bytes are all zero."""
+    if answer.state == 0:
+        return None
     digits = answer.cluster_uuid.hex()
     if len(digits) != 32 or not digits.strip("0"):
         return None

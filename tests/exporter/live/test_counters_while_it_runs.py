@@ -38,10 +38,7 @@ NOT_ON_THESE_BOARDS = frozenset(
         *range(320, 328),
         *range(330, 342),
         *(390, 391, 392),  # retired pages: boards before Ampere
-        *range(1018, 1025),  # engines that these boards have no second of
-        *range(1026, 1033),
-        1034,
-        *range(1040, 1084),  # GPM of lanes, C2C and host memory, which is not simulated
+        *range(1084, 1097),  # totals of GPM: drivers before R595
     )
 )
 NVML_TELLS = frozenset(

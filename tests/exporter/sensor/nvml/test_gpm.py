@@ -45,8 +45,15 @@ SAID = {
 }
 
 
+LANES, C2C, ALL_LINKS = range(1040, 1076), range(1076, 1080), (1011, 1012)
+
+
 def _node(root: str, gpus: str, mig: dict[int, list[str]] | None = None) -> SimulatedNode:
-    return SimulatedNode(Path(root), "node-a").create(gpus, mig=mig)
+    node = SimulatedNode(Path(root), "node-a").create(gpus, mig=mig)
+    with node.scenario.edit() as scenario:
+        # The first that has the totals.
+        scenario.driver = "595.45.04"
+    return node
 
 
 def test_profiling_fields_are_ratios_and_bytes_a_second() -> None:
@@ -74,6 +81,41 @@ def test_only_what_is_wanted_is_computed() -> None:
         child.sample(())
         # Nobody looked in between: the next one is a first sample again.
         assert child.gpu(0, (1001,)).values == {}
+
+
+def test_only_wires_that_the_gpu_has_are_told() -> None:
+    with TemporaryDirectory(prefix="dg-") as root, _node(root, "2xH100,1xGB200") as node:
+        node.set_value(1, "nvlink_disabled", 1)
+        with NvmlChild(node) as child:
+            child.sample(METRICS)
+            gpus = child.sample(METRICS).gpus
+    # GPM answers 0 for all of them on every GPU.
+    wired = [set(gpu.values) & {*LANES, *C2C} for gpu in gpus]
+    assert wired == [{*LANES}, set(), {*LANES, *C2C}]
+    assert all(gpu.values.keys() >= {*ALL_LINKS} for gpu in gpus)
+    # What decides is not shown by itself.
+    assert all(285 not in gpu.values for gpu in gpus)
+
+
+def test_a_gpu_in_mig_mode_has_no_links() -> None:
+    with (
+        TemporaryDirectory(prefix="dg-") as root,
+        _node(root, "1xH100", {0: ["1g.10gb"]}) as node,
+        NvmlChild(node) as child,
+    ):
+        child.sample(METRICS)
+        assert set(child.gpu(0, METRICS).values) & {*LANES, *ALL_LINKS} == {*ALL_LINKS}
+
+
+def test_no_number_is_left_out_and_is_no_fault() -> None:
+    with TemporaryDirectory(prefix="dg-") as root, _node(root, "1xH100") as node:
+        # NaN, as when two samples are very close.
+        node.garbage(0, "nvmlGpmSampleGet")
+        with NvmlChild(node) as child:
+            child.sample(SAID)
+            reading = child.sample(SAID)
+    assert reading.gpus[0].values == {}
+    assert (reading.refused, reading.gpus[0].error) == (0, "")
 
 
 def test_a_gpu_before_hopper_leaves_them_to_dcgm() -> None:

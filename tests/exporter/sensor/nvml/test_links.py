@@ -138,6 +138,14 @@ def test_the_fabric_says_how_far_registration_is(h100: SimulatedNode) -> None:
     assert [gpu.values for gpu in gpus] == [{170: 2}, {170: 4}, {}]
 
 
+def test_without_a_fabric_nothing_is_said_of_it_but_that(h100: SimulatedNode) -> None:
+    h100.set_value(0, "fabric_state", 0)
+    with NvmlChild(h100) as child:
+        gpus = child.sample(range(170, 176)).gpus
+    assert (gpus[0].fabric, gpus[0].values) == (None, {170: 0})
+    assert gpus[1].values == {170: 3, 171: 0, 173: 0, 174: 0, 175: 1}
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1e9), st.integers(0, 2**62)), min_size=1, max_size=8))
 def test_a_rate_is_never_negative_nor_out_of_bounds(reported: list[tuple[float, int]]) -> None:

@@ -90,6 +90,7 @@ SAID = {
     "retired_sbe": 7,
     "retired_dbe": 8,
     "retired_pending": 1,
+    "unrepairable_memory": 1,
     "fabric_clique": 9,
     "fabric_health_mask": 34,
     "fabric_health_summary": 2,
@@ -236,10 +237,11 @@ SHOWN: Values = {
     1423: 1423,
     1424: 1424,
     1501: 18,
+    1507: 1,
     1523: 4,
 }
 OF_THE_BOARD = {53: "serial", 54: "uuid"}
-NOT_SIMULATED = {57, 58, 59, 81, 83, 120, 334, 335, 336, 338, 339, 340, 1403, 1507}
+NOT_SIMULATED = {57, 58, 59, 81, 83, 120, 334, 335, 336, 338, 339, 340, 1403}
 """The library answers NOT_SUPPORTED, or, for the PCI ids, with numbers of its own."""
 
 
