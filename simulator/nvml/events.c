@@ -11,6 +11,8 @@
 /* All that an H100 on R580 can be registered for, without those of ECC errors; of them a scenario has
  * xid, MIG configuration, GPU unavailable and recovery action. */
 #define SUPPORTED_EVENTS 0xFF9Cull
+/* Kinds without a name, which an H100 does not list as supported and registers all the same. */
+#define UNNAMED_EVENTS 0x60ull
 
 struct registration {
     char uuid[TEXT_SIZE];
@@ -76,7 +78,7 @@ API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long lon
     answer = enter_gpu(device, __func__, &subject);
     if (answer == NVML_SUCCESS && set == NULL) answer = NVML_ERROR_INVALID_ARGUMENT;
     if (answer != NVML_SUCCESS) return answer;
-    if (types & ~supported) return NVML_ERROR_NOT_SUPPORTED;
+    if (types & ~(supported | UNNAMED_EVENTS)) return NVML_ERROR_NOT_SUPPORTED;
     struct registration *registration = registration_of(set, subject.gpu.uuid);
     if (registration == NULL) {
         if (set->count == MAX_GPUS) return NVML_ERROR_MEMORY;
