@@ -22,8 +22,6 @@ class Tenants:
 
     def __init__(self) -> None:
         self.claims: dict[Place, Claim] = {}
-        self.listed = False
-        """Whether the pods that the claims name run and are listed."""
         self.refusals: dict[str, str] = {}
         """By pod, why a PodDisruptionBudget refuses its eviction, or two of them do."""
         self.slow: set[str] = set()
@@ -37,9 +35,9 @@ class Tenants:
 
     def pods(self) -> tuple[PodFacts, ...]:
         """Return the pods as they are listed."""
-        names = self.users() if self.listed else ()
         return tuple(
-            pod(name, terminating=name in self.ending, claims=self._claimed(name)) for name in names
+            pod(name, terminating=name in self.ending, claims=self._claimed(name))
+            for name in self.users()
         )
 
     def _claimed(self, name: str) -> tuple[str, ...]:

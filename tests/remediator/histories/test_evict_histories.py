@@ -39,7 +39,6 @@ class EvictHistory(History):
 
     def __init__(self) -> None:
         super().__init__()
-        self.machine.tenants.listed = True
         self.clocks: dict[str, timedelta] = {}
         """By incident, how much of `within` has counted."""
 
