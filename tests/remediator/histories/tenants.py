@@ -11,6 +11,7 @@ from remediator.model.claim import (
     Toleration,
 )
 from remediator.model.pod import PodFacts
+from remediator.plan.drained_elsewhere import DRAINERS
 from tests.remediator.playing import claim, pod
 
 Place = tuple[int, int]
@@ -26,6 +27,8 @@ class Tenants:
         """By pod, why a PodDisruptionBudget refuses its eviction, or two of them do."""
         self.slow: set[str] = set()
         """Pods that take their time to end."""
+        self.slurm: set[str] = set()
+        """Pods of a Slinky NodeSet."""
         self.ending: set[str] = set()
         """Of them, those that were told to."""
 
@@ -36,7 +39,12 @@ class Tenants:
     def pods(self) -> tuple[PodFacts, ...]:
         """Return the pods as they are listed."""
         return tuple(
-            pod(name, terminating=name in self.ending, claims=self._claimed(name))
+            pod(
+                name,
+                terminating=name in self.ending,
+                claims=self._claimed(name),
+                owner_kinds=tuple(DRAINERS) if name in self.slurm else (),
+            )
             for name in self.users()
         )
 
