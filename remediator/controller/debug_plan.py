@@ -14,6 +14,7 @@ from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.model.taint_rule import Rule
 from remediator.plan.case import Case, Desired
 from remediator.plan.fleet import Fleet
+from remediator.plan.monitors import evicts_monitor
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, EvictPod, Step, gpu_of
 from remediator.plan.view import NodeView
@@ -139,7 +140,7 @@ def _gpu(case: Case, desired: Desired) -> GpuPlan:
         stored=tuple(map(_rule, case.rules)),
         deferred=f"{desired.deferred_by}: {desired.deferred}" if desired.deferred else "",
         needs=desired.repair.needs if desired.repair.needs != "nothing" else "",
-        why=desired.reason,
+        why="; ".join(part for part in (desired.reason, evicts_monitor(case, desired)) if part),
         wake_at=desired.wake_at,
     )
 

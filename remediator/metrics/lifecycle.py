@@ -106,7 +106,7 @@ LIFECYCLE_FAMILIES: tuple[Family, ...] = (
         "Pods on a sick GPU that are left alone when an eviction begins: NotInScope (they hold "
         "another slice), Tolerates (they tolerate NoExecute without an end), and "
         "AdminAccess, DaemonSet and MirrorPod (no eviction is requested of them; NoExecute "
-        "reaches them).",
+        "reaches them), NodeSet (Slurm drains them; neither reaches them).",
         fault=CLASSES,
         reason=SPARED,
     ),
@@ -119,8 +119,9 @@ LIFECYCLE_FAMILIES: tuple[Family, ...] = (
         "deferrals",
         "Decisions that were deferred, counted when that begins, by what was deferred (Taint, "
         "Eviction, Repair: a request to repair the node) and why: Budget, Correlation, "
-        "EmergencyStop, Maintenance (a window), Human (a hold), Blindness, EvictionRefused (by the "
-        "Eviction API, mostly for a PodDisruptionBudget).",
+        "EmergencyStop, Maintenance (a window), Human (a hold), Blindness, PodOwner (pods that "
+        "Slurm must drain first), EvictionRefused (by the Eviction API, mostly for a "
+        "PodDisruptionBudget).",
         step=STEPS,
         reason=DEFERRED_BY,
     ),

@@ -24,6 +24,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     owner: str = ""
     """Top owner as far as the pod itself shows: `Job/train`, `Deployment/web`; "" for none."""
+    owner_kinds: tuple[str, ...] = ()
+    """Kinds of all its owners with their API group, as kubectl spells them: `Job.batch`, `Node`."""
     pod_group: str = ""
     """Name of its PodGroup in its namespace; "" for none."""
     running: bool = True
@@ -43,7 +45,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Extended resources that it requests, such as `nvidia.com/gpu`: what may be GPUs, sorted."""
 
 
-class OwnerReference(msgspec.Struct, frozen=True):
+class OwnerReference(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    api_version: str = ""
     kind: str = ""
     name: str = ""
     controller: bool = False
@@ -119,6 +122,7 @@ def facts_of(pod: RawPod) -> PodFacts:
         name=pod.metadata.name,
         uid=pod.metadata.uid,
         owner=_owner(pod.metadata),
+        owner_kinds=tuple(sorted(set(map(_kind, pod.metadata.owner_references)))),
         pod_group=(group.pod_group_name or "") if group else "",
         running=pod.status.phase not in {"Succeeded", "Failed"},
         terminating=pod.metadata.deletion_timestamp is not None,
@@ -145,6 +149,12 @@ def _owner(meta: PodMeta) -> str:
     if found.kind == "Job" and meta.labels.get(JOBSET):
         return f"JobSet/{meta.labels[JOBSET]}"
     return f"{found.kind}/{found.name}"
+
+
+def _kind(owner: OwnerReference) -> str:
+    """Return the kind of an owner, whatever version of its API names it."""
+    group, grouped, _ = owner.api_version.rpartition("/")
+    return f"{owner.kind}.{group}" if grouped else owner.kind
 
 
 def _plugin_resources(spec: PodSpec) -> Iterator[str]:

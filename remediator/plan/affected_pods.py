@@ -14,6 +14,7 @@ from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.plan import evicting
 from remediator.plan.case import Case, Desired
+from remediator.plan.drained_elsewhere import drained_elsewhere
 from remediator.plan.fleet import Fleet
 from remediator.policy.table import Policy
 
@@ -47,13 +48,12 @@ def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[AffectedPod, 
     """Return the pods for which an eviction is requested, each once.
 
     These hold a device under `Evict`, or a NoExecute in force does not reach them. No pod is
-    evicted while the state of the GPU or the pods of the node are unknown, or while anything but a
-    budget defers disruption: a budget has already granted what is stored.
+    evicted while the state of the GPU or the pods of the node are unknown, or while disruption is
+    deferred altogether: a budget has already granted what is stored.
     """
-    held_back = bool(desired.deferred) and desired.deferred_by != "Budget"
     missed = _missed(case, desired)
     unknown = isinstance(case.verdict, Unknown) or bool(case.no_disruption)
-    if case.pods is None or unknown or held_back:
+    if case.pods is None or unknown or desired.held_back:
         return ()
     missed += evicting.to_request(case, desired, now)
     if not missed:
@@ -67,12 +67,19 @@ def _missed(case: Case, desired: Desired) -> list[AffectedPod]:
     """Return pods on a device under a stored, still desired NoExecute that does not reach them.
 
     The eviction controller walks `spec.resourceClaims` only and skips a claim that stands for an
-    extended resource (kubernetes#141290). Such a pod has no way to tolerate a taint.
+    extended resource (kubernetes#141290). Such a pod has no way to tolerate a taint. One that
+    another system drains is left to it.
     """
     desired_devices = {rule.device for rule in desired.rules if rule.effect == "NoExecute"}
     stored = {rule.device for rule in case.rules if rule.effect == "NoExecute"}
     in_force = {str(device) for device in stored & desired_devices}
-    return [pod for pod in case.affected if pod.via == EXTENDED_RESOURCE and pod.device in in_force]
+    return [
+        pod
+        for pod in case.affected
+        if pod.via == EXTENDED_RESOURCE
+        and pod.device in in_force
+        and not drained_elsewhere(case, pod.uid)
+    ]
 
 
 def gang(

@@ -364,7 +364,8 @@ def _cut(request: _Request, deferral: Deferral) -> Desired:
             eviction, pods=(), devices=() if eviction.resumes else eviction.devices, resumes=False
         ),
         deferred="; ".join(why for why in (desired.deferred, deferral.why) if why),
-        deferred_by=desired.deferred_by if desired.deferred else deferral.by,
+        # What stops more gives the reason: it also stops evictions that go on.
+        deferred_by=desired.deferred_by if desired.held_back else deferral.by,
         wake_at=min(wakes, default=None),
     )
 

@@ -120,8 +120,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing but its incidents and rules is known; None where everything was looked into."""
 
 
-DeferredBy = Literal["Budget", "Correlation", "EmergencyStop", "Maintenance", "Human", "Blindness"]
-"""Reason of the condition `Deferred`."""
+DeferredBy = Literal[
+    "Budget", "Correlation", "EmergencyStop", "Maintenance", "Human", "Blindness", "PodOwner"
+]
+"""Reason of the condition `Deferred`. `PodOwner`: pods must be drained elsewhere first."""
+ONLY_NEW: frozenset[DeferredBy] = frozenset({"Budget", "PodOwner"})
+"""What defers what would begin, and stops no eviction that goes on."""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,6 +266,11 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     undecided: Unknown | None = None
     """Why nothing is decided about it: `rules` are those that stand, and its incident records the
     reason."""
+
+    @property
+    def held_back(self) -> bool:
+        """Evictions that go on are deferred too, not only those that would begin."""
+        return bool(self.deferred) and self.deferred_by not in ONLY_NEW
 
     @property
     def emptying(self) -> frozenset[Device]:

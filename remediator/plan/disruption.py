@@ -4,6 +4,7 @@ Before a disruption begins, its facts are read from the API server once more. Pu
 """
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -11,8 +12,12 @@ from exporter.model.device import Device
 from remediator.model.incident import Incident
 from remediator.model.node import PROBLEM, NodeCondition
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
-from remediator.plan.case import Case, Desired
+from remediator.plan import drained_elsewhere
+from remediator.plan.case import Case, DeferredBy, Desired
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step, WriteNodeConditions
+
+LOOK_AGAIN, LOOK_AGAIN_DRAINING = timedelta(seconds=5), timedelta(seconds=60)
+"""When to list the pods again: one is not in the list yet, or is being drained."""
 
 
 def deferred(case: Case, desired: Desired) -> Desired:
@@ -20,10 +25,47 @@ def deferred(case: Case, desired: Desired) -> Desired:
     why = case.no_disruption
     if not why:
         return desired
-    stored: dict[Device, Effect] = {rule.device: rule.effect for rule in case.rules}
-    begins = [rule for rule in desired.rules if _raises(rule, stored.get(rule.device))]
+    begins = _begins(case, desired)
     if not (begins or desired.eviction.pods):
         return desired
+    milder = _without(case, desired, begins, why, "Blindness")
+    eviction = msgspec.structs.replace(desired.eviction, pods=())
+    return msgspec.structs.replace(milder, eviction=eviction)
+
+
+def until_drained(case: Case, desired: Desired, now: datetime) -> Desired:
+    """Return what is desired without evictions of pods that another system has to drain first.
+
+    Every pod on a device is looked at before NoExecute begins there. Requests to the Eviction API
+    name single pods, which are looked at one by one.
+    """
+    begins = _begins(case, desired)
+    if not begins:
+        return desired
+    theirs, unknown = drained_elsewhere.devices(case), drained_elsewhere.not_looked_at(case)
+    waits = [
+        rule
+        for rule in begins
+        if str(rule.device) in theirs
+        or (rule.effect == "NoExecute" and str(rule.device) in unknown)
+    ]
+    if not waits:
+        return desired
+    why = drained_elsewhere.why(case, [rule.device for rule in waits])
+    milder = _without(case, desired, waits, why, "PodOwner")
+    again = now + (LOOK_AGAIN if unknown else LOOK_AGAIN_DRAINING)
+    return msgspec.structs.replace(milder, wake_at=min(desired.wake_at or again, again))
+
+
+def _begins(case: Case, desired: Desired) -> list[Rule]:
+    """Return the rules by which evictions would begin, or become deletions."""
+    stored: dict[Device, Effect] = {rule.device: rule.effect for rule in case.rules}
+    return [rule for rule in desired.rules if _raises(rule, stored.get(rule.device))]
+
+
+def _without(case: Case, desired: Desired, begins: list[Rule], why: str, by: DeferredBy) -> Desired:
+    """Return what is desired with milder rules in place of some that would begin."""
+    stored: dict[Device, Effect] = {rule.device: rule.effect for rule in case.rules}
     # What goes on stays an eviction while what would begin waits.
     rules = (
         msgspec.structs.replace(
@@ -33,14 +75,13 @@ def deferred(case: Case, desired: Desired) -> Desired:
         else rule
         for rule in desired.rules
     )
-    what = "NoExecute" if any(rule.effect == "NoExecute" for rule in begins) else "Evict"
-    held = f"{what if begins else 'NoExecute'} deferred: {why}"
+    evicts = bool(begins) and all(rule.effect == "Evict" for rule in begins)
+    held = f"{'Evict' if evicts else 'NoExecute'} deferred: {why}"
     return msgspec.structs.replace(
         desired,
         rules=tuple(rules),
-        eviction=msgspec.structs.replace(desired.eviction, pods=()),
         deferred="; ".join(text for text in (desired.deferred, held) if text),
-        deferred_by=desired.deferred_by if desired.deferred else "Blindness",
+        deferred_by=desired.deferred_by if desired.deferred else by,
     )
 
 

@@ -13,6 +13,7 @@ from remediator.model.node import REPAIR_NEEDED
 from remediator.model.taint_rule import EVICTING
 from remediator.plan import history, overrides
 from remediator.plan.case import Case, Desired
+from remediator.plan.drained_elsewhere import drained_elsewhere
 from remediator.plan.evicting import is_passed_by
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.node_condition import HELD as NODE_HELD
@@ -202,7 +203,7 @@ def _on_pods(step: WriteStatus, case: Case, desired: Desired) -> Iterator[Event]
 
 def _is_spared(pod: AffectedPod, case: Case, desired: Desired, fault: str) -> bool:
     """Whether a pod stays: for want of a device, by its toleration, or passed by."""
-    if pod.via == GANG or may_stay(pod, fault):
+    if pod.via == GANG or may_stay(pod, fault) or drained_elsewhere(case, pod.uid):
         return True
     only_requests = desired.goal == "Evict"
     return only_requests and (pod.via == ADMIN or bool(is_passed_by(case, pod.uid)))

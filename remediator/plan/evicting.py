@@ -2,7 +2,8 @@
 
 Under `Evict` a device keeps its NoSchedule, and pods on it are evicted by the Eviction API, which
 respects PodDisruptionBudgets. It skips pods that NoExecute need not end: admin access, pods of
-DaemonSets, mirror pods, and pods that tolerate NoExecute as the eviction controller reads it. The
+DaemonSets, mirror pods, and pods that tolerate NoExecute as the eviction controller reads it; also
+pods that another system must drain (`drained_elsewhere`). The
 clock of `evict.within` starts with the first attempt and is stored in the incident. It runs while a
 pod is there and nothing defers the evictions, so that pods always get the whole time. A shared
 claim can be joined under NoSchedule: pods that join later are a round of their own. Pure.
@@ -27,6 +28,7 @@ from remediator.model.incident import (
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.case import ROUNDS, Case, Desired
+from remediator.plan.drained_elsewhere import DRAINERS, drainer
 from remediator.policy.table import Evict
 
 FREE_FOR = timedelta(minutes=1)
@@ -35,8 +37,12 @@ for taints needs to allocate it again."""
 COUNTS_LEAST, COUNTS_MOST = timedelta(seconds=10), timedelta(minutes=1)
 """How long an attempt counts of `within` at most, between these: a tenth of it. A refused eviction
 is requested again within a minute."""
-PassedBy = Literal["DaemonSet", "MirrorPod"]
-PASSED_BY: Mapping[PassedBy, str] = {"DaemonSet": "pod of a DaemonSet", "MirrorPod": "mirror pod"}
+PassedBy = Literal["DaemonSet", "MirrorPod", "NodeSet"]
+PASSED_BY: Mapping[PassedBy, str] = {
+    "DaemonSet": "pod of a DaemonSet",
+    "MirrorPod": "mirror pod",
+    **{found.word: f"{found.what}: {found.remedy}" for found in DRAINERS.values()},
+}
 """Kinds of pods of which no eviction is ever requested, in words."""
 NAMED = 5
 """Pods that a message names."""
@@ -144,7 +150,7 @@ def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desir
     no_execute = {str(rule.device): rule for rule in desired.rules if rule.effect == "NoExecute"}
     if not rules and _there(case, no_execute, terminating=True):
         return _with(as_it_was, rounds=rounds)
-    held = frozen or (bool(desired.deferred) and desired.deferred_by != "Budget")
+    held = frozen or desired.held_back
     there = () if held else _there(case, rules, terminating=True)
     if not there:
         return _with(desired, rounds=rounds)
@@ -197,6 +203,8 @@ def is_passed_by(case: Case, uid: str) -> PassedBy | None:
     pod = next((candidate for candidate in case.pods or () if candidate.uid == uid), None)
     if pod is not None and pod.owner.startswith("DaemonSet/"):
         return "DaemonSet"
+    if pod is not None and (found := drainer(pod)):
+        return found.word
     return "MirrorPod" if pod is not None and pod.mirror else None
 
 

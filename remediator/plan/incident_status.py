@@ -32,6 +32,7 @@ from remediator.plan.case import Case, Desired
 from remediator.plan.drain import affected_in_scope, empty_since
 from remediator.plan.escalation import AWAITING, waits_since
 from remediator.plan.foreign import in_words
+from remediator.plan.monitors import EVICTS_MONITOR, evicts_monitor
 from remediator.plan.needs import NODE_REPAIRS, missing_since
 from remediator.plan.phase import phase, progress
 from remediator.plan.recovery import confirmed, errors_rose, unseen_rules, volatile_before
@@ -290,6 +291,9 @@ def _conditions(
     unseen = unseen_rules(case)
     if unseen or RULES_NOT_SERVED in stored:
         found += ((RULES_NOT_SERVED, "NotServed", unseen),)
+    monitor = evicts_monitor(case, desired)
+    if monitor or EVICTS_MONITOR in stored:
+        found += ((EVICTS_MONITOR, "NoToleration", monitor),)
     generation = desired.incident.metadata.generation if desired.incident else 0
     conditions = (
         _condition(kind, reason, message, stored.get(kind), now) for kind, reason, message in found

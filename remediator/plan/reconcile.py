@@ -16,7 +16,7 @@ from remediator.plan.affected_pods import moving
 from remediator.plan.budget import budget
 from remediator.plan.case import Case, Desired
 from remediator.plan.cases import cases
-from remediator.plan.disruption import Disruption, deferred, disruption
+from remediator.plan.disruption import Disruption, deferred, disruption, until_drained
 from remediator.plan.episode import decided
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
@@ -251,7 +251,7 @@ def _granted(
 ) -> list[tuple[Case, Desired]]:
     """Return every GPU with what should be so for it, cut to what may be done now."""
     known = [decided(case, policy, now) for case in cases(view)]
-    known = [_or_deferred(case, desired) for case, desired in known]
+    known = [_or_deferred(case, desired, now) for case, desired in known]
     places = {case.uuid: case.place for case, _ in known}
     all_desired = (desired for _, desired in known)
     granted = budget(all_desired, fleet, policy, now, places, calling=calling)
@@ -259,10 +259,10 @@ def _granted(
     return [(case, by_gpu[case.uuid]) for case, _ in known]
 
 
-def _or_deferred(case: Case, desired: Desired) -> tuple[Case, Desired]:
+def _or_deferred(case: Case, desired: Desired, now: datetime) -> tuple[Case, Desired]:
     if desired.undecided is not None:
         return case, desired
-    return or_undecided(case, lambda: deferred(case, desired))
+    return or_undecided(case, lambda: until_drained(case, deferred(case, desired), now))
 
 
 def _moved(

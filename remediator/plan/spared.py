@@ -8,7 +8,7 @@ from remediator.model.incident import AffectedPod
 from remediator.plan.case import Case, Desired
 from remediator.plan.evicting import is_passed_by
 
-Reason = Literal["NotInScope", "Tolerates", "AdminAccess", "DaemonSet", "MirrorPod"]
+Reason = Literal["NotInScope", "Tolerates", "AdminAccess", "DaemonSet", "MirrorPod", "NodeSet"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 Spared = tuple[tuple[Reason, int], ...]
 """How many pods, by reason."""

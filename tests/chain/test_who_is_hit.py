@@ -210,3 +210,39 @@ def test_a_pod_with_admin_access_is_told_of_as_such_and_what_it_tolerates(scene:
     assert seen["watcher"]["tolerates"] == "NoExecute for 300s of draguard.dev/gpu"
     (other,) = [pod for claim, pod in seen.items() if claim != "watcher"]
     assert "via" not in other
+
+
+def test_a_pod_of_a_slinky_nodeset_is_left_to_slurm_until_it_is_gone(scene: Scene) -> None:
+    one = gpu(0)
+    scene.policy(SLOW_RECOVERY)
+    scene.node("node-a", one)
+    own = workloads.claim("own", workloads.gpu_request())
+    scene.cluster.add("resource.k8s.io/v1", "resourceclaims", own)
+    body = workloads.pod("worker-0", workloads.pod_spec(shared_claim="own"))
+    owner = {"apiVersion": "slinky.slurm.net/v1beta1", "kind": "NodeSet", "name": "worker"}
+    body["metadata"]["ownerReferences"] = [owner | {"uid": "u-worker", "controller": True}]
+    scene.cluster.add("v1", "pods", body)
+    await_true("it runs", lambda: "worker-0" in names(scene))
+    scene.remediator()
+
+    sick(scene, one)
+
+    await_true("it is told", lambda: "pod of a Slinky NodeSet" in deferral(scene)["message"])
+    assert deferral(scene)["reason"] == "PodOwner"
+    scene.holds_for(3, "the pod stays", lambda: "worker-0" in names(scene))
+    assert scene.rules() == {"node-a/gpu-0": "NoSchedule"}
+    assert scene.events("ActionDeferred")
+
+    scene.cluster.client.delete("/api/v1/namespaces/default/pods/worker-0")
+
+    scene.await_rules({"node-a/gpu-0": "NoExecute"}, 90)
+
+
+def deferral(scene: Scene) -> Json:
+    """Return what the only incident tells of what is deferred."""
+    told: Json = {"message": "", "reason": ""}
+    for incident in scene.incidents():
+        stated: list[Json] = incident.get("status", {}).get("conditions", [])
+        for condition in stated:
+            told |= condition if condition["type"] == "Deferred" else {}
+    return told

@@ -27,6 +27,7 @@ from tests.remediator.controller.api import (
     CLAIMS,
     INCIDENTS,
     LEASES,
+    PODS,
     REPORTS,
     RULES,
     SLICES,
@@ -73,6 +74,8 @@ class Room:
             "reservedFor": [{"resource": "pods", "name": pod, "uid": f"u-{pod}"}],
         }
         self.api.put(CLAIMS, f"claim-{pod}", spec={"devices": {}}, status=status)
+        meta = {"namespace": "team", "uid": f"u-{pod}"}
+        self.api.put(PODS, pod, metadata=meta, spec={"nodeName": NODE}, status={"phase": "Running"})
 
     def renew(self, content_hash: str = "h1") -> None:
         self.api.put(

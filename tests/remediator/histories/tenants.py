@@ -11,6 +11,7 @@ from remediator.model.claim import (
     Toleration,
 )
 from remediator.model.pod import PodFacts
+from remediator.plan.drained_elsewhere import DRAINERS
 from tests.remediator.playing import claim, pod
 
 Place = tuple[int, int]
@@ -22,12 +23,12 @@ class Tenants:
 
     def __init__(self) -> None:
         self.claims: dict[Place, Claim] = {}
-        self.listed = False
-        """Whether the pods that the claims name run and are listed."""
         self.refusals: dict[str, str] = {}
         """By pod, why a PodDisruptionBudget refuses its eviction, or two of them do."""
         self.slow: set[str] = set()
         """Pods that take their time to end."""
+        self.slurm: set[str] = set()
+        """Pods of a Slinky NodeSet."""
         self.ending: set[str] = set()
         """Of them, those that were told to."""
 
@@ -37,9 +38,14 @@ class Tenants:
 
     def pods(self) -> tuple[PodFacts, ...]:
         """Return the pods as they are listed."""
-        names = self.users() if self.listed else ()
         return tuple(
-            pod(name, terminating=name in self.ending, claims=self._claimed(name)) for name in names
+            pod(
+                name,
+                terminating=name in self.ending,
+                claims=self._claimed(name),
+                owner_kinds=tuple(DRAINERS) if name in self.slurm else (),
+            )
+            for name in self.users()
         )
 
     def _claimed(self, name: str) -> tuple[str, ...]:

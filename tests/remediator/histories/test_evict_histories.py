@@ -9,12 +9,13 @@ from hypothesis.stateful import initialize, rule
 from remediator.diagnose.fault import Unknown
 from remediator.model.taint_rule import EVICTING
 from remediator.plan.reconcile import NodeDecision
-from remediator.plan.steps import ChangeRule, EvictPod
+from remediator.plan.steps import ChangeRule, CreateRule, EvictPod
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
 from tests.remediator.builders import at, policy
 from tests.remediator.histories.outside import DIES, INDEX, THEN
 from tests.remediator.histories.played import LIMITS
+from tests.remediator.histories.taints import raises
 from tests.remediator.histories.test_histories import HISTORYS, History
 
 PODS = st.integers(0, 2)
@@ -39,7 +40,6 @@ class EvictHistory(History):
 
     def __init__(self) -> None:
         super().__init__()
-        self.machine.tenants.listed = True
         self.clocks: dict[str, timedelta] = {}
         """By incident, how much of `within` has counted."""
 
@@ -93,6 +93,17 @@ class EvictHistory(History):
             self.then(seconds, 0)
         self.machine.tenants.refusals.pop(f"pod-{index}", None)
 
+    @rule(index=INDEX, then=THEN, dies=DIES)
+    def slurm_holds_a_sick_gpu(self, index: int, then: float, dies: int) -> None:
+        """Slurm drains its pod in the end."""
+        name, tenants = f"slurm-{index}", self.machine.tenants
+        tenants.slurm.add(name)
+        self.machine.is_claimed(index, 0, name)
+        self.machine.goes(index, "Lost")
+        for seconds in (1.0, 4.0, 4.0, then, 31.0):
+            self.then(seconds, dies)
+        tenants.leaves(name)
+
     @rule(index=INDEX, dies=DIES)
     def pods_keep_joining(self, index: int, dies: int) -> None:
         self.machine.goes(index, "Lost")
@@ -108,6 +119,7 @@ class EvictHistory(History):
     def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
         super().judge(seen, decision, before)
         self._only_holders_of_sick_devices_are_evicted(seen, decision)
+        self._slurms_pods_are_left_to_it(seen, decision)
         self._noexecute_never_comes_early(decision)
         self._who_waits_is_never_deleted(decision)
 
@@ -178,6 +190,22 @@ class EvictHistory(History):
                 if stated.toleration_seconds is None
             ]
             assert not (tenant and ever), "who tolerates NoExecute is passed by"
+
+    def _slurms_pods_are_left_to_it(self, seen: NodeView, decision: NodeDecision) -> None:
+        slurm = self.machine.tenants.slurm
+        theirs = {
+            result.name
+            for claim in seen.claims
+            if slurm & {by.name for by in claim.consumers}
+            for result in claim.results
+        }
+        for step in decision.steps:
+            if isinstance(step, EvictPod):
+                assert step.pod.pod not in slurm
+            elif isinstance(step, CreateRule):
+                assert step.rule.device not in theirs or step.rule.effect not in EVICTING
+            elif isinstance(step, ChangeRule):
+                assert step.rule.device not in theirs or not raises(step)
 
     def _who_waits_is_never_deleted(self, decision: NodeDecision) -> None:
         deletes = [step for step in decision.steps if isinstance(step, EvictPod) and step.delete]

@@ -26,7 +26,7 @@ from remediator.model.incident import (
 from remediator.model.intent import IntentRecord
 from remediator.plan.fleet import Fleet
 from tests.remediator.builders import T0, Stored, at, dead, gpu, uuid, view
-from tests.remediator.playing import claim, settle
+from tests.remediator.playing import claim, pod, settle
 
 HELD = Condition("Deferred", "True", "Budget", T0, "one GPU at a time")
 ALONE = Condition("FaultUnconfirmed", "True", "DriverTooOld", T0, "only the kernel log")
@@ -56,7 +56,7 @@ def of(rows: Rows, family: str) -> set[Labels]:
 
 def test_an_incident_that_was_really_decided_is_told_as_it_is_stored() -> None:
     stored = Stored()
-    seen = view(dead(0), gpu(1), claims=(claim("gpu-0"),))
+    seen = view(dead(0), gpu(1), claims=(claim("gpu-0"),), pods=(pod(),))
     for seconds in (60, 61, 70):
         settle(stored, seen, seconds)
     rows = incident_rows(stored.incidents.values(), stored.rules.values())

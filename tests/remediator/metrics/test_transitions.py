@@ -215,7 +215,7 @@ def test_pods_on_other_slices_are_spared_when_an_eviction_begins() -> None:
         claim("gpu-0-mig-1g10gb-19-2", "train-1"),
         claim("gpu-0-mig-1g10gb-19-3", "train-2"),
     )
-    seen = view(mig_gpu(0, xid(94, gi=5)), claims=claims, pods=())
+    seen = view(mig_gpu(0, xid(94, gi=5)), claims=claims, pods=(pod("train-0"),))
     for second in (1, 5, 6, 7):
         settle(stored, seen, second)
 

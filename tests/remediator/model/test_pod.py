@@ -42,6 +42,17 @@ def test_the_owner_is_the_highest_that_the_pod_can_name(
     assert owned(kind, name, labels) == owner
 
 
+def test_the_kinds_of_all_owners_are_named_with_their_group_and_without_a_version() -> None:
+    references = [
+        {"apiVersion": "slinky.slurm.net/v1beta1", "kind": "NodeSet", "name": "w"},
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True},
+        {"apiVersion": "v1", "kind": "Node", "name": "node-a"},
+    ]
+
+    found = facts(metadata={"ownerReferences": references})
+    assert found.owner_kinds == ("Job.batch", "Node", "NodeSet.slinky.slurm.net")
+
+
 @pytest.mark.parametrize(
     ("phase", "running"),
     [

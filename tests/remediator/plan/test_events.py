@@ -53,7 +53,7 @@ def test_a_pod_is_warned_when_it_is_tainted_and_told_when_it_was_evicted() -> No
     )
     assert "xid-79 was seen" in warned.message
 
-    again = events_of(stored, 5, claims=(claim("gpu-0"),))
+    again = events_of(stored, 5, claims=(claim("gpu-0"),), pods=(pod(),))
     assert {name_of(event) for event in again if event.kind == "Pod"} == {name_of(warned)}
     assert reasons(events_of(stored, 6, pods=()), "Pod") == ["PodEvicted"]
 

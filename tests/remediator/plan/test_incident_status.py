@@ -97,7 +97,7 @@ class TestDrained:
         assert stored.incident.status.phase == "Drained"
 
     def test_pods_that_could_not_be_listed_are_not_gone(self) -> None:
-        stored, _ = self.evicting(pods=None)
+        stored, _ = self.evicting(pods=(pod(),))
 
         for second in (20, 40):
             settle(stored, view(dead(), pods=None), second)
@@ -311,8 +311,9 @@ class TestTold:
     def test_hundreds_of_holders_are_counted_beyond_the_limit(self) -> None:
         stored = Stored()
         claims = tuple(claim("gpu-0", f"train-{index:03}") for index in range(300))
+        pods = tuple(pod(f"train-{index:03}") for index in range(300))
         for second in (1, 5):
-            settle(stored, view(dead(), claims=claims), second)
+            settle(stored, view(dead(), claims=claims, pods=pods), second)
         assert len(stored.incident.status.affected) == PODS_LIMIT
         assert stored.incident.status.affected_left_out == 300 - PODS_LIMIT
 

@@ -1,0 +1,54 @@
+"""Pods that watch a device and that NoExecute would evict: their node's metrics go with them. Pure.
+
+A metrics exporter, such as NVIDIA's dcgm-exporter, can hold all GPUs of its node by admin access.
+Without a toleration of Draguard's taint NoExecute evicts it, and under NoSchedule it does not come
+back. That blocks nothing: users are told in time how to keep it.
+"""
+
+from remediator.model.claim import ADMIN, may_stay
+from remediator.plan.case import Case, Desired
+from remediator.plan.evicting import is_passed_by
+
+EVICTS_MONITOR = "EvictsMonitor"
+"""Condition of an incident: NoExecute evicts a pod that watches the node's GPUs."""
+NAMED = 3
+"""Pods that it names."""
+
+
+def evicts_monitor(case: Case, desired: Desired) -> str:
+    """Return which monitors NoExecute evicts, or would, and how to keep them; "" for none."""
+    incident = desired.incident
+    if incident is None or desired.closing or desired.ending:
+        return ""
+    devices = _devices(desired)
+    names = sorted(
+        {
+            f"{pod.namespace}/{pod.pod}"
+            for pod in case.affected
+            if pod.via == ADMIN
+            and pod.device in devices
+            and is_passed_by(case, pod.uid) == "DaemonSet"
+            and not may_stay(pod, incident.status.fault)
+        }
+    )
+    if not names:
+        return ""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    named = ", ".join(names[:NAMED]) + more
+    return (
+        f"NoExecute evicts the node's metrics exporter {named}: a pod of a DaemonSet "
+        "that holds the device by admin access without a toleration. To keep it, name "
+        "its namespace in admission.adminAccessNamespaces of the chart (docs/install.md)"
+    )
+
+
+def _devices(desired: Desired) -> frozenset[str]:
+    """Return the devices for which NoExecute is the goal, in the mode in force or in enforce."""
+    goes_on = desired.goal == "NoExecute"
+    ruled = {
+        str(rule.device)
+        for rule in desired.rules
+        if rule.effect == "NoExecute" or (goes_on and rule.effect != "None")
+    }
+    spared = {would.device for would in desired.record.would if would.effect == "NoExecute"}
+    return frozenset(ruled | spared)

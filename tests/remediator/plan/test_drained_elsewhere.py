@@ -1,0 +1,240 @@
+"""Pods of a Slinky NodeSet: their device keeps NoSchedule until Slurm has drained them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from remediator.controller.debug_plan import described
+from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, Claim
+from remediator.model.incident import Condition
+from remediator.model.pod import PodFacts
+from remediator.plan.affected_pods import to_evict
+from remediator.plan.budget import budget
+from remediator.plan.case import Case, Desired
+from remediator.plan.disruption import until_drained
+from remediator.plan.fleet import Fleet
+from remediator.plan.node_condition import WAITING
+from remediator.plan.view import NodeView
+from remediator.policy.table import Evict, Policy
+from tests.remediator.builders import RESET, Stored, at, dead, gpu, mig_gpu, policy, uuid, view
+from tests.remediator.plan import evict_first
+from tests.remediator.plan.handover import reconciled
+from tests.remediator.plan.test_affected_pods import case, hold, rule
+from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
+
+SLURM = ("NodeSet.slinky.slurm.net",)
+
+
+def slurmd(name: str = "worker-0", **fields: Any) -> PodFacts:
+    return pod(name, **{"owner": "NodeSet/worker", "owner_kinds": SLURM, **fields})
+
+
+def busy(*pods: PodFacts) -> NodeView:
+    """A dead GPU that pods hold, each by a claim of its own."""
+    return evict_first.seen(*pods)
+
+
+def played(seen: NodeView, rows: Policy = ENFORCE, until: float = 60) -> Stored:
+    stored = Stored()
+    for second in (1.0, 5.0, 10.0, until):
+        settle(stored, seen, second, rows)
+    return stored
+
+
+def deferral(stored: Stored) -> Condition:
+    found = stored.incident.status.conditions
+    return next(condition for condition in found if condition.type == "Deferred")
+
+
+def test_a_device_of_a_nodeset_pod_keeps_noschedule_and_nothing_is_evicted() -> None:
+    stored = played(busy(slurmd()))
+
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    assert stored.evicted == []
+    assert stored.incident.status.phase == "Tainted"
+
+
+def test_the_incident_says_which_pod_it_is_and_what_to_do() -> None:
+    stored = played(busy(slurmd()))
+
+    told = deferral(stored)
+    assert (told.status, told.reason) == ("True", "PodOwner")
+    assert told.message.startswith("NoExecute deferred: team/worker-0: pod of a Slinky NodeSet")
+    assert "scontrol update nodename=NODE state=drain" in told.message
+    assert "nodeset.slinky.slurm.net/pod-cordon=true" in told.message
+    assert stored.incident.status.message == told.message
+
+
+def test_the_plan_and_an_event_say_it_too_and_no_pod_is_warned() -> None:
+    stored, seen = Stored(), busy(slurmd())
+    decisions = [tick(stored, seen, second) for second in (1, 1, 1, 5, 5, 5)]
+
+    (shown,) = described(decisions[-1], everything=False).gpus
+    assert shown.deferred.startswith("PodOwner: NoExecute deferred: team/worker-0")
+    told = [event for decision in decisions for event in decision.events]
+    assert {event.reason for event in told if "Slinky" in event.message} == {"ActionDeferred"}
+    assert not any(event.kind == "Pod" for event in told)
+
+
+def test_it_goes_on_by_itself_when_the_pod_is_gone() -> None:
+    stored = played(busy(slurmd()))
+    settle(stored, busy(slurmd(terminating=True)), 70)
+    assert stored.effects() == {"gpu-0": "NoSchedule"}, "its jobs may still end"
+
+    settle(stored, view(dead(), pods=()), 80)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert deferral(stored).status == "False"
+
+
+def test_a_pod_that_has_ended_and_is_still_named_by_its_claim_is_gone() -> None:
+    assert played(busy(slurmd(running=False))).effects() == {"gpu-0": "NoExecute"}
+
+
+def test_it_is_looked_at_again_while_slurm_drains() -> None:
+    stored, seen = played(busy(slurmd())), busy(slurmd())
+
+    assert tick(stored, seen, 100).wake_at == at(160)
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [(), ("NodeSet",), ("NodeSet.slurm.nebius.ai",), ("Job.batch",), ("nodeset.slinky.slurm.net",)],
+)
+def test_pods_of_others_are_evicted_as_before(kinds: tuple[str, ...]) -> None:
+    one = busy(slurmd(owner_kinds=kinds))
+
+    assert played(one).effects() == {"gpu-0": "NoExecute"}
+
+
+def test_one_of_several_owners_is_enough() -> None:
+    one = busy(slurmd(owner_kinds=("Job.batch", *SLURM)))
+
+    assert played(one).effects() == {"gpu-0": "NoSchedule"}
+
+
+@pytest.mark.parametrize("via", ["", EXTENDED_RESOURCE, ADMIN])
+def test_it_counts_however_the_pod_holds_the_device(via: str) -> None:
+    desired = Desired(uuid=uuid(0), rules=(rule(),))
+    one = case(rules=(), affected=(hold("worker-0", via),), pods=(slurmd(),))
+
+    (kept,) = until_drained(one, desired, at(0)).rules
+    assert kept.effect == "NoSchedule"
+
+
+def test_other_slices_of_the_gpu_are_emptied_meanwhile() -> None:
+    slices = ("gpu-0-mig-1g10gb-19-0", "gpu-0-mig-1g10gb-19-1")
+    held = (claim(slices[0], "worker-0"), claim(slices[1], "train-0"))
+    broken = msgspec.structs.replace(mig_gpu(0, slices=2), recovery_action=RESET)
+    stored = played(view(broken, claims=held, pods=(slurmd(), pod())))
+
+    assert stored.effects() == {slices[0]: "NoSchedule", slices[1]: "NoExecute"}
+
+
+def test_a_pod_beside_it_on_the_same_device_stays_too() -> None:
+    stored = played(busy(slurmd(), pod()))
+
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    assert "team/worker-0: " in deferral(stored).message
+
+
+class TestNotLookedAt:
+    def test_noexecute_waits_while_the_pods_cannot_be_listed(self) -> None:
+        seen = msgspec.structs.replace(busy(pod()), pods=None)
+        stored = played(seen)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert "team/train-0: its owner is not known" in deferral(stored).message
+        assert "cannot be listed" in deferral(stored).message
+        settle(stored, busy(pod()), 70)
+        assert stored.effects() == {"gpu-0": "NoExecute"}, "it goes on by itself"
+
+    def test_noexecute_waits_for_a_list_that_has_every_pod(self) -> None:
+        held = (claim("gpu-0", "train-0"), claim("gpu-0", "worker-0"))
+        early = view(dead(), claims=held, pods=(pod(),))
+        stored = played(early)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert "team/worker-0: its owner is not known" in deferral(stored).message
+        assert tick(stored, early, 100).wake_at == at(105)
+
+    def test_a_claim_that_no_pod_uses_keeps_nothing_back(self) -> None:
+        one = claim("gpu-0")
+        assert one.status is not None
+        unused = Claim(one.metadata, msgspec.structs.replace(one.status, reserved_for=()))
+
+        stored = played(view(dead(), claims=(unused,), pods=()))
+        assert stored.effects() == {"gpu-0": "NoExecute"}
+
+
+class TestEvictionApi:
+    def test_no_eviction_of_it_is_requested_and_evictions_do_not_begin(self) -> None:
+        stored = played(busy(slurmd()), policy(evict=Evict(within=evict_first.WITHIN)), until=3000)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.evicted == []
+        assert deferral(stored).message.startswith("Evict deferred: team/worker-0")
+
+    def test_one_that_joins_a_claim_later_is_passed_by_and_never_deleted(self) -> None:
+        both, alone = evict_first.shared("train-0", "worker-0"), evict_first.shared("train-0")
+        joined = msgspec.structs.replace(both[0], pods=(pod(), slurmd()))
+        rows = evict_first.rows()
+        stored = evict_first.begun(alone[0], rows)
+
+        asked = evict_first.play(stored, joined, rows, 10, 900, every=30)
+
+        assert {name for one in asked for name in evict_first.requested(one)} == {"train-0"}
+        assert stored.effects() == {"gpu-0": "Evict"}
+        assert "NoExecute deferred: team/worker-0" in deferral(stored).message
+
+    def test_one_that_a_noexecute_in_force_does_not_reach_is_left_alone(self) -> None:
+        desired = Desired(uuid=uuid(0), rules=(rule(),))
+        beside = (hold("worker-0"), hold("nb-0"))
+        one = case(affected=beside, pods=(slurmd(), pod("nb-0")))
+
+        assert to_evict(one, desired, at(0)) == (hold("nb-0"),)
+
+
+def test_a_noexecute_that_stands_is_not_taken_back() -> None:
+    stored = played(busy(pod()))
+    late = view(dead(), claims=(claim("gpu-0", "worker-0"),), pods=(slurmd(),))
+    settle(stored, late, 70)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+
+def test_no_deadline_requests_a_repair_of_the_node_over_it() -> None:
+    held = (claim("gpu-1", "worker-0"),)
+    seen = view(dead(0), gpu(1), claims=held, pods=(slurmd(claims=("claim-of-worker-0",)),))
+    stored = Stored()
+    reconciled(stored, seen, 1)
+
+    status, reason, message = reconciled(stored, seen, 8000)
+    assert (status, reason) == ("False", WAITING)
+    assert "not overridden: team/worker-0 (pod of a Slinky NodeSet" in message
+    assert reconciled(stored, view(dead(0), gpu(1), pods=()), 8100)[0] == "True"
+
+
+def test_what_defers_more_gives_the_reason() -> None:
+    """Under a reason of its own, evictions that go on would be requested during a hold."""
+    held = Desired(uuid=uuid(0), rules=(rule(),), deferred="on hold", deferred_by="Human")
+    one: Case = case(rules=(), affected=(hold("worker-0"),), pods=(slurmd(),))
+
+    assert until_drained(one, held, at(0)).deferred_by == "Human"
+
+
+def test_what_defers_more_after_it_gives_the_reason_too() -> None:
+    waits = Desired(uuid=uuid(0), rules=(rule(),), deferred="drain it", deferred_by="PodOwner")
+
+    (stopped,) = budget((waits,), Fleet(stopped="by hand"), Policy(), at(0))
+    assert (stopped.deferred_by, stopped.held_back) == ("EmergencyStop", True)
+    assert stopped.deferred.startswith("drain it; new actions deferred")
+
+
+def test_pods_beyond_the_third_are_counted() -> None:
+    names = [f"worker-{index}" for index in range(5)]
+    stored = played(busy(*map(slurmd, names)))
+
+    expected = "NoExecute deferred: team/worker-0, team/worker-1, team/worker-2 and 2 more: pod"
+    assert deferral(stored).message.startswith(expected)

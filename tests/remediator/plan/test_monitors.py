@@ -1,0 +1,115 @@
+"""The node's metrics exporter holds the device by admin access: users are told that it goes."""
+
+import msgspec
+import pytest
+
+from remediator.controller.debug_plan import described
+from remediator.model.claim import Claim, Toleration
+from remediator.model.pod import PodFacts
+from remediator.plan.monitors import EVICTS_MONITOR
+from remediator.plan.view import NodeView
+from remediator.policy.table import Evict, Mode, Policy
+from tests.remediator.builders import Stored, dead, policy, view
+from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
+
+EXPORTER = pod("dcgm-exporter-x", owner="DaemonSet/dcgm-exporter")
+EVERYTHING = Toleration(operator="Exists", effect="NoExecute")
+
+
+def looks(*tolerations: Toleration, admin: bool = True) -> Claim:
+    """The claim of a metrics exporter: it looks at the device and does not use it."""
+    one = claim("gpu-0", EXPORTER.name)
+    assert one.status is not None
+    assert one.status.allocation is not None
+    results = tuple(
+        msgspec.structs.replace(result, admin_access=admin, tolerations=tolerations)
+        for result in one.results
+    )
+    devices = msgspec.structs.replace(one.status.allocation.devices, results=results)
+    allocation = msgspec.structs.replace(one.status.allocation, devices=devices)
+    return Claim(one.metadata, msgspec.structs.replace(one.status, allocation=allocation))
+
+
+def watched(*claims: Claim, facts: PodFacts = EXPORTER) -> NodeView:
+    return view(dead(), claims=claims or (looks(),), pods=(facts,))
+
+
+def told(stored: Stored) -> str:
+    conditions = stored.incident.status.conditions
+    found = (stated for stated in conditions if stated.type == EVICTS_MONITOR)
+    return next((stated.message for stated in found if stated.status == "True"), "")
+
+
+def played(seen: NodeView, rows: Policy = ENFORCE, until: float = 1) -> Stored:
+    stored = Stored()
+    for second in (1.0, until):
+        settle(stored, seen, second, rows)
+    return stored
+
+
+def test_the_incident_names_the_exporter_before_it_is_evicted_and_how_to_keep_it() -> None:
+    stored = played(watched())
+
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    assert "NoExecute evicts the node's metrics exporter team/dcgm-exporter-x: " in told(stored)
+    assert "admission.adminAccessNamespaces" in told(stored)
+    assert "docs/install.md" in told(stored)
+
+
+def test_the_plan_says_so_too() -> None:
+    stored = played(watched())
+
+    (shown,) = described(tick(stored, watched(), 2), everything=False).gpus
+    assert shown.why.startswith("settling for 3 s; NoExecute evicts the node's metrics exporter")
+
+
+def test_it_blocks_nothing() -> None:
+    stored = played(watched(), until=10)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert told(stored)
+    settle(stored, view(dead(), pods=()), 20)
+    assert not told(stored), "it is gone"
+
+
+@pytest.mark.parametrize("mode", ["dry-run", "incident-only"])
+def test_a_milder_mode_says_what_enforce_would_do(mode: Mode) -> None:
+    assert told(played(watched(), policy(mode=mode), until=10))
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [EVERYTHING, Toleration(key="draguard.dev/lost", operator="Exists", effect="NoExecute")],
+)
+def test_one_that_tolerates_the_taint_is_not_named(toleration: Toleration) -> None:
+    assert not told(played(watched(looks(toleration))))
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        Toleration(key="draguard.dev/gpu", operator="Exists", effect="NoExecute"),
+        Toleration(operator="Exists", effect="NoSchedule"),
+        Toleration(operator="Exists", effect="NoExecute", toleration_seconds=300),
+    ],
+)
+def test_another_toleration_does_not_keep_it(toleration: Toleration) -> None:
+    assert told(played(watched(looks(toleration))))
+
+
+def test_a_pod_that_uses_the_device_or_is_of_no_daemonset_is_not_named() -> None:
+    assert not told(played(watched(looks(admin=False))))
+    assert not told(played(watched(facts=msgspec.structs.replace(EXPORTER, owner="Job/look"))))
+
+
+@pytest.mark.parametrize(
+    "rows", [policy(ceiling="NoSchedule"), policy(evict=Evict(then="wait")), policy(mode="off")]
+)
+def test_nothing_is_said_where_noexecute_never_comes(rows: Policy) -> None:
+    stored = Stored()
+    for second in (1.0, 10.0):
+        for _ in range(4):
+            tick(stored, watched(), second, rows)
+
+    assert "NoExecute" not in stored.effects().values()
+    assert not stored.incidents or not told(stored)
