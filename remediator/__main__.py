@@ -104,12 +104,11 @@ class Remediator:
             now=clock.now,
             leading=lambda: self._elector.leading,
         )
-        plans = DebugPlan(self._cluster, self._policy, lambda: str(self._elector), clock.now)
         routes: dict[str, Handler] = {
             "/metrics": self._page,
             "/healthz": self._healthy,
             "/readyz": self._ready,
-            DEBUG_PLAN: plans,
+            DEBUG_PLAN: self._plan_page(),
         }
         self._fronts = Fronts(
             settings.listen,
@@ -118,6 +117,10 @@ class Remediator:
             web_config=settings.web_config,
             at_once={DEBUG_PLAN: 1},
         )
+
+    def _plan_page(self) -> DebugPlan:
+        name = self._settings.cluster_name
+        return DebugPlan(self._cluster, self._policy, lambda: str(self._elector), clock.now, name)
 
     def _candidate(self, client: Client) -> Elector | Alone:
         if not self._settings.leader_elect:

@@ -56,7 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     cluster_name: Annotated[
         str,
-        Meta(description="name of this cluster, as the label draguard.dev/cluster of incidents"),
+        Meta(description="name of this cluster: a label of incidents and Events, on /debug/plan"),
     ] = ""
     """A label's value. For those who collect incidents of several clusters."""
     writes_per_second: Annotated[

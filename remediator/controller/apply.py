@@ -71,7 +71,7 @@ class Writer:
         cluster_name: str = "",
     ) -> None:
         self._client = client
-        self._labels = {taint_rule.CLUSTER: cluster_name} if cluster_name else {}
+        self._labels = taint_rule.labels_of_cluster(cluster_name)
         """Of each incident, beside its GPU."""
         self._cache = cache
         self._rules = rules

@@ -50,6 +50,8 @@ class NodePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
+    cluster: str
+    """"" where it has no name."""
     at: datetime
     role: str
     """Whether this replica writes."""
@@ -83,8 +85,10 @@ class DebugPlan:
         policy: Callable[[], Policy],
         role: Callable[[], str],
         now: Callable[[], datetime],
+        cluster_name: str = "",
     ) -> None:
         self._eyes, self._policy, self._role, self._now = eyes, policy, role, now
+        self._cluster_name = cluster_name
 
     def __call__(self, request: Request) -> Response:
         chosen = request.query.get("node", "")
@@ -106,7 +110,13 @@ class DebugPlan:
             )
             for node in reporting[:MOST]
         )
-        return Page(at=now, role=self._role(), nodes=plans, left_out=len(reporting[MOST:]))
+        return Page(
+            cluster=self._cluster_name,
+            at=now,
+            role=self._role(),
+            nodes=plans,
+            left_out=len(reporting[MOST:]),
+        )
 
 
 def described(decision: NodeDecision, *, everything: bool) -> NodePlan:
@@ -176,7 +186,8 @@ def _step(step: Step) -> str:
 
 def text(page: Page) -> str:
     """Return the page as text for users."""
-    lines = [f"{page.at.isoformat(timespec='seconds')}, {page.role}"]
+    named = f"cluster {page.cluster}, " if page.cluster else ""
+    lines = [f"{named}{page.at.isoformat(timespec='seconds')}, {page.role}"]
     for node in page.nodes:
         lines += ["", node.sentence, *(f"  step: {step}" for step in node.steps)]
         lines += [f"  looked at again at {node.wake_at.isoformat()}"] if node.wake_at else []

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from kubeapi.client import ApiError, Client, Conflict
 from remediator.controller.rate_limit import Pace
+from remediator.model.taint_rule import labels_of_cluster
 from remediator.plan import events
 
 _log = logging.getLogger(__name__)
@@ -19,9 +20,10 @@ REMEMBERED = 4096
 class EventRecorder:
     """Posts each Event once, for as long as it is remembered."""
 
-    def __init__(self, client: Client, pace: Pace) -> None:
+    def __init__(self, client: Client, pace: Pace, cluster_name: str = "") -> None:
         self._client = client.sibling()
         self._pace = pace
+        self._labels = labels_of_cluster(cluster_name)
         self._waiting: queue.Queue[tuple[events.Event, datetime]] = queue.Queue(WAITING)
         self._guard = threading.Lock()
         self._recorded: dict[events.Event, None] = {}
@@ -66,7 +68,7 @@ class EventRecorder:
     def _post(self, event: events.Event, now: datetime) -> None:
         path = f"/api/v1/namespaces/{event.posted_in}/events"
         try:
-            self._client.create(path, events.manifest(event, now))
+            self._client.create(path, events.manifest(event, now, self._labels))
         except Conflict:
             return  # posted before
         except ApiError as error:

@@ -100,7 +100,7 @@ class Cluster:
             count=count,
             cluster_name=cluster_name,
         )
-        self._recorder = EventRecorder(client, pace)
+        self._recorder = EventRecorder(client, pace, cluster_name)
         self._pods = NodePods(client)
         self._crashes = Crashes()
         self._emergency = Emergency(client, lease_namespace, self._mark_all)

@@ -25,7 +25,7 @@ INCIDENT = f"{DOMAIN}/incident"
 UUID = f"{DOMAIN}/uuid"
 GPU = f"{DOMAIN}/gpu"
 CLUSTER = f"{DOMAIN}/cluster"
-"""On incidents alone, where the cluster has a name."""
+"""On incidents and Events, where the cluster has a name."""
 NODE = f"{DOMAIN}/node"
 CLASSES = f"{DOMAIN}/device-classes"
 """DeviceClasses through which the GPU was claimed when its incident was opened, in case the
@@ -134,6 +134,11 @@ def is_label_value(text: str) -> bool:
 def rule_name(device: Device) -> str:
     digest = hashlib.sha256("\0".join(msgspec.structs.astuple(device)).encode()).hexdigest()
     return f"draguard-{digest[:20]}"
+
+
+def labels_of_cluster(name: str) -> dict[str, str]:
+    """Return what incidents and Events of a cluster of this name are labelled with."""
+    return {CLUSTER: name} if name else {}
 
 
 def manifest(rule: Rule, api_version: str) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Kubernetes Events, as values: stable reasons, one sentence, no posting. Pure."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -240,7 +240,7 @@ def _on_pod(step: WriteStatus, pod: AffectedPod, reason: str, message: str) -> I
         )
 
 
-def manifest(event: Event, now: datetime) -> dict[str, object]:
+def manifest(event: Event, now: datetime, labels: Mapping[str, str]) -> dict[str, object]:
     """Return the object to create. The same event gets the same name, so it is posted once."""
     words = "\0".join((event.kind, event.name, event.uid, event.reason, event.message))
     digest = hashlib.sha256(words.encode()).hexdigest()[:16]
@@ -253,7 +253,11 @@ def manifest(event: Event, now: datetime) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"draguard.{digest}", "namespace": event.posted_in},
+        "metadata": {
+            "name": f"draguard.{digest}",
+            "namespace": event.posted_in,
+            "labels": dict(labels),
+        },
         "involvedObject": involved | ({"namespace": event.namespace} if event.namespace else {}),
         "reason": event.reason,
         "message": event.message[:1024],

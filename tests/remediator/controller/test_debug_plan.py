@@ -47,6 +47,13 @@ def test_people_read_which_rule_is_wanted_and_why() -> None:
     assert "node-quiet" not in stated
 
 
+def test_the_page_names_the_cluster_that_has_a_name() -> None:
+    ask = DebugPlan(SICK, lambda: policy(mode="enforce"), lambda: "alone", lambda: at(60), "east-1")
+    assert ask(Request("/debug/plan")).body.decode().startswith("cluster east-1, ")
+    programs = ask(Request("/debug/plan", query={"format": "json"}))
+    assert msgspec.json.decode(programs.body)["cluster"] == "east-1"
+
+
 def test_programs_read_the_same_as_json_by_header_or_by_query() -> None:
     for answer in (page(SICK, accept="application/json"), page(SICK, format="json")):
         reported = msgspec.json.decode(answer.body)

@@ -11,6 +11,7 @@ from remediator.model.claim import (
     DeviceAllocation,
     Toleration,
 )
+from remediator.model.taint_rule import labels_of_cluster
 from remediator.plan.events import POD_EVENTS_AT_ONCE, Event, manifest
 from remediator.policy.table import Evict
 from tests.remediator.builders import RESET, Stored, action, at, dead, gpu, policy, until, view, xid
@@ -25,7 +26,7 @@ def events_of(stored: Stored, seconds: float, **fields: object) -> list[Event]:
 
 def name_of(event: Event) -> str:
     """Name of the Event object: the same for the same words."""
-    made = msgspec.json.decode(msgspec.json.encode(manifest(event, at(0))))
+    made = msgspec.json.decode(msgspec.json.encode(manifest(event, at(0), {})))
     return made["metadata"]["name"]
 
 
@@ -188,9 +189,10 @@ def test_a_fault_in_probation_is_told_as_a_relapse() -> None:
 
 def test_an_event_on_a_pod_lives_in_its_namespace() -> None:
     event = Event("Pod", "train-0", "u-1", "PodEvicted", "gone", namespace="team")
-    made = manifest(event, at(0))
+    made = manifest(event, at(0), labels_of_cluster("east-1"))
 
-    assert made["metadata"] == {"name": name_of(event), "namespace": "team"}
+    labels = {"draguard.dev/cluster": "east-1"}
+    assert made["metadata"] == {"name": name_of(event), "namespace": "team", "labels": labels}
     assert made["involvedObject"] == {
         "apiVersion": "v1",
         "kind": "Pod",
