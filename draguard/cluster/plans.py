@@ -81,7 +81,13 @@ def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForc
         policy=chosen.source,
         policy_problems=chosen.problems,
         remarks=(*([doubt] if doubt else ()), *_remarks(objects, unlisted)),
-        page=Page(at=objects.at, role="local", nodes=plans, left_out=len(nodes[MOST:])),
+        page=Page(
+            cluster=installed.settings.cluster_name,
+            at=objects.at,
+            role="local",
+            nodes=plans,
+            left_out=len(nodes[MOST:]),
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from draguard.doctor import api
 from draguard.doctor.admission import admission
 from draguard.doctor.check import Check, unknown
 from draguard.doctor.nodes import nodes
+from draguard.doctor.pods import pods
 from draguard.doctor.rights import rights
 from draguard.doctor.running import exporter, running
 from draguard.exit_status import DONE, PROBLEM
@@ -103,6 +104,7 @@ def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check
         ("exporter", agents),
         ("cluster state", state),
         ("nodes", on_nodes),
+        ("pods", lambda: pods(client, namespace)),
         ("admission", lambda: admission(client)),
     )
     for about, look in looks:

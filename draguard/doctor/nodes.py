@@ -1,4 +1,4 @@
-"""Container runtimes, driver versions and driver pods of the nodes with GPUs, as checks."""
+"""Container runtimes and driver versions of the nodes with GPUs, as checks."""
 
 import re
 from collections import Counter
@@ -34,11 +34,6 @@ _FIRST_DRIVERS: tuple[tuple[re.Pattern[str], str, int], ...] = (
 toolkit for it (12.9, 12.8, 11.8, 11.0; CUDA Toolkit release notes, table of driver versions)."""
 _RECOVERY_ACTION = 565
 """First driver release that reports a recovery action."""
-DRIVER_PODS = ("app.kubernetes.io/component=nvidia-driver", "app=nvidia-driver-daemonset")
-"""Labels of the GPU Operator's driver pods, those of precompiled drivers included."""
-_FAILING = frozenset(
-    {"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "CreateContainerError"}
-)
 
 
 class _NodeInfo(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -59,41 +54,6 @@ class Node(msgspec.Struct, frozen=True):
         return self.status.node_info.container_runtime_version
 
 
-class _Waiting(msgspec.Struct, frozen=True):
-    reason: str = ""
-
-
-class _State(msgspec.Struct, frozen=True):
-    waiting: _Waiting | None = None
-
-
-class _ContainerStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
-    name: str = ""
-    restart_count: int = 0
-    state: _State = _State()
-
-
-class _PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
-    container_statuses: tuple[_ContainerStatus, ...] | None = ()
-    init_container_statuses: tuple[_ContainerStatus, ...] | None = ()
-
-
-class _PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
-    node_name: str = ""
-
-
-class _PodMeta(msgspec.Struct, frozen=True):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-
-
-class DriverPod(msgspec.Struct, frozen=True):
-    metadata: _PodMeta
-    spec: _PodSpec = _PodSpec()
-    status: _PodStatus = _PodStatus()
-
-
 def nodes(
     client: Client, reports: Iterable[NodeDeviceHealth], publishing: Iterable[str]
 ) -> Iterator[Check]:
@@ -109,18 +69,6 @@ def nodes(
     else:
         yield from runtimes([node for node in found if node.metadata.name in with_gpus])
     yield from drivers(reports)
-    try:
-        pods = {
-            pod.metadata.uid: pod
-            for selector in DRIVER_PODS
-            for pod in listed(client, "/api/v1/pods", DriverPod, {"labelSelector": selector})[0]
-        }
-    except ApiError as error:
-        if error.status != FORBIDDEN:
-            raise
-        yield unknown("driver pods", forbidden(error.message), "docs/cli.md, Rights")
-    else:
-        yield from driver_pods(pods.values())
 
 
 def runtimes(found: Iterable[Node]) -> Iterator[Check]:
@@ -193,29 +141,3 @@ def release_of(version: str) -> int:
     """Return 580 of `580.65.06`, 0 where it is no number."""
     first = version.partition(".")[0]
     return int(first) if first.isdecimal() else 0
-
-
-def driver_pods(found: Iterable[DriverPod]) -> Iterator[Check]:
-    """Name each driver pod of the GPU Operator that does not come up; without any, nothing."""
-    total, failing = 0, 0
-    for pod in sorted(found, key=lambda pod: pod.metadata.name):
-        total += 1
-        status = pod.status
-        for container in (
-            *(status.init_container_statuses or ()),
-            *(status.container_statuses or ()),
-        ):
-            reason = container.state.waiting.reason if container.state.waiting else ""
-            if reason not in _FAILING:
-                continue
-            failing += 1
-            name, namespace = pod.metadata.name, pod.metadata.namespace
-            restarts = count(container.restart_count, "restart", "restarts")
-            says = (
-                f"{namespace}/{name} on {pod.spec.node_name or 'no node'}: container "
-                f"{container.name}: {reason}, {restarts}; its GPUs have no driver meanwhile"
-            )
-            logs = f"kubectl -n {namespace} logs {name} -c {container.name} --previous"
-            yield bad("driver pods", says, logs)
-    if total and not failing:
-        yield ok("driver pods", f"{count(total, 'pod', 'pods')} of the GPU Operator, none fails")

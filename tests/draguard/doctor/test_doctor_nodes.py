@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from draguard.doctor.check import Check
-from draguard.doctor.nodes import DriverPod, Node, driver_pods, drivers, runtimes
+from draguard.doctor.nodes import Node, drivers, runtimes
+from draguard.doctor.pods import Pod, driver_pods, own_pods
 from exporter.model.node_health import NodeDeviceHealth, NodeHealth
 from kubeapi.types import ObjectMeta
 from simulator.cluster.workloads import pod, pod_spec
@@ -85,7 +86,7 @@ def test_drivers_that_differ_are_a_matrix_and_the_odd_nodes_are_named() -> None:
     )
 
 
-def crashing(reason: str = "CrashLoopBackOff", *, initial: bool = False) -> DriverPod:
+def crashing(reason: str = "CrashLoopBackOff", *, initial: bool = False) -> Pod:
     state = {
         "name": "nvidia-driver-ctr",
         "restartCount": 7,
@@ -97,7 +98,7 @@ def crashing(reason: str = "CrashLoopBackOff", *, initial: bool = False) -> Driv
         "spec": {"nodeName": "node-a"},
         "status": {where: [state]},
     }
-    return msgspec.convert(body, DriverPod)
+    return msgspec.convert(body, Pod)
 
 
 @pytest.mark.parametrize("initial", [False, True])
@@ -110,6 +111,46 @@ def test_a_driver_pod_that_crash_loops_is_named_with_its_log(initial: bool) -> N
     )
     assert "CrashLoopBackOff, 7 restarts" in found.says
     assert found.remedy.endswith("logs nvidia-driver-daemonset-x -c nvidia-driver-ctr --previous")
+
+
+EXEC_FORMAT = "failed to create containerd task: exec: python3: exec format error: unknown"
+NO_PLATFORM = 'failed to unpack image "r.example/x:0.1.0": no match for platform in manifest'
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "ended", "says", "remedy"),
+    [
+        ("ErrImagePull", NO_PLATFORM, "", "no match for platform", "architecture as well"),
+        ("CrashLoopBackOff", "back-off 5m0s", EXEC_FORMAT, "exec format", "architecture as well"),
+        ("ImagePullBackOff", "401 Unauthorized", "", "401", "image.pullSecrets"),
+        ("ImagePullBackOff", "manifest unknown", "", "manifest unknown", "image.registry"),
+        ("CrashLoopBackOff", "back-off 5m0s", "", "back-off 5m0s", "-c sensor --previous"),
+    ],
+)
+def test_a_pod_of_ours_that_does_not_start_is_named_with_its_cause(
+    reason: str, message: str, ended: str, says: str, remedy: str
+) -> None:
+    state: Json = {
+        "name": "sensor",
+        "restartCount": 3,
+        "state": {"waiting": {"reason": reason, "message": message}},
+        "lastState": {"terminated": {"reason": "StartError", "message": ended}} if ended else {},
+    }
+    body = {
+        "metadata": {"name": "draguard-exporter-x", "namespace": "draguard-system", "uid": "u"},
+        "spec": {"nodeName": "gb200-0"},
+        "status": {"containerStatuses": [state]},
+    }
+    (found,) = own_pods([msgspec.convert(body, Pod)])
+
+    assert found.state == "bad"
+    assert f"draguard-exporter-x on gb200-0: container sensor: {reason}, 3 restarts: " in found.says
+    assert says in found.says
+    assert remedy in found.remedy
+
+
+def test_pods_of_ours_that_run_or_begin_are_no_line() -> None:
+    assert list(own_pods([crashing("PodInitializing"), crashing("ContainerCreating")])) == []
 
 
 def test_driver_pods_that_run_are_one_line_and_without_any_there_is_none() -> None:

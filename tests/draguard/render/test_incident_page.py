@@ -64,7 +64,7 @@ def test_the_timeline_says_how_long_ago_each_step_was() -> None:
 
 def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out() -> None:
     node = NodePlan(node="node-a", sentence="node-a: well", wake_at=NOW + timedelta(minutes=10))
-    page = Page(at=NOW, role="nobody", nodes=(node,), left_out=1)
+    page = Page(cluster="", at=NOW, role="nobody", nodes=(node,), left_out=1)
 
     stated = plain(plan_page(Plans(source="here", policy="p", page=page)))
 

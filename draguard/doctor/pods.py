@@ -1,0 +1,166 @@
+"""Pods that do not come up: Draguard's own, and the GPU Operator's driver pods, as checks."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from draguard.cluster.listing import listed
+from draguard.connection.errors import forbidden
+from draguard.doctor.check import Check, bad, ok, unknown
+from draguard.phrases import count
+from kubeapi.client import ApiError, Client
+from kubeapi.types import kubernetes_case
+from remediator.controller.emergency import FORBIDDEN
+
+DRIVER_PODS = ("app.kubernetes.io/component=nvidia-driver", "app=nvidia-driver-daemonset")
+"""Labels of the GPU Operator's driver pods, those of precompiled drivers included."""
+OWN_PODS = "app.kubernetes.io/name=draguard"
+_FAILING = frozenset(
+    {
+        *("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName"),
+        *("CreateContainerError", "CreateContainerConfigError", "RunContainerError"),
+    }
+)
+"""Reasons for which a container waits and that do not end by themselves."""
+_OTHER_ARCHITECTURE = (
+    "build the image for this node's architecture as well (docs/install.md, The images)"
+)
+_CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"no match(ing manifest)? for (platform|linux/)"), _OTHER_ARCHITECTURE),
+    (re.compile(r"exec format error"), _OTHER_ARCHITECTURE),
+    (
+        re.compile(r"unauthorized|denied|authentication required", re.IGNORECASE),
+        "give the registry's login with image.pullSecrets (docs/install.md, The images)",
+    ),
+    (
+        re.compile(r"ImagePull|InvalidImageName|manifest unknown|not found"),
+        "check image.registry and the tags: no image of Draguard is published "
+        "(docs/install.md, The images)",
+    ),
+)
+"""Words of containerd and CRI-O, and what to do; the first that fits."""
+_MESSAGE = 200
+"""Characters of a message that are shown."""
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class _Terminated(msgspec.Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class _State(msgspec.Struct, frozen=True):
+    waiting: _Waiting | None = None
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    name: str = ""
+    restart_count: int = 0
+    state: _State = _State()
+    last_state: _State = _State()
+
+    @property
+    def failing(self) -> str:
+        """Return the reason for which it waits, "" if it does not or if that will end."""
+        reason = self.state.waiting.reason if self.state.waiting else ""
+        return reason if reason in _FAILING else ""
+
+    @property
+    def message(self) -> str:
+        """Return what the runtime says of it: how it ended, or why it does not start."""
+        ended, waiting = self.last_state.terminated, self.state.waiting
+        return (ended.message if ended else "") or (waiting.message if waiting else "")
+
+
+class _PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    container_statuses: tuple[_ContainerStatus, ...] | None = ()
+    init_container_statuses: tuple[_ContainerStatus, ...] | None = ()
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    node_name: str = ""
+
+
+class _PodMeta(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class Pod(msgspec.Struct, frozen=True):
+    metadata: _PodMeta
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+def pods(client: Client, namespace: str) -> Iterator[Check]:
+    """Check both kinds of pods. Raises ApiError."""
+    own = f"/api/v1/namespaces/{namespace}/pods"
+    for about, path, selectors, judge in (
+        ("own pods", own, (OWN_PODS,), own_pods),
+        ("driver pods", "/api/v1/pods", DRIVER_PODS, driver_pods),
+    ):
+        try:
+            found = {
+                pod.metadata.uid: pod
+                for selector in selectors
+                for pod in listed(client, path, Pod, {"labelSelector": selector})[0]
+            }
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            yield unknown(about, forbidden(error.message), "docs/cli.md, Rights")
+        else:
+            yield from judge(found.values())
+
+
+def own_pods(found: Iterable[Pod]) -> Iterator[Check]:
+    """Name each container of Draguard that does not come up, and why; without any, nothing."""
+    for pod, container in _failing(found):
+        message = " ".join(container.message.split())[:_MESSAGE]
+        says = f"{_where(pod, container)}{f': {message}' if message else ''}"
+        fitting = (
+            remedy
+            for pattern, remedy in _CAUSES
+            if pattern.search(f"{container.failing} {container.message}")
+        )
+        yield bad("own pods", says, next(fitting, _logs(pod, container)))
+
+
+def driver_pods(found: Iterable[Pod]) -> Iterator[Check]:
+    """Name each driver pod of the GPU Operator that does not come up; without any, nothing."""
+    found = tuple(found)
+    failing = tuple(_failing(found))
+    for pod, container in failing:
+        says = f"{_where(pod, container)}; its GPUs have no driver meanwhile"
+        yield bad("driver pods", says, _logs(pod, container))
+    if found and not failing:
+        yield ok(
+            "driver pods", f"{count(len(found), 'pod', 'pods')} of the GPU Operator, none fails"
+        )
+
+
+def _failing(found: Iterable[Pod]) -> Iterator[tuple[Pod, _ContainerStatus]]:
+    for pod in sorted(found, key=lambda pod: pod.metadata.name):
+        status = pod.status
+        every = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+        yield from ((pod, container) for container in every if container.failing)
+
+
+def _where(pod: Pod, container: _ContainerStatus) -> str:
+    restarts = count(container.restart_count, "restart", "restarts")
+    return (
+        f"{pod.metadata.namespace}/{pod.metadata.name} on {pod.spec.node_name or 'no node'}: "
+        f"container {container.name}: {container.failing}, {restarts}"
+    )
+
+
+def _logs(pod: Pod, container: _ContainerStatus) -> str:
+    namespace, name = pod.metadata.namespace, pod.metadata.name
+    return f"kubectl -n {namespace} logs {name} -c {container.name} --previous"
