@@ -10,6 +10,9 @@ import msgspec
 
 from kubeapi.types import Moment
 
+PLACES_A_SECOND = 16_000_000
+"""Of `Signal.kernel_sequence`, which is a record's time since boot."""
+
 Kind = Literal[
     "xid", "fell-off", "driver-load", "identity", "recovery", "sxid", "rate-limit", "topology"
 ]
@@ -42,6 +45,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     number: int = 0
     """Position in the stream of this sensor run, from 1."""
     kernel_sequence: int | None = None
+    """Place of the record in the kernel log, in time since boot (PLACES_A_SECOND)."""
     bus_id: str = ""
     """In the form of `device.normal_bus_id`."""
     uuid: str = ""

@@ -21,12 +21,15 @@ from typing import TypeVar
 
 import msgspec
 
-from exporter.model.signals import ERRORS, Partner, Signal
+from exporter.model.signals import ERRORS, PLACES_A_SECOND, Partner, Signal
 
 WINDOW = timedelta(seconds=5)
 """Delta's study merges equal errors of one GPU within 5 s; NVML events lag by less than one."""
-BETWEEN_LINES = timedelta(seconds=1)
-"""From one line of an error to the next; an H100 printed them 1.5 ms apart."""
+BETWEEN_LINES = 1.0
+"""Seconds at most from one line of an error to the next, as the driver printed them. An H100 took
+25 ms at most."""
+ALL_LINES = 10.0
+"""Seconds at most from the first line to the last: an H100 took 0.7 s for 397."""
 PATIENCE = timedelta(minutes=2)
 """For which an error that lacks a source is kept."""
 KEPT_OF_ONE_CODE = 256
@@ -37,6 +40,8 @@ KEPT = 8192
 
 _FELL_OFF_CODE = 79
 _SOURCES = ("kmsg", "nvml", "dcgm")
+_MOST_OPEN = 8
+"""Errors of one code on one GPU whose lines may come mixed: one for each slice."""
 _MOST_NAMES = 1024
 """Entries of the small tables beside the errors; no node has so many GPUs or codes."""
 
@@ -44,6 +49,19 @@ K = TypeVar("K")
 V = TypeVar("V")
 _Place = tuple[str, int]
 """A GPU, by bus id or else by UUID, and a code."""
+
+
+class _Open(msgspec.Struct):
+    """An error of which more lines may come, and when its first and last one were printed."""
+
+    error: "_Error"
+    first: float
+    last: float
+
+    def goes_on(self, signal: Signal) -> bool:
+        now = _printed(signal)
+        soon = 0.0 <= now - self.last <= BETWEEN_LINES
+        return soon and now - self.first <= ALL_LINES and _fit(self.error, signal)
 
 
 class _Error(msgspec.Struct, eq=False, kw_only=True):
@@ -72,8 +90,8 @@ class Dedup:
         """Of one code on one GPU, those that lack a source."""
         self._crowded_out: dict[_Place, _Error] = {}
         """The newest that went because there were too many."""
-        self._unfinished: dict[_Place, tuple[_Error, datetime]] = {}
-        """Of which more lines may come, and when the last one was printed."""
+        self._unfinished: dict[_Place, list[_Open]] = {}
+        """Newest last. Slices may report at the same time."""
         self._bus_ids: dict[str, str] = {}
         """By UUID, from signals that name both."""
 
@@ -103,13 +121,22 @@ class Dedup:
 
     def _earlier_line(self, place: _Place, signal: Signal) -> Partner | None:
         """Let an error have one more line; returns how it was known before."""
-        if _source(signal) != "kmsg" or place not in self._unfinished:
+        waiting = self._unfinished.get(place, []) if _source(signal) == "kmsg" else []
+        begun = next((one for one in reversed(waiting) if one.goes_on(signal)), None)
+        if begun is None:
             return None
-        error, printed = self._unfinished.pop(place)
-        near = timedelta() <= signal.at - printed <= BETWEEN_LINES
-        if not near or not _fit(error, signal):
-            return None
-        return self._absorb(error, signal)
+        begun.last = _printed(signal)
+        if not signal.unfinished:
+            waiting.remove(begun)
+        return self._absorb(begun.error, signal)
+
+    def _expect_lines(self, error: _Error, signal: Signal) -> None:
+        if not signal.unfinished:
+            return
+        now = _printed(signal)
+        waiting = self._unfinished.setdefault(error.place, [])
+        self._unfinished[error.place] = [*waiting[1 - _MOST_OPEN :], _Open(error, now, now)]
+        _shorten(self._unfinished, _MOST_NAMES)
 
     def _absorb(self, error: _Error, signal: Signal) -> Partner:
         """Note one more sighting of an error; returns how it was known before."""
@@ -118,13 +145,7 @@ class Dedup:
         error.ci = signal.ci if error.ci is None else error.ci
         error.earliest = min(error.earliest, signal.at)
         error.latest = max(error.latest, signal.at)
-        self._expect_lines(error, signal)
         return before
-
-    def _expect_lines(self, error: _Error, signal: Signal) -> None:
-        if signal.unfinished:
-            self._unfinished[error.place] = (error, signal.at)
-            _shorten(self._unfinished, _MOST_NAMES)
 
     def _join(self, place: _Place, signal: Signal) -> Partner | None:
         """Let an error have one more source; returns how it was known before."""
@@ -133,6 +154,7 @@ class Dedup:
         if error is None:
             return None
         before = self._absorb(error, signal)
+        self._expect_lines(error, signal)
         error.lacks.discard(source)
         self._remove(error, (source,))
         if not error.lacks:
@@ -184,6 +206,24 @@ class Dedup:
                 waiting.pop(error.number, None)
                 if not waiting:
                     del self._lacking[error.place, source]
+
+
+def adds_nothing(signal: Signal) -> bool:
+    """Say whether a paired signal is but a further line that names no more than those before it.
+
+    A crash may print hundreds of them, which must not push other errors out of the ring.
+    """
+    if not signal.further or not signal.unfinished or signal.partner is None:
+        return False
+    named = (signal.gi, signal.ci) in ((None, None), (signal.partner.gi, signal.partner.ci))
+    return named and signal.reset is None and signal.caused_by is None
+
+
+def _printed(signal: Signal) -> float:
+    """Return when a line was printed, in seconds of a clock that only lines share."""
+    if signal.kernel_sequence is None:
+        return signal.at.timestamp()
+    return signal.kernel_sequence / PLACES_A_SECOND
 
 
 def _source(signal: Signal) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from exporter.model.node_health import Cursor, SourceHealth
 from exporter.model.readings import STARTING, DcgmReading, NvmlReading, Observation
 from exporter.model.signals import PASSING, Signal
-from exporter.model.xid_dedup import Dedup
+from exporter.model.xid_dedup import Dedup, adds_nothing
 from exporter.protocol import Signals
 from exporter.sensor.dcgm.vendor import OFF, DcgmVendor
 from exporter.sensor.dcgm.wanted import left_to_dcgm
@@ -141,7 +141,10 @@ class Sensor:
         if signal.kind not in PASSING:
             with self.changed:
                 numbered = self._placed(signal, self._ring.number_next())
-                self._ring.append(self._dedup.pair(numbered, self._deaf if signal.past else ()))
+                paired = self._dedup.pair(numbered, self._deaf if signal.past else ())
+                if adds_nothing(paired):
+                    return
+                self._ring.append(paired)
                 self.changed.notify_all()
         if signal.kind != "identity":
             self._ask()

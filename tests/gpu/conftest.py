@@ -88,7 +88,7 @@ def scene(
 
 @pytest.fixture
 def watched(scene: Scene, node: RealNode, gpu: RealGpu) -> Iterator[Watched]:
-    """The GPU as the cluster sees it, from an exporter that began after all earlier errors."""
+    """The GPU as the cluster sees it; earlier crashes of this boot are in its report, too."""
     scene.policy(POLICY)
     scene.cluster.player.add_node(NODE)
     scene.cluster.player.publish(NODE, [gpu.published(NODE)])

@@ -21,8 +21,10 @@ int main(int count, char **words) {
     if (!strcmp(words[1], "trap")) trap<<<blocks, 32>>>();
     if (!strcmp(words[1], "killed")) {
         forever<<<blocks, 32>>>();
+        if (cudaGetLastError() != cudaSuccess) return 3;
         sleep(1);
         raise(SIGKILL);
     }
+    if (cudaGetLastError() != cudaSuccess) return 3;
     return cudaDeviceSynchronize() == cudaSuccess ? 0 : 1;
 }

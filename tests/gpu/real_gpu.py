@@ -50,6 +50,8 @@ class Crashes:
 
     def __init__(self, program: Path) -> None:
         self._program = program
+        self.pid = 0
+        """Of the last one."""
 
     @classmethod
     def built(cls, folder: Path, gpu: RealGpu) -> "Crashes":
@@ -61,8 +63,10 @@ class Crashes:
 
     def run(self, how: str, blocks: int = 1) -> None:
         """Let a program crash; returns after its end."""
-        ended = subprocess.run([self._program, how, str(blocks)], check=False, timeout=60)
-        assert ended.returncode not in (0, 2, 3), f"{how} did not crash: {ended.returncode}"
+        with subprocess.Popen([self._program, how, str(blocks)]) as program:
+            self.pid = program.pid
+            ended = program.wait(60)
+        assert ended not in (0, 2, 3), f"{how} did not crash: {ended}"
 
 
 def asked(*what: str) -> list[str]:

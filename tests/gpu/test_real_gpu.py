@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from kubeapi import clock
 from simulator import driver_messages
 from simulator.kernel_log import KernelLog
 from tests.exporter.running import Exporter, send, wait_for
@@ -48,14 +49,15 @@ def test_a_crash_is_one_error_of_the_application_and_taints_nothing(
     watched: Watched, crashes: Crashes, how: str, code: int, blocks: int
 ) -> None:
     before = watched.counts()
+    began = clock.now()
     crashes.run(how, blocks)
     await_true("it is reported", lambda: watched.counts() != before)
     time.sleep(LATER)
-    expected = before | {code: before.get(code, 0) + 1}
-    assert watched.counts() == expected
+    assert watched.counts() == before | {code: before.get(code, 0) + 1}
     record = watched.xids()[code]
-    assert record.sources == ("kmsg", "nvml")
-    assert record.pid is not None
+    assert record.event_at is not None
+    assert record.event_at >= began
+    assert (record.pid, record.process) == (crashes.pid, "crash")
     assert record.message
     assert watched.scene.rules() == {}
     assert watched.scene.incidents() == []
@@ -112,6 +114,11 @@ def test_nvml_is_back_after_its_process_was_killed(watched: Watched, crashes: Cr
     send(child, signal.SIGKILL)
     wait_for(lambda: exporter.nvml_child() != child, what="another process reads the GPU")
     exporter.wait_shows('draguard_source_up{source="nvml"} 1')
-    before = watched.counts().get(31, 0)
+    began = clock.now()
     crashes.run("nowhere")
-    await_true("the crash is reported", lambda: watched.counts().get(31) == before + 1)
+
+    def heard() -> bool:
+        found = watched.xids().get(31)
+        return found is not None and found.event_at is not None and found.event_at >= began
+
+    await_true("its event is heard", heard)

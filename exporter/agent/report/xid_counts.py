@@ -74,7 +74,7 @@ def counted(
     signal = _with_partner(records, signal)
     earlier = _earlier_record(records, signal, layout)
     if signal.further and earlier is not None:
-        signal = _with_first_words(signal, earlier)
+        signal = _joined_to(signal, earlier)
     target = _target(signal, earlier, layout)
     seen = _record(signal, target, epoch, layout)
     if earlier is not None and key_of(earlier) != target:
@@ -205,20 +205,24 @@ def _earlier_record(
     if signal.partner is None:
         return None
     ids = (None, None) if layout.mig is False else (signal.partner.gi, signal.partner.ci)
-    same = [
-        record for record in records if record.code == signal.code and (record.gi, record.ci) == ids
-    ]
-    return max(same, key=lambda record: record.last_seen, default=None)
+    of_code = [record for record in records if record.code == signal.code]
+    fitting = [record for record in of_code if (record.gi, record.ci) == ids]
+    if not fitting and signal.further:
+        # The first line was joined to an event that named the instance (`_with_partner`).
+        fitting = [record for record in of_code if same(record.gi, ids[0])]
+    return max(fitting, key=lambda record: record.last_seen, default=None)
 
 
-def _with_first_words(signal: Signal, earlier: XidRecord) -> Signal:
-    """Return a further line of an error with the words of the lines before it.
+def _joined_to(signal: Signal, earlier: XidRecord) -> Signal:
+    """Return a further line of an error with what the lines before it said.
 
     The first line says what happened, the last one whose channel it was.
     """
     known = signal.pid is not None
+    partner = signal.partner or Partner(0)
     return msgspec.structs.replace(
         signal,
+        partner=msgspec.structs.replace(partner, gi=earlier.gi, ci=earlier.ci),
         message=earlier.message or signal.message,
         pid=signal.pid if known else earlier.pid,
         process=signal.process if known else earlier.process,

@@ -46,9 +46,9 @@ _CAUSE = re.compile(r"caused by previous Xid (\d{1,4})$")
 _RECOVERY = re.compile(
     r"GPU recovery action changed from 0x[0-9a-fA-F]{1,8} .{0,60}to 0x(?P<to>[0-9a-fA-F]{1,2})\b.*"
 )
-_LAST_LINE = {13: re.compile(r"\b(?:ChID|channel) (?:0x)?[0-9a-fA-F]")}
-"""What the last line of an error has, for codes that the driver prints in several lines: an XID 13
-tells of each multiprocessor, then of the channel (docs/exporter.md)."""
+_DETAIL = {13: re.compile(r"Graphics (?:SM (?:Warp|Global) Exception on \(|Exception: ESR )")}
+"""What the lines of an error have that others follow: an XID 13 tells of each multiprocessor, then
+of the channel. Longer than a process name may be (15 characters): no name can pretend it."""
 _SXID = re.compile(
     rf"nvidia-nvswitch\d{{1,4}}: SXid \(PCI:{_BUS}\): (?P<code>\d{{1,6}})(?:, ?(?P<rest>.*))?"
 )
@@ -138,8 +138,7 @@ def _xid(text: str, blank: Signal) -> Signal:
     # The driver's own words only: a process chooses its name.
     message = (process["message"] or "") if process else rest
     reset = _RESET.search(message)
-    last = _LAST_LINE.get(code)
-    unfinished = last is not None and last.search(message) is None
+    unfinished = code in _DETAIL and _DETAIL[code].search(message) is not None
     # Before the last line the driver may name who happened to run then: an H100 named the sensor.
     known_pid = process is not None and process["pid"].isdigit() and not unfinished
     cause = _CAUSE.search(message)

@@ -11,7 +11,9 @@ as seen. Records of one priority and microsecond are one to syslog(2), which
 only matters inside that microsecond. Pure.
 """
 
-_PER_MICROSECOND = 16
+from exporter.model.signals import PLACES_A_SECOND
+
+_PER_MICROSECOND = PLACES_A_SECOND // 1_000_000
 _LATEST = 2**53 // _PER_MICROSECOND
 """Microseconds (17 years): places stay below what any JSON reader holds exactly."""
 

@@ -28,10 +28,13 @@ class Lacking:
         self._codes: dict[Hashable, int] = {}
         self._passes = 0
 
-    def begin_pass(self) -> None:
+    def begin_pass(self) -> bool:
+        """Return whether everything is asked again in this pass."""
         self._passes += 1
-        if self._passes % _ASK_AGAIN == 0:
+        again = self._passes % _ASK_AGAIN == 0
+        if again:
             self._codes.clear()
+        return again
 
     def clear(self) -> None:
         """Forget all, because the device is another one now (MIG, driver)."""

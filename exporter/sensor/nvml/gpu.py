@@ -76,15 +76,16 @@ class GpuReader:
         self, index: int, key: str, handle: Any, known: Known, options: SampleOptions
     ) -> dict[str, Any]:
         """Return the fields of a `GpuReading` that change; `key` names the GPU for all passes."""
-        known.lacking.begin_pass()
+        again = known.lacking.begin_pass()
         fields = Fields(self._call, index, handle, known.lacking, self._tally)
         if (modes := fields.get("nvmlDeviceGetMigMode")) is not None:
             mig = bool(modes[0])
         else:
             # One that has no such mode is not in it.
             mig = None if fields.lost or fields.error else False
-        if known.links is None and not fields.lost:
-            known.links = count_links(fields)
+        if (known.links is None or (again and not known.links)) and not fields.lost:
+            counted = count_links(fields)
+            known.links = known.links if counted is None else counted
         count = 0 if mig else known.links or 0
         links = Links(key, fields, options.fields, self._traffic, count=count)
         shown = options.fields - link_table.NOT_WITH_MIG if mig else options.fields
@@ -108,6 +109,7 @@ class GpuReader:
         cut = (found["mig"], uuids)
         if known.cut[0] is not None and known.cut != cut:
             known.lacking.clear()
+            known.links = None
         known.cut = cut
         return found | {"lost": fields.lost, "error": fields.error}
 

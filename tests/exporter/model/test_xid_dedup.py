@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Literal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from exporter.agent.report.xid_counts import Layout, counted
 from exporter.model import xid_dedup
 from exporter.model.node_health import XidRecord
 from exporter.model.signals import Kind, Signal
-from exporter.model.xid_dedup import Dedup
+from exporter.model.xid_dedup import Dedup, adds_nothing
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 Source = Literal["kmsg", "syslog", "nvml", "dcgm"]
@@ -105,6 +106,35 @@ def test_the_last_line_ends_an_error_and_the_next_one_begins_another() -> None:
 
 def test_an_error_whose_last_line_never_came_ends_after_a_second() -> None:
     assert partners(details(1, 0), details(2, 0.9), details(3, 2.0)) == [None, 1, None]
+
+
+def test_lines_that_go_on_for_ever_are_an_error_for_each_ten_seconds() -> None:
+    every = [details(number, 0.5 * number) for number in range(1, 122)]
+    assert records(every)[0].count == 6
+
+
+def test_lines_of_slices_that_come_mixed_are_one_error_for_each_slice() -> None:
+    mixed = [details(number, 0.002 * number, gi=number % 2 + 1) for number in range(1, 21)]
+    last = [signal(20 + gi, "kmsg", 0.05, code=13, gi=gi) for gi in (1, 2)]
+    assert [(found.gi, found.count) for found in records([*mixed, *last])] == [(1, 1), (2, 1)]
+
+
+def test_when_lines_were_printed_decides_and_not_when_they_were_read() -> None:
+    read = [details(1, 0), details(2, 5.0), signal(3, "kmsg", -2.0, code=13)]
+    places = (24_000 * line.number for line in read)
+    lines = [
+        msgspec.structs.replace(line, kernel_sequence=place)
+        for line, place in zip(read, places, strict=True)
+    ]
+    assert partners(*lines) == [None, 1, 1]
+
+
+def test_further_lines_that_name_nothing_new_need_not_be_kept() -> None:
+    pairs = Dedup()
+    lines = [details(1, 0), details(2, 0.1), details(3, 0.2, gi=5), details(4, 0.3, gi=5)]
+    last = signal(5, "kmsg", 0.4, code=13)
+    kept = [line.number for line in (*lines, last) if not adds_nothing(pairs.pair(line))]
+    assert kept == [1, 3, 5]
 
 
 def test_lines_of_another_instance_gpu_or_source_are_of_another_error() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.flags.parser import parse
 from exporter.model.node_health import Cursor
-from exporter.model.signals import PASSING, Signal
+from exporter.model.signals import PASSING, PLACES_A_SECOND, Signal
 from exporter.sensor.kernel_log.reload import SETTLED
 from exporter.sensor.process import Position, Sensor
 from simulator.node import SimulatedNode
@@ -34,6 +34,20 @@ def test_a_cursor_is_never_behind_the_signals_that_go_with_it() -> None:
     reported, _ = one.since(position)
     assert reported is not None
     assert reported.kernel_sequence == 9
+
+
+def test_the_many_lines_of_crashes_push_no_other_error_out_of_the_ring() -> None:
+    one = sensor()
+    position, _ = one.resume(Cursor(), "")
+    one.add(msgspec.structs.replace(XID, code=95))
+    for crash in range(30):
+        for line in range(400):
+            at = PLACES_A_SECOND * crash * 2 + 24_000 * line
+            lines = {"kernel_sequence": at, "unfinished": line < 399}
+            one.add(msgspec.structs.replace(XID, code=13, **lines))
+    reported, _ = one.since(position)
+    assert reported is not None
+    assert [signal.code for signal in reported.signals] == [95, *[13] * 60]
 
 
 @pytest.mark.parametrize("in_between", [False, True])

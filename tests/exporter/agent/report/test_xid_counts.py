@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+import pytest
 
 from exporter.agent.report.xid_counts import READ_WITHIN, Layout, by_instance, completed, counted
 from exporter.model.node_health import GpuHealth, MemorySlices, MigInstance, XidRecord
@@ -60,6 +61,18 @@ def test_a_line_that_comes_after_its_event_and_a_restart_of_the_sensor_is_no_sec
         5: (1, ("kmsg", "nvml")),
         6: (1, ("kmsg", "nvml")),
     }
+
+
+@pytest.mark.parametrize("last", [None, 5])
+def test_the_lines_of_an_error_whose_event_an_earlier_sensor_had_are_that_error(
+    last: int | None,
+) -> None:
+    alone = msgspec.structs.replace(event(1, gi=5), partner=None)
+    first = msgspec.structs.replace(line(1), past=True, unfinished=True)
+    further = msgspec.structs.replace(line(1), past=True, further=True, partner=Partner(2))
+    lines = (first, further, msgspec.structs.replace(further, gi=last))
+
+    assert {gi: record.count for gi, record in records(alone, *lines).items()} == {5: 1}
 
 
 def test_a_new_line_is_paired_by_the_sensor_that_reads_it_or_an_error_of_its_own() -> None:

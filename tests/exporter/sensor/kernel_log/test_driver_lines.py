@@ -42,8 +42,13 @@ FORMS = [
     ("NVRM: Xid (0000:03:00): 14, Channel 00000001", {"bus_id": "0000:03:00.0", "code": 14}),
     (
         "NVRM: Xid (PCI:0000:b5:00): 13, pid='<unknown>', name=<unknown>, Graphics SM Warp",
-        {"code": 13, "pid": None, "message": "Graphics SM Warp", "unfinished": True},
+        {"code": 13, "pid": None, "message": "Graphics SM Warp", "unfinished": False},
     ),
+    (
+        "NVRM: Xid (PCI:0000:b5:00): 13, pid=7, name=a, Graphics SM Warp Exception on (GPC 1)",
+        {"code": 13, "pid": None, "process": "", "unfinished": True},
+    ),
+    ("NVRM: Xid (0000:03:00): 13, 0003 00000000 000050c0 00000368", {"unfinished": False}),
     (
         "NVRM: Xid (PCI:0000:b5:00): 13, pid=7, name=a, Graphics Exception: ESR 0x519730=0x500000f",
         {"code": 13, "pid": None, "process": "", "unfinished": True},
@@ -188,6 +193,13 @@ def test_a_process_name_cannot_pretend_what_the_driver_says(name: str) -> None:
     assert (signal.reset, signal.caused_by, signal.pid) == (None, None, 7)
     bare = read(f"NVRM: Xid (PCI:0000:01:00): 45, pid=7, name={name}")
     assert (bare.reset, bare.caused_by) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["a, ChID 1", "Graphics SM War", ", Graphics SM ("])
+def test_a_process_name_makes_no_line_look_as_if_others_followed_or_none(name: str) -> None:
+    line = f"NVRM: Xid (PCI:0000:01:00): 13, pid=7, name={name}, Graphics Exception: "
+    assert read(f"{line}ESR 0x505730=0x506000f").unfinished
+    assert not read(f"{line}channel 0x0000000a, Class 0000cbc0").unfinished
 
 
 @pytest.mark.parametrize("rest", ["Severity 1 Engine instance 28", "Data {0x50610002, 0x10100030}"])

@@ -45,6 +45,8 @@ SAID = {
 }
 
 
+PASSES = 20
+"""After which what a GPU lacked is asked again."""
 LANES, C2C, ALL_LINKS = range(1040, 1076), range(1076, 1080), (1011, 1012)
 
 
@@ -105,6 +107,18 @@ def test_a_gpu_in_mig_mode_has_no_links() -> None:
     ):
         child.sample(METRICS)
         assert set(child.gpu(0, METRICS).values) & {*LANES, *ALL_LINKS} == {*ALL_LINKS}
+
+
+def test_links_that_a_gpu_says_later_that_it_has_are_told() -> None:
+    """A GPU may answer "not supported" while it is in MIG mode, or for a while."""
+    with TemporaryDirectory(prefix="dg-") as root, _node(root, "1xH100") as node:
+        node.set_value(0, "nvlink_disabled", 1)
+        with NvmlChild(node) as child:
+            assert child.gpu(0, METRICS).links == ()
+            node.set_value(0, "nvlink_disabled", 0)
+            for _ in range(PASSES):
+                child.sample(METRICS)
+            assert len(child.gpu(0, METRICS).links) == 18
 
 
 def test_no_number_is_left_out_and_is_no_fault() -> None:
