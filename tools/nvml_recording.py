@@ -41,7 +41,9 @@ MISSING, UNREADABLE = 13, -1
 WHOLE_CALL = -1
 """In the place of a value type: the code is that of the whole call."""
 _ONE_HANDLE = re.compile(r"nvml(Device(Get|Query)|GpmQuery)")
-_LEFT_OUT = re.compile("Handle|Vgpu|VGpu|Certificate|Attestation|Hostname|Pgpu|Pids|Platform|Sessions")
+_LEFT_OUT = re.compile(
+    "Handle|Vgpu|VGpu|Certificate|Attestation|Hostname|Pgpu|Pids|Platform|Sessions"
+)
 """Handles of other things, what only hosts of virtual GPUs have, and what identifies a machine."""
 _SLOW_US = 50_000
 _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
