@@ -7,6 +7,7 @@ claims and pods (every device counts as empty).
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 
 import msgspec
 
@@ -252,6 +253,7 @@ class Player:
             stale=f"the agent of {self._agent.name} has been silent" if unanswered else "",
             # A live agent renews its Lease each minute, and no soak is shorter than three minutes.
             renewals=() if unanswered else (moment(at),) * RENEWALS_NEEDED,
+            behind=timedelta(),
             inventory=self._agent.inventory,
             incidents=incidents,
             rules=rules,

@@ -42,6 +42,7 @@ class Deciding:
         self._stale_after = timedelta(seconds=stale_after)
         self._ahead: dict[str, timedelta] = {}
         """By node: how far ahead of the server's clock its agent dates what it writes."""
+        self._behind: dict[str, timedelta] = {}
         self.cache = _cache(objects)
         for report in objects.reports:
             self._heard(report.metadata.name, "report", report.status.observed_at)
@@ -49,6 +50,9 @@ class Deciding:
             prefix, is_agents, node = lease.metadata.name.partition(AGENT_LEASE_PREFIX)
             if is_agents and not prefix:
                 self._heard(node, "Lease", lease.spec.renew_time)
+                if lease.spec.renew_time is not None:
+                    late = objects.at - lease.spec.renew_time
+                    self._behind[node] = max(late, timedelta())
 
     def stale(self, node: str) -> str:
         """Return why a node's report is stale or its age unknown, "" if it is current."""
@@ -70,7 +74,9 @@ class Deciding:
     def view(self, node: str) -> NodeView:
         """Return a node's view, as if its report were confirmed: to watch that takes minutes."""
         confirmed = (self._objects.at,) * RENEWALS_NEEDED
-        return msgspec.structs.replace(self.cache.view(node, self.stale), renewals=confirmed)
+        return msgspec.structs.replace(
+            self.cache.view(node, self.stale), renewals=confirmed, behind=self._behind.get(node)
+        )
 
     def decisions(self, nodes: list[str], policy: Policy, pods: Pods) -> Iterator[NodeDecision]:
         """Decide about nodes as the worker would."""

@@ -173,6 +173,7 @@ class Trial:
             facts=NodeFacts(name=self._spot.node, uid="node", conditions=()),
             nodes_known=True,
             renewals=(self._now,) * RENEWALS_NEEDED,
+            behind=timedelta(),
             pods=tuple(
                 PodFacts(namespace=NAMESPACE, name=name, uid=f"uid-{name}", claims=(name,))
                 for name in names

@@ -1,7 +1,7 @@
 """Liveness of the agents: their Leases, how old their reports are, what they confirm."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from time import monotonic
 
 from exporter.model.node_health import REPORT_HASH, REPORT_INTERVAL, NodeDeviceHealth
@@ -37,6 +37,7 @@ class Agents:
         self._now, self._mark, self._has_incident = now, mark, has_incident
         self._freshness = Freshness(stale_after, monotonic)
         self._renewals = Renewals()
+        self._behind: dict[str, timedelta] = {}
         # The agents' Leases and not our own, which changes every two seconds.
         self.leases = Reflector(
             client,
@@ -70,6 +71,13 @@ class Agents:
         """Return when a node's agent confirmed a report lately; () while it did not."""
         return self._renewals.of(node, content_hash)
 
+    def behind(self, node: str) -> timedelta | None:
+        """Return how far a node's clock is behind, by its last Lease; None where it has none.
+
+        Of a Lease that was there before, its age is part of it: a minute at most.
+        """
+        return self._behind.get(node)
+
     def reported(self, change: Change[NodeDeviceHealth]) -> None:
         if change.new is None:
             self._freshness.forget(change.key)
@@ -87,12 +95,15 @@ class Agents:
         if change.new is None:
             # Of an agent nothing is kept that is not stored: nodes come and go, and memory stays.
             self._renewals.forget(node)
+            self._behind.pop(node, None)
             if node not in self._reports.items():
                 self._freshness.forget(node)
             return
         was_stale = bool(self._freshness.stale(node))
+        renewed = change.new.spec.renew_time
+        if renewed is not None:
+            self._behind[node] = max(self._server_time() - renewed, timedelta())
         if change.listed:
-            renewed = change.new.spec.renew_time
             self._freshness.listed(node, "Lease", renewed, self._server_time())
         else:
             self._freshness.changed(node, "Lease")

@@ -278,6 +278,7 @@ class Cluster:
             blind={kind: why for kind, why in blind.items() if why},
             rules_served=served,
             renewals=self._agents.renewals(node, view.report.content_hash if view.report else ""),
+            behind=self._agents.behind(node),
         )
 
     def blind(self) -> Mapping[WatchedKind, str]:

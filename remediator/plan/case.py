@@ -116,6 +116,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """The report carries the hash by which its agent can confirm it."""
     renewals: tuple[datetime, ...] = ()
     """When the agent last confirmed the present report, by our clock."""
+    behind: timedelta | None = None
+    """How far the node's clock is behind ours; None where its agent has no Lease to tell."""
     blank: Unknown | None = None
     """Why nothing but its incidents and rules is known; None where everything was looked into."""
 

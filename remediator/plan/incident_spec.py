@@ -58,9 +58,12 @@ def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
 def _is_fresh(case: Case, fault: Fault, policy: Policy, moment: datetime, now: datetime) -> bool:
     """Whether a fault was not over for a soak time at a moment of ours.
 
-    By the node's clock where that is behind: else it would lose every contained error.
+    By the node's clock where that is behind: else it would lose every contained error. The age of
+    a report says how far at most, and much too much where nothing has changed for a while.
     """
-    behind = max(now - case.reported_at, timedelta()) if case.reported_at else timedelta()
+    behind = case.behind
+    if behind is None:
+        behind = max(now - case.reported_at, timedelta()) if case.reported_at else timedelta()
     soak = policy.row(fault.fault_class, case.place).soak
     return moment - behind < fault.last_seen + soak
 

@@ -1,7 +1,7 @@
 """What the remediator sees of one node at one moment; `cases` has its GPUs one by one. Pure."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -48,6 +48,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Ours as they were last seen, while no DeviceTaintRules are served."""
     renewals: tuple[datetime, ...] = ()
     """When the agent last confirmed the present report by its Lease, by our clock."""
+    behind: timedelta | None = None
+    """How far the node's clock is behind ours, by its agent's last Lease; None without one."""
     claims: tuple[Claim, ...] = ()
     """At least every claim that holds a device of this node."""
     elsewhere: Mapping[str, tuple[str, ...]] = {}

@@ -52,6 +52,20 @@ class TestAClock:
 
         assert stored.effects() == {SLICE_5: "NoSchedule"}
 
+    def test_that_is_right_makes_no_old_contained_error_fresh_again_as_its_report_ages(
+        self,
+    ) -> None:
+        """Nothing changed since: the report is old, and the agent's Lease says what time it is."""
+        stored = Stored()
+        old = mig_gpu(0, xid(94, seen=0, gi=5), recovery_action=action(0, -9, 0.1))
+        aged = msgspec.structs.replace(view(old, report=_dated(1, old)), behind=timedelta(0))
+
+        for second in (700, 705, 890):
+            settle(stored, aged, second)
+
+        assert stored.effects() == {}
+        assert stored.incidents == {}
+
     def test_that_is_ahead_moves_nobody_for_an_old_contained_error(self) -> None:
         stored = Stored()
         odd = mig_gpu(0, xid(94, seen=9000, gi=5), recovery_action=action(0, -9, 9001))

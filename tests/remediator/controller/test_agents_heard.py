@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import timedelta
 from socket import socket
 from threading import Event
 
@@ -101,6 +102,24 @@ def test_a_report_that_cannot_be_read_is_not_believed_until_one_can() -> None:
 
         good.set()
         await_true("it is believed again", lambda: stale(cluster) == "")
+
+
+def test_how_far_a_nodes_clock_is_behind_is_known_by_the_lease_of_its_agent() -> None:
+    later = Event()
+    renewed = lease("2")
+    renewed["spec"] = {"renewTime": "2026-01-05T11:15:00.000000Z"}
+    script = [
+        hostile.watch(event("ADDED", lease("1")), LISTED),
+        hostile.watch(then=ended_after(later)),
+        hostile.watch(event("MODIFIED", renewed)),
+    ]
+    with watching(script) as (cluster, start):
+        assert cluster.peek("node-a").behind is None
+        start("leases")
+        assert cluster.peek("node-a").behind == timedelta()
+
+        later.set()
+        await_true("it is", lambda: cluster.peek("node-a").behind == timedelta(minutes=45))
 
 
 def incident(version: str, tainted_at: str) -> hostile.Json:

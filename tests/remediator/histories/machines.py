@@ -1,6 +1,6 @@
 """A made-up node whose hardware breaks, is repaired, moved and misread; it knows the truth."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import get_args
 
 import msgspec
@@ -108,6 +108,7 @@ class Machine:
             stale="silent for a while" if self.silent else "",
             blind=dict.fromkeys(sorted(self.blind), "refused"),
             renewals=ALWAYS_CONFIRMED if self.confirms else (),
+            behind=timedelta(),
             claims=tuple(self.tenants.claims.values()),
             pods=self.tenants.pods(),
             refusals={f"u-{name}": why for name, why in self.tenants.refusals.items()},

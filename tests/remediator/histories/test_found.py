@@ -156,6 +156,18 @@ def test_no_call_begins_in_the_decision_that_lets_pods_of_another_gpu_be_asked()
     history.teardown()
 
 
+def test_an_old_error_of_an_unknown_slice_taints_no_other_slice_as_its_report_ages() -> None:
+    """Its incident recovered and lost its status; a later error of one slice is in an incident."""
+    history = History()
+    history.a_cluster(options=NO_CALLS, placing=False, dynamic=False)
+    history.an_error_is_named_late(dies=0, gi=1, late=601.0, then=0.1)
+    history.another_release_of_the_driver(dies=0, then=0.1)
+    history.an_error_is_named_late(dies=0, gi=1, late=0.1, then=0.1)
+    history.a_status_is_lost(dies=0, ruled=False, then=0.1, which=0)
+    history.an_xid(code=13, dies=0, gi=None, index=0, then=0.1)
+    history.teardown()
+
+
 def test_nor_does_one_that_was_deleted_with_its_rules() -> None:
     """The GPU is still lost: killed or not, the call for its repair stands."""
     history = History()
