@@ -172,7 +172,6 @@ def _case(
     place = _place(view, uuid, parts, incidents, rules)
     others = view.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents)
     why = common.unbelieved or _unusable(view, uuid, gpu, common)
-    left = _left(view, uuid)
     ruled = {rule.device for rule in rules}
     devices = {device.device for device in parts} | ruled
     devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
@@ -215,7 +214,7 @@ def _case(
         nvml_up=common.nvml_up,
         reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
         elsewhere=others,
-        left=left,
+        left=_left(view, uuid),
         peers=view.domains.get(uuid, ()),
         roster=common.roster,
         cordons=view.facts.cordons if view.facts else (),

@@ -93,8 +93,7 @@ class Machine:
 
     def view(self) -> NodeView:
         self._read_actions()
-        seen = report(*self.gpus)
-        reported = msgspec.structs.replace(seen, observed_at=self.time, boot_id=f"boot-{self.boot}")
+        told = {"observed_at": self.time, "boot_id": f"boot-{self.boot}"}
         self.looks()
         inventory = tuple(
             device
@@ -103,7 +102,7 @@ class Machine:
             for device in self._published(health)
         )
         return view(
-            report=reported,
+            report=msgspec.structs.replace(report(*self.gpus), **told),
             inventory=inventory,
             stale="silent for a while" if self.silent else "",
             blind=dict.fromkeys(sorted(self.blind), "refused"),
