@@ -124,7 +124,10 @@ DeferredBy = Literal[
     "Budget", "Correlation", "EmergencyStop", "Maintenance", "Human", "Blindness", "PodOwner"
 ]
 """Reason of the condition `Deferred`. `PodOwner`: pods must be drained elsewhere first."""
-ONLY_NEW: frozenset[DeferredBy] = frozenset({"Budget", "PodOwner"})
+BY_PODS: frozenset[DeferredBy] = frozenset({"PodOwner"})
+"""What a pod on a device defers: evictions from there, and no repair of the node. Who creates a pod
+can name any owner, and must not keep a sick GPU from repair by that."""
+ONLY_NEW: frozenset[DeferredBy] = BY_PODS | {"Budget"}
 """What defers what would begin, and stops no eviction that goes on."""
 
 
@@ -271,6 +274,11 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     def held_back(self) -> bool:
         """Evictions that go on are deferred too, not only those that would begin."""
         return bool(self.deferred) and self.deferred_by not in ONLY_NEW
+
+    @property
+    def repair_held_back(self) -> str:
+        """What is deferred altogether, and with it a call for repair of the node."""
+        return "" if self.deferred_by in BY_PODS else self.deferred
 
     @property
     def emptying(self) -> frozenset[Device]:

@@ -44,12 +44,12 @@ DRAINERS: Mapping[str, Drainer] = {
         ),
     ),
 }
-"""By kind and API group of an owner."""
+"""By kind and API group of a pod's controller."""
 
 
 def drainer(pod: PodFacts) -> Drainer | None:
     """Return who drains a pod, None for a pod that may be evicted."""
-    return next((DRAINERS[kind] for kind in pod.owner_kinds if kind in DRAINERS), None)
+    return DRAINERS.get(pod.owner_kind)
 
 
 def drained_elsewhere(case: Case, uid: str) -> Drainer | None:

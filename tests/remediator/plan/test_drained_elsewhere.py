@@ -11,23 +11,25 @@ from remediator.model.incident import Condition
 from remediator.model.pod import PodFacts
 from remediator.plan.affected_pods import to_evict
 from remediator.plan.budget import budget
-from remediator.plan.case import Case, Desired
+from remediator.plan.case import Case, DeferredBy, Desired
 from remediator.plan.disruption import until_drained
+from remediator.plan.due import due_gpus
 from remediator.plan.fleet import Fleet
 from remediator.plan.node_condition import WAITING
 from remediator.plan.view import NodeView
+from remediator.policy.limits import LIFTED, Cap, Caps
 from remediator.policy.table import Evict, Policy
 from tests.remediator.builders import RESET, Stored, at, dead, gpu, mig_gpu, policy, uuid, view
 from tests.remediator.plan import evict_first
-from tests.remediator.plan.handover import reconciled
+from tests.remediator.plan.handover import pair, reconciled
 from tests.remediator.plan.test_affected_pods import case, hold, rule
 from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
 
-SLURM = ("NodeSet.slinky.slurm.net",)
+SLURM = "NodeSet.slinky.slurm.net"
 
 
 def slurmd(name: str = "worker-0", **fields: Any) -> PodFacts:
-    return pod(name, **{"owner": "NodeSet/worker", "owner_kinds": SLURM, **fields})
+    return pod(name, **{"owner": "NodeSet/worker", "owner_kind": SLURM, **fields})
 
 
 def busy(*pods: PodFacts) -> NodeView:
@@ -99,19 +101,10 @@ def test_it_is_looked_at_again_while_slurm_drains() -> None:
 
 
 @pytest.mark.parametrize(
-    "kinds",
-    [(), ("NodeSet",), ("NodeSet.slurm.nebius.ai",), ("Job.batch",), ("nodeset.slinky.slurm.net",)],
+    "kind", ["", "NodeSet", "NodeSet.slurm.nebius.ai", "Job.batch", "nodeset.slinky.slurm.net"]
 )
-def test_pods_of_others_are_evicted_as_before(kinds: tuple[str, ...]) -> None:
-    one = busy(slurmd(owner_kinds=kinds))
-
-    assert played(one).effects() == {"gpu-0": "NoExecute"}
-
-
-def test_one_of_several_owners_is_enough() -> None:
-    one = busy(slurmd(owner_kinds=("Job.batch", *SLURM)))
-
-    assert played(one).effects() == {"gpu-0": "NoSchedule"}
+def test_pods_of_others_are_evicted_as_before(kind: str) -> None:
+    assert played(busy(slurmd(owner_kind=kind))).effects() == {"gpu-0": "NoExecute"}
 
 
 @pytest.mark.parametrize("via", ["", EXTENDED_RESOURCE, ADMIN])
@@ -204,16 +197,47 @@ def test_a_noexecute_that_stands_is_not_taken_back() -> None:
     assert stored.effects() == {"gpu-0": "NoExecute"}
 
 
-def test_no_deadline_requests_a_repair_of_the_node_over_it() -> None:
-    held = (claim("gpu-1", "worker-0"),)
-    seen = view(dead(0), gpu(1), claims=held, pods=(slurmd(claims=("claim-of-worker-0",)),))
+@pytest.mark.parametrize("where", ["gpu-0", "gpu-1"])
+@pytest.mark.parametrize("owner_kind", ["Job.batch", SLURM])
+def test_the_node_is_repaired_after_the_deadline_as_over_any_pod(
+    where: str, owner_kind: str
+) -> None:
+    """Who creates a pod can name any owner: that keeps nobody's node from repair."""
+    facts = slurmd(claims=("claim-of-worker-0",), owner_kind=owner_kind)
+    seen = view(dead(0), gpu(1), claims=(claim(where, "worker-0"),), pods=(facts,))
     stored = Stored()
-    reconciled(stored, seen, 1)
+    for second in (1, 5, 10, 3590):
+        assert reconciled(stored, seen, second)[:2] == ("False", WAITING)
 
-    status, reason, message = reconciled(stored, seen, 8000)
-    assert (status, reason) == ("False", WAITING)
-    assert "not overridden: team/worker-0 (pod of a Slinky NodeSet" in message
-    assert reconciled(stored, view(dead(0), gpu(1), pods=()), 8100)[0] == "True"
+    status, reason, message = reconciled(stored, seen, 3610)
+    assert (status, reason) == ("True", "NodeRebootNeeded")
+    assert "team/worker-0; waited until the deadline" in message
+    ours = "NoExecute" if owner_kind != SLURM or where != "gpu-0" else "NoSchedule"
+    assert stored.effects() == {"gpu-0": ours}
+
+
+def waiting(by: DeferredBy = "PodOwner", index: int = 0) -> tuple[Case, Desired]:
+    one, desired = pair(index)
+    return one, msgspec.structs.replace(desired, deferred="drain it", deferred_by=by)
+
+
+def test_what_else_defers_the_repair_of_the_node_still_does() -> None:
+    (free,), (held,) = due_gpus([waiting()]), due_gpus([waiting("Correlation")])
+
+    assert (free.deferred, held.deferred) == ("", "drain it")
+
+
+def test_a_gpu_whose_request_waits_for_a_budget_joins_that_of_another_of_its_node() -> None:
+    """Whether or not a pod of a NodeSet is on either: their node is repaired once for both."""
+    rows = policy(msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1))))
+    both = tuple(waiting(index=index)[1] for index in (0, 1))
+    granted = budget(both, Fleet(), rows, at(0), calling=True)
+    assert [desired.repair.deferred for desired in granted] == ["", ""]
+
+    one, desired = waiting()
+    capped = msgspec.structs.replace(desired.repair, deferred="is used up")
+    (due_gpu,) = due_gpus([(one, msgspec.structs.replace(desired, repair=capped))])
+    assert (due_gpu.joins, due_gpu.deferred) == (True, "is used up")
 
 
 def test_what_defers_more_gives_the_reason() -> None:
