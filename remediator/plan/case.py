@@ -10,6 +10,7 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Need, Unknown, Verdict
+from remediator.model.claim import Absent
 from remediator.model.incident import (
     AffectedPod,
     DeviceRounds,
@@ -65,6 +66,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """When the report was made, by the node's clock; None when there is none to believe."""
     pods: tuple[PodFacts, ...] | None = None
     """Pods of the node; None while they were not listed."""
+    absent: tuple[Absent, ...] = ()
+    """For what its devices are reserved without a pod that is listed."""
     refusals: Mapping[str, str] = {}
     """Pod UID to why the Eviction API refused its last eviction."""
     tolerations: Mapping[tuple[str, str], timedelta] = {}

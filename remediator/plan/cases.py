@@ -21,7 +21,7 @@ from remediator.diagnose.scope import displaced, published_parts
 from remediator.diagnose.surroundings import Surroundings, surroundings
 from remediator.diagnose.suspicion import joined
 from remediator.diagnose.verdict import verdict
-from remediator.model.claim import affected_pods
+from remediator.model.claim import absent, affected_pods
 from remediator.model.incident import Incident, concerns, of_gpu
 from remediator.model.taint_rule import Rule
 from remediator.plan.affected_pods import gang
@@ -172,7 +172,6 @@ def _case(
     place = _place(view, uuid, parts, incidents, rules)
     others = view.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents)
     why = common.unbelieved or _unusable(view, uuid, gpu, common)
-    left = _left(view, uuid)
     ruled = {rule.device for rule in rules}
     devices = {device.device for device in parts} | ruled
     devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
@@ -196,6 +195,7 @@ def _case(
         boot_id=view.report.boot_id if view.report and not why else "",
         reported_at=view.report.observed_at if view.report and not why else None,
         pods=view.pods,
+        absent=absent(view.claims, devices, view.pods),
         refusals=view.refusals,
         tolerations=tolerations(rules, view.claims, view.pods),
         clock_doubt=view.clock_doubt,
@@ -214,7 +214,7 @@ def _case(
         nvml_up=common.nvml_up,
         reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
         elsewhere=others,
-        left=left,
+        left=_left(view, uuid),
         peers=view.domains.get(uuid, ()),
         roster=common.roster,
         cordons=view.facts.cordons if view.facts else (),

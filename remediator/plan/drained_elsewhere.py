@@ -64,8 +64,8 @@ def devices(case: Case) -> frozenset[str]:
 
 
 def not_looked_at(case: Case) -> frozenset[str]:
-    """Return the devices that a pod holds of which nothing is known."""
-    return frozenset(pod.device for pod in _unknown(case))
+    """Return the devices that are reserved for a pod of which nothing is known, or a group."""
+    return frozenset(entry.device for entry in case.absent)
 
 
 def why(case: Case, named: Collection[Device]) -> str:
@@ -77,18 +77,21 @@ def why(case: Case, named: Collection[Device]) -> str:
         for found in DRAINERS.values()
         if (pods := _named(pod for pod in here if drained_elsewhere(case, pod.uid) == found))
     ]
-    if unknown := _named(pod for pod in _unknown(case) if pod.device in names):
-        listed = "cannot be listed" if case.pods is None else "are listed without it"
-        parts.append(f"{unknown}: its owner is not known, because the node's pods {listed}")
+    unknown = [entry for entry in case.absent if entry.device in names]
+    without = "cannot be listed" if case.pods is None else "are listed without it"
+    for group, what in ((False, "its owner"), (True, "PodGroup, the owner of its pods")):
+        if found := _listed(
+            f"{each.namespace}/{each.name}" for each in unknown if each.group == group
+        ):
+            parts.append(f"{found}: {what} is not known, because the node's pods {without}")
     return "; ".join(parts)
 
 
-def _unknown(case: Case) -> list[AffectedPod]:
-    known = {pod.uid for pod in case.pods or ()}
-    return [pod for pod in case.affected if pod.uid and pod.uid not in known]
-
-
 def _named(pods: Iterable[AffectedPod]) -> str:
-    names = sorted({f"{pod.namespace}/{pod.pod}" for pod in pods})
+    return _listed(f"{pod.namespace}/{pod.pod}" for pod in pods)
+
+
+def _listed(found: Iterable[str]) -> str:
+    names = sorted(set(found))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more

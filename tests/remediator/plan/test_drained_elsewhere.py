@@ -6,7 +6,13 @@ import msgspec
 import pytest
 
 from remediator.controller.debug_plan import described
-from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, Claim
+from remediator.model.claim import (
+    ADMIN,
+    EXTENDED_RESOURCE,
+    POD_GROUPS,
+    Claim,
+    ConsumerReference,
+)
 from remediator.model.incident import Condition
 from remediator.model.pod import PodFacts
 from remediator.plan.affected_pods import to_evict
@@ -132,6 +138,14 @@ def test_a_pod_beside_it_on_the_same_device_stays_too() -> None:
     assert "team/worker-0: " in deferral(stored).message
 
 
+def reserved(group: str) -> Claim:
+    """The claim of a GPU that is reserved for a PodGroup."""
+    one = claim("gpu-0", group)
+    assert one.status is not None
+    consumer = ConsumerReference(group, POD_GROUPS, f"u-{group}")
+    return Claim(one.metadata, msgspec.structs.replace(one.status, reserved_for=(consumer,)))
+
+
 class TestNotLookedAt:
     def test_noexecute_waits_while_the_pods_cannot_be_listed(self) -> None:
         seen = msgspec.structs.replace(busy(pod()), pods=None)
@@ -151,6 +165,28 @@ class TestNotLookedAt:
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         assert "team/worker-0: its owner is not known" in deferral(stored).message
         assert tick(stored, early, 100).wake_at == at(105)
+
+    @pytest.mark.parametrize("pods", [None, (), (pod(),)])
+    def test_noexecute_waits_for_a_group_of_pods_of_which_none_is_listed(
+        self, pods: tuple[PodFacts, ...] | None
+    ) -> None:
+        held = (reserved("slurm-0"), claim("gpu-0"))
+        stored = played(view(dead(), claims=held, pods=pods))
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        told = "team/slurm-0: PodGroup, the owner of its pods is not known"
+        assert told in deferral(stored).message
+
+    def test_one_listed_pod_of_the_group_shows_whose_they_are(self) -> None:
+        member = slurmd("worker-7", pod_group="slurm-0")
+        stored = played(view(dead(), claims=(reserved("slurm-0"),), pods=(member,)))
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert "team/worker-7: pod of a Slinky NodeSet" in deferral(stored).message
+        assert "not known" not in deferral(stored).message
+
+        plain = msgspec.structs.replace(member, owner_kind="Job.batch")
+        stored = played(view(dead(), claims=(reserved("slurm-0"),), pods=(plain,)))
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
     def test_a_claim_that_no_pod_uses_keeps_nothing_back(self) -> None:
         one = claim("gpu-0")
