@@ -120,8 +120,8 @@ LIFECYCLE_FAMILIES: tuple[Family, ...] = (
         "Decisions that were deferred, counted when that begins, by what was deferred (Taint, "
         "Eviction, Repair: a request to repair the node) and why: Budget, Correlation, "
         "EmergencyStop, Maintenance (a window), Human (a hold), Blindness, PodOwner (pods that "
-        "Slurm must drain first), EvictionRefused (by the Eviction API, mostly for a "
-        "PodDisruptionBudget).",
+        "Slurm must drain first), PodsUnknown (a pod on the device is not listed, so its owner is "
+        "not known), EvictionRefused (by the Eviction API, mostly for a PodDisruptionBudget).",
         step=STEPS,
         reason=DEFERRED_BY,
     ),

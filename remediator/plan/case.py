@@ -124,10 +124,18 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DeferredBy = Literal[
-    "Budget", "Correlation", "EmergencyStop", "Maintenance", "Human", "Blindness", "PodOwner"
+    "Budget",
+    "Correlation",
+    "EmergencyStop",
+    "Maintenance",
+    "Human",
+    "Blindness",
+    "PodOwner",
+    "PodsUnknown",
 ]
-"""Reason of the condition `Deferred`. `PodOwner`: pods must be drained elsewhere first."""
-BY_PODS: frozenset[DeferredBy] = frozenset({"PodOwner"})
+"""Reason of the condition `Deferred`. `PodOwner`: pods must be drained elsewhere first.
+`PodsUnknown`: a pod on the device is not listed, so its owner is not known."""
+BY_PODS: frozenset[DeferredBy] = frozenset({"PodOwner", "PodsUnknown"})
 """What a pod on a device defers: evictions from there, and no repair of the node. Who creates a pod
 can name any owner, and must not keep a sick GPU from repair by that."""
 ONLY_NEW: frozenset[DeferredBy] = BY_PODS | {"Budget"}

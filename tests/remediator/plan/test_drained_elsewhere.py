@@ -152,10 +152,18 @@ class TestNotLookedAt:
         stored = played(seen)
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert deferral(stored).reason == "PodsUnknown", "it may be none of Slurm's"
         assert "team/train-0: its owner is not known" in deferral(stored).message
         assert "cannot be listed" in deferral(stored).message
         settle(stored, busy(pod()), 70)
         assert stored.effects() == {"gpu-0": "NoExecute"}, "it goes on by itself"
+
+    def test_the_reason_is_slurm_where_one_of_its_pods_is_there_too(self) -> None:
+        held = (claim("gpu-0", "train-0"), claim("gpu-0", "worker-0"))
+        stored = played(view(dead(), claims=held, pods=(slurmd(),)))
+
+        assert deferral(stored).reason == "PodOwner"
+        assert "team/train-0: its owner is not known" in deferral(stored).message
 
     def test_noexecute_waits_for_a_list_that_has_every_pod(self) -> None:
         held = (claim("gpu-0", "train-0"), claim("gpu-0", "worker-0"))
@@ -257,10 +265,13 @@ def waiting(by: DeferredBy = "PodOwner", index: int = 0) -> tuple[Case, Desired]
     return one, msgspec.structs.replace(desired, deferred="drain it", deferred_by=by)
 
 
-def test_what_else_defers_the_repair_of_the_node_still_does() -> None:
-    (free,), (held,) = due_gpus([waiting()]), due_gpus([waiting("Correlation")])
+@pytest.mark.parametrize(
+    ("by", "deferred"), [("PodOwner", ""), ("PodsUnknown", ""), ("Correlation", "drain it")]
+)
+def test_what_else_defers_the_repair_of_the_node_still_does(by: DeferredBy, deferred: str) -> None:
+    (due_gpu,) = due_gpus([waiting(by)])
 
-    assert (free.deferred, held.deferred) == ("", "drain it")
+    assert due_gpu.deferred == deferred
 
 
 def test_a_gpu_whose_request_waits_for_a_budget_joins_that_of_another_of_its_node() -> None:
