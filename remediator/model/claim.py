@@ -253,8 +253,14 @@ def absent(
     claims: Iterable[Claim],
     devices: Collection[Device],
     pods: Iterable[PodFacts] | None,
+    gone: Collection[str] = (),
 ) -> tuple[Absent, ...]:
-    """Return for what any of the devices is reserved without a pod that is listed, sorted."""
+    """Return for what any of the devices is reserved without a pod that is listed, sorted.
+
+    `gone` has the UIDs of what is known not to exist any more. While no pods can be listed nothing
+    is.
+    """
+    gone = () if pods is None else gone
     here = tuple(pods or ())
     uids = {pod.uid for pod in here}
     groups = {(pod.namespace, pod.pod_group) for pod in here}
@@ -264,6 +270,7 @@ def absent(
         for result in claim.results
         if result.name in devices
         for consumer in claim.consumers
+        if consumer.uid not in gone
         for space, group in ((claim.metadata.namespace, consumer.resource == POD_GROUPS),)
         if not ((space, consumer.name) in groups if group else consumer.uid in uids)
     }

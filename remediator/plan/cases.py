@@ -195,7 +195,7 @@ def _case(
         boot_id=view.report.boot_id if view.report and not why else "",
         reported_at=view.report.observed_at if view.report and not why else None,
         pods=view.pods,
-        absent=absent(view.claims, devices, view.pods),
+        absent=absent(view.claims, devices, view.pods, view.pods_gone),
         refusals=view.refusals,
         tolerations=tolerations(rules, view.claims, view.pods),
         clock_doubt=view.clock_doubt,

@@ -6,15 +6,26 @@ nothing is known may be one of them: NoExecute waits until every affected pod wa
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
 from typing import Literal
 
 import msgspec
 
 from exporter.model.device import Device
+from remediator.model.claim import Absent
 from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.plan.case import Case
+from remediator.policy.duration import spelled
 
+GONE_AFTER = timedelta(minutes=2)
+"""For how long the lists of the node's pods have lacked a pod that a claim is reserved for when it
+counts as gone. Longer than the scheduler needs to bind it, or a cache to catch up."""
+AWAITED = (
+    "nothing if no such pod exists any more: NoExecute follows when the lists have lacked it for "
+    f"{spelled(GONE_AFTER)}"
+)
+REFUSED = "the remediator's log has the error: it needs the right to list pods"
 NAMED = 3
 """Pods that a message names."""
 DrainedBy = Literal["NodeSet"]
@@ -77,14 +88,25 @@ def why(case: Case, named: Collection[Device]) -> str:
         for found in DRAINERS.values()
         if (pods := _named(pod for pod in here if drained_elsewhere(case, pod.uid) == found))
     ]
-    unknown = [entry for entry in case.absent if entry.device in names]
-    without = "cannot be listed" if case.pods is None else "are listed without it"
-    for group, what in ((False, "its owner"), (True, "PodGroup, the owner of its pods")):
-        if found := _listed(
-            f"{each.namespace}/{each.name}" for each in unknown if each.group == group
-        ):
-            parts.append(f"{found}: {what} is not known, because the node's pods {without}")
+    parts += _unknown(case, [entry for entry in case.absent if entry.device in names])
     return "; ".join(parts)
+
+
+def _unknown(case: Case, entries: Collection[Absent]) -> list[str]:
+    """Return of which pods nothing is known, why, and what ends it."""
+    if not entries:
+        return []
+    without, ends = "are listed without it", AWAITED
+    if case.pods is None:
+        without, ends = "cannot be listed", REFUSED
+    kinds = ((False, "its owner"), (True, "PodGroup, the owner of its pods"))
+    parts = [
+        f"{found}: {what} is not known, because the node's pods {without}"
+        for group, what in kinds
+        if (found := _listed(f"{it.namespace}/{it.name}" for it in entries if it.group == group))
+    ]
+    parts[-1] += f". What to do: {ends}"
+    return parts
 
 
 def _named(pods: Iterable[AffectedPod]) -> str:

@@ -154,7 +154,7 @@ class TestNotLookedAt:
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         assert deferral(stored).reason == "PodsUnknown", "it may be none of Slurm's"
         assert "team/train-0: its owner is not known" in deferral(stored).message
-        assert "cannot be listed" in deferral(stored).message
+        assert "cannot be listed. What to do: the remediator's log" in deferral(stored).message
         settle(stored, busy(pod()), 70)
         assert stored.effects() == {"gpu-0": "NoExecute"}, "it goes on by itself"
 
@@ -172,7 +172,19 @@ class TestNotLookedAt:
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         assert "team/worker-0: its owner is not known" in deferral(stored).message
+        assert "if no such pod exists any more: NoExecute follows" in deferral(stored).message
         assert tick(stored, early, 100).wake_at == at(105)
+
+    def test_a_reservation_of_a_pod_that_is_gone_keeps_nothing_back(self) -> None:
+        held = (claim("gpu-0", "train-0"), claim("gpu-0", "ghost"), reserved("old"))
+        gone = frozenset({"u-ghost", "u-old"})
+        seen = view(dead(), claims=held, pods=(pod(),), pods_gone=gone)
+        assert played(seen).effects() == {"gpu-0": "NoExecute"}
+
+        early = msgspec.structs.replace(seen, pods=())
+        assert played(early).effects() == {"gpu-0": "NoSchedule"}, "another one is not listed yet"
+        refused = view(dead(), claims=held[1:], pods_gone=gone)
+        assert played(refused).effects() == {"gpu-0": "NoSchedule"}, "it may have come by now"
 
     @pytest.mark.parametrize("pods", [None, (), (pod(),)])
     def test_noexecute_waits_for_a_group_of_pods_of_which_none_is_listed(
