@@ -106,7 +106,8 @@ LIFECYCLE_FAMILIES: tuple[Family, ...] = (
         "Pods on a sick GPU that are left alone when an eviction begins: NotInScope (they hold "
         "another slice), Tolerates (they tolerate NoExecute without an end), and "
         "AdminAccess, DaemonSet and MirrorPod (no eviction is requested of them; NoExecute "
-        "reaches them), NodeSet (Slurm drains them; neither reaches them).",
+        "reaches them), NodeSet (Slurm drains them: no eviction is requested, and NoExecute waits "
+        "for them; they are not counted under one that stood before).",
         fault=CLASSES,
         reason=SPARED,
     ),

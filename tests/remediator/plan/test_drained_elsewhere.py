@@ -20,6 +20,7 @@ from remediator.plan.budget import budget
 from remediator.plan.case import Case, DeferredBy, Desired
 from remediator.plan.disruption import until_drained
 from remediator.plan.due import due_gpus
+from remediator.plan.events import POD_PLANNED
 from remediator.plan.fleet import Fleet
 from remediator.plan.node_condition import WAITING
 from remediator.plan.view import NodeView
@@ -248,9 +249,21 @@ class TestEvictionApi:
 def test_a_noexecute_that_stands_is_not_taken_back() -> None:
     stored = played(busy(pod()))
     late = view(dead(), claims=(claim("gpu-0", "worker-0"),), pods=(slurmd(),))
-    settle(stored, late, 70)
+    events = [event for _ in range(3) for event in tick(stored, late, 70).events]
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
+    (warned,) = [event for event in events if event.name == "worker-0"]
+    assert (warned.kind, warned.reason) == ("Pod", POD_PLANNED), "Kubernetes deletes it"
+
+
+def test_a_late_one_that_requests_by_resource_name_is_reached_by_nothing_and_not_warned() -> None:
+    stored = played(busy(pod()))
+    late = slurmd(extended_claim="claim-of-worker-0")
+    seen = view(dead(), claims=(claim("gpu-0", "worker-0"),), pods=(late,))
+    events = [event for _ in range(3) for event in tick(stored, seen, 70).events]
+
+    assert [affected.via for affected in stored.incident.status.affected] == [EXTENDED_RESOURCE]
+    assert not any(event.name == "worker-0" for event in events)
 
 
 @pytest.mark.parametrize("where", ["gpu-0", "gpu-1"])
