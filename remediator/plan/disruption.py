@@ -51,7 +51,7 @@ def until_drained(case: Case, desired: Desired, now: datetime) -> Desired:
     ]
     if not waits:
         return desired
-    why = drained_elsewhere.why(case, [rule.device for rule in waits])
+    why = drained_elsewhere.why(case, {str(rule.device) for rule in waits})
     owned = any(str(rule.device) in theirs for rule in waits)
     milder = _without(case, desired, waits, why, "PodOwner" if owned else "PodsUnknown")
     again = now + (LOOK_AGAIN if unknown else LOOK_AGAIN_DRAINING)

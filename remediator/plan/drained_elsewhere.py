@@ -11,7 +11,6 @@ from typing import Literal
 
 import msgspec
 
-from exporter.model.device import Device
 from remediator.model.claim import Absent
 from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
@@ -79,16 +78,20 @@ def not_looked_at(case: Case) -> frozenset[str]:
     return frozenset(entry.device for entry in case.absent)
 
 
-def why(case: Case, named: Collection[Device]) -> str:
+def why(case: Case, devices: Collection[str]) -> str:
     """Return which pods on some devices are waited for, and what a user does about it."""
-    names = {str(device) for device in named}
-    here = [pod for pod in case.affected if pod.device in names]
-    parts = [
+    unknown = _unknown(case, [entry for entry in case.absent if entry.device in devices])
+    return "; ".join(text for text in (drained(case, devices), *unknown) if text)
+
+
+def drained(case: Case, devices: Collection[str]) -> str:
+    """Return which pods on some devices another system drains, and what a user does about it."""
+    here = [pod for pod in case.affected if pod.device in devices]
+    parts = (
         f"{pods}: {found.what}, and {found.harm}. What to do: {found.remedy}"
         for found in DRAINERS.values()
         if (pods := _named(pod for pod in here if drained_elsewhere(case, pod.uid) == found))
-    ]
-    parts += _unknown(case, [entry for entry in case.absent if entry.device in names])
+    )
     return "; ".join(parts)
 
 

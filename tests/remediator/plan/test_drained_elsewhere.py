@@ -25,7 +25,7 @@ from remediator.plan.fleet import Fleet
 from remediator.plan.node_condition import WAITING
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps
-from remediator.policy.table import Evict, Policy
+from remediator.policy.table import Evict, Mode, Policy
 from tests.remediator.builders import RESET, Stored, at, dead, gpu, mig_gpu, policy, uuid, view
 from tests.remediator.plan import evict_first
 from tests.remediator.plan.handover import pair, reconciled
@@ -84,6 +84,31 @@ def test_the_plan_and_an_event_say_it_too_and_no_pod_is_warned() -> None:
     told = [event for decision in decisions for event in decision.events]
     assert {event.reason for event in told if "Slinky" in event.message} == {"ActionDeferred"}
     assert not any(event.kind == "Pod" for event in told)
+
+
+@pytest.mark.parametrize("mode", ["dry-run", "incident-only"])
+def test_a_milder_mode_says_that_enforce_would_wait(mode: Mode) -> None:
+    stored = played(busy(slurmd()), policy(mode=mode))
+
+    told = stored.incident.status.message
+    begins = f"{mode}: enforce would go up to NoExecute; it would be deferred: team/worker-0: pod"
+    assert told.startswith(begins)
+    assert "scontrol update" in told
+    settle(stored, view(dead(), pods=()), 70, policy(mode=mode))
+    assert stored.incident.status.message == f"{mode}: enforce would go up to NoExecute"
+
+
+@pytest.mark.parametrize("facts", [slurmd(owner_kind="Job.batch"), slurmd(running=False)])
+def test_a_milder_mode_says_nothing_of_pods_that_keep_nothing_back(facts: PodFacts) -> None:
+    stored = played(busy(facts), policy(mode="dry-run"))
+
+    assert stored.incident.status.message == "dry-run: enforce would go up to NoExecute"
+
+
+def test_a_milder_mode_says_nothing_where_no_pod_would_be_evicted() -> None:
+    stored = played(busy(slurmd()), policy(mode="dry-run", ceiling="NoSchedule"))
+
+    assert stored.incident.status.message == "dry-run: enforce would go up to NoSchedule"
 
 
 def test_it_goes_on_by_itself_when_the_pod_is_gone() -> None:
