@@ -138,7 +138,7 @@ DeferredBy = Literal[
 BY_PODS: frozenset[DeferredBy] = frozenset({"PodOwner", "PodsUnknown"})
 """What a pod on a device defers: evictions from there, and no repair of the node. Who creates a pod
 can name any owner, and must not keep a sick GPU from repair by that."""
-ONLY_NEW: frozenset[DeferredBy] = BY_PODS | {"Budget"}
+ONLY_NEW: frozenset[DeferredBy] = frozenset({*BY_PODS, "Budget"})
 """What defers what would begin, and stops no eviction that goes on."""
 
 
