@@ -148,7 +148,7 @@ def test_a_node_that_needs_no_pods_any_more_is_forgotten() -> None:
         assert node.at(LATE).pods_gone == frozenset()
 
 
-def test_a_reservation_that_nobody_takes_back_ends_no_repair() -> None:
+def test_a_reservation_that_nobody_takes_back_stops_noexecute_for_two_minutes() -> None:
     time = Clock()
     with serving() as (api, endpoint), leader(api, endpoint, time) as room:
         set_up(room)
