@@ -58,8 +58,9 @@ def _held() -> Table:
         says="Incidents with a deferred action. Budget: too many GPUs at once. Correlation: one "
         "cause on many nodes, or a recent change. EmergencyStop, Maintenance: of the cluster or "
         "the node. Human: your hold or ignore. Blindness: a watched collection is not reliable. "
-        "PodOwner: Slurm must drain pods first. NodeGone: the node was removed. Existing taints "
-        "stay and recovery continues. The action follows when the reason is gone.",
+        "PodOwner: Slurm must drain pods first. PodsUnknown: a pod on the device is not listed. "
+        "NodeGone: the node was removed. Existing taints stay and recovery continues. The action "
+        "follows when the reason is gone.",
         none="nothing is deferred",
         by="Deferred by",
         meanings=_HELD_BY,
@@ -76,6 +77,7 @@ _HELD_BY = tuple(
         "Human": BLUE,
         "Blindness": RED,
         "PodOwner": ORANGE,
+        "PodsUnknown": ORANGE,
         "NodeGone": BLUE,
     }.items()
 )

@@ -67,8 +67,8 @@ class NodePods:
         except (ApiError, *UNREADABLE) as error:
             if node not in self._failing:
                 _log.warning(
-                    "%s: its pods cannot be listed, so none is evicted by the Eviction API and no "
-                    "device counts as drained: %s",
+                    "%s: its pods cannot be listed, so NoExecute waits, none is evicted by the "
+                    "Eviction API and no device counts as drained: %s",
                     node,
                     error,
                 )

@@ -18,6 +18,7 @@ from kubeapi.reflector import Reflector
 from kubeapi.resources import INCIDENTS, NODES, REPORTS
 from kubeapi.store import Change
 from remediator.controller import feature_gates
+from remediator.controller.absent_pods import AbsentPods
 from remediator.controller.agents import Agents
 from remediator.controller.apply import Writer
 from remediator.controller.cache import Cache
@@ -57,6 +58,7 @@ class Fetched(msgspec.Struct, frozen=True):
 
     pods: tuple[PodFacts, ...] | None = None
     pods_live: bool = True
+    pods_gone: frozenset[str] = frozenset()
     suspects: Mapping[str, Fault] = {}
     stored: Stored | None = None
     """The conditions of the Node; None where they were not read, or there was no answer."""
@@ -83,6 +85,7 @@ class Cluster:
         clock_doubt: Callable[[], str] = str,
         count: Count = uncounted,
         cluster_name: str = "",
+        elapsed: Callable[[], float] = monotonic,
     ) -> None:
         self._client, self._hands_over, self._now = client, hands_over, now
         self._mark, self._urgent, self._clock_doubt = mark, urgent, clock_doubt
@@ -101,7 +104,7 @@ class Cluster:
             cluster_name=cluster_name,
         )
         self._recorder = EventRecorder(client, pace, cluster_name)
-        self._pods = NodePods(client)
+        self._pods = AbsentPods(NodePods(client, elapsed), elapsed)
         self._crashes = Crashes()
         self._emergency = Emergency(client, lease_namespace, self._mark_all)
         self.policy_changed_at: datetime | None = None
@@ -240,11 +243,11 @@ class Cluster:
             need_of(known.status.needs) in NODE_LEVEL for known in view.incidents
         )
         listed = incident or self._crashes.wants_pods(view)
-        pods = self._pods.of(node, live=live) if listed else None
-        view = msgspec.structs.replace(view, pods=pods)
+        view = self._pods.with_pods(view, live=live) if listed else self._pods.without(view)
         fetched = Fetched(
-            pods=pods,
-            pods_live=live or not listed,
+            pods=view.pods,
+            pods_live=view.pods_live,
+            pods_gone=view.pods_gone,
             suspects=self._crashes.seen(view),
             stored=self.writer.conditions.read(node) if handed_over else None,
         )
@@ -380,6 +383,7 @@ class Cluster:
             view,
             pods=fetched.pods,
             pods_live=fetched.pods_live,
+            pods_gone=fetched.pods_gone,
             suspects=fetched.suspects,
             facts=known,
             claims=claims,

@@ -57,7 +57,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "deferred",
         "1 while something is deferred, by what defers it: Budget, Correlation, EmergencyStop, "
         "Maintenance (a window, or a user's own taint), Human, Blindness (a collection cannot be "
-        "trusted), PodOwner (pods that Slurm must drain first), NodeGone (it was taken away).",
+        "trusted), PodOwner (pods that Slurm must drain first), PodsUnknown (a pod on the device "
+        "is not listed, so its owner is not known), NodeGone (it was taken away).",
         "reason",
     ),
     _incident(

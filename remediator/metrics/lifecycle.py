@@ -106,7 +106,8 @@ LIFECYCLE_FAMILIES: tuple[Family, ...] = (
         "Pods on a sick GPU that are left alone when an eviction begins: NotInScope (they hold "
         "another slice), Tolerates (they tolerate NoExecute without an end), and "
         "AdminAccess, DaemonSet and MirrorPod (no eviction is requested of them; NoExecute "
-        "reaches them), NodeSet (Slurm drains them; neither reaches them).",
+        "reaches them), NodeSet (Slurm drains them: no eviction is requested, and NoExecute waits "
+        "for them; they are not counted under one that stood before).",
         fault=CLASSES,
         reason=SPARED,
     ),
@@ -120,8 +121,8 @@ LIFECYCLE_FAMILIES: tuple[Family, ...] = (
         "Decisions that were deferred, counted when that begins, by what was deferred (Taint, "
         "Eviction, Repair: a request to repair the node) and why: Budget, Correlation, "
         "EmergencyStop, Maintenance (a window), Human (a hold), Blindness, PodOwner (pods that "
-        "Slurm must drain first), EvictionRefused (by the Eviction API, mostly for a "
-        "PodDisruptionBudget).",
+        "Slurm must drain first), PodsUnknown (a pod on the device is not listed, so its owner is "
+        "not known), EvictionRefused (by the Eviction API, mostly for a PodDisruptionBudget).",
         step=STEPS,
         reason=DEFERRED_BY,
     ),

@@ -4,7 +4,7 @@ A large cluster has a claim for each of its GPUs, so the structs keep what is re
 and the garbage collector leaves them alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -21,6 +21,8 @@ COMPUTE_DOMAIN_DRIVER = "compute-domain.nvidia.com"
 """DRA driver of NVIDIA's ComputeDomains, whose claims carry the domain's UID."""
 LONGEST_SECONDS = 10**9
 """Of a toleration; a longer one is one for ever."""
+POD_GROUPS = "podgroups"
+"""Resource of a consumer that is a group of pods."""
 ADMIN = "AdminAccess"
 EXTENDED_RESOURCE = "ExtendedResource"
 GANG = "Gang"
@@ -142,6 +144,17 @@ class ClaimMeta(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     owner_references: tuple[Owner, ...] = ()
 
 
+class Absent(msgspec.Struct, frozen=True, order=True):
+    """For what a claim is reserved that holds a device, and of which no pod is listed."""
+
+    namespace: str
+    name: str
+    uid: str
+    device: str
+    group: bool = False
+    """It is a PodGroup, not a pod."""
+
+
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """A ResourceClaim as the API server stores it, cut to what is read."""
 
@@ -236,11 +249,39 @@ def affected_pods(
     return tuple(sorted(found))
 
 
+def absent(
+    claims: Iterable[Claim],
+    devices: Collection[Device],
+    pods: Iterable[PodFacts] | None,
+    gone: Collection[str] = (),
+) -> tuple[Absent, ...]:
+    """Return for what any of the devices is reserved without a pod that is listed, sorted.
+
+    `gone` has the UIDs of what is known not to exist any more. While no pods can be listed nothing
+    is.
+    """
+    gone = () if pods is None else gone
+    here = tuple(pods or ())
+    uids = {pod.uid for pod in here}
+    groups = {(pod.namespace, pod.pod_group) for pod in here}
+    found = {
+        Absent(space, consumer.name, consumer.uid, str(result.name), group)
+        for claim in claims
+        for result in claim.results
+        if result.name in devices
+        for consumer in claim.consumers
+        if consumer.uid not in gone
+        for space, group in ((claim.metadata.namespace, consumer.resource == POD_GROUPS),)
+        if not ((space, consumer.name) in groups if group else consumer.uid in uids)
+    }
+    return tuple(sorted(found))
+
+
 def reserved(claim: Claim, pods: tuple[PodFacts, ...]) -> list[tuple[str, str]]:
     """Return (name, uid) of the pods that a claim is reserved for, at least one."""
     found: list[tuple[str, str]] = []
     for consumer in claim.consumers:
-        if consumer.resource != "podgroups":
+        if consumer.resource != POD_GROUPS:
             found.append((consumer.name, consumer.uid))
             continue
         group = (claim.metadata.namespace, consumer.name)

@@ -24,8 +24,9 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     owner: str = ""
     """Top owner as far as the pod itself shows: `Job/train`, `Deployment/web`; "" for none."""
-    owner_kinds: tuple[str, ...] = ()
-    """Kinds of all its owners with their API group, as kubectl spells them: `Job.batch`, `Node`."""
+    owner_kind: str = ""
+    """Kind of its controller with its API group, as kubectl spells it: `Job.batch`, `Node`; "" for
+    none. Owners that do not control it count for nothing: who creates a pod may name any."""
     pod_group: str = ""
     """Name of its PodGroup in its namespace; "" for none."""
     running: bool = True
@@ -122,7 +123,7 @@ def facts_of(pod: RawPod) -> PodFacts:
         name=pod.metadata.name,
         uid=pod.metadata.uid,
         owner=_owner(pod.metadata),
-        owner_kinds=tuple(sorted(set(map(_kind, pod.metadata.owner_references)))),
+        owner_kind=_kind(pod.metadata),
         pod_group=(group.pod_group_name or "") if group else "",
         running=pod.status.phase not in {"Succeeded", "Failed"},
         terminating=pod.metadata.deletion_timestamp is not None,
@@ -140,7 +141,7 @@ def facts_of(pod: RawPod) -> PodFacts:
 
 def _owner(meta: PodMeta) -> str:
     """Return the controller, and the controller above it as its own labels name it."""
-    found = next((owner for owner in meta.owner_references if owner.controller), None)
+    found = _controller(meta)
     if found is None:
         return ""
     template = meta.labels.get(POD_TEMPLATE_HASH, "")
@@ -151,10 +152,17 @@ def _owner(meta: PodMeta) -> str:
     return f"{found.kind}/{found.name}"
 
 
-def _kind(owner: OwnerReference) -> str:
-    """Return the kind of an owner, whatever version of its API names it."""
-    group, grouped, _ = owner.api_version.rpartition("/")
-    return f"{owner.kind}.{group}" if grouped else owner.kind
+def _kind(meta: PodMeta) -> str:
+    """Return the kind of the controller, whatever version of its API names it."""
+    found = _controller(meta)
+    if found is None:
+        return ""
+    group, grouped, _ = found.api_version.rpartition("/")
+    return f"{found.kind}.{group}" if grouped else found.kind
+
+
+def _controller(meta: PodMeta) -> OwnerReference | None:
+    return next((owner for owner in meta.owner_references if owner.controller), None)
 
 
 def _plugin_resources(spec: PodSpec) -> Iterator[str]:

@@ -148,7 +148,7 @@ def _one_call(plans: tuple[Desired, ...]) -> tuple[Desired, ...]:
 
     The node is repaired once for all of its GPUs, so a further one costs nothing more.
     """
-    free = (plan for plan in plans if not (plan.deferred or plan.repair.deferred))
+    free = (plan for plan in plans if not (plan.repair_held_back or plan.repair.deferred))
     nodes = {_node(plan) for plan in free if _calls(plan)}
     return tuple(
         msgspec.structs.replace(plan, repair=msgspec.structs.replace(plan.repair, deferred=""))

@@ -10,6 +10,7 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Need, Unknown, Verdict
+from remediator.model.claim import Absent
 from remediator.model.incident import (
     AffectedPod,
     DeviceRounds,
@@ -65,6 +66,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """When the report was made, by the node's clock; None when there is none to believe."""
     pods: tuple[PodFacts, ...] | None = None
     """Pods of the node; None while they were not listed."""
+    absent: tuple[Absent, ...] = ()
+    """For what its devices are reserved without a pod that is listed."""
     refusals: Mapping[str, str] = {}
     """Pod UID to why the Eviction API refused its last eviction."""
     tolerations: Mapping[tuple[str, str], timedelta] = {}
@@ -123,10 +126,21 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DeferredBy = Literal[
-    "Budget", "Correlation", "EmergencyStop", "Maintenance", "Human", "Blindness", "PodOwner"
+    "Budget",
+    "Correlation",
+    "EmergencyStop",
+    "Maintenance",
+    "Human",
+    "Blindness",
+    "PodOwner",
+    "PodsUnknown",
 ]
-"""Reason of the condition `Deferred`. `PodOwner`: pods must be drained elsewhere first."""
-ONLY_NEW: frozenset[DeferredBy] = frozenset({"Budget", "PodOwner"})
+"""Reason of the condition `Deferred`. `PodOwner`: pods must be drained elsewhere first.
+`PodsUnknown`: a pod on the device is not listed, so its owner is not known."""
+BY_PODS: frozenset[DeferredBy] = frozenset({"PodOwner", "PodsUnknown"})
+"""What a pod on a device defers: evictions from there, and no repair of the node. Who creates a pod
+can name any owner, and must not keep a sick GPU from repair by that."""
+ONLY_NEW: frozenset[DeferredBy] = frozenset({*BY_PODS, "Budget"})
 """What defers what would begin, and stops no eviction that goes on."""
 
 
@@ -273,6 +287,11 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     def held_back(self) -> bool:
         """Evictions that go on are deferred too, not only those that would begin."""
         return bool(self.deferred) and self.deferred_by not in ONLY_NEW
+
+    @property
+    def repair_held_back(self) -> str:
+        """What is deferred altogether, and with it a call for repair of the node."""
+        return "" if self.deferred_by in BY_PODS else self.deferred
 
     @property
     def emptying(self) -> frozenset[Device]:

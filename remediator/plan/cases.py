@@ -21,7 +21,7 @@ from remediator.diagnose.scope import displaced, published_parts
 from remediator.diagnose.surroundings import Surroundings, surroundings
 from remediator.diagnose.suspicion import joined
 from remediator.diagnose.verdict import verdict
-from remediator.model.claim import affected_pods
+from remediator.model.claim import absent, affected_pods
 from remediator.model.incident import Incident, concerns, of_gpu
 from remediator.model.taint_rule import Rule
 from remediator.plan.affected_pods import gang
@@ -195,6 +195,7 @@ def _case(
         boot_id=view.report.boot_id if view.report and not why else "",
         reported_at=view.report.observed_at if view.report and not why else None,
         pods=view.pods,
+        absent=absent(view.claims, devices, view.pods, view.pods_gone),
         refusals=view.refusals,
         tolerations=tolerations(rules, view.claims, view.pods),
         clock_doubt=view.clock_doubt,

@@ -7,6 +7,7 @@ from remediator.diagnose.fault import Fault, Healthy, weight
 from remediator.model.incident import Incident, Target, WouldTaint
 from remediator.model.taint_rule import EVICTING, LOST, Effect, Rule
 from remediator.plan.case import Case, Notice
+from remediator.plan.drained_elsewhere import drained
 from remediator.plan.escalation import UNPUBLISHED, Demand, stronger
 from remediator.plan.words import severity
 from remediator.policy.table import Evict, mildest_eviction
@@ -56,6 +57,16 @@ def _joined(rule: Rule, standing: Rule | None) -> Rule:
     return msgspec.structs.replace(
         words_of, effect=effect, incident=rule.incident, uuid=rule.uuid, uid="", resource_version=""
     )
+
+
+def _would_wait(case: Case, demand: Demand) -> list[str]:
+    """Return what mode enforce would wait for where a milder mode spares devices.
+
+    Pods that are not listed are left out: an incident that opens knows none yet.
+    """
+    devices = {str(target.name) for target in demand.targets}
+    why = drained(case, devices) if demand.goal in EVICTING else ""
+    return [f"it would be deferred: {why}"] if why else []
 
 
 def _rule(case: Case, incident: Incident, fault: Fault, target: Target, effect: Effect) -> Rule:
@@ -148,6 +159,7 @@ def reason(case: Case, incident: Incident, demands: tuple[Demand, ...]) -> str:
         return f"verifying: {case.verdict.evidence}"
     if first is not None and first.row.mode != "enforce":
         parts.append(f"{first.row.mode}: enforce would go up to {first.goal}")
+        parts += _would_wait(case, first)
     elif first is not None and not first.targets:
         why = f": {case.unbound}" if case.unbound else ""
         parts.append(UNPUBLISHED if first.fault.instance else f"no published device to taint{why}")

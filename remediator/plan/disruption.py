@@ -51,8 +51,9 @@ def until_drained(case: Case, desired: Desired, now: datetime) -> Desired:
     ]
     if not waits:
         return desired
-    why = drained_elsewhere.why(case, [rule.device for rule in waits])
-    milder = _without(case, desired, waits, why, "PodOwner")
+    why = drained_elsewhere.why(case, {str(rule.device) for rule in waits})
+    owned = any(str(rule.device) in theirs for rule in waits)
+    milder = _without(case, desired, waits, why, "PodOwner" if owned else "PodsUnknown")
     again = now + (LOOK_AGAIN if unknown else LOOK_AGAIN_DRAINING)
     return msgspec.structs.replace(milder, wake_at=min(desired.wake_at or again, again))
 

@@ -6,15 +6,25 @@ nothing is known may be one of them: NoExecute waits until every affected pod wa
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
 from typing import Literal
 
 import msgspec
 
-from exporter.model.device import Device
+from remediator.model.claim import Absent
 from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.plan.case import Case
+from remediator.policy.duration import spelled
 
+GONE_AFTER = timedelta(minutes=2)
+"""For how long the lists of the node's pods have lacked a pod that a claim is reserved for when it
+counts as gone. Longer than the scheduler needs to bind it, or a cache to catch up."""
+AWAITED = (
+    "nothing if no such pod exists any more: NoExecute follows when the lists have lacked it for "
+    f"{spelled(GONE_AFTER)}"
+)
+REFUSED = "the remediator's log has the error: it needs the right to list pods"
 NAMED = 3
 """Pods that a message names."""
 DrainedBy = Literal["NodeSet"]
@@ -44,12 +54,12 @@ DRAINERS: Mapping[str, Drainer] = {
         ),
     ),
 }
-"""By kind and API group of an owner."""
+"""By kind and API group of a pod's controller."""
 
 
 def drainer(pod: PodFacts) -> Drainer | None:
     """Return who drains a pod, None for a pod that may be evicted."""
-    return next((DRAINERS[kind] for kind in pod.owner_kinds if kind in DRAINERS), None)
+    return DRAINERS.get(pod.owner_kind)
 
 
 def drained_elsewhere(case: Case, uid: str) -> Drainer | None:
@@ -64,31 +74,49 @@ def devices(case: Case) -> frozenset[str]:
 
 
 def not_looked_at(case: Case) -> frozenset[str]:
-    """Return the devices that a pod holds of which nothing is known."""
-    return frozenset(pod.device for pod in _unknown(case))
+    """Return the devices that are reserved for a pod of which nothing is known, or a group."""
+    return frozenset(entry.device for entry in case.absent)
 
 
-def why(case: Case, named: Collection[Device]) -> str:
+def why(case: Case, devices: Collection[str]) -> str:
     """Return which pods on some devices are waited for, and what a user does about it."""
-    names = {str(device) for device in named}
-    here = [pod for pod in case.affected if pod.device in names]
-    parts = [
+    unknown = _unknown(case, [entry for entry in case.absent if entry.device in devices])
+    return "; ".join(text for text in (drained(case, devices), *unknown) if text)
+
+
+def drained(case: Case, devices: Collection[str]) -> str:
+    """Return which pods on some devices another system drains, and what a user does about it."""
+    here = [pod for pod in case.affected if pod.device in devices]
+    parts = (
         f"{pods}: {found.what}, and {found.harm}. What to do: {found.remedy}"
         for found in DRAINERS.values()
         if (pods := _named(pod for pod in here if drained_elsewhere(case, pod.uid) == found))
-    ]
-    if unknown := _named(pod for pod in _unknown(case) if pod.device in names):
-        listed = "cannot be listed" if case.pods is None else "are listed without it"
-        parts.append(f"{unknown}: its owner is not known, because the node's pods {listed}")
+    )
     return "; ".join(parts)
 
 
-def _unknown(case: Case) -> list[AffectedPod]:
-    known = {pod.uid for pod in case.pods or ()}
-    return [pod for pod in case.affected if pod.uid and pod.uid not in known]
+def _unknown(case: Case, entries: Collection[Absent]) -> list[str]:
+    """Return of which pods nothing is known, why, and what ends it."""
+    if not entries:
+        return []
+    without, ends = "are listed without it", AWAITED
+    if case.pods is None:
+        without, ends = "cannot be listed", REFUSED
+    kinds = ((False, "its owner"), (True, "PodGroup, the owner of its pods"))
+    parts = [
+        f"{found}: {what} is not known, because the node's pods {without}"
+        for group, what in kinds
+        if (found := _listed(f"{it.namespace}/{it.name}" for it in entries if it.group == group))
+    ]
+    parts[-1] += f". What to do: {ends}"
+    return parts
 
 
 def _named(pods: Iterable[AffectedPod]) -> str:
-    names = sorted({f"{pod.namespace}/{pod.pod}" for pod in pods})
+    return _listed(f"{pod.namespace}/{pod.pod}" for pod in pods)
+
+
+def _listed(found: Iterable[str]) -> str:
+    names = sorted(set(found))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more

@@ -11,7 +11,7 @@ import msgspec
 from remediator.diagnose.fault import NEEDS, NODE_LEVEL, Healthy, Need, Sick, most_needed
 from remediator.model.incident import Incident
 from remediator.plan.api_words import MODES, need_of
-from remediator.plan.case import Case, Desired
+from remediator.plan.case import ONLY_NEW, Case, Desired
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -70,7 +70,9 @@ def _of_gpu(case: Case, desired: Desired, incident: Incident) -> Due | None:
     hold = any(
         intent.kind == "Hold" and intent.state == "InForce" for intent in desired.record.intents
     )
-    held = desired.deferred or desired.repair.deferred or ("on hold by a user" if hold else "")
+    held = (
+        desired.repair_held_back or desired.repair.deferred or ("on hold by a user" if hold else "")
+    )
     if isinstance(case.verdict, Healthy):
         return None
     need, stands = (
@@ -83,5 +85,5 @@ def _of_gpu(case: Case, desired: Desired, incident: Incident) -> Due | None:
         )
     if need not in NODE_LEVEL:
         return None
-    joins = not hold and desired.deferred_by == desired.repair.deferred_by == "Budget"
+    joins = not hold and desired.deferred_by in ONLY_NEW and desired.repair.deferred_by == "Budget"
     return Due(case, incident, need, held, joins, stands, desired.repair.insists)

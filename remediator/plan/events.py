@@ -203,10 +203,18 @@ def _on_pods(step: WriteStatus, case: Case, desired: Desired) -> Iterator[Event]
 
 def _is_spared(pod: AffectedPod, case: Case, desired: Desired, fault: str) -> bool:
     """Whether a pod stays: for want of a device, by its toleration, or passed by."""
-    if pod.via == GANG or may_stay(pod, fault) or drained_elsewhere(case, pod.uid):
+    if pod.via == GANG or may_stay(pod, fault) or _is_left_to_others(pod, case):
         return True
     only_requests = desired.goal == "Evict"
     return only_requests and (pod.via == ADMIN or bool(is_passed_by(case, pod.uid)))
+
+
+def _is_left_to_others(pod: AffectedPod, case: Case) -> bool:
+    """Whether another system drains a pod: a NoExecute that stands reaches it by its claim."""
+    if not drained_elsewhere(case, pod.uid):
+        return False
+    stands = {str(rule.device) for rule in case.rules if rule.effect == "NoExecute"}
+    return pod.device not in stands or pod.via == EXTENDED_RESOURCE
 
 
 def _when(tainted_at: datetime, desired: Desired) -> str:

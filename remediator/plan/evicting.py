@@ -2,11 +2,11 @@
 
 Under `Evict` a device keeps its NoSchedule, and pods on it are evicted by the Eviction API, which
 respects PodDisruptionBudgets. It skips pods that NoExecute need not end: admin access, pods of
-DaemonSets, mirror pods, and pods that tolerate NoExecute as the eviction controller reads it; also
-pods that another system must drain (`drained_elsewhere`). The
-clock of `evict.within` starts with the first attempt and is stored in the incident. It runs while a
-pod is there and nothing defers the evictions, so that pods always get the whole time. A shared
-claim can be joined under NoSchedule: pods that join later are a round of their own. Pure.
+DaemonSets, mirror pods, pods that another system must drain (`drained_elsewhere`), and pods that
+tolerate NoExecute as the eviction controller reads it. The clock of `evict.within` starts with the
+first attempt and is stored in the incident. It runs while a pod is there and nothing defers the
+evictions, so that pods always get the whole time. A shared claim can be joined under NoSchedule:
+pods that join later are a round of their own. Pure.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -1,8 +1,9 @@
 """Pods that watch a device and that NoExecute would evict: their node's metrics go with them. Pure.
 
 A metrics exporter, such as NVIDIA's dcgm-exporter, can hold all GPUs of its node by admin access.
-Without a toleration of Draguard's taint NoExecute evicts it, and under NoSchedule it does not come
-back. That blocks nothing: users are told in time how to keep it.
+So can other pods: what a pod watches them for is not known. Without a toleration of Draguard's
+taint NoExecute evicts it, and under NoSchedule it does not come back. That blocks nothing: users
+are told in time how to keep it.
 """
 
 from remediator.model.claim import ADMIN, may_stay
@@ -36,9 +37,9 @@ def evicts_monitor(case: Case, desired: Desired) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     named = ", ".join(names[:NAMED]) + more
     return (
-        f"NoExecute evicts the node's metrics exporter {named}: a pod of a DaemonSet "
-        "that holds the device by admin access without a toleration. To keep it, name "
-        "its namespace in admission.adminAccessNamespaces of the chart (docs/install.md)"
+        f"NoExecute evicts a pod that watches the GPU (such as a metrics exporter), {named}: it "
+        "is of a DaemonSet and holds the device by admin access without a toleration. To keep "
+        "it, name its namespace in admission.adminAccessNamespaces of the chart (docs/install.md)"
     )
 
 

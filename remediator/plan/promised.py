@@ -1,9 +1,10 @@
-"""Pods of a node that no deadline overrides yet: by a user's hold, `evict.within`, or their owner.
+"""Pods of a node that no deadline overrides yet: by a user's hold, or by `evict.within`.
 
-After its deadline a repair of the node is requested over running pods. Three kinds of pods were
-promised more: those on a GPU whose incident a user holds, as long as the hold counts, those that
-are evicted by request, until the time for it is over, and those that another system drains. Where
-it is unknown which GPU a pod holds, it may be the one under the hold. Pure.
+After its deadline a repair of the node is requested over running pods. Two kinds of pods were
+promised more: those on a GPU whose incident a user holds, as long as the hold counts, and those
+that are evicted by request, until the time for it is over. Where it is unknown which GPU a pod
+holds, it may be the one under the hold. What a pod says of itself, by its tolerations or its owner,
+promises it nothing: a tenant writes that. Pure.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,6 @@ from remediator.model.incident import Incident, IncidentStatus
 from remediator.model.incident_caps import cut
 from remediator.plan import overrides
 from remediator.plan.case import Case, Desired
-from remediator.plan.drained_elsewhere import drainer
 from remediator.plan.evicting import counted_from
 from remediator.plan.neighbours import Neighbours, Promise
 
@@ -36,7 +36,7 @@ def with_promises(
     decided = tuple(pairs)
     known = {name for case, _ in decided for name in _holders(case)}
     somewhere = tuple(name for name in seen.pods if name not in known)
-    found = _drained_elsewhere(decided, seen)
+    found: list[Promise] = []
     for case, desired in decided:
         opened = (incident for incident in case.incidents if incident.open)
         incident = desired.incident or next(opened, None)
@@ -46,19 +46,6 @@ def with_promises(
             found += [promise for promise in (held, leaving) if promise is not None]
     found.sort(key=lambda promise: (promise.why, promise.pods))
     return msgspec.structs.replace(seen, promised=tuple(found))
-
-
-def _drained_elsewhere(decided: Iterable[tuple[Case, Desired]], seen: Neighbours) -> list[Promise]:
-    """Return what is promised to pods that another system drains, whichever GPU they hold."""
-    running = {pod for case, _ in decided for pod in case.pods or () if pod.running}
-    by_remedy: dict[str, set[str]] = {}
-    for pod in running:
-        name, found = f"{pod.namespace}/{pod.name}", drainer(pod)
-        if found is not None and name in seen.pods:
-            by_remedy.setdefault(f"{found.what}: {found.remedy}", set()).add(name)
-    return [
-        Promise(why=why, pods=tuple(sorted(pods)), until=None) for why, pods in by_remedy.items()
-    ]
 
 
 def in_words(promises: Iterable[Promise]) -> tuple[str, ...]:

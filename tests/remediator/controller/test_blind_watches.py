@@ -102,7 +102,9 @@ class Room:
 
 
 @contextmanager
-def leader(api: Api, endpoint: Endpoint) -> Generator[Room]:
+def leader(
+    api: Api, endpoint: Endpoint, elapsed: Callable[[], float] = time.monotonic
+) -> Generator[Room]:
     """Give a process that decides, with its caches and its memory."""
     cluster = Cluster(
         Client(endpoint, timeout=60.0),
@@ -113,6 +115,7 @@ def leader(api: Api, endpoint: Endpoint) -> Generator[Room]:
         lease_namespace="draguard-system",
         stale_after=600.0,
         now=clock.now,
+        elapsed=elapsed,
     )
     cluster.start()
     cluster.probe()

@@ -108,7 +108,7 @@ def test_pods_that_cannot_be_listed_are_unknown_and_that_is_said_once(
         assert len(server.requests) == 3
     ours = [record for record in caplog.records if record.name == node_pods.__name__]
     (stated,) = [record for record in ours if record.levelno == logging.WARNING]
-    assert "node-a: its pods cannot be listed" in stated.getMessage()
+    assert "node-a: its pods cannot be listed, so NoExecute waits" in stated.getMessage()
 
 
 def test_a_failure_between_two_pages_makes_no_half_list() -> None:

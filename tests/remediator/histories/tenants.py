@@ -43,7 +43,7 @@ class Tenants:
                 name,
                 terminating=name in self.ending,
                 claims=self._claimed(name),
-                owner_kinds=tuple(DRAINERS) if name in self.slurm else (),
+                owner_kind=next(iter(DRAINERS)) if name in self.slurm else "",
             )
             for name in self.users()
         )

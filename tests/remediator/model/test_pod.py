@@ -42,15 +42,28 @@ def test_the_owner_is_the_highest_that_the_pod_can_name(
     assert owned(kind, name, labels) == owner
 
 
-def test_the_kinds_of_all_owners_are_named_with_their_group_and_without_a_version() -> None:
-    references = [
-        {"apiVersion": "slinky.slurm.net/v1beta1", "kind": "NodeSet", "name": "w"},
-        {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True},
-        {"apiVersion": "v1", "kind": "Node", "name": "node-a"},
-    ]
+@pytest.mark.parametrize(
+    ("version", "kind", "found"),
+    [
+        ("slinky.slurm.net/v1beta1", "NodeSet", "NodeSet.slinky.slurm.net"),
+        ("batch/v1", "Job", "Job.batch"),
+        ("v1", "Node", "Node"),
+    ],
+)
+def test_the_kind_of_the_controller_is_named_with_its_group_and_without_a_version(
+    version: str, kind: str, found: str
+) -> None:
+    owner = {"apiVersion": version, "kind": kind, "name": "x", "controller": True}
 
-    found = facts(metadata={"ownerReferences": references})
-    assert found.owner_kinds == ("Job.batch", "Node", "NodeSet.slinky.slurm.net")
+    assert facts(metadata={"ownerReferences": [owner]}).owner_kind == found
+
+
+def test_an_owner_that_does_not_control_the_pod_counts_for_nothing() -> None:
+    forged = {"apiVersion": "slinky.slurm.net/v0", "kind": "NodeSet", "name": "no-such-thing"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
+
+    assert facts(metadata={"ownerReferences": [forged, job]}).owner_kind == "Job.batch"
+    assert facts(metadata={"ownerReferences": [forged]}).owner_kind == ""
 
 
 @pytest.mark.parametrize(

@@ -6,28 +6,37 @@ import msgspec
 import pytest
 
 from remediator.controller.debug_plan import described
-from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, Claim
+from remediator.model.claim import (
+    ADMIN,
+    EXTENDED_RESOURCE,
+    POD_GROUPS,
+    Claim,
+    ConsumerReference,
+)
 from remediator.model.incident import Condition
 from remediator.model.pod import PodFacts
 from remediator.plan.affected_pods import to_evict
 from remediator.plan.budget import budget
-from remediator.plan.case import Case, Desired
+from remediator.plan.case import Case, DeferredBy, Desired
 from remediator.plan.disruption import until_drained
+from remediator.plan.due import due_gpus
+from remediator.plan.events import POD_PLANNED
 from remediator.plan.fleet import Fleet
 from remediator.plan.node_condition import WAITING
 from remediator.plan.view import NodeView
-from remediator.policy.table import Evict, Policy
+from remediator.policy.limits import LIFTED, Cap, Caps
+from remediator.policy.table import Evict, Mode, Policy
 from tests.remediator.builders import RESET, Stored, at, dead, gpu, mig_gpu, policy, uuid, view
 from tests.remediator.plan import evict_first
-from tests.remediator.plan.handover import reconciled
+from tests.remediator.plan.handover import pair, reconciled
 from tests.remediator.plan.test_affected_pods import case, hold, rule
 from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
 
-SLURM = ("NodeSet.slinky.slurm.net",)
+SLURM = "NodeSet.slinky.slurm.net"
 
 
 def slurmd(name: str = "worker-0", **fields: Any) -> PodFacts:
-    return pod(name, **{"owner": "NodeSet/worker", "owner_kinds": SLURM, **fields})
+    return pod(name, **{"owner": "NodeSet/worker", "owner_kind": SLURM, **fields})
 
 
 def busy(*pods: PodFacts) -> NodeView:
@@ -77,6 +86,31 @@ def test_the_plan_and_an_event_say_it_too_and_no_pod_is_warned() -> None:
     assert not any(event.kind == "Pod" for event in told)
 
 
+@pytest.mark.parametrize("mode", ["dry-run", "incident-only"])
+def test_a_milder_mode_says_that_enforce_would_wait(mode: Mode) -> None:
+    stored = played(busy(slurmd()), policy(mode=mode))
+
+    told = stored.incident.status.message
+    begins = f"{mode}: enforce would go up to NoExecute; it would be deferred: team/worker-0: pod"
+    assert told.startswith(begins)
+    assert "scontrol update" in told
+    settle(stored, view(dead(), pods=()), 70, policy(mode=mode))
+    assert stored.incident.status.message == f"{mode}: enforce would go up to NoExecute"
+
+
+@pytest.mark.parametrize("facts", [slurmd(owner_kind="Job.batch"), slurmd(running=False)])
+def test_a_milder_mode_says_nothing_of_pods_that_keep_nothing_back(facts: PodFacts) -> None:
+    stored = played(busy(facts), policy(mode="dry-run"))
+
+    assert stored.incident.status.message == "dry-run: enforce would go up to NoExecute"
+
+
+def test_a_milder_mode_says_nothing_where_no_pod_would_be_evicted() -> None:
+    stored = played(busy(slurmd()), policy(mode="dry-run", ceiling="NoSchedule"))
+
+    assert stored.incident.status.message == "dry-run: enforce would go up to NoSchedule"
+
+
 def test_it_goes_on_by_itself_when_the_pod_is_gone() -> None:
     stored = played(busy(slurmd()))
     settle(stored, busy(slurmd(terminating=True)), 70)
@@ -99,19 +133,10 @@ def test_it_is_looked_at_again_while_slurm_drains() -> None:
 
 
 @pytest.mark.parametrize(
-    "kinds",
-    [(), ("NodeSet",), ("NodeSet.slurm.nebius.ai",), ("Job.batch",), ("nodeset.slinky.slurm.net",)],
+    "kind", ["", "NodeSet", "NodeSet.slurm.nebius.ai", "Job.batch", "nodeset.slinky.slurm.net"]
 )
-def test_pods_of_others_are_evicted_as_before(kinds: tuple[str, ...]) -> None:
-    one = busy(slurmd(owner_kinds=kinds))
-
-    assert played(one).effects() == {"gpu-0": "NoExecute"}
-
-
-def test_one_of_several_owners_is_enough() -> None:
-    one = busy(slurmd(owner_kinds=("Job.batch", *SLURM)))
-
-    assert played(one).effects() == {"gpu-0": "NoSchedule"}
+def test_pods_of_others_are_evicted_as_before(kind: str) -> None:
+    assert played(busy(slurmd(owner_kind=kind))).effects() == {"gpu-0": "NoExecute"}
 
 
 @pytest.mark.parametrize("via", ["", EXTENDED_RESOURCE, ADMIN])
@@ -139,16 +164,32 @@ def test_a_pod_beside_it_on_the_same_device_stays_too() -> None:
     assert "team/worker-0: " in deferral(stored).message
 
 
+def reserved(group: str) -> Claim:
+    """The claim of a GPU that is reserved for a PodGroup."""
+    one = claim("gpu-0", group)
+    assert one.status is not None
+    consumer = ConsumerReference(group, POD_GROUPS, f"u-{group}")
+    return Claim(one.metadata, msgspec.structs.replace(one.status, reserved_for=(consumer,)))
+
+
 class TestNotLookedAt:
     def test_noexecute_waits_while_the_pods_cannot_be_listed(self) -> None:
         seen = msgspec.structs.replace(busy(pod()), pods=None)
         stored = played(seen)
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert deferral(stored).reason == "PodsUnknown", "it may be none of Slurm's"
         assert "team/train-0: its owner is not known" in deferral(stored).message
-        assert "cannot be listed" in deferral(stored).message
+        assert "cannot be listed. What to do: the remediator's log" in deferral(stored).message
         settle(stored, busy(pod()), 70)
         assert stored.effects() == {"gpu-0": "NoExecute"}, "it goes on by itself"
+
+    def test_the_reason_is_slurm_where_one_of_its_pods_is_there_too(self) -> None:
+        held = (claim("gpu-0", "train-0"), claim("gpu-0", "worker-0"))
+        stored = played(view(dead(), claims=held, pods=(slurmd(),)))
+
+        assert deferral(stored).reason == "PodOwner"
+        assert "team/train-0: its owner is not known" in deferral(stored).message
 
     def test_noexecute_waits_for_a_list_that_has_every_pod(self) -> None:
         held = (claim("gpu-0", "train-0"), claim("gpu-0", "worker-0"))
@@ -157,7 +198,41 @@ class TestNotLookedAt:
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         assert "team/worker-0: its owner is not known" in deferral(stored).message
+        assert "if no such pod exists any more: NoExecute follows" in deferral(stored).message
         assert tick(stored, early, 100).wake_at == at(105)
+
+    def test_a_reservation_of_a_pod_that_is_gone_keeps_nothing_back(self) -> None:
+        held = (claim("gpu-0", "train-0"), claim("gpu-0", "ghost"), reserved("old"))
+        gone = frozenset({"u-ghost", "u-old"})
+        seen = view(dead(), claims=held, pods=(pod(),), pods_gone=gone)
+        assert played(seen).effects() == {"gpu-0": "NoExecute"}
+
+        early = msgspec.structs.replace(seen, pods=())
+        assert played(early).effects() == {"gpu-0": "NoSchedule"}, "another one is not listed yet"
+        refused = view(dead(), claims=held[1:], pods_gone=gone)
+        assert played(refused).effects() == {"gpu-0": "NoSchedule"}, "it may have come by now"
+
+    @pytest.mark.parametrize("pods", [None, (), (pod(),)])
+    def test_noexecute_waits_for_a_group_of_pods_of_which_none_is_listed(
+        self, pods: tuple[PodFacts, ...] | None
+    ) -> None:
+        held = (reserved("slurm-0"), claim("gpu-0"))
+        stored = played(view(dead(), claims=held, pods=pods))
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        told = "team/slurm-0: PodGroup, the owner of its pods is not known"
+        assert told in deferral(stored).message
+
+    def test_one_listed_pod_of_the_group_shows_whose_they_are(self) -> None:
+        member = slurmd("worker-7", pod_group="slurm-0")
+        stored = played(view(dead(), claims=(reserved("slurm-0"),), pods=(member,)))
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert "team/worker-7: pod of a Slinky NodeSet" in deferral(stored).message
+        assert "not known" not in deferral(stored).message
+
+        plain = msgspec.structs.replace(member, owner_kind="Job.batch")
+        stored = played(view(dead(), claims=(reserved("slurm-0"),), pods=(plain,)))
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
     def test_a_claim_that_no_pod_uses_keeps_nothing_back(self) -> None:
         one = claim("gpu-0")
@@ -199,21 +274,67 @@ class TestEvictionApi:
 def test_a_noexecute_that_stands_is_not_taken_back() -> None:
     stored = played(busy(pod()))
     late = view(dead(), claims=(claim("gpu-0", "worker-0"),), pods=(slurmd(),))
-    settle(stored, late, 70)
+    events = [event for _ in range(3) for event in tick(stored, late, 70).events]
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
+    (warned,) = [event for event in events if event.name == "worker-0"]
+    assert (warned.kind, warned.reason) == ("Pod", POD_PLANNED), "Kubernetes deletes it"
 
 
-def test_no_deadline_requests_a_repair_of_the_node_over_it() -> None:
-    held = (claim("gpu-1", "worker-0"),)
-    seen = view(dead(0), gpu(1), claims=held, pods=(slurmd(claims=("claim-of-worker-0",)),))
+def test_a_late_one_that_requests_by_resource_name_is_reached_by_nothing_and_not_warned() -> None:
+    stored = played(busy(pod()))
+    late = slurmd(extended_claim="claim-of-worker-0")
+    seen = view(dead(), claims=(claim("gpu-0", "worker-0"),), pods=(late,))
+    events = [event for _ in range(3) for event in tick(stored, seen, 70).events]
+
+    assert [affected.via for affected in stored.incident.status.affected] == [EXTENDED_RESOURCE]
+    assert not any(event.name == "worker-0" for event in events)
+
+
+@pytest.mark.parametrize("where", ["gpu-0", "gpu-1"])
+@pytest.mark.parametrize("owner_kind", ["Job.batch", SLURM])
+def test_the_node_is_repaired_after_the_deadline_as_over_any_pod(
+    where: str, owner_kind: str
+) -> None:
+    """Who creates a pod can name any owner: that keeps nobody's node from repair."""
+    facts = slurmd(claims=("claim-of-worker-0",), owner_kind=owner_kind)
+    seen = view(dead(0), gpu(1), claims=(claim(where, "worker-0"),), pods=(facts,))
     stored = Stored()
-    reconciled(stored, seen, 1)
+    for second in (1, 5, 10, 3590):
+        assert reconciled(stored, seen, second)[:2] == ("False", WAITING)
 
-    status, reason, message = reconciled(stored, seen, 8000)
-    assert (status, reason) == ("False", WAITING)
-    assert "not overridden: team/worker-0 (pod of a Slinky NodeSet" in message
-    assert reconciled(stored, view(dead(0), gpu(1), pods=()), 8100)[0] == "True"
+    status, reason, message = reconciled(stored, seen, 3610)
+    assert (status, reason) == ("True", "NodeRebootNeeded")
+    assert "team/worker-0; waited until the deadline" in message
+    ours = "NoExecute" if owner_kind != SLURM or where != "gpu-0" else "NoSchedule"
+    assert stored.effects() == {"gpu-0": ours}
+
+
+def waiting(by: DeferredBy = "PodOwner", index: int = 0) -> tuple[Case, Desired]:
+    one, desired = pair(index)
+    return one, msgspec.structs.replace(desired, deferred="drain it", deferred_by=by)
+
+
+@pytest.mark.parametrize(
+    ("by", "deferred"), [("PodOwner", ""), ("PodsUnknown", ""), ("Correlation", "drain it")]
+)
+def test_what_else_defers_the_repair_of_the_node_still_does(by: DeferredBy, deferred: str) -> None:
+    (due_gpu,) = due_gpus([waiting(by)])
+
+    assert due_gpu.deferred == deferred
+
+
+def test_a_gpu_whose_request_waits_for_a_budget_joins_that_of_another_of_its_node() -> None:
+    """Whether or not a pod of a NodeSet is on either: their node is repaired once for both."""
+    rows = policy(msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1))))
+    both = tuple(waiting(index=index)[1] for index in (0, 1))
+    granted = budget(both, Fleet(), rows, at(0), calling=True)
+    assert [desired.repair.deferred for desired in granted] == ["", ""]
+
+    one, desired = waiting()
+    capped = msgspec.structs.replace(desired.repair, deferred="is used up")
+    (due_gpu,) = due_gpus([(one, msgspec.structs.replace(desired, repair=capped))])
+    assert (due_gpu.joins, due_gpu.deferred) == (True, "is used up")
 
 
 def test_what_defers_more_gives_the_reason() -> None:

@@ -51,7 +51,8 @@ def test_the_incident_names_the_exporter_before_it_is_evicted_and_how_to_keep_it
     stored = played(watched())
 
     assert stored.effects() == {"gpu-0": "NoSchedule"}
-    assert "NoExecute evicts the node's metrics exporter team/dcgm-exporter-x: " in told(stored)
+    who = "a pod that watches the GPU (such as a metrics exporter), team/dcgm-exporter-x: "
+    assert told(stored).startswith(f"NoExecute evicts {who}")
     assert "admission.adminAccessNamespaces" in told(stored)
     assert "docs/install.md" in told(stored)
 
@@ -60,7 +61,7 @@ def test_the_plan_says_so_too() -> None:
     stored = played(watched())
 
     (shown,) = described(tick(stored, watched(), 2), everything=False).gpus
-    assert shown.why.startswith("settling for 3 s; NoExecute evicts the node's metrics exporter")
+    assert shown.why.startswith("settling for 3 s; NoExecute evicts a pod that watches the GPU")
 
 
 def test_it_blocks_nothing() -> None:

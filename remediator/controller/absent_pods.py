@@ -1,0 +1,83 @@
+"""The pods of a node as its view needs them, and which pods of its claims are proven to be gone.
+
+A claim is reserved for a pod before the pod is bound to its node, and a list from the API server's
+cache may be older than the claim: what is not listed may still come. But a reservation that nobody
+takes back would be waited for without end. So a pod, or the last one of a PodGroup, counts as gone
+once every list has lacked it for `GONE_AFTER`, and after that time a list of the newest state
+lacks it too.
+
+The memory ends with the process, which only delays this.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+
+import msgspec
+
+from remediator.controller.node_pods import NodePods
+from remediator.model.claim import absent
+from remediator.plan.drained_elsewhere import GONE_AFTER
+from remediator.plan.view import NodeView
+
+
+class _Absence(msgspec.Struct, frozen=True):
+    since: float
+    proven: bool = False
+
+
+class AbsentPods:
+    """Used by one thread for each node."""
+
+    def __init__(self, pods: NodePods, clock: Callable[[], float] = monotonic) -> None:
+        self._pods = pods
+        self._clock = clock
+        self._known: dict[str, dict[str, _Absence]] = {}
+        """By node and UID of what a claim is reserved for."""
+
+    def without(self, view: NodeView) -> NodeView:
+        """Return a view for which no pods are needed, and forget its node."""
+        self._known.pop(view.node, None)
+        return view
+
+    def with_pods(self, view: NodeView, *, live: bool) -> NodeView:
+        """Return a view with its pods, and with the UIDs of those that are gone.
+
+        `live` requests the newest state. While they cannot be listed nothing is proven, and what
+        is known stays.
+        """
+        view = self._listed(view, live=live)
+        if view.pods is None:
+            return view
+        before, now = self._known.get(view.node, {}), self._clock()
+        found = {uid: before.get(uid, _Absence(now)) for uid in _absent(view)}
+        overdue = {
+            uid
+            for uid, absence in found.items()
+            if not absence.proven and now - absence.since >= GONE_AFTER.total_seconds()
+        }
+        if overdue:
+            newest = view if live else self._listed(view, live=True)
+            if newest.pods is not None:
+                view, there = newest, _absent(newest)
+                found = {
+                    uid: _Absence(absence.since, absence.proven or uid in overdue)
+                    for uid, absence in found.items()
+                    if uid in there
+                }
+        if found:
+            self._known[view.node] = found
+        else:
+            self._known.pop(view.node, None)
+        gone = frozenset(uid for uid, absence in found.items() if absence.proven)
+        return msgspec.structs.replace(view, pods_gone=gone)
+
+    def _listed(self, view: NodeView, *, live: bool) -> NodeView:
+        pods = self._pods.of(view.node, live=live)
+        return msgspec.structs.replace(view, pods=pods, pods_live=live)
+
+
+def _absent(view: NodeView) -> frozenset[str]:
+    """Return the UIDs of what devices of the node are reserved for without a pod that is listed."""
+    devices = {device.device for device in view.inventory} | {rule.device for rule in view.rules}
+    found = absent(view.claims, devices, view.pods)
+    return frozenset(entry.uid for entry in found if entry.uid)

@@ -1,0 +1,167 @@
+"""A pod that a claim is reserved for and that no list has: waited for, and gone in the end."""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from kubeapi.client import Client
+from remediator.controller.absent_pods import AbsentPods
+from remediator.controller.node_pods import NodePods
+from remediator.model.claim import POD_GROUPS, Claim, ConsumerReference
+from remediator.plan.drained_elsewhere import GONE_AFTER
+from remediator.plan.view import NodeView
+from tests.kubeapi import hostile
+from tests.kubeapi.hostile import Behaviour, Hostile
+from tests.remediator.builders import NODE, dead, gpu, view
+from tests.remediator.controller.api import PODS, serving
+from tests.remediator.controller.test_blind_watches import SETTLED, leader, set_up
+from tests.remediator.playing import claim
+
+LATE = GONE_AFTER.total_seconds()
+GHOST = view(dead(), claims=(claim("gpu-0", "train-0"), claim("gpu-0", "ghost")))
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Looks:
+    """One node that is looked at again and again."""
+
+    def __init__(self, pods: AbsentPods, clock: Clock, server: Hostile) -> None:
+        self.pods = pods
+        self.clock = clock
+        self.server = server
+
+    def at(self, seconds: float, seen: NodeView = GHOST) -> NodeView:
+        self.clock.seconds = seconds
+        return self.pods.with_pods(seen, live=False)
+
+    def live(self) -> list[bool]:
+        """Return for each list whether the newest state was requested."""
+        return ["resourceVersion" not in request for request in self.server.requests]
+
+
+@contextmanager
+def looks(*answers: Behaviour) -> Generator[Looks]:
+    clock = Clock()
+    with Hostile(answers) as server:
+        client = Client(server.endpoint, timeout=60.0)
+        yield Looks(AbsentPods(NodePods(client, clock), clock), clock, server)
+        client.close()
+
+
+def listed(*names: str, group: str = "") -> Behaviour:
+    spec = {"schedulingGroup": {"podGroupName": group}} if group else {}
+    metas = ({"name": name, "namespace": "team", "uid": f"u-{name}"} for name in names)
+    return hostile.listing("1", *({"metadata": meta, "spec": spec} for meta in metas))
+
+
+def for_group(name: str) -> NodeView:
+    one = claim("gpu-0")
+    assert one.status is not None
+    consumer = ConsumerReference(name, POD_GROUPS, f"u-{name}")
+    reserved = msgspec.structs.replace(one.status, reserved_for=(consumer,))
+    return view(dead(), claims=(Claim(one.metadata, reserved),))
+
+
+def names(seen: NodeView) -> Sequence[str]:
+    return [pod.name for pod in seen.pods or ()]
+
+
+def test_a_pod_that_lists_have_lacked_for_long_is_gone_when_the_newest_lacks_it_too() -> None:
+    with looks(listed("train-0")) as node:
+        for seconds in (0.0, 60.0, LATE - 1):
+            assert node.at(seconds).pods_gone == frozenset()
+        assert node.live() == [False] * 3, "nothing is read for it before"
+
+        seen = node.at(LATE + 4)
+        assert (seen.pods_gone, seen.pods_live) == ({"u-ghost"}, True)
+        assert node.live() == [False] * 4 + [True]
+        assert node.at(LATE + 60).pods_gone == {"u-ghost"}
+        assert node.live() == [False] * 4 + [True, False], "once is enough"
+
+
+def test_a_pod_that_only_the_cache_lacks_is_there() -> None:
+    with looks(listed("train-0"), listed("train-0"), listed("train-0", "ghost")) as node:
+        node.at(0)
+        seen = node.at(LATE)
+
+        assert seen.pods_gone == frozenset()
+        assert (names(seen), seen.pods_live) == (["train-0", "ghost"], True)
+
+
+def test_the_time_is_its_own_and_begins_anew_for_one_that_comes_back() -> None:
+    early, both = listed("train-0"), listed("train-0", "ghost")
+    with looks(early, both, early, early, early) as node:
+        for seconds in (0.0, 60.0, 70.0, LATE + 69):
+            assert node.at(seconds).pods_gone == frozenset()
+
+        assert node.at(LATE + 70).pods_gone == {"u-ghost"}
+
+
+def test_one_that_is_reserved_later_is_waited_for_from_then_on() -> None:
+    alone = view(dead(), claims=(claim("gpu-0", "train-0"),))
+    with looks(listed("train-0")) as node:
+        node.at(0, alone)
+        assert node.at(LATE).pods_gone == frozenset()
+
+
+def test_nothing_is_proven_while_pods_cannot_be_listed() -> None:
+    with looks(listed("train-0"), listed("train-0"), hostile.refusal(403, "Forbidden")) as node:
+        node.at(0)
+        seen = node.at(LATE)
+        assert (seen.pods_gone, names(seen)) == (frozenset(), ["train-0"])
+
+        assert node.at(LATE + 10).pods is None
+        assert node.at(LATE + 20).pods_gone == frozenset()
+
+
+def test_a_group_is_gone_with_the_last_of_its_pods() -> None:
+    ring = for_group("ring")
+    with looks(listed("ring-0", group="ring"), listed()) as node:
+        assert node.at(0, ring).pods_gone == frozenset()
+        assert node.at(10, ring).pods_gone == frozenset()
+        assert node.at(10 + LATE, ring).pods_gone == {"u-ring"}
+
+
+def test_what_is_reserved_on_other_nodes_is_not_looked_for() -> None:
+    other = view(dead(), claims=(claim("gpu-7", "peer-0", pool="node-b"),))
+    with looks(listed()) as node:
+        node.at(0, other)
+        node.at(LATE, other)
+
+        assert node.live() == [False, False]
+
+
+def test_a_node_that_needs_no_pods_any_more_is_forgotten() -> None:
+    with looks(listed("train-0")) as node:
+        node.at(0)
+        assert node.pods.without(GHOST) == GHOST
+        assert node.at(LATE).pods_gone == frozenset()
+
+
+def test_a_reservation_that_nobody_takes_back_stops_noexecute_for_two_minutes() -> None:
+    time = Clock()
+    with serving() as (api, endpoint), leader(api, endpoint, time) as room:
+        set_up(room)
+        api.drop(PODS, "train-on-b")
+        room.report(dead(0), gpu(1))
+        room.seen("it is sick", lambda: room.decide().pairs and room.api.effects())
+        room.ahead = SETTLED
+        for time.seconds in (10.0, 20.0):
+            room.decide()
+        assert room.api.effects() == {"gpu-0": "NoSchedule"}
+        assert "team/train-on-b: its owner is not known" in room.message()
+
+        time.seconds = LATE + 20
+        room.decide()
+        assert room.api.effects() == {"gpu-0": "NoExecute"}
+        assert room.cluster.peek(NODE).pods_gone == {"u-train-on-b"}
