@@ -170,7 +170,6 @@ def _case(
     rules, incidents = _rules(view, uuid), of_gpu(view.incidents, uuid)
     parts = published_parts(uuid, gpu, view.inventory)
     place = _place(view, uuid, parts, incidents, rules)
-    others = view.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents)
     why = common.unbelieved or _unusable(view, uuid, gpu, common)
     ruled = {rule.device for rule in rules}
     devices = {device.device for device in parts} | ruled
@@ -214,7 +213,7 @@ def _case(
         behind=view.behind,
         nvml_up=common.nvml_up,
         reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
-        elsewhere=others,
+        elsewhere=view.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents),
         left=_left(view, uuid),
         peers=view.domains.get(uuid, ()),
         roster=common.roster,
