@@ -87,10 +87,7 @@ class Calls:
         unseen: bool = False,
     ) -> None:
         """Check that no pod holds a GPU, and that this is known, or that a deadline has passed."""
-        # What a pod says of its owner keeps no node from repair (`promised`); whether the request
-        # for it may come before the deadline is not judged here yet.
-        slurm = self._machine.tenants.slurm
-        users = tuple(name for name in self._machine.tenants.users() if name not in slurm)
+        users = self._machine.tenants.users()
         late = [gpu for gpu in gpus if _is_overdue(gpu, self._machine, stored, options)]
         overridden = late and plan.then != "wait"
         assert overridden or not (users or unseen), f"the node is rebooted under {users}"
