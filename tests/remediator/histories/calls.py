@@ -5,6 +5,7 @@ from datetime import datetime
 
 from remediator.diagnose.fault import Healthy
 from remediator.model.node import PROBLEM
+from remediator.plan.case import Desired
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.reconcile import NodeDecision
 from remediator.plan.steps import WriteNodeConditions, WriteStatus
@@ -41,7 +42,7 @@ class Calls:
         free = {
             desired.uuid
             for _, desired in decision.pairs
-            if not (desired.deferred or desired.repair.deferred)
+            if not (_waits(desired) or desired.repair.deferred)
         }
         for step in decision.steps:
             match step:
@@ -91,6 +92,11 @@ class Calls:
         late = [gpu for gpu in gpus if _is_overdue(gpu, self._machine, stored, options)]
         overridden = late and plan.then != "wait"
         assert overridden or not (users or unseen), f"the node is rebooted under {users}"
+
+
+def _waits(desired: Desired) -> bool:
+    """Whether a GPU waits for more than its pods, which the deadline of its repair overrides."""
+    return bool(desired.deferred) and desired.deferred_by not in {"PodOwner", "PodsUnknown"}
 
 
 def _is_overdue(gpu: str, machine: Machine, stored: Stored, options: HandoverOptions) -> bool:

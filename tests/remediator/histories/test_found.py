@@ -168,6 +168,19 @@ def test_an_old_error_of_an_unknown_slice_taints_no_other_slice_as_its_report_ag
     history.teardown()
 
 
+def test_a_pod_that_slurm_drains_keeps_no_lost_gpu_from_repair_after_its_deadline() -> None:
+    """What it waits for are pods, and those a deadline overrides."""
+    history = EvictHistory()
+    history.a_cluster(
+        options=HandoverOptions(enabled=True, deadline=timedelta(seconds=30)),
+        dynamic=False,
+        placing=False,
+    )
+    history.a_policy(plan=Evict(within=timedelta(0), then="NoExecute"))
+    history.slurm_holds_a_sick_gpu(dies=0, index=0, then=0.1)
+    history.teardown()
+
+
 def test_nor_does_one_that_was_deleted_with_its_rules() -> None:
     """The GPU is still lost: killed or not, the call for its repair stands."""
     history = History()
