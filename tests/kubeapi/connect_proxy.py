@@ -5,16 +5,15 @@ import selectors
 import socket
 import socketserver
 import ssl
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
+
+from tests.lab.served import Served
 
 _PIECE = 1 << 16
 
 
-class ConnectProxy:
+class ConnectProxy(Served):
     """Open it with `with`. `places` are names that only the proxy can resolve, to host and port.
 
     `login` is `user:password` if it requires one; `refuse` the status of every answer.
@@ -43,25 +42,6 @@ class ConnectProxy:
 
         self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-
-    @property
-    def port(self) -> int:
-        return self._server.server_address[1]
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def serve(
         self, near: socket.socket, places: Mapping[str, tuple[str, int]], login: str, refuse: int

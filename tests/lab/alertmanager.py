@@ -2,16 +2,15 @@
 
 import json
 import subprocess
-import threading
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import yaml
 
 from simulator.cluster.build import Recipe
+from tests.lab.served import Served
 from tests.lab.served_program import ServedProgram
 
 RECIPE = Recipe(
@@ -82,7 +81,7 @@ class Alertmanager(ServedProgram):
         }
 
 
-class Pager:
+class Pager(Served):
     """Whoever is notified: takes every POST on loopback and keeps it; ends with the block."""
 
     def __init__(self) -> None:
@@ -102,22 +101,7 @@ class Pager:
                 """Say nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self.url = f"http://127.0.0.1:{self.port}"
 
     def taken(self, path: str) -> list[Json]:
         """Return what was posted to a path, oldest first."""

@@ -1,15 +1,14 @@
 """A mail server on loopback that keeps what it is sent."""
 
 import socketserver
-import threading
 from email import message_from_bytes
 from email.message import Message
 from email.policy import default
-from types import TracebackType
-from typing import Self
+
+from tests.lab.served import Served
 
 
-class Mailbox:
+class Mailbox(Served):
     """Takes every mail; ends with the block."""
 
     def __init__(self) -> None:
@@ -36,19 +35,4 @@ class Mailbox:
                 self.wfile.write(f"{text}\r\n".encode())
 
         self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self.address = f"127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self.address = f"127.0.0.1:{self.port}"

@@ -2,13 +2,13 @@
 
 import contextlib
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from tests.lab.served import Served
 
 Json = dict[str, Any]
 Answer = Callable[[str], tuple[str, bytes] | None]
@@ -34,31 +34,17 @@ class Source(NamedTuple):
     """What its data source states, for `$__rate_interval`."""
 
 
-class DashboardServer:
+class DashboardServer(Served):
     """Serves `/d/UID` for every dashboard given; ends with the block."""
 
     def __init__(self, site: Path, dashboards: Sequence[Json], sources: Sequence[Source]) -> None:
         self._site = site
         self._documents = _documents(dashboards, sources)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._answer))
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        return f"http://127.0.0.1:{self.port}"
 
     def _answer(self, path: str) -> tuple[str, bytes] | None:
         """Return (content type, body), None for what is not there."""
