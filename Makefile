@@ -36,7 +36,7 @@ node: $(STAMP) ## Test on a real node: kubelet, containerd, images, Helm. Needs 
 	$(BIN)/python -m tests.lab.builds node
 	KEEP=$(KEEP) $(BIN)/pytest $(if $(KEEP),--timeout 0) -m node $(or $(TESTS),tests/node)
 
-gpu: $(STAMP) ## Test on this machine's own GPU, while nobody uses it (needs the driver, CUDA's nvcc, root)
+gpu: $(STAMP) ## Test on this machine's own GPU, while no other program uses it (needs the driver, CUDA's nvcc, root)
 	$(BIN)/python -m tests.lab.builds test
 	$(BIN)/pytest -m gpu $(or $(TESTS),tests/gpu)
 

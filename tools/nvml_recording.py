@@ -185,7 +185,7 @@ def _with_numbers() -> Iterator[CallKey]:
 
 
 def _without_arguments() -> Iterator[CallKey]:
-    """Yield what else nvidia-ml-py can read of a GPU or of the system without being told more."""
+    """Yield what else nvidia-ml-py can read of a GPU or of the system without further arguments."""
     for name in sorted(dir(pynvml)):
         system = name.startswith("nvmlSystemGet")
         if not (system or _ONE_HANDLE.match(name)) or _LEFT_OUT.search(name):
@@ -298,7 +298,7 @@ def _register(handle: Any, kinds: int) -> int:
 
 
 def _about(answers: dict[str, list[Any]]) -> dict[str, Any]:
-    def told(call: str) -> Any:
+    def answered(call: str) -> Any:
         return answers[call][1]
 
     try:
@@ -306,9 +306,9 @@ def _about(answers: dict[str, list[Any]]) -> dict[str, Any]:
     except metadata.PackageNotFoundError:
         binding = None
     return {
-        "product": told("nvmlDeviceGetName(gpu)"),
-        "driver": told("nvmlSystemGetDriverVersion()"),
-        "nvml": told("nvmlSystemGetNVMLVersion()"),
+        "product": answered("nvmlDeviceGetName(gpu)"),
+        "driver": answered("nvmlSystemGetDriverVersion()"),
+        "nvml": answered("nvmlSystemGetNVMLVersion()"),
         "nvidia_ml_py": binding,
         "kernel": platform.release().partition("-")[0],
         "virtualised": _is_virtualised(),

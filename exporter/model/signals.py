@@ -74,4 +74,4 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     past: bool = False
     """It was in the kernel log when that was opened."""
     partner: Partner | None = None
-    """Set when this error was told of before: it is then counted already."""
+    """Set when this error was reported before: it is then counted already."""

@@ -122,7 +122,7 @@ class Dedup:
     def _earlier_line(self, place: _Place, signal: Signal) -> Partner | None:
         """Let an error have one more line; returns how it was known before."""
         waiting = self._unfinished.get(place, []) if _source(signal) == "kmsg" else []
-        begun = next((one for one in reversed(waiting) if one.goes_on(signal)), None)
+        begun = next((begun for begun in reversed(waiting) if begun.goes_on(signal)), None)
         if begun is None:
             return None
         begun.last = _printed(signal)

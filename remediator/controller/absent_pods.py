@@ -1,9 +1,9 @@
 """The pods of a node as its view needs them, and which pods of its claims are proven to be gone.
 
 A claim is reserved for a pod before the pod is bound to its node, and a list from the API server's
-cache may be older than the claim: what is not listed may still come. But a reservation that nobody
-takes back would be waited for without end. So a pod, or the last one of a PodGroup, counts as gone
-once every list has lacked it for `GONE_AFTER`, and after that time a list of the newest state
+cache may be older than the claim: what is not listed may still come. But a reservation that stays
+in the claim would be waited for without end. So a pod, or the last one of a PodGroup, counts as
+gone once every list has lacked it for `GONE_AFTER`, and after that time a list of the newest state
 lacks it too.
 
 The memory ends with the process, which only delays this.

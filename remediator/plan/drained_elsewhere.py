@@ -1,7 +1,7 @@
 """Pods whose work another system has to drain before their device may be emptied. Pure.
 
 An eviction kills what runs in them, and the system that scheduled it does not know why. So devices
-that they hold get NoSchedule and no more, and users are told how to drain them. A pod of which
+that they hold get NoSchedule and no more, and the incident says how to drain them. A pod of which
 nothing is known may be one of them: NoExecute waits until every affected pod was looked at.
 """
 
@@ -36,7 +36,7 @@ class Drainer(msgspec.Struct, frozen=True, kw_only=True):
     word: DrainedBy
     what: str
     """What the pods are."""
-    harm: str
+    effect: str
     """What an eviction would do."""
     remedy: str
     """What a user does instead."""
@@ -46,7 +46,7 @@ DRAINERS: Mapping[str, Drainer] = {
     "NodeSet.slinky.slurm.net": Drainer(
         word="NodeSet",
         what="pod of a Slinky NodeSet",
-        harm="an eviction would kill its Slurm jobs without Slurm knowing",
+        effect="an eviction would kill its Slurm jobs without Slurm knowing",
         remedy=(
             "drain its node in Slurm: scontrol update nodename=NODE state=drain reason=REASON, or "
             "annotate the pod with nodeset.slinky.slurm.net/pod-cordon=true. Delete the pod when "
@@ -88,7 +88,7 @@ def drained(case: Case, devices: Collection[str]) -> str:
     """Return which pods on some devices another system drains, and what a user does about it."""
     here = [pod for pod in case.affected if pod.device in devices]
     parts = (
-        f"{pods}: {found.what}, and {found.harm}. What to do: {found.remedy}"
+        f"{pods}: {found.what}, and {found.effect}. What to do: {found.remedy}"
         for found in DRAINERS.values()
         if (pods := _named(pod for pod in here if drained_elsewhere(case, pod.uid) == found))
     )

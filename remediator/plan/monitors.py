@@ -2,8 +2,8 @@
 
 A metrics exporter, such as NVIDIA's dcgm-exporter, can hold all GPUs of its node by admin access.
 So can other pods: what a pod watches them for is not known. Without a toleration of Draguard's
-taint NoExecute evicts it, and under NoSchedule it does not come back. That blocks nothing: users
-are told in time how to keep it.
+taint NoExecute evicts it, and under NoSchedule it does not come back. That blocks nothing:
+the incident says in time how to keep it.
 """
 
 from remediator.model.claim import ADMIN, may_stay

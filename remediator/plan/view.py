@@ -64,7 +64,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """The list is of the newest state, not of the API server's cache."""
     pods_gone: frozenset[str] = frozenset()
     """UIDs of pods and PodGroups for which claims are reserved, and of which no pod exists any
-    more: nobody took the reservation back."""
+    more: the reservation was not removed."""
     foreign: tuple[ForeignRule, ...] = ()
     """Rules that are not Draguard's and select a device of this node."""
     places: Mapping[str, GpuPlace] = {}

@@ -6,7 +6,7 @@
 #include "abi.h"
 
 #define ALL_LINKS 0xFFFFFFFFu
-/* None where the driver was told to leave them off. */
+/* None where the driver is set to leave them off. */
 unsigned link_count(const struct gpu *gpu);
 nvmlReturn_t link_value(const struct gpu *gpu, unsigned link, enum link_value value,
                         unsigned long long *into);

@@ -227,7 +227,7 @@ def test_a_pod_of_a_slinky_nodeset_is_left_to_slurm_until_it_is_gone(scene: Scen
 
     sick(scene, one)
 
-    await_true("it is told", lambda: "pod of a Slinky NodeSet" in deferral(scene)["message"])
+    await_true("it is reported", lambda: "pod of a Slinky NodeSet" in deferral(scene)["message"])
     assert deferral(scene)["reason"] == "PodOwner"
     scene.holds_for(3, "the pod stays", lambda: "worker-0" in names(scene))
     assert scene.rules() == {"node-a/gpu-0": "NoSchedule"}
@@ -239,10 +239,10 @@ def test_a_pod_of_a_slinky_nodeset_is_left_to_slurm_until_it_is_gone(scene: Scen
 
 
 def deferral(scene: Scene) -> Json:
-    """Return what the only incident tells of what is deferred."""
-    told: Json = {"message": "", "reason": ""}
+    """Return what the only incident says of what is deferred."""
+    found: Json = {"message": "", "reason": ""}
     for incident in scene.incidents():
         stated: list[Json] = incident.get("status", {}).get("conditions", [])
         for condition in stated:
-            told |= condition if condition["type"] == "Deferred" else {}
-    return told
+            found |= condition if condition["type"] == "Deferred" else {}
+    return found

@@ -21,7 +21,7 @@ class RealGpu(msgspec.Struct, frozen=True):
     @classmethod
     def first(cls) -> "RealGpu":
         """Return it; fails where there is no GPU or no driver."""
-        uuid, bus, name, compute = asked("uuid", "pci.bus_id", "name", "compute_cap")
+        uuid, bus, name, compute = queried("uuid", "pci.bus_id", "name", "compute_cap")
         return cls(uuid, normal_bus_id(bus) or "", name, compute.replace(".", ""))
 
     def published(self, node: str) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Crashes:
         assert ended not in (0, 2, 3), f"{how} did not crash: {ended}"
 
 
-def asked(*what: str) -> list[str]:
+def queried(*what: str) -> list[str]:
     """Return what nvidia-smi says of the first GPU."""
     query = ["nvidia-smi", f"--query-gpu={','.join(what)}", "--format=csv,noheader,nounits"]
     said = subprocess.run(query, check=True, capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""On a real GPU, which nobody else may use meanwhile: `make gpu`.
+"""On a real GPU, which no other program uses meanwhile: `make gpu`.
 
 Its settings stay as they are; programs crash on it, which costs nothing else.
 """
@@ -13,7 +13,7 @@ from simulator import driver_messages
 from simulator.kernel_log import KernelLog
 from tests.exporter.running import Exporter, send, wait_for
 from tests.gpu.conftest import NODE, RealNode, Watched
-from tests.gpu.real_gpu import Crashes, asked, holds_gpu
+from tests.gpu.real_gpu import Crashes, holds_gpu, queried
 from tests.lab.cluster import await_true
 
 pytestmark = pytest.mark.gpu
@@ -34,7 +34,7 @@ def test_the_page_says_what_nvidia_smi_says(watched: Watched) -> None:
     page = watched.exporter
     total, used, temperature, power, limit = map(
         float,
-        asked("memory.total", "memory.used", "temperature.gpu", "power.draw", "power.limit"),
+        queried("memory.total", "memory.used", "temperature.gpu", "power.draw", "power.limit"),
     )
     assert value(page, "DCGM_FI_DEV_FB_FREE") == pytest.approx(total - used, rel=0.01)
     assert value(page, "DCGM_FI_DEV_GPU_TEMP") == pytest.approx(temperature, abs=3)
@@ -101,7 +101,9 @@ def test_the_gpu_is_let_go_on_demand_and_watched_again(node: RealNode, watched: 
     exporter = watched.exporter
     assert holds_gpu(exporter.nvml_child())
     node.release_file.touch()
-    wait_for(lambda: not any(map(holds_gpu, exporter.descendants())), what="nobody holds the GPU")
+    wait_for(
+        lambda: not any(map(holds_gpu, exporter.descendants())), what="no process holds the GPU"
+    )
     node.release_file.unlink()
     wait_for(lambda: any(map(holds_gpu, exporter.descendants())), what="the GPU is held again")
     exporter.wait_shows('draguard_source_up{source="nvml"} 1', "DCGM_FI_DEV_GPU_TEMP")
@@ -117,8 +119,8 @@ def test_nvml_is_back_after_its_process_was_killed(watched: Watched, crashes: Cr
     began = clock.now()
     crashes.run("nowhere")
 
-    def heard() -> bool:
+    def reported() -> bool:
         found = watched.xids().get(31)
         return found is not None and found.event_at is not None and found.event_at >= began
 
-    await_true("its event is heard", heard)
+    await_true("its event is reported", reported)

@@ -47,7 +47,7 @@ _RECOVERY = re.compile(
     r"GPU recovery action changed from 0x[0-9a-fA-F]{1,8} .{0,60}to 0x(?P<to>[0-9a-fA-F]{1,2})\b.*"
 )
 _DETAIL = {13: re.compile(r"Graphics (?:SM (?:Warp|Global) Exception on \(|Exception: ESR )")}
-"""What the lines of an error have that others follow: an XID 13 tells of each multiprocessor, then
+"""What the lines of an error have that others follow: an XID 13 reports each multiprocessor, then
 of the channel. Longer than a process name may be (15 characters): no name can pretend it."""
 _SXID = re.compile(
     rf"nvidia-nvswitch\d{{1,4}}: SXid \(PCI:{_BUS}\): (?P<code>\d{{1,6}})(?:, ?(?P<rest>.*))?"

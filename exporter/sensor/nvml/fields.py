@@ -29,7 +29,7 @@ class Lacking:
         self._passes = 0
 
     def begin_pass(self) -> bool:
-        """Return whether everything is asked again in this pass."""
+        """Return whether everything is requested again in this pass."""
         self._passes += 1
         again = self._passes % _ASK_AGAIN == 0
         if again:

@@ -89,8 +89,8 @@ class GpuReader:
         count = 0 if mig else known.links or 0
         links = Links(key, fields, options.fields, self._traffic, count=count)
         shown = options.fields - link_table.NOT_WITH_MIG if mig else options.fields
-        asked = shown if C2C.isdisjoint(shown) else shown | {C2C_LINKS}
-        on_page = (source for number in asked for source in TABLE.get(number, ()))
+        requested = shown if C2C.isdisjoint(shown) else shown | {C2C_LINKS}
+        on_page = (source for number in requested for source in TABLE.get(number, ()))
         keys = keys_of((*_HEALTH, *on_page))
         fields.prefetch([(RECOVERY_ACTION, 0), *keys, *links.keys()])
         found: dict[str, Any] = _health(fields) | {

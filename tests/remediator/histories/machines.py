@@ -93,7 +93,7 @@ class Machine:
 
     def view(self) -> NodeView:
         self._read_actions()
-        told = {"observed_at": self.time, "boot_id": f"boot-{self.boot}"}
+        dated = {"observed_at": self.time, "boot_id": f"boot-{self.boot}"}
         self.looks()
         inventory = tuple(
             device
@@ -102,7 +102,7 @@ class Machine:
             for device in self._published(health)
         )
         return view(
-            report=msgspec.structs.replace(report(*self.gpus), **told),
+            report=msgspec.structs.replace(report(*self.gpus), **dated),
             inventory=inventory,
             stale="silent for a while" if self.silent else "",
             blind=dict.fromkeys(sorted(self.blind), "refused"),

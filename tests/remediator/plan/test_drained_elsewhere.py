@@ -67,12 +67,12 @@ def test_a_device_of_a_nodeset_pod_keeps_noschedule_and_nothing_is_evicted() -> 
 def test_the_incident_says_which_pod_it_is_and_what_to_do() -> None:
     stored = played(busy(slurmd()))
 
-    told = deferral(stored)
-    assert (told.status, told.reason) == ("True", "PodOwner")
-    assert told.message.startswith("NoExecute deferred: team/worker-0: pod of a Slinky NodeSet")
-    assert "scontrol update nodename=NODE state=drain" in told.message
-    assert "nodeset.slinky.slurm.net/pod-cordon=true" in told.message
-    assert stored.incident.status.message == told.message
+    stated = deferral(stored)
+    assert (stated.status, stated.reason) == ("True", "PodOwner")
+    assert stated.message.startswith("NoExecute deferred: team/worker-0: pod of a Slinky NodeSet")
+    assert "scontrol update nodename=NODE state=drain" in stated.message
+    assert "nodeset.slinky.slurm.net/pod-cordon=true" in stated.message
+    assert stored.incident.status.message == stated.message
 
 
 def test_the_plan_and_an_event_say_it_too_and_no_pod_is_warned() -> None:
@@ -81,19 +81,19 @@ def test_the_plan_and_an_event_say_it_too_and_no_pod_is_warned() -> None:
 
     (shown,) = described(decisions[-1], everything=False).gpus
     assert shown.deferred.startswith("PodOwner: NoExecute deferred: team/worker-0")
-    told = [event for decision in decisions for event in decision.events]
-    assert {event.reason for event in told if "Slinky" in event.message} == {"ActionDeferred"}
-    assert not any(event.kind == "Pod" for event in told)
+    stated = [event for decision in decisions for event in decision.events]
+    assert {event.reason for event in stated if "Slinky" in event.message} == {"ActionDeferred"}
+    assert not any(event.kind == "Pod" for event in stated)
 
 
 @pytest.mark.parametrize("mode", ["dry-run", "incident-only"])
 def test_a_milder_mode_says_that_enforce_would_wait(mode: Mode) -> None:
     stored = played(busy(slurmd()), policy(mode=mode))
 
-    told = stored.incident.status.message
+    stated = stored.incident.status.message
     begins = f"{mode}: enforce would go up to NoExecute; it would be deferred: team/worker-0: pod"
-    assert told.startswith(begins)
-    assert "scontrol update" in told
+    assert stated.startswith(begins)
+    assert "scontrol update" in stated
     settle(stored, view(dead(), pods=()), 70, policy(mode=mode))
     assert stored.incident.status.message == f"{mode}: enforce would go up to NoExecute"
 
@@ -220,8 +220,8 @@ class TestNotLookedAt:
         stored = played(view(dead(), claims=held, pods=pods))
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
-        told = "team/slurm-0: PodGroup, the owner of its pods is not known"
-        assert told in deferral(stored).message
+        stated = "team/slurm-0: PodGroup, the owner of its pods is not known"
+        assert stated in deferral(stored).message
 
     def test_one_listed_pod_of_the_group_shows_whose_they_are(self) -> None:
         member = slurmd("worker-7", pod_group="slurm-0")
@@ -257,9 +257,11 @@ class TestEvictionApi:
         rows = evict_first.rows()
         stored = evict_first.begun(alone[0], rows)
 
-        asked = evict_first.play(stored, joined, rows, 10, 900, every=30)
+        decisions = evict_first.play(stored, joined, rows, 10, 900, every=30)
 
-        assert {name for one in asked for name in evict_first.requested(one)} == {"train-0"}
+        assert {name for decision in decisions for name in evict_first.requested(decision)} == {
+            "train-0"
+        }
         assert stored.effects() == {"gpu-0": "Evict"}
         assert "NoExecute deferred: team/worker-0" in deferral(stored).message
 
@@ -296,7 +298,7 @@ def test_a_late_one_that_requests_by_resource_name_is_reached_by_nothing_and_not
 def test_the_node_is_repaired_after_the_deadline_as_over_any_pod(
     where: str, owner_kind: str
 ) -> None:
-    """Who creates a pod can name any owner: that keeps nobody's node from repair."""
+    """Who creates a pod can name any owner: that keeps no node from repair."""
     facts = slurmd(claims=("claim-of-worker-0",), owner_kind=owner_kind)
     seen = view(dead(0), gpu(1), claims=(claim(where, "worker-0"),), pods=(facts,))
     stored = Stored()

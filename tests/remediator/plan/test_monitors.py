@@ -1,4 +1,4 @@
-"""The node's metrics exporter holds the device by admin access: users are told that it goes."""
+"""The node's metrics exporter holds the device by admin access: the incident says that it goes."""
 
 import msgspec
 import pytest
@@ -34,7 +34,7 @@ def watched(*claims: Claim, facts: PodFacts = EXPORTER) -> NodeView:
     return view(dead(), claims=claims or (looks(),), pods=(facts,))
 
 
-def told(stored: Stored) -> str:
+def stated(stored: Stored) -> str:
     conditions = stored.incident.status.conditions
     found = (stated for stated in conditions if stated.type == EVICTS_MONITOR)
     return next((stated.message for stated in found if stated.status == "True"), "")
@@ -52,9 +52,9 @@ def test_the_incident_names_the_exporter_before_it_is_evicted_and_how_to_keep_it
 
     assert stored.effects() == {"gpu-0": "NoSchedule"}
     who = "a pod that watches the GPU (such as a metrics exporter), team/dcgm-exporter-x: "
-    assert told(stored).startswith(f"NoExecute evicts {who}")
-    assert "admission.adminAccessNamespaces" in told(stored)
-    assert "docs/install.md" in told(stored)
+    assert stated(stored).startswith(f"NoExecute evicts {who}")
+    assert "admission.adminAccessNamespaces" in stated(stored)
+    assert "docs/install.md" in stated(stored)
 
 
 def test_the_plan_says_so_too() -> None:
@@ -68,14 +68,14 @@ def test_it_blocks_nothing() -> None:
     stored = played(watched(), until=10)
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert told(stored)
+    assert stated(stored)
     settle(stored, view(dead(), pods=()), 20)
-    assert not told(stored), "it is gone"
+    assert not stated(stored), "it is gone"
 
 
 @pytest.mark.parametrize("mode", ["dry-run", "incident-only"])
 def test_a_milder_mode_says_what_enforce_would_do(mode: Mode) -> None:
-    assert told(played(watched(), policy(mode=mode), until=10))
+    assert stated(played(watched(), policy(mode=mode), until=10))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_milder_mode_says_what_enforce_would_do(mode: Mode) -> None:
     [EVERYTHING, Toleration(key="draguard.dev/lost", operator="Exists", effect="NoExecute")],
 )
 def test_one_that_tolerates_the_taint_is_not_named(toleration: Toleration) -> None:
-    assert not told(played(watched(looks(toleration))))
+    assert not stated(played(watched(looks(toleration))))
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_one_that_tolerates_the_taint_is_not_named(toleration: Toleration) -> No
     ],
 )
 def test_another_toleration_does_not_keep_it(toleration: Toleration) -> None:
-    assert told(played(watched(looks(toleration))))
+    assert stated(played(watched(looks(toleration))))
 
 
 def test_a_pod_that_uses_the_device_or_is_of_no_daemonset_is_not_named() -> None:
-    assert not told(played(watched(looks(admin=False))))
-    assert not told(played(watched(facts=msgspec.structs.replace(EXPORTER, owner="Job/look"))))
+    assert not stated(played(watched(looks(admin=False))))
+    assert not stated(played(watched(facts=msgspec.structs.replace(EXPORTER, owner="Job/look"))))
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_nothing_is_said_where_noexecute_never_comes(rows: Policy) -> None:
             tick(stored, watched(), second, rows)
 
     assert "NoExecute" not in stored.effects().values()
-    assert not stored.incidents or not told(stored)
+    assert not stored.incidents or not stated(stored)

@@ -46,7 +46,7 @@ SAID = {
 
 
 PASSES = 20
-"""After which what a GPU lacked is asked again."""
+"""After which what a GPU lacked is requested again."""
 LANES, C2C, ALL_LINKS = range(1040, 1076), range(1076, 1080), (1011, 1012)
 
 
