@@ -101,9 +101,7 @@ def test_the_gpu_is_let_go_on_demand_and_watched_again(node: RealNode, watched: 
     exporter = watched.exporter
     assert holds_gpu(exporter.nvml_child())
     node.release_file.touch()
-    wait_for(
-        lambda: not any(map(holds_gpu, exporter.descendants())), what="no process holds the GPU"
-    )
+    wait_for(lambda: not any(map(holds_gpu, exporter.descendants())), what="the GPU is let go")
     node.release_file.unlink()
     wait_for(lambda: any(map(holds_gpu, exporter.descendants())), what="the GPU is held again")
     exporter.wait_shows('draguard_source_up{source="nvml"} 1', "DCGM_FI_DEV_GPU_TEMP")

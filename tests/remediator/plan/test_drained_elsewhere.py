@@ -259,9 +259,8 @@ class TestEvictionApi:
 
         decisions = evict_first.play(stored, joined, rows, 10, 900, every=30)
 
-        assert {name for decision in decisions for name in evict_first.requested(decision)} == {
-            "train-0"
-        }
+        requested = {name for made in decisions for name in evict_first.requested(made)}
+        assert requested == {"train-0"}
         assert stored.effects() == {"gpu-0": "Evict"}
         assert "NoExecute deferred: team/worker-0" in deferral(stored).message
 
