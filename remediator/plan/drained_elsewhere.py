@@ -15,6 +15,7 @@ from remediator.model.claim import Absent
 from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.plan.case import Case
+from remediator.plan.words import some
 from remediator.policy.duration import spelled
 
 GONE_AFTER = timedelta(minutes=2)
@@ -25,8 +26,6 @@ AWAITED = (
     f"{spelled(GONE_AFTER)}"
 )
 REFUSED = "the remediator's log has the error: it needs the right to list pods"
-NAMED = 3
-"""Pods that a message names."""
 DrainedBy = Literal["NodeSet"]
 
 
@@ -117,6 +116,4 @@ def _named(pods: Iterable[AffectedPod]) -> str:
 
 
 def _listed(found: Iterable[str]) -> str:
-    names = sorted(set(found))
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    return some(sorted(set(found)))

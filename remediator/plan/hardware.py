@@ -18,7 +18,7 @@ from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
 from remediator.plan.case import Case
 from remediator.plan.escalation import Demand, milder, stronger
 from remediator.plan.signals import named_before
-from remediator.plan.words import class_of, severity
+from remediator.plan.words import class_of, severity, some
 from remediator.policy.table import Policy
 
 RESTRICTION = "NoSchedule"
@@ -100,9 +100,8 @@ def lowered(rule: Rule, inventory: tuple[SliceDevice, ...]) -> Rule:
 
 def in_words(rules: tuple[Rule, ...]) -> str:
     """Return the names under which the hardware is tainted anew, "" for none."""
-    names = [rule.device.device for rule in rules]
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"the taint follows the hardware to {', '.join(names[:3])}{more}" if names else ""
+    names = some(rule.device.device for rule in rules)
+    return f"the taint follows the hardware to {names}" if names else ""
 
 
 def _part(rule: Rule) -> Hardware:

@@ -37,6 +37,7 @@ from remediator.plan.needs import NODE_REPAIRS, missing_since
 from remediator.plan.phase import phase, progress
 from remediator.plan.recovery import confirmed, errors_rose, unseen_rules, volatile_before
 from remediator.plan.timeline import kernel, timeline
+from remediator.plan.words import some
 from remediator.policy.table import Mode
 
 STATE_UNKNOWN = "DeviceStateUnknown"
@@ -261,9 +262,8 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     old, waits = before.conditions, waits_since(before, now)
     unknown = case.verdict.why if isinstance(case.verdict, Unknown) else ""
-    named = ", ".join(case.ignoring[:3])
-    more = f" and {len(case.ignoring) - 3} more" if len(case.ignoring) > 3 else ""
-    ignored = f"allocated after the taint: {named}{more}" if named else ""
+    named = some(case.ignoring)
+    ignored = f"allocated after the taint: {named}" if named else ""
     # Why pods may be affected that the incident does not name.
     incomplete = "the pods of the node could not be listed" if case.pods is None else ""
     if case.no_disruption and not case.distrust:

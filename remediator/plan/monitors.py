@@ -9,11 +9,10 @@ the incident says in time how to keep it.
 from remediator.model.claim import ADMIN, may_stay
 from remediator.plan.case import Case, Desired
 from remediator.plan.evicting import is_passed_by
+from remediator.plan.words import some
 
 EVICTS_MONITOR = "EvictsMonitor"
 """Condition of an incident: NoExecute evicts a pod that watches the node's GPUs."""
-NAMED = 3
-"""Pods that it names."""
 
 
 def evicts_monitor(case: Case, desired: Desired) -> str:
@@ -34,12 +33,11 @@ def evicts_monitor(case: Case, desired: Desired) -> str:
     )
     if not names:
         return ""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    named = ", ".join(names[:NAMED]) + more
     return (
-        f"NoExecute evicts a pod that watches the GPU (such as a metrics exporter), {named}: it "
-        "is of a DaemonSet and holds the device by admin access without a toleration. To keep "
-        "it, name its namespace in admission.adminAccessNamespaces of the chart (docs/install.md)"
+        "NoExecute evicts a pod that watches the GPU (such as a metrics exporter), "
+        f"{some(names)}: it is of a DaemonSet and holds the device by admin access without a "
+        "toleration. To keep it, name its namespace in admission.adminAccessNamespaces of the "
+        "chart (docs/install.md)"
     )
 
 

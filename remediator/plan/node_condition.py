@@ -36,6 +36,7 @@ from remediator.plan.promised import in_words, with_promises
 from remediator.plan.recovery import unseen_rules
 from remediator.plan.steps import WriteNodeConditions
 from remediator.plan.view import NodeView
+from remediator.plan.words import some
 
 MESSAGE_LIMIT = 1024
 """Bytes of a condition's message."""
@@ -236,10 +237,10 @@ def _answer_for_none(
 ) -> _Answer:
     """Return the answer when nothing is due: a repair is being verified, or is over."""
     if soaked and old is not None and old.reason not in (NOTHING_NEEDED, SWITCHED_OFF):
-        text = f"healthy again, recovery is being verified: {_listed(soaked)}"
+        text = f"healthy again, recovery is being verified: {some(soaked, NAMED_LIMIT)}"
         return _Answer(needed=False, reason=VERIFYING, message=_bounded(text))
     if others:
-        text = f"not healthy, but no repair of the node is needed: {_listed(others)}"
+        text = f"not healthy, but no repair of the node is needed: {some(others, NAMED_LIMIT)}"
         return _Answer(needed=False, reason=OTHER_REPAIR, message=_bounded(text))
     return _Answer(needed=False, reason=NOTHING_NEEDED, message="no GPU needs a node-level repair")
 
@@ -304,7 +305,7 @@ def _waiting(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: d
 
 def _pods_in_words(seen: Neighbours) -> str:
     """Name the pods that hold a GPU, and what is unknown about them."""
-    named = f"pods with GPUs: {_listed(seen.pods)}" if seen.pods else ""
+    named = f"pods with GPUs: {some(seen.pods, NAMED_LIMIT)}" if seen.pods else ""
     return "; ".join(text for text in (named, seen.unknown) if text) or "no pod holds a GPU"
 
 
@@ -347,17 +348,12 @@ _GOOD: Mapping[Literal["True", "False"], Literal["True", "False"]] = {
 
 
 def _needs(due: tuple[Due, ...]) -> str:
-    names = _listed(
+    named = (
         f"{due_gpu.case.uuid} ({due_gpu.incident.status.cause}, incident {due_gpu.incident.name})"
         for due_gpu in due
     )
+    names = some(named, NAMED_LIMIT)
     return f"{most_needed(due_gpu.need for due_gpu in due)} needed by {names}"
-
-
-def _listed(names: Iterable[str]) -> str:
-    found = tuple(names)
-    more = len(found) - NAMED_LIMIT
-    return ", ".join(found[:NAMED_LIMIT]) + (f" and {more} more" if more > 0 else "")
 
 
 def _bounded(text: str) -> str:

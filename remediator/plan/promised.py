@@ -21,6 +21,7 @@ from remediator.plan import overrides
 from remediator.plan.case import Case, Desired
 from remediator.plan.evicting import counted_from
 from remediator.plan.neighbours import Neighbours, Promise
+from remediator.plan.words import some
 
 NAMED = 3
 """Pods that are named of each promise."""
@@ -52,10 +53,8 @@ def in_words(promises: Iterable[Promise]) -> tuple[str, ...]:
     """Name the pods that no deadline overrides, and why."""
     parts: list[str] = []
     for promise in promises:
-        pods = promise.pods
-        more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
         # Where none is known there may be some.
-        listed = ", ".join(pods[:NAMED]) + more if pods else "who may be there"
+        listed = some(promise.pods, NAMED) or "who may be there"
         parts.append(f"{listed} ({promise.why})")
     return (f"not overridden: {', '.join(parts)}",) if parts else ()
 

@@ -16,7 +16,7 @@ from remediator.model.incident import (
 from remediator.model.taint_rule import EFFECTS
 from remediator.plan import overrides
 from remediator.plan.case import Desired
-from remediator.plan.words import ordinal
+from remediator.plan.words import ordinal, some
 
 KERNEL = 1024
 """Characters by which two sentences are compared: fewer than any of them is cut to."""
@@ -87,6 +87,5 @@ def _done(old: IncidentStatus, new: IncidentStatus) -> str:
     # Pods are named once the devices are empty.
     if new.phase == "Drained" and old.phase != "Drained":
         pods = sorted({f"{pod.namespace}/{pod.pod}" for pod in new.evicted})
-        more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
-        parts += [f"pods gone: {', '.join(pods[:NAMED])}{more}"] if pods else []
+        parts += [f"pods gone: {some(pods, NAMED)}"] if pods else []
     return ", ".join(parts) or "nothing"

@@ -1,5 +1,6 @@
 """Small words that several decisions share: classes read back, numbers and spans as said. Pure."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 from remediator.diagnose.fault import SEVERITY, FaultClass
@@ -23,6 +24,13 @@ def ordinal(number: int) -> str:
     teen = 11 <= number % 100 <= _LAST_TEEN
     ending = "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
+
+
+def some(names: Iterable[str], most: int = 3) -> str:
+    """Name the first of several and count the others: `a, b, c and 4 more`."""
+    found = tuple(names)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
 
 
 def days(span: timedelta) -> str:
