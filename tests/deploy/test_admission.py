@@ -241,23 +241,27 @@ def test_a_write_is_let_through_or_refused_with_the_reason(guarded: Guarded, wri
     assert write.refused in refusal
 
 
-OURS = f"/api/v1/namespaces/{LEASES}"
+OUR_NAMESPACE = f"/api/v1/namespaces/{LEASES}"
 OPERATOR = "operator"
 ONLY_STOPS = "the annotation draguard.dev/stop of this namespace and changes nothing else"
 STOPPING = [
-    Write(OPERATOR, "patch", OURS, {"metadata": {"annotations": {"draguard.dev/stop": "x"}}}),
-    Write(OPERATOR, "patch", OURS, {"metadata": {"annotations": {"a": "b"}}}, ONLY_STOPS),
-    Write(OPERATOR, "patch", OURS, {"metadata": {"annotations": {"kept": None}}}, ONLY_STOPS),
+    Write(
+        OPERATOR, "patch", OUR_NAMESPACE, {"metadata": {"annotations": {"draguard.dev/stop": "x"}}}
+    ),
+    Write(OPERATOR, "patch", OUR_NAMESPACE, {"metadata": {"annotations": {"a": "b"}}}, ONLY_STOPS),
+    Write(
+        OPERATOR, "patch", OUR_NAMESPACE, {"metadata": {"annotations": {"kept": None}}}, ONLY_STOPS
+    ),
     Write(
         OPERATOR,
         "patch",
-        OURS,
+        OUR_NAMESPACE,
         {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}},
         ONLY_STOPS,
     ),
-    Write(OPERATOR, "patch", OURS, {"metadata": {"finalizers": ["a.b/c"]}}, ONLY_STOPS),
-    Write("admin", "patch", OURS, {"metadata": {"labels": {"a": "b"}}}),
-    Write(STRANGER, "patch", OURS, {"metadata": {"annotations": {"a": "b"}}}),
+    Write(OPERATOR, "patch", OUR_NAMESPACE, {"metadata": {"finalizers": ["a.b/c"]}}, ONLY_STOPS),
+    Write("admin", "patch", OUR_NAMESPACE, {"metadata": {"labels": {"a": "b"}}}),
+    Write(STRANGER, "patch", OUR_NAMESPACE, {"metadata": {"annotations": {"a": "b"}}}),
 ]
 """A stranger is cluster-admin here, as all but the operator."""
 
@@ -266,7 +270,7 @@ STOPPING = [
 def with_operator(guarded: Guarded) -> Guarded:
     flags = (f"--namespace={LEASES}", "--show-only=templates/user-roles.yaml")
     guarded.plane.kubectl("apply", "-f", "-", stdin=rendered.text((), *flags))
-    guarded.admin.merge_patch(OURS, {"metadata": {"annotations": {"kept": "as it is"}}})
+    guarded.admin.merge_patch(OUR_NAMESPACE, {"metadata": {"annotations": {"kept": "as it is"}}})
     guarded.enter_with(OPERATOR, "draguard-operator")
     return guarded
 
