@@ -33,7 +33,7 @@ def _libraries(say: Say) -> Sequence[Path]:
 
 
 def _definitions(say: Say) -> Sequence[Path]:
-    return [operators.module(module, say) for module in (operators.PROMETHEUS, operators.GRAFANA)]
+    return [operators.module(module, say) for module in operators.MODULES]
 
 
 def _real_node(say: Say) -> Sequence[Path]:
