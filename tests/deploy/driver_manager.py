@@ -26,6 +26,8 @@ _STOPPED_TOGETHER = (
 )
 """It sets them all; one that the node does not have becomes an empty value."""
 _ONLY_WHERE_SET = ("mig-manager", "client")
+STOPPED = (*_STOPPED_TOGETHER, *_ONLY_WHERE_SET)
+"""Labels, without their prefix, that it pauses before it looks whether the driver is free."""
 _AWAITED = (
     *("nvidia-operator-validator", "nvidia-container-toolkit-daemonset"),
     *("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter"),

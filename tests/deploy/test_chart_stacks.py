@@ -12,6 +12,7 @@ from deploy.sources import CHART
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane, ControlPlaneError
 from tests.deploy import rendered
+from tests.deploy.driver_manager import PREFIX, STOPPED, paused
 from tests.deploy.releasing import Helm
 from tests.deploy.rendered import Json, container, of_kind, only, pod
 
@@ -99,6 +100,21 @@ def test_the_exporter_runs_on_the_nodes_of_its_stack_but_not_while_they_are_paus
         for value in ("paused-for-driver-upgrade", "paused-for-mig-change"):
             assert not selects(objects, {**labels, label: value})
         assert selects(objects, {**labels, label: "true"})
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, golden in GOLDENS.items() if f"{PREFIX}driver" in golden["labels"]]
+)
+@pytest.mark.parametrize("before", ["true", "paused-for-mig-change"])
+def test_where_an_operator_upgrades_drivers_the_labels_that_it_pauses_empty_the_node(
+    name: str, before: str
+) -> None:
+    """Of all labels that NVIDIA's driver manager changes, those that the stack's nodes have."""
+    labels = GOLDENS[name]["labels"]
+    changed = {key: paused(before) for key in labels if key.removeprefix(PREFIX) in STOPPED}
+
+    assert changed
+    assert not selects(of_stack(name), {**labels, **changed})
 
 
 def test_no_label_pauses_where_none_is_named() -> None:
