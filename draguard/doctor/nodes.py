@@ -142,7 +142,7 @@ def _old(
         yield warn(about, says, f"R{_RECOVERY_ACTION} or newer does; without it evidence is weaker")
     with_dra = [name for name in names if name in publishing]
     if with_dra and 0 < release_of(version) < _DRA_DRIVER:
-        says = f"{version} on {some(with_dra)} is older than NVIDIA's DRA driver asks for"
+        says = f"{version} on {some(with_dra)} is older than NVIDIA's DRA driver requires"
         yield warn(about, says, f"install driver R{_DRA_DRIVER} or newer")
 
 
