@@ -201,6 +201,32 @@ def test_openshift_is_refused_where_its_api_is_not_served(helm: Helm) -> None:
         )
 
 
+@pytest.fixture
+def openshift(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """An API server that knows OpenShift's kind, as OpenShift's own does."""
+    file = FOLDER.parent / "securitycontextconstraints_schema.yaml"
+    plane.kubectl("apply", "-f", str(file))
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(file))
+    yield plane
+    plane.kubectl("delete", "-f", str(file))
+
+
+@pytest.mark.parametrize(
+    "values", [(), ("exporter.gpu.access=driver-root", "exporter.podShares=true")]
+)
+def test_openshift_takes_the_constraints_and_nothing_is_filled_in(
+    openshift: ControlPlane, values: tuple[str, ...]
+) -> None:
+    allowed = only(of_stack("openshift", *values), "SecurityContextConstraints")
+    flags = ("create", "--dry-run=server", "--validate=strict", "-o", "yaml", "-f", "-")
+
+    found = yaml.safe_load(openshift.kubectl(*flags, stdin=yaml.safe_dump(allowed)))
+
+    assert {key: found[key] for key in allowed if key != "metadata"} == {
+        key: value for key, value in allowed.items() if key != "metadata"
+    }
+
+
 def test_openshift_lets_each_account_use_what_it_needs_and_no_more() -> None:
     objects = of_stack("openshift")
     allowed = only(objects, "SecurityContextConstraints")
