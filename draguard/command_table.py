@@ -39,7 +39,9 @@ run
   remediator                 taint failed GPUs and slices, evict their pods
 
 global flags, before or after the command: -n NAMESPACE, --context NAME,
---kubeconfig FILE, -o FORMAT.
+--kubeconfig FILE, -o FORMAT, and as kubectl's: --server, --token, --as,
+--as-group, --certificate-authority, --insecure-skip-tls-verify,
+--request-timeout.
 `kubectl draguard COMMAND` is the same.
 Exit status: 0: done; 1: a problem, or not all is done; 2: usage error, or no access.
 """

@@ -1,6 +1,6 @@
 """The decisions of this moment: made here from a fresh reading, or read from a remediator."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import msgspec
 
@@ -56,8 +56,17 @@ def of_remediator(url: str, node: str) -> Plans:
     return Plans(source=f"The remediator at {url}: {page.role}.", policy="its own", page=page)
 
 
-def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForce | None) -> Plans:
-    """Decide from the cluster as it is. Raises ApiError, NotInstalledError, UnknownPolicyError."""
+def decided_here(
+    client: Client,
+    namespace: str,
+    node: str,
+    policy: PolicyInForce | None,
+    among: Container[str] | None = None,
+) -> Plans:
+    """Decide from the cluster as it is, about one node, or the affected ones `among` some.
+
+    Raises ApiError, NotInstalledError, UnknownPolicyError.
+    """
     installed = find_installation(client, namespace)
     pods, unlisted = NodePods(client), list[str]()
 
@@ -72,7 +81,8 @@ def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForc
         chosen, doubt = _chosen(policy, installed.policy, leader_of(objects.leases, objects.at))
         progress.says("deciding")
         deciding = Deciding(objects, installed.settings.stale_after)
-        nodes = [node] if node else deciding.affected_nodes()
+        affected = (each for each in deciding.affected_nodes() if among is None or each in among)
+        nodes = [node] if node else list(affected)
         effective = chosen.policy if objects.rule_version else without_rules(chosen.policy)
         decisions = deciding.decisions(nodes[:MOST], effective, pods_of)
         plans = tuple(described(decision, everything=bool(node)) for decision in decisions)

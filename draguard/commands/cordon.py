@@ -11,8 +11,9 @@ from draguard.cluster.find_device import NAMES, NamedDevices, NoDeviceError, fin
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
 from draguard.cluster.stored import rule_names
+from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.progress import Progress
-from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
+from draguard.connection.session import confirmed, print_error, run_with_client
 from draguard.connection.whoami import caller
 from draguard.exit_status import DONE, PROBLEM
 from draguard.phrases import count

@@ -88,7 +88,7 @@ def _silent(message: str, server: str) -> str:
         return (
             f"the certificate of {server} is not trusted: put its CA into the kubeconfig "
             "(certificate-authority), or that of a proxy that decrypts TLS; "
-            f"insecure-skip-tls-verify is not supported ({why})"
+            f"insecure-skip-tls-verify counts as a flag only ({why})"
         )
     if any(sign in message for sign in _NO_TLS):
         return (
