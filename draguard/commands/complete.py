@@ -106,13 +106,13 @@ def _values(
     """Return what a flag may have as its value."""
     if action is not None and action.choices:
         return [(str(choice), "") for choice in action.choices], False
-    if name == "output":
+    if name == "output" and not (action and action.metavar == "FILE"):
         return [(each, "") for each in FORMATS if _fits(action, each)], False
     if name == "context":
         return _contexts(before), False
     if name == "node":
         return _nodes(before), False
-    return (), name in {"kubeconfig", "policy", "certificate-authority", "certificate_authority"}
+    return (), name in _FILES
 
 
 def _fits(action: argparse.Action | None, text: str) -> bool:
@@ -182,6 +182,10 @@ def _read(before: Sequence[str], *collections: str) -> Any:
         client.close()
 
 
+_FILES = frozenset(
+    {"kubeconfig", "policy", "output", "certificate-authority", "certificate_authority"}
+)
+"""Flags whose value is a file."""
 _QUICK = 3.0
 """Seconds for an answer: a user waits for it."""
 

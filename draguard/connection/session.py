@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
+from urllib.parse import unquote, urlsplit
 
 from draguard.called import program, spelled
 from draguard.connection.cluster_flags import overrides_of
@@ -16,7 +17,7 @@ from draguard.connection.retrying_client import RetryingClient
 from draguard.exit_status import NO_ACCESS, PROBLEM
 from draguard.phrases import shown
 from kubeapi.client import ApiError, Client
-from kubeapi.endpoint import Endpoint, EndpointError
+from kubeapi.endpoint import Credentials, Endpoint, EndpointError
 
 ACTING = frozenset(
     {"hold", "untaint", "ignore", "confirm-repaired", "cordon", "uncordon", "cleanup"}
@@ -55,6 +56,13 @@ def run_with_client(command: str, options: argparse.Namespace, do: Callable[[Cli
 def endpoint_of_flags(options: argparse.Namespace) -> Endpoint:
     """Return the API server that the flags select. Raises EndpointError."""
     return endpoint_of(options.kubeconfig, options.context, given=overrides_of(options))
+
+
+def secrets_of(endpoint: Endpoint) -> tuple[str, ...]:
+    """Return what must not stand in any output: the caller's token, a proxy's password."""
+    token = Credentials(endpoint).headers().get("authorization", "").removeprefix("Bearer ")
+    password = urlsplit(endpoint.proxy or "").password or ""
+    return tuple(filter(None, (token, password, unquote(password))))
 
 
 @contextmanager
