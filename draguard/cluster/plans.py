@@ -1,6 +1,6 @@
 """The decisions of this moment: made here from a fresh reading, or read from a remediator."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
@@ -10,8 +10,10 @@ from draguard.cluster.leader import Leader, leader_of
 from draguard.cluster.objects import Objects
 from draguard.cluster.policy_in_force import judged
 from draguard.cluster.reading import WATCHED, Reader
+from draguard.connection.errors import forbidden
 from draguard.connection.progress import Progress
 from draguard.connection.session import client_of
+from draguard.phrases import some
 from kubeapi.client import UNREADABLE, ApiError, Client
 from kubeapi.endpoint import Endpoint
 from remediator.controller.debug_plan import MOST, Page, described
@@ -68,12 +70,12 @@ def decided_here(
     Raises ApiError, NotInstalledError, UnknownPolicyError.
     """
     installed = find_installation(client, namespace)
-    pods, unlisted = NodePods(client), list[str]()
+    pods, unlisted = NodePods(client), dict[str, str]()
 
     def pods_of(node: str) -> tuple[PodFacts, ...] | None:
         found = pods.of(node)
         if found is None:
-            unlisted.append(node)
+            unlisted[node] = forbidden(pods.why_not(node))
         return found
 
     with Progress() as progress:
@@ -128,13 +130,15 @@ def _chosen(
     return PolicyInForce(policy=policy.policy, source=policy.source), policy.doubt
 
 
-def _remarks(objects: Objects, unlisted: list[str]) -> Iterator[str]:
+def _remarks(objects: Objects, unlisted: Mapping[str, str]) -> Iterator[str]:
     if not objects.rule_version:
         yield "this cluster serves no DeviceTaintRules: incidents only, whatever the policy says"
     if objects.stopped:
         yield f"emergency stop: {objects.stopped}"
     yield from (f"not read: {right}" for right in objects.unseen)
-    for node in unlisted:
-        yield f"the pods of {node} cannot be listed, so none of them counts as evicted or gone"
+    for why in dict.fromkeys(unlisted.values()):
+        nodes = some(node for node, reason in unlisted.items() if reason == why)
+        lacking = f"the pods of {nodes} cannot be listed"
+        yield f"{lacking}, so none of them counts as evicted or gone: {why}"
     for collection in objects.unreadable:
         yield f"skipped because this version cannot read them: {collection}"
