@@ -108,7 +108,8 @@ def phase(client: Client) -> str:
 
 @pytest.fixture
 def kubelet(planted: Fleet) -> Iterator[LoggingKubelet]:
-    with LoggingKubelet({"remediator": LOG}) as one:
+    token = planted.cluster.plane.endpoint().token
+    with LoggingKubelet({"remediator": f"{LOG}the user {token} is known\n"}) as one:
         status: Json = {
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": one.port}},
