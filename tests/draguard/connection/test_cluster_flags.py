@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 from time import monotonic
 
+import msgspec
 import pytest
 
 from draguard.__main__ import main
@@ -217,3 +218,13 @@ def test_a_token_is_in_no_representation() -> None:
     given = Overrides(token=SECRET)
 
     assert SECRET not in repr(given) + repr(given.applied(Endpoint(server="http://127.0.0.1:1")))
+
+
+def test_a_token_is_used_in_a_pod_that_has_one_of_its_own() -> None:
+    """A token file would win over it, and a certificate at the server."""
+    alone = Endpoint(server="https://127.0.0.1:1", token="given")
+    own = msgspec.structs.replace(
+        alone, token=None, token_file="t", client_cert_file="c", client_key_file="k"
+    )
+
+    assert Overrides(token="given").applied(own) == alone
