@@ -61,7 +61,7 @@ REMEDIATOR = (
     Right("", "pods/eviction", ("create",)),
     Right("", "nodes", WATCH),
     Right("", "namespaces", WATCH, name="*own*"),
-    Right("", "events", ("create",)),
+    Right("events.k8s.io", "events", ("create",)),
     Right("coordination.k8s.io", "leases", ("get", *WATCH, "create"), namespaced=True),
     Right("coordination.k8s.io", "leases", ("patch",), namespaced=True, name=ACCOUNT),
 )

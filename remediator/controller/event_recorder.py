@@ -66,7 +66,7 @@ class EventRecorder:
         return True
 
     def _post(self, event: events.Event, now: datetime) -> None:
-        path = f"/api/v1/namespaces/{event.posted_in}/events"
+        path = f"/apis/events.k8s.io/v1/namespaces/{event.posted_in}/events"
         try:
             self._client.create(path, events.manifest(event, now, self._labels))
         except Conflict:

@@ -54,8 +54,11 @@ checkpoint."""
 POD_EVICTED = "PodEvicted"
 POD_EVENTS_AT_ONCE = PODS_LIMIT
 """Of one plan: as many as the incident names."""
-NAMESPACE = "default"
-"""Events about cluster-scoped objects live here."""
+NAMESPACE = "kube-system"
+"""Events about cluster-scoped objects live here: they name pods of all tenants, who may read
+`default`. events.k8s.io/v1 takes these two namespaces alone, and v1 only `default`."""
+NOTE_LIMIT = 1024
+"""Bytes of an Event's message (events.k8s.io/v1)."""
 _TOLD_CONDITIONS = {"Deferred": HELD, "RepairDeferred": REPAIR_DEFERRED}
 """Conditions of an incident of which each change is reported."""
 CONDITION_REASONS = frozenset(
@@ -249,29 +252,32 @@ def _on_pod(step: WriteStatus, pod: AffectedPod, reason: str, message: str) -> I
 
 
 def manifest(event: Event, now: datetime, labels: Mapping[str, str]) -> dict[str, object]:
-    """Return the object to create. The same event gets the same name, so it is posted once."""
+    """Return the object of events.k8s.io/v1 to create.
+
+    The same event gets the same name, so it is posted once.
+    """
     words = "\0".join((event.kind, event.name, event.uid, event.reason, event.message))
     digest = hashlib.sha256(words.encode()).hexdigest()[:16]
-    involved = {
+    regarding = {
         "apiVersion": _GROUPS[event.kind],
         "kind": event.kind,
         "name": event.name,
         "uid": event.uid,
     }
     return {
-        "apiVersion": "v1",
+        "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
             "name": f"draguard.{digest}",
             "namespace": event.posted_in,
             "labels": dict(labels),
         },
-        "involvedObject": involved | ({"namespace": event.namespace} if event.namespace else {}),
+        "regarding": regarding | ({"namespace": event.namespace} if event.namespace else {}),
         "reason": event.reason,
-        "message": event.message[:1024],
+        "note": event.message.encode()[:NOTE_LIMIT].decode(errors="ignore"),
         "type": event.type,
-        "source": {"component": "draguard-remediator"},
-        "firstTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "lastTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "count": 1,
+        "action": "Remediate",
+        "reportingController": "draguard.dev/remediator",
+        "reportingInstance": "draguard-remediator",
+        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
     }

@@ -21,7 +21,7 @@ from tests.remediator.builders import gpu
 RBAC = Path(__file__).parents[2] / "deploy" / "manifests"
 ACCOUNT = "draguard-remediator"
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
-EVENTS = "/api/v1/namespaces/default/events"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/kube-system/events"
 PODS = "/api/v1/pods"
 POD = "/api/v1/namespaces/default/pods/none"
 NAMESPACE = f"/api/v1/namespaces/{LEASES}"
@@ -120,7 +120,7 @@ USED = [
     ("GET", f"/api/v1/namespaces?fieldSelector={OF_OURS}"),
     ("WATCH", f"/api/v1/namespaces?fieldSelector={OF_OURS}"),
     ("POST", EVENTS),
-    ("POST", EVENTS.replace("default", "kube-system")),
+    ("POST", EVENTS.replace("kube-system", "default")),
     ("GET", leases(LEASES)),
     ("GET", f"{leases(LEASES)}/none"),
     ("WATCH", leases(LEASES)),

@@ -27,6 +27,7 @@ NODES = "/api/v1/nodes"
 _TOLD = (
     "/apis/coordination.k8s.io/v1/namespaces/draguard-system/leases",
     "/api/v1/namespaces/default/events",
+    "/api/v1/namespaces/kube-system/events",
 )
 """What the programs of a test said of themselves; nothing makes it go."""
 _OWNERS = ("/apis/apps/v1/deployments", "/apis/apps/v1/replicasets", "/apis/batch/v1/jobs")

@@ -193,7 +193,7 @@ def test_an_event_on_a_pod_lives_in_its_namespace() -> None:
 
     labels = {"draguard.dev/cluster": "east-1"}
     assert made["metadata"] == {"name": name_of(event), "namespace": "team", "labels": labels}
-    assert made["involvedObject"] == {
+    assert made["regarding"] == {
         "apiVersion": "v1",
         "kind": "Pod",
         "name": "train-0",
@@ -208,4 +208,11 @@ def test_an_event_on_a_node_is_found_by_kubectl() -> None:
     (event,) = [candidate for candidate in events_of(stored, 1) if candidate.kind == "Node"]
 
     assert event.uid == "node-a"
-    assert event.posted_in == "default"
+    assert event.posted_in == "kube-system"
+
+
+def test_a_message_is_cut_to_the_bytes_of_an_event_and_never_inside_a_character() -> None:
+    event = Event("Node", "node-a", "node-a", "DeviceTainted", "x" + "ä" * 1000)
+    note = manifest(event, at(0), {})["note"]
+
+    assert note == "x" + "ä" * 511
