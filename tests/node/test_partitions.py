@@ -66,6 +66,15 @@ def test_a_partition_is_there_as_long_as_its_pod_and_leaves_no_room_for_the_whol
     assert not any(gpu.mig for gpu in node.gpus.scenario.load().gpus)
 
 
+def test_a_first_installation_logs_no_warning(release: Release) -> None:
+    """The CRDs come with it: a server that begins to serve them is busy for a moment."""
+    names = [pod["metadata"]["name"] for pod in release.pods()]
+    lines = [line for name in names for line in release.logs(name).splitlines()]
+
+    assert any(" INFO " in line for line in lines)
+    assert [line for line in lines if " WARNING " in line or " ERROR " in line] == []
+
+
 def test_an_error_in_a_partition_ends_its_container_and_no_other_and_its_metrics_name_the_pod(
     node: RealNode, release: Release, pods: Pods
 ) -> None:
