@@ -38,10 +38,9 @@ _DENIED = frozenset({401, 403, 404, 405})
 _DENIALS = 3
 """After so many of them in a row the collection counts as refused. API servers that start answer
 403 for a moment, before they have read the roles."""
-_BUSY = 429
-"""A server that begins to serve a CRD answers so, for some seconds at each first installation."""
-_BUSY_TIMES = 4
-"""It is a warning only after so many failures in a row."""
+_BUSY, _BUSY_TIMES = 429, 4
+"""A server that begins to serve a CRD answers so at each first installation: it is a warning only
+after so many failures in a row."""
 _LISTED = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends a list by watch (KEP-3157)."""
 
@@ -246,10 +245,10 @@ class Reflector(Generic[T]):
         """Return at which level a failure is logged: one warning for all in a row."""
         busy = error.status == _BUSY and self._failures < _BUSY_TIMES
         refused = error.status in _DENIED and self._denials == _DENIALS - 1
-        if refused or not (busy or self._warned):
-            self._warned = True
-            return logging.WARNING
-        return logging.DEBUG
+        if not refused and (busy or self._warned):
+            return logging.DEBUG
+        self._warned = True
+        return logging.WARNING
 
     def _contact(self) -> None:
         self.last_contact = monotonic()
@@ -266,7 +265,7 @@ class Reflector(Generic[T]):
         except (NotFound, Gone):
             raise
         except ApiError as error:
-            if error.status == 429 or (error.status or 0) >= 500:
+            if error.status == _BUSY or (error.status or 0) >= 500:
                 raise
             # Refused, or a cache that does not catch up: lists are always there.
             self._by_watch = self._by_watch and error.status not in _REFUSED
