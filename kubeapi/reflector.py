@@ -38,7 +38,7 @@ _DENIED = frozenset({401, 403, 404, 405})
 _DENIALS = 3
 """After so many of them in a row the collection counts as refused. API servers that start answer
 403 for a moment, before they have read the roles."""
-_BUSY, _BUSY_TIMES = 429, 4
+_BUSY, _BUSY_TIMES = 429, 6
 """A server that begins to serve a CRD answers so at each first installation: it is a warning only
 after so many failures in a row."""
 _LISTED = "k8s.io/initial-events-end"
