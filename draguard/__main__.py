@@ -60,8 +60,10 @@ def _without_command(word: str) -> int:
 
 
 def _refused(why: str) -> int:
+    from draguard.redaction import without_flag_values
+
     hint = spelled("`draguard --help` lists all commands")
-    print(f"{program()}: {spelled(why)}\n{hint}", file=sys.stderr)
+    print(f"{program()}: {spelled(without_flag_values(why))}\n{hint}", file=sys.stderr)
     return 2
 
 

@@ -11,7 +11,7 @@ from pathlib import PurePath
 _PLUGIN = "kubectl-"
 """How the file of a kubectl plugin begins."""
 _COMMANDS = (
-    r"status|incidents|explain|xid|plan|doctor|version|hold|untaint|ignore|"
+    r"status|incidents|explain|xid|plan|doctor|version|bundle|hold|untaint|ignore|"
     r"confirm-repaired|cordon|uncordon|cleanup|policy|completion|help|COMMAND|--help|--version"
 )
 _CALL = re.compile(

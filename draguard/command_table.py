@@ -16,6 +16,7 @@ inspect
   plan                       show what the remediator would do now, and why
   doctor                     check the requirements of this cluster, or this node
   version                    show the versions of client, remediator, agents, cluster
+  bundle                     write what a bug report needs into one file, no secrets
 
 act
   hold INCIDENT...           pause new taints and evictions on these GPUs
@@ -39,7 +40,9 @@ run
   remediator                 taint failed GPUs and slices, evict their pods
 
 global flags, before or after the command: -n NAMESPACE, --context NAME,
---kubeconfig FILE, -o FORMAT.
+--kubeconfig FILE, -o FORMAT, and as kubectl's: --server, --token, --as,
+--as-group, --certificate-authority, --insecure-skip-tls-verify,
+--request-timeout.
 `kubectl draguard COMMAND` is the same.
 Exit status: 0: done; 1: a problem, or not all is done; 2: usage error, or no access.
 """
@@ -64,6 +67,7 @@ COMMANDS = {
     "explain": Row("draguard.commands.explain", "main", _CLI),
     "plan": Row("draguard.commands.plan", "main", _CLI),
     "doctor": Row("draguard.commands.doctor", "main", _CLI),
+    "bundle": Row("draguard.commands.bundle", "main", _CLI),
     "completion": Row("draguard.commands.completion", "main", _CLI),
     "__complete": Row("draguard.commands.complete", "main", _CLI),
     "version": Row("draguard.commands.version", "main", _CLI),

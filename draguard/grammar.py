@@ -5,8 +5,13 @@ As with kubectl, global flags may stand before the command, and `help CMD` is `C
 
 from collections.abc import Sequence
 
-GLOBAL = ("-n", "--namespace", "--context", "--kubeconfig", "-o", "--output")
+GLOBAL = (
+    *("-n", "--namespace", "--context", "--kubeconfig", "-o", "--output", "--request-timeout"),
+    *("--server", "--token", "--certificate-authority", "--as", "--as-group"),
+)
 """Flags that may stand before the command; each has a value."""
+SWITCHES = ("--insecure-skip-tls-verify",)
+"""The same without a value."""
 _NO_CLUSTER = frozenset({"policy", "completion", "help"})
 """Commands that ask no cluster: they take no flag that names one."""
 _OUTPUT = ("-o", "--output")
@@ -47,7 +52,7 @@ def _leading_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
                 raise UsageError(f"the flag {name} needs a value")
             flags += rest[:2]
             rest = rest[2:]
-        elif (name in GLOBAL and equals) or short:
+        elif (name in GLOBAL and equals) or short or name in SWITCHES:
             flags.append(rest.pop(0))
         else:
             break

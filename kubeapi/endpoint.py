@@ -32,6 +32,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     client_key_file: str | None = None
     proxy: str | None = None
     """URL of a proxy, maybe with user and password. None: the server is reached directly."""
+    insecure: bool = False
+    """Do not verify the server's certificate."""
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """Headers of each request that say as whom the server judges it; a name may come again."""
 
     def __repr__(self) -> str:
         identity = self.token_file or self.client_cert_file or ("a token" if self.token else "none")

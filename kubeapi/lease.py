@@ -11,7 +11,7 @@ import msgspec
 from kubeapi.client import UNREADABLE, ApiError, Client, Conflict, NotFound
 
 
-class LeaseMeta(msgspec.Struct, frozen=True, rename="camel"):
+class LeaseMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -20,7 +20,7 @@ class LeaseMeta(msgspec.Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] = {}
 
 
-class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
+class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: datetime | None = None
@@ -29,7 +29,7 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
     lease_transitions: int | None = None
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Lease(msgspec.Struct, frozen=True, gc=False):
     """coordination.k8s.io/v1 Lease, the parts that Draguard reads."""
 
     metadata: LeaseMeta

@@ -97,6 +97,14 @@ class _TlsPool(_Pool, urllib3.HTTPSConnectionPool):
     ConnectionCls: Any = _WiredTls
 
 
+class _UnverifiedPool(_TlsPool):
+    """Connects without urllib3's warning at each request: the user has asked for it."""
+
+    def _validate_conn(self, conn: Any) -> None:
+        if conn.is_closed:
+            conn.connect()
+
+
 class Answer:
     """The status line and headers of an answer, and its body as it comes in."""
 
@@ -138,6 +146,7 @@ class Transport:
         if where.scheme not in ("http", "https") or not where.hostname:
             raise EndpointError(f"{endpoint.server!r} is no URL of an API server (https://...)")
         self._prefix = where.path.rstrip("/")
+        self._impersonation = endpoint.impersonation
         self._proxy = proxy_of(endpoint.proxy) if endpoint.proxy else None
         self._whom = f"{where.hostname}:{where.port or (443 if where.scheme == 'https' else 80)}"
         settings: dict[str, Any] = {"maxsize": _POOLED, "retries": False}
@@ -146,7 +155,8 @@ class Transport:
         if where.scheme == "https":
             settings["ssl_context"] = context_of(endpoint)
             settings["server_hostname"] = endpoint.tls_server_name
-            self._pool = _TlsPool(where.hostname, where.port, **settings)
+            kind = _UnverifiedPool if endpoint.insecure else _TlsPool
+            self._pool = kind(where.hostname, where.port, **settings)
         elif self._proxy is not None:
             # Without TLS there is no tunnel: the proxy gets whole URLs.
             self._prefix = f"http://{self._whom}{self._prefix}"
@@ -170,13 +180,16 @@ class Transport:
         """
         if self._pool.aborted.is_set():
             raise TransportError("this client is stopped")
+        sent = urllib3.HTTPHeaderDict(headers)
+        for name, value in self._impersonation:
+            sent.add(name, value.encode().decode("latin-1"))  # UTF-8, as Go reads it
         with _explained(f"asking {self._whom}", self._proxy):
             return Answer(
                 self._pool.urlopen(
                     method,
                     self._prefix + path,
                     body=body,
-                    headers=headers,
+                    headers=sent,
                     timeout=urllib3.Timeout(connect=min(timeout, CONNECT_SECONDS), read=timeout),
                     retries=False,
                     redirect=False,
@@ -294,6 +307,8 @@ def context_of(endpoint: Endpoint) -> ssl.SSLContext:
     # Without the strictness of Python 3.13's default: authorities by kubeadm lack extensions.
     context = SharedContext(ssl.PROTOCOL_TLS_CLIENT)
     ssl.SSLContext.set_alpn_protocols(context, ["http/1.1"])
+    if endpoint.insecure:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         if endpoint.ca_file:
             context.load_verify_locations(endpoint.ca_file)

@@ -20,8 +20,11 @@ def kubernetes_case(name: str) -> str:
     return first + "".join(_ACRONYMS.get(word, word.capitalize()) for word in rest)
 
 
-class Entry(msgspec.Struct, frozen=True, rename=kubernetes_case, omit_defaults=True):
-    """Part of a Kubernetes object that is written whole, so that defaults are left out."""
+class Entry(msgspec.Struct, frozen=True, rename=kubernetes_case, omit_defaults=True, gc=False):
+    """Part of a Kubernetes object that is written whole, so that defaults are left out.
+
+    The garbage collector leaves it alone: what was decoded has no cycles, and there is much of it.
+    """
 
 
 class ObjectMeta(Entry, frozen=True):

@@ -20,6 +20,8 @@ class Holder(msgspec.Struct, frozen=True, order=True):
     """Why NoExecute does not delete it, "" if it does."""
     goes_after: int = 0
     """Seconds for which its claim tolerates the taint before the pod is deleted."""
+    drained_by: str = ""
+    """Kind of its controller, whose work an eviction kills, such as `NodeSet`; "" for none."""
 
 
 EXTENDED = "requested by resource name: NoExecute skips it (kubernetes#141290); delete it yourself"

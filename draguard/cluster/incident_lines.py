@@ -1,6 +1,6 @@
 """Incidents into the few facts that lists show, the worst first. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 import msgspec
@@ -31,10 +31,13 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def incident_lines(
-    incidents: Iterable[Incident], *, closed: bool = False, node: str = ""
+    incidents: Iterable[Incident], *, closed: bool = False, nodes: Collection[str] | None = None
 ) -> tuple[Line, ...]:
-    """Return the open ones, the worst first, and then closed ones, the youngest first."""
-    mine = [incident for incident in incidents if not node or incident.node == node]
+    """Return the open ones, the worst first, and then closed ones, the youngest first.
+
+    `nodes`: only those on these nodes.
+    """
+    mine = [incident for incident in incidents if nodes is None or incident.node in nodes]
     found = sorted((incident for incident in mine if incident.open), key=severity)
     if closed:
         over = [incident for incident in mine if not incident.open]

@@ -104,6 +104,8 @@ class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
     """Why the text that was found is invalid; then `policy` is the shipped one."""
     written: frozenset[str] = frozenset()
     """Keys at the top of its file."""
+    text: str = ""
+    """Its file as it is stored; "" where it was not found in a ConfigMap."""
     seen: bool = True
     """Whether it could be read, and a remediator was found that has one."""
 
@@ -196,10 +198,12 @@ def _policy(
     where = f"ConfigMap {namespace}/{name}, key {key}"
     from remediator.policy.reading import read, written_keys  # loads pydantic, for few commands
 
+    text = ""
     try:
         raw = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
         text = msgspec.json.decode(raw, type=_ConfigMap).data[key]
-        return PolicyInForce(policy=read(text), source=where, written=written_keys(text))
+        written = written_keys(text)
+        return PolicyInForce(policy=read(text), source=where, written=written, text=text)
     except NotFound:
         problems: tuple[str, ...] = ("the ConfigMap does not exist",)
     except KeyError:
@@ -208,7 +212,7 @@ def _policy(
         problems = error.problems
     except UNREADABLE as error:
         raise ApiError(f"{where} cannot be read ({error})") from error
-    return PolicyInForce(source=where, problems=problems)
+    return PolicyInForce(source=where, problems=problems, text=text)
 
 
 def _in_config_map(workload: Workload, file: PurePosixPath) -> tuple[str, str] | None:

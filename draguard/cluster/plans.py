@@ -1,6 +1,6 @@
 """The decisions of this moment: made here from a fresh reading, or read from a remediator."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
@@ -10,8 +10,10 @@ from draguard.cluster.leader import Leader, leader_of
 from draguard.cluster.objects import Objects
 from draguard.cluster.policy_in_force import judged
 from draguard.cluster.reading import WATCHED, Reader
+from draguard.connection.errors import forbidden
 from draguard.connection.progress import Progress
 from draguard.connection.session import client_of
+from draguard.phrases import some
 from kubeapi.client import UNREADABLE, ApiError, Client
 from kubeapi.endpoint import Endpoint
 from remediator.controller.debug_plan import MOST, Page, described
@@ -56,15 +58,24 @@ def of_remediator(url: str, node: str) -> Plans:
     return Plans(source=f"The remediator at {url}: {page.role}.", policy="its own", page=page)
 
 
-def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForce | None) -> Plans:
-    """Decide from the cluster as it is. Raises ApiError, NotInstalledError, UnknownPolicyError."""
+def decided_here(
+    client: Client,
+    namespace: str,
+    node: str,
+    policy: PolicyInForce | None,
+    among: Container[str] | None = None,
+) -> Plans:
+    """Decide from the cluster as it is, about one node, or the affected ones `among` some.
+
+    Raises ApiError, NotInstalledError, UnknownPolicyError.
+    """
     installed = find_installation(client, namespace)
-    pods, unlisted = NodePods(client), list[str]()
+    pods, unlisted = NodePods(client), dict[str, str]()
 
     def pods_of(node: str) -> tuple[PodFacts, ...] | None:
         found = pods.of(node)
         if found is None:
-            unlisted.append(node)
+            unlisted[node] = forbidden(pods.why_not(node))
         return found
 
     with Progress() as progress:
@@ -72,7 +83,8 @@ def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForc
         chosen, doubt = _chosen(policy, installed.policy, leader_of(objects.leases, objects.at))
         progress.says("deciding")
         deciding = Deciding(objects, installed.settings.stale_after)
-        nodes = [node] if node else deciding.affected_nodes()
+        affected = (each for each in deciding.affected_nodes() if among is None or each in among)
+        nodes = [node] if node else list(affected)
         effective = chosen.policy if objects.rule_version else without_rules(chosen.policy)
         decisions = deciding.decisions(nodes[:MOST], effective, pods_of)
         plans = tuple(described(decision, everything=bool(node)) for decision in decisions)
@@ -118,13 +130,15 @@ def _chosen(
     return PolicyInForce(policy=policy.policy, source=policy.source), policy.doubt
 
 
-def _remarks(objects: Objects, unlisted: list[str]) -> Iterator[str]:
+def _remarks(objects: Objects, unlisted: Mapping[str, str]) -> Iterator[str]:
     if not objects.rule_version:
         yield "this cluster serves no DeviceTaintRules: incidents only, whatever the policy says"
     if objects.stopped:
         yield f"emergency stop: {objects.stopped}"
     yield from (f"not read: {right}" for right in objects.unseen)
-    for node in unlisted:
-        yield f"the pods of {node} cannot be listed, so none of them counts as evicted or gone"
+    for why in dict.fromkeys(unlisted.values()):
+        nodes = some(node for node, reason in unlisted.items() if reason == why)
+        lacking = f"the pods of {nodes} cannot be listed"
+        yield f"{lacking}, so none of them counts as evicted or gone: {why}"
     for collection in objects.unreadable:
         yield f"skipped because this version cannot read them: {collection}"

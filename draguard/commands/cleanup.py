@@ -11,8 +11,9 @@ from draguard.called import spelled
 from draguard.cluster.leader import leader_of
 from draguard.cluster.reading import Reader
 from draguard.cluster.removal import Found, Outcome, Remover, outcome_lines, remove_all
+from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.errors import sentence
-from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
+from draguard.connection.session import confirmed, print_error, run_with_client
 from draguard.exit_status import DONE, NO_ACCESS, PROBLEM
 from draguard.phrases import count, some
 from draguard.render.blocks import Lines

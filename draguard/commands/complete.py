@@ -15,7 +15,7 @@ from typing import Any, cast
 from draguard.command_table import COMMANDS, USAGE
 from draguard.commands.completion import SCRIPTS
 from draguard.exit_status import DONE
-from draguard.grammar import GLOBAL
+from draguard.grammar import GLOBAL, SWITCHES
 from draguard.phrases import shown
 from draguard.render.formats import FORMATS
 
@@ -58,7 +58,7 @@ def candidates(before: Sequence[str], word: str) -> tuple[Candidates, bool]:
     if not rest:
         if before and before[-1] in GLOBAL:
             return _values(_GLOBAL_NAMES[before[-1]], None, before[:-1])
-        flags = [(flag, "") for flag in (*GLOBAL, "--help", "--version")]
+        flags = [(flag, "") for flag in (*GLOBAL, *SWITCHES, "--help", "--version")]
         return (flags if word.startswith("-") else _commands()), False
     command, *others = rest
     if command in {"help", "completion"}:
@@ -106,13 +106,13 @@ def _values(
     """Return what a flag may have as its value."""
     if action is not None and action.choices:
         return [(str(choice), "") for choice in action.choices], False
-    if name == "output":
+    if name == "output" and not (action and action.metavar == "FILE"):
         return [(each, "") for each in FORMATS if _fits(action, each)], False
     if name == "context":
         return _contexts(before), False
     if name == "node":
         return _nodes(before), False
-    return (), name in {"kubeconfig", "policy"}
+    return (), name in _FILES
 
 
 def _fits(action: argparse.Action | None, text: str) -> bool:
@@ -131,8 +131,8 @@ def _joined(words: Sequence[str]) -> list[str]:
 
 def _without_globals(words: Sequence[str]) -> list[str]:
     rest = list(words)
-    while rest and rest[0].partition("=")[0] in GLOBAL:
-        rest = rest[1:] if "=" in rest[0] else rest[2:]
+    while rest and rest[0].partition("=")[0] in (*GLOBAL, *SWITCHES):
+        rest = rest[1:] if "=" in rest[0] or rest[0] in SWITCHES else rest[2:]
     return rest
 
 
@@ -155,7 +155,7 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 def _options(before: Sequence[str]) -> argparse.Namespace:
     """Read which cluster the words before name."""
-    from draguard.connection.session import add_cluster_flags
+    from draguard.connection.cluster_flags import add_cluster_flags
 
     flags = argparse.ArgumentParser(add_help=False)
     add_cluster_flags(flags)
@@ -171,18 +171,21 @@ def _contexts(before: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _read(before: Sequence[str], *collections: str) -> Any:
     """Read collections of the cluster, within a few seconds."""
     from draguard.cluster.reading import Reader
-    from draguard.connection.kubeconfig import endpoint_of
-    from draguard.connection.session import client_of
+    from draguard.connection.session import client_of, endpoint_of_flags
     from kubeapi.client import Client
 
     options = _options(before)
-    client = client_of(endpoint_of(options.kubeconfig, options.context), _QUICK, Client)
+    client = client_of(endpoint_of_flags(options), _QUICK, Client)
     try:
         return Reader(client, options.namespace).objects(*collections, spared=collections)
     finally:
         client.close()
 
 
+_FILES = frozenset(
+    {"kubeconfig", "policy", "output", "certificate-authority", "certificate_authority"}
+)
+"""Flags whose value is a file."""
 _QUICK = 3.0
 """Seconds for an answer: a user waits for it."""
 

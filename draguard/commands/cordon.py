@@ -1,7 +1,7 @@
 """`draguard cordon DEVICE...`: keep new pods off, for maintenance; --evict deletes those on it."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from draguard.cluster.cordon_rule import Cordon
@@ -9,10 +9,12 @@ from draguard.cluster.cordons import Changed, cordon_all, taint_value
 from draguard.cluster.device_pods import Holder, holders
 from draguard.cluster.find_device import NAMES, NamedDevices, NoDeviceError, find_all_devices
 from draguard.cluster.objects import Objects
+from draguard.cluster.pod_owners import Owned, warnings, with_owners
 from draguard.cluster.reading import Reader, left_out
 from draguard.cluster.stored import rule_names
+from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.progress import Progress
-from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
+from draguard.connection.session import confirmed, print_error, run_with_client
 from draguard.connection.whoami import caller
 from draguard.exit_status import DONE, PROBLEM
 from draguard.phrases import count
@@ -86,20 +88,22 @@ def _cordon(client: Client, options: argparse.Namespace) -> int:
     by = caller(client).name or "unknown"
     cordons = [_cordons(devices, by, options) for devices in named]
     every = [cordon for each in cordons for cordon in each]
-    pods = agreed_pods(reader, objects, named, every, options)
-    if pods is None:
+    owned = agreed_pods(
+        reader, objects, named, every, options, owners=lambda pods: with_owners(client, pods)
+    )
+    if owned is None:
         return PROBLEM
     changed = cordon_all(client, objects, every, dry=options.dry_run)
     rest = iter(changed)
     results = tuple(
-        _result(devices, by, tuple(islice(rest, len(own))), pods)
+        _result(devices, by, tuple(islice(rest, len(own))), owned.holders)
         for devices, own in zip(named, cordons, strict=True)
     )
     undo = f"--node {options.node}" if options.node else ""
     print_result(
         results,
         options.output,
-        lambda: cordon_page(results, undo=undo, evict=options.evict),
+        lambda: cordon_page(results, undo=undo, evict=options.evict, warnings=warnings(owned)),
         "CordonList",
         rule_names(each.rule for each in changed if not each.failed),
     )
@@ -134,7 +138,9 @@ def agreed_pods(
     named: Sequence[NamedDevices],
     cordons: Sequence[Cordon],
     options: argparse.Namespace,
-) -> tuple[Holder, ...] | None:
+    *,
+    owners: Callable[[tuple[Holder, ...]], Owned],
+) -> Owned | None:
     """Return the pods on the devices; None if the user does not agree to their deletion.
 
     One question is for all of them. If pods come while the user reads, the command asks again.
@@ -143,17 +149,19 @@ def agreed_pods(
     agreed: frozenset[str] = frozenset()
     while True:
         pods = holders(objects.claims, values)
+        owned = owners(pods) if options.evict else Owned(pods)
         deleted = frozenset(f"{pod.namespace}/{pod.pod}" for pod in pods if not pod.stays)
         deleted |= {f"{UNKNOWN_PODS} ({c})" for c in objects.unreadable if "resourceclaims" in c}
         asks = options.evict and not (options.dry_run or options.yes)
         if not asks or deleted <= agreed:
-            return pods
+            return owned
         number = count(len(deleted), "pod", "pods")
         *others, last = (f"{devices.what} of {devices.gpu}" for devices in named)
         facts = (
             *others,
             f"{last}: {number} will be deleted:",
             *(f"  {pod}" for pod in sorted(deleted)),
+            *(f"warning: {text}" for text in warnings(owned)),
         )
         if not confirmed("cordon", facts, "Delete them?", yes=False):
             return None

@@ -8,9 +8,10 @@ import msgspec
 from draguard.cluster.fleet_status import fleet_status
 from draguard.cluster.installation import find_agents, find_installation
 from draguard.cluster.reading import WATCHED, Reader
+from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.errors import NotInstalledError, sentence
 from draguard.connection.progress import Progress
-from draguard.connection.session import add_cluster_flags, run_with_client
+from draguard.connection.session import run_with_client
 from draguard.doctor import api
 from draguard.doctor.admission import admission
 from draguard.doctor.check import Check, unknown

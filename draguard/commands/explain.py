@@ -6,9 +6,10 @@ from pathlib import Path
 
 from draguard.called import spelled
 from draguard.cluster.installation import PolicyInForce, find_installation, policy_of_file
+from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.errors import sentence
 from draguard.connection.kubeconfig import endpoint_of
-from draguard.connection.session import add_cluster_flags, client_of, print_error
+from draguard.connection.session import client_of, print_error
 from draguard.exit_status import DONE, PROBLEM
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching

@@ -9,9 +9,11 @@ from draguard.cluster.incidents import NoIncidentError, find_incidents
 from draguard.cluster.listing import raw_items
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
+from draguard.cluster.selected_nodes import NoNodeError, add_selector_flag, selected_nodes
 from draguard.cluster.stored import incident_names, listed_as, stored_incidents, version_of
+from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.progress import Progress
-from draguard.connection.session import add_cluster_flags, print_error, run_with_client
+from draguard.connection.session import print_error, run_with_client
 from draguard.connection.watch import add_watch_flag, watch
 from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Table
@@ -28,6 +30,7 @@ EXAMPLES = (
     Example("draguard incidents", "open incidents, the most severe first"),
     Example("draguard incidents -w", "the same, then each change"),
     Example("draguard incidents --all --node gpu-7", "closed ones too, on one node"),
+    Example("draguard incidents -l pool=h100", "on the nodes with a label"),
     Example("draguard incidents GPU-2fa8", "the incident of a GPU, by its UUID"),
     Example("draguard incidents NAME -o yaml", "the object, for a ticket"),
 )
@@ -49,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     )
     taught.add_argument("--all", action="store_true", help="include closed incidents")
     taught.add_argument("--node", default="", metavar="NAME", help="only incidents on this node")
+    add_selector_flag(taught)
     add_watch_flag(taught)
     add_output_flag(taught, names=True)
     add_cluster_flags(taught)
@@ -58,6 +62,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Return 0; 1 for no such incident or node, or an incomplete list; 2 without access."""
     options = parser().parse_args(arguments)
+    if options.selector and (options.names or options.node):
+        parser().error("--selector does not go with names or --node")
     return run_with_client("incidents", options, lambda client: _show(client, options))
 
 
@@ -114,7 +120,12 @@ class _Listed:
 
     def __call__(self) -> int:
         objects, options = _read(self._client, self._options), self._options
-        every = incident_lines(objects.incidents, closed=True, node=options.node)
+        try:
+            nodes = self._nodes()
+        except NoNodeError as error:
+            print_error("incidents", str(error))
+            return PROBLEM
+        every = incident_lines(objects.incidents, closed=True, nodes=nodes)
         # One that has just been closed is a change to show; all others that are closed are not.
         found = [
             line for line in every if options.all or not line.closed or line.name in self._shown
@@ -128,11 +139,18 @@ class _Listed:
             return PROBLEM
         return DONE
 
+    def _nodes(self) -> frozenset[str] | None:
+        options = self._options
+        if options.selector:
+            return selected_nodes(self._client, options.selector)
+        return frozenset({options.node}) if options.node else None
+
     def _print(self, objects: Objects, found: Sequence[Line]) -> None:
         options = self._options
         new = [line for line in found if self._shown.get(line.name) != line]
         self._shown = {line.name: line for line in found if options.all or not line.closed}
         where = f" on {options.node}" if options.node else ""
+        where = f" on nodes with {options.selector}" if options.selector else where
         table = incident_table(
             new, objects.at, wide=options.output == "wide", nothing=f"no open incidents{where}"
         )

@@ -28,8 +28,9 @@ from draguard.cluster.intents import (
 from draguard.cluster.leader import leader_of
 from draguard.cluster.reading import Reader, left_out
 from draguard.cluster.stored import incident_names
+from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.errors import sentence
-from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
+from draguard.connection.session import confirmed, print_error, run_with_client
 from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Cell, Facts
 from draguard.render.consequences import consequences, questions

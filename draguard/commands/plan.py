@@ -15,7 +15,9 @@ from draguard.cluster.plans import (
     known_nodes,
     of_remediator,
 )
-from draguard.connection.session import add_cluster_flags, print_error, run_with_client
+from draguard.cluster.selected_nodes import NoNodeError, add_selector_flag, selected_nodes
+from draguard.connection.cluster_flags import add_cluster_flags
+from draguard.connection.session import print_error, run_with_client
 from draguard.connection.watch import add_watch_flag, watch
 from draguard.exit_status import DONE, NO_ACCESS, PROBLEM
 from draguard.phrases import did_you_mean
@@ -43,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
         EXAMPLES,
     )
     taught.add_argument("--node", default="", metavar="NAME", help="all GPUs of one node")
+    add_selector_flag(taught)
     chosen = taught.add_mutually_exclusive_group()
     chosen.add_argument(
         "--policy", type=Path, metavar="FILE", help="instead of the policy in force"
@@ -60,6 +63,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     if options.url and options.watch:
         parser().error("--watch does not go with --url")
+    if options.selector and (options.node or options.url):
+        parser().error("--selector does not go with --node or --url")
     changes = Changes(options.output, "Plan")
     if options.url:
         try:
@@ -93,8 +98,10 @@ def _decide(
         print_error("plan", why)
         return PROBLEM
     try:
-        return _show(decided_here(client, options.namespace, options.node, policy), changes)
-    except UnknownPolicyError as error:
+        among = selected_nodes(client, options.selector) if options.selector else None
+        found = decided_here(client, options.namespace, options.node, policy, among)
+        return _show(found, changes)
+    except (UnknownPolicyError, NoNodeError) as error:
         print_error("plan", str(error))
         return PROBLEM
 

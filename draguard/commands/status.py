@@ -8,8 +8,9 @@ import msgspec
 from draguard.cluster.fleet_status import fleet_status
 from draguard.cluster.installation import find_installation
 from draguard.cluster.reading import OPTIONAL, WATCHED, Reader
+from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.progress import Progress
-from draguard.connection.session import add_cluster_flags, run_with_client
+from draguard.connection.session import run_with_client
 from draguard.connection.watch import add_watch_flag, watch
 from draguard.exit_status import DONE, PROBLEM
 from draguard.phrases import count

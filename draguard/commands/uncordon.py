@@ -16,8 +16,9 @@ from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader
 from draguard.cluster.stored import rule_names
 from draguard.commands.cordon import NOT_SERVED
+from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.progress import Progress
-from draguard.connection.session import add_cluster_flags, print_error, run_with_client
+from draguard.connection.session import print_error, run_with_client
 from draguard.exit_status import DONE, PROBLEM
 from draguard.phrases import count
 from draguard.render.cordon_page import uncordon_page

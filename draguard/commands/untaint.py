@@ -26,7 +26,8 @@ from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
 from draguard.cluster.removal import Found, Outcome, Remover, Rules, outcome_lines, remove_all
 from draguard.cluster.stored import incident_names
-from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
+from draguard.connection.cluster_flags import add_cluster_flags
+from draguard.connection.session import confirmed, print_error, run_with_client
 from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Block, Cell, Facts, Lines
 from draguard.render.consequences import consequences, questions

@@ -9,7 +9,8 @@ import msgspec
 
 from draguard.cluster.leader import leader_of
 from draguard.cluster.reading import Reader
-from draguard.connection.session import add_cluster_flags, run_with_client
+from draguard.connection.cluster_flags import add_cluster_flags
+from draguard.connection.session import run_with_client
 from draguard.exit_status import DONE, PROBLEM
 from draguard.phrases import count
 from draguard.render.blocks import Block, Cell, Facts, Text

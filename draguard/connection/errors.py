@@ -49,6 +49,8 @@ _MEANINGS: Mapping[int, str] = {
 }
 """By status."""
 _OUR_GROUPS = ("draguard.dev", "resource.k8s.io")
+_OF_NAMESPACE = frozenset({"leases", "deployments", "daemonsets", "configmaps", "pods", "events"})
+"""What the chart's Role allows to read in Draguard's namespace."""
 
 
 def sentence(error: Exception, server: str, *, acts: bool = False) -> str:
@@ -88,7 +90,7 @@ def _silent(message: str, server: str) -> str:
         return (
             f"the certificate of {server} is not trusted: put its CA into the kubeconfig "
             "(certificate-authority), or that of a proxy that decrypts TLS; "
-            f"insecure-skip-tls-verify is not supported ({why})"
+            f"insecure-skip-tls-verify counts as a flag only ({why})"
         )
     if any(sign in message for sign in _NO_TLS):
         return (
@@ -118,6 +120,8 @@ def forbidden(message: str, *, acts: bool = False) -> str:
         reads = found["verb"] in {"get", "list"} and not acts
         name = "draguard-view" if reads else "draguard-operator"
         role = f", such as the chart's {name}"
+    elif found["namespace"] and found["resource"] in _OF_NAMESPACE:
+        role = ", such as the chart's Role draguard-view there"
     return (
         f"{found['user']} may not {found['verb']} {what}{where}; "
         f"ask for a role that allows the verb {found['verb']} on {what}{role}"

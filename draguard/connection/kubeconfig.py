@@ -12,10 +12,12 @@ import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 import yaml
 
+from draguard.connection.cluster_flags import NOTHING, Overrides, as_user
 from draguard.phrases import did_you_mean, some
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 from kubeapi.proxy import proxy_from
@@ -27,6 +29,18 @@ _STATIC = frozenset(
     {"token", "tokenFile", _CERTIFICATE, f"{_CERTIFICATE}-data", _KEY, f"{_KEY}-data"}
 )
 """Keys of a user that are read here; any other means a login by the `kubernetes` package."""
+
+
+_AS = frozenset({"as", "as-uid", "as-groups", "as-user-extra"})
+
+
+class _As(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of a user that impersonates another."""
+
+    user: str = msgspec.field(name="as", default="")
+    uid: str = msgspec.field(name="as-uid", default="")
+    groups: tuple[str, ...] = msgspec.field(name="as-groups", default=())
+    extra: dict[str, tuple[str, ...]] = msgspec.field(name="as-user-extra", default={})
 
 
 class _ContextBody(msgspec.Struct, frozen=True):
@@ -60,24 +74,39 @@ class _Config(msgspec.Struct, frozen=True):
 
 
 def endpoint_of(
-    kubeconfig: Path | None, context: str, environ: Mapping[str, str] = os.environ
+    kubeconfig: Path | None,
+    context: str,
+    environ: Mapping[str, str] = os.environ,
+    given: Overrides = NOTHING,
 ) -> Endpoint:
     """Return the API server and the identity. Raises EndpointError saying what to do."""
-    files = _files(kubeconfig, environ)
+    if given.groups and not given.user:
+        raise EndpointError("--as-group needs --as USER")
+    if given.ca_file is not None and given.insecure:
+        raise EndpointError(
+            "--certificate-authority does not go with --insecure-skip-tls-verify: remove one"
+        )
+    found = given.applied(_found(_files(kubeconfig, environ), context, given))
+    # As kubectl: a proxy of the kubeconfig is for this server, whatever the environment says.
+    return msgspec.structs.replace(found, proxy=found.proxy or proxy_from(environ, found.server))
+
+
+def _found(files: Sequence[Path], context: str, given: Overrides) -> Endpoint:
     if files:
-        return _chosen(files, context, environ)
+        return _chosen(files, context, given)
     if context:
         raise EndpointError(
             f"no kubeconfig found, so there is no context {context!r}; give --kubeconfig"
         )
+    if given.server and given.token:
+        return Endpoint(server=given.server)
     try:
-        found = in_cluster()
+        return in_cluster()
     except EndpointError as error:
         raise EndpointError(
             "no cluster is configured: ~/.kube/config does not exist, KUBECONFIG is not set, and "
-            "this is not a pod with a service account; give --kubeconfig"
+            "this is not a pod with a service account; give --kubeconfig, or --server and --token"
         ) from error
-    return msgspec.structs.replace(found, proxy=proxy_from(environ, found.server))
 
 
 def contexts(kubeconfig: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
@@ -117,7 +146,7 @@ def _read(file: Path) -> _Config:
         raise EndpointError(f"kubeconfig {file} cannot be read: {error}") from error
 
 
-def _chosen(files: Sequence[Path], context: str, environ: Mapping[str, str]) -> Endpoint:
+def _chosen(files: Sequence[Path], context: str, given: Overrides) -> Endpoint:
     configs = [_read(file) for file in files]
     current = next((config.current for config in configs if config.current), "")
     desired = context or current
@@ -125,18 +154,18 @@ def _chosen(files: Sequence[Path], context: str, environ: Mapping[str, str]) -> 
     chosen = next((each.context for each in contexts if desired and each.name == desired), None)
     users = (each for config in configs for each in config.users or ())
     user = _entry(each.user for each in users if chosen and each.name == chosen.user)
-    if any(key == "as" or key.startswith("as-") for key in user):
-        name = chosen.user if chosen else ""
-        raise EndpointError(
-            f"the user {name!r} of the kubeconfig impersonates another user (as), which is not "
-            "supported: choose another context with --context"
-        )
     where = os.pathsep.join(map(str, files))
+    impersonation = _impersonation(where, user)
     clusters = (each for config in configs for each in config.clusters or ())
     cluster = _entry(each.cluster for each in clusters if chosen and each.name == chosen.cluster)
-    found = _static(files, cluster, user)
+    known = [each.name for each in contexts]
+    if chosen is None and context:
+        raise _no_context(where, context, known)
+    # Given by flags, a kubeconfig need not have them, and no plugin has to log in.
+    cluster = {**cluster, "server": given.server} if given.server else cluster
+    login = {key: value for key, value in user.items() if key not in _AS}
+    found = _static(files, cluster, {"token": given.token} if given.token else login)
     if found is None:
-        known = [each.name for each in contexts]
         # The library finds the current context of one file; of several, the first that is set wins.
         named = context or (current if len(files) > 1 else "")
         found = _by_library(where, named, desired, known)
@@ -145,10 +174,35 @@ def _chosen(files: Sequence[Path], context: str, environ: Mapping[str, str]) -> 
         raise EndpointError(
             f"kubeconfig {where}: the token contains invalid characters; log in again"
         )
-    # As kubectl: a proxy of the kubeconfig is for this server, whatever the environment says.
     stated = cluster.get("proxy-url")
-    proxy = stated if isinstance(stated, str) and stated else proxy_from(environ, found.server)
-    return msgspec.structs.replace(found, token=token or None, proxy=proxy)
+    proxy = stated if isinstance(stated, str) and stated else None
+    return msgspec.structs.replace(
+        found, token=token or None, proxy=proxy, impersonation=impersonation
+    )
+
+
+def _impersonation(where: str, user: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Return the headers for the user that an entry acts as. Raises EndpointError.
+
+    What cannot be read is an error: without it the caller would act with all of their own rights.
+    """
+    keys = {key: value for key, value in user.items() if key in _AS or key.startswith("as-")}
+    if not keys:
+        return ()
+    try:
+        found = msgspec.convert(keys, _As)
+    except msgspec.ValidationError as error:
+        raise EndpointError(f"kubeconfig {where}: impersonation cannot be read: {error}") from error
+    headers = [*as_user(found.user, found.groups)]
+    headers += [("Impersonate-Uid", found.uid)] if found.uid else []
+    headers += [
+        (f"Impersonate-Extra-{quote(key, safe='')}", value)
+        for key, values in found.extra.items()
+        for value in values
+    ]
+    if not found.user or not all(value.isprintable() for _, value in headers):
+        raise EndpointError(f"kubeconfig {where}: impersonation needs `as`, the name of a user")
+    return tuple(headers)
 
 
 def _entry(found: Iterable[dict[str, object] | None]) -> Mapping[str, object]:
@@ -235,10 +289,7 @@ def _by_library(where: str, context: str, desired: str, known: Sequence[str]) ->
                     f"NAME`, or give --context (available: {some(known) or 'none'})"
                 ) from error
             if desired not in known:
-                raise EndpointError(
-                    f"kubeconfig {where} has no context {desired!r}{did_you_mean(desired, known)}; "
-                    "`kubectl config get-contexts` lists its contexts"
-                ) from error
+                raise _no_context(where, desired, known) from error
             if isinstance(error.__cause__, AttributeError | TypeError):
                 raise EndpointError(
                     f"kubeconfig {where}: the login method of context {desired!r} is not "
@@ -251,6 +302,13 @@ def _by_library(where: str, context: str, desired: str, known: Sequence[str]) ->
             "install it, or log in again"
         )
     return found
+
+
+def _no_context(where: str, desired: str, known: Sequence[str]) -> EndpointError:
+    return EndpointError(
+        f"kubeconfig {where} has no context {desired!r}{did_you_mean(desired, known)}; "
+        "`kubectl config get-contexts` lists its contexts"
+    )
 
 
 @contextmanager

@@ -6,40 +6,25 @@ import logging
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from pathlib import Path
+from contextvars import ContextVar
+from urllib.parse import unquote, urlsplit
 
 from draguard.called import program, spelled
+from draguard.connection.cluster_flags import overrides_of
 from draguard.connection.errors import NotInstalledError, may_be_done, sentence
 from draguard.connection.kubeconfig import endpoint_of
 from draguard.connection.retrying_client import RetryingClient
 from draguard.exit_status import NO_ACCESS, PROBLEM
 from draguard.phrases import shown
 from kubeapi.client import ApiError, Client
-from kubeapi.endpoint import Endpoint, EndpointError
+from kubeapi.endpoint import Credentials, Endpoint, EndpointError
 
-NAMESPACE = "draguard-system"
 ACTING = frozenset(
     {"hold", "untaint", "ignore", "confirm-repaired", "cordon", "uncordon", "cleanup"}
 )
 """Commands that write: a role that only reads is not enough for them."""
-_TIMEOUT = 30.0
-"""Seconds for one answer: a page of 500 objects on a slow line."""
-
-
-def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say which cluster, named as kubectl's."""
-    where = parser.add_argument_group("which cluster")
-    where.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="default: $KUBECONFIG, then ~/.kube/config"
-    )
-    where.add_argument("--context", default="", metavar="NAME", help="default: the current context")
-    where.add_argument(
-        "-n",
-        "--namespace",
-        default=NAMESPACE,
-        metavar="NAME",
-        help=f"namespace of Draguard [{NAMESPACE}]",
-    )
+_SHARED: ContextVar[Client | None] = ContextVar("shared", default=None)
+"""The client of a command that runs others."""
 
 
 def run_with_client(command: str, options: argparse.Namespace, do: Callable[[Client], int]) -> int:
@@ -52,9 +37,12 @@ def run_with_client(command: str, options: argparse.Namespace, do: Callable[[Cli
     logging.basicConfig(handlers=[logging.NullHandler()])
     server = ""
     try:
-        endpoint = endpoint_of(options.kubeconfig, options.context)
+        if (shared := _SHARED.get()) is not None:
+            server = shared.endpoint.server
+            return do(shared)
+        endpoint = endpoint_of_flags(options)
         server = endpoint.server
-        client = client_of(endpoint, _TIMEOUT)
+        client = client_of(endpoint, options.request_timeout)
         try:
             with _garbage_collection_off():
                 return do(client)
@@ -63,6 +51,28 @@ def run_with_client(command: str, options: argparse.Namespace, do: Callable[[Cli
     except (EndpointError, ApiError, NotInstalledError) as error:
         print_error(command, sentence(error, server, acts=command in ACTING))
         return PROBLEM if may_be_done(error) else NO_ACCESS
+
+
+def endpoint_of_flags(options: argparse.Namespace) -> Endpoint:
+    """Return the API server that the flags select. Raises EndpointError."""
+    return endpoint_of(options.kubeconfig, options.context, given=overrides_of(options))
+
+
+def secrets_of(endpoint: Endpoint) -> tuple[str, ...]:
+    """Return what must not stand in any output: the caller's token, a proxy's password."""
+    token = Credentials(endpoint).headers().get("authorization", "").removeprefix("Bearer ")
+    password = urlsplit(endpoint.proxy or "").password or ""
+    return tuple(filter(None, (token, password, unquote(password))))
+
+
+@contextmanager
+def sharing(client: Client) -> Generator[None]:
+    """Have every command that runs inside use this client: one login is enough for all."""
+    before = _SHARED.set(client)
+    try:
+        yield
+    finally:
+        _SHARED.reset(before)
 
 
 def client_of(endpoint: Endpoint, timeout: float, kind: type[Client] = RetryingClient) -> Client:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -31,9 +31,14 @@ _FIRST_DRIVERS: tuple[tuple[re.Pattern[str], str, int], ...] = (
     (re.compile(r"\bA(2|10G?|16|30|40|100|800)\b"), "Ampere", 450),
 )
 """Product name, architecture, and the first driver release that has it: that of the first CUDA
-toolkit for it (12.9, 12.8, 11.8, 11.0; CUDA Toolkit release notes, table of driver versions)."""
+toolkit for it (12.8, 11.8, 11.0 in NVIDIA's "CUDA Toolkit, Driver, and Architecture Matrix" of
+2025-08-04; 12.9 for Blackwell Ultra from its release notes). A lower limit: single products need
+more, such as HGX B200 570.133.20 (GPU Operator, platform support)."""
 _RECOVERY_ACTION = 565
-"""First driver release that reports a recovery action."""
+"""First driver release that reports a recovery action (docs/metrics.md)."""
+_DRA_DRIVER = 580
+"""The least that NVIDIA documents for its DRA driver for GPUs, together with Kubernetes 1.34.2 and
+CDI (GPU Operator documentation, dra-intro-install.rst, read 2026-11-26)."""
 
 
 class _NodeInfo(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -58,7 +63,7 @@ def nodes(
     client: Client, reports: Iterable[NodeDeviceHealth], publishing: Iterable[str]
 ) -> Iterator[Check]:
     """Check the nodes that report or publish GPUs. Raises ApiError."""
-    reports = tuple(reports)
+    reports, publishing = tuple(reports), frozenset(publishing)
     with_gpus = {*publishing, *(report.metadata.name for report in reports)}
     try:
         found, _ = listed(client, NODES, Node)
@@ -68,7 +73,7 @@ def nodes(
         yield unknown("container runtimes", forbidden(error.message), "docs/cli.md, Rights")
     else:
         yield from runtimes([node for node in found if node.metadata.name in with_gpus])
-    yield from drivers(reports)
+    yield from drivers(reports, publishing)
 
 
 def runtimes(found: Iterable[Node]) -> Iterator[Check]:
@@ -101,8 +106,13 @@ def runtimes(found: Iterable[Node]) -> Iterator[Check]:
         yield ok(about, f"{', '.join(good)}: CDI is on by default")
 
 
-def drivers(reports: Iterable[NodeDeviceHealth]) -> Iterator[Check]:
-    """Compare the driver of each node with those of the others, and with its GPUs."""
+def drivers(
+    reports: Iterable[NodeDeviceHealth], publishing: Collection[str] = ()
+) -> Iterator[Check]:
+    """Compare the driver of each node with those of the others, with its GPUs and the DRA driver.
+
+    `publishing` has the nodes of which a DRA driver publishes GPUs.
+    """
     about = "driver"
     by_version: dict[str, list[str]] = {}
     too_old: dict[tuple[str, str, int], list[str]] = {}
@@ -119,11 +129,25 @@ def drivers(reports: Iterable[NodeDeviceHealth]) -> Iterator[Check]:
         says = f"{version} on {some(names)} is older than its GPUs ({architecture})"
         yield bad(about, says, f"install driver R{first} or newer")
     for version, names in sorted(by_version.items()):
-        if 0 < release_of(version) < _RECOVERY_ACTION:
-            says = f"{version} on {some(names)} reports no recovery action"
-            yield warn(
-                about, says, f"R{_RECOVERY_ACTION} or newer does; without it evidence is weaker"
-            )
+        yield from _old(about, version, names, publishing)
+    yield from _matrix(about, by_version)
+
+
+def _old(
+    about: str, version: str, names: Sequence[str], publishing: Collection[str]
+) -> Iterator[Check]:
+    """Say what a driver of these nodes is too old for."""
+    if 0 < release_of(version) < _RECOVERY_ACTION:
+        says = f"{version} on {some(names)} reports no recovery action"
+        yield warn(about, says, f"R{_RECOVERY_ACTION} or newer does; without it evidence is weaker")
+    with_dra = [name for name in names if name in publishing]
+    if with_dra and 0 < release_of(version) < _DRA_DRIVER:
+        says = f"{version} on {some(with_dra)} is older than NVIDIA's DRA driver requires"
+        yield warn(about, says, f"install driver R{_DRA_DRIVER} or newer")
+
+
+def _matrix(about: str, by_version: Mapping[str, Sequence[str]]) -> Iterator[Check]:
+    """Say how many nodes have which driver, and which nodes are the odd ones."""
     sizes = Counter({version: len(names) for version, names in by_version.items()})
     matrix = ", ".join(
         f"{version} on {count(number, 'node', 'nodes')}" for version, number in sizes.most_common()

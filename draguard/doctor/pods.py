@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 import msgspec
 
+from draguard.cluster.installation import find_agents
 from draguard.cluster.listing import listed
 from draguard.connection.errors import forbidden
 from draguard.doctor.check import Check, bad, ok, unknown
+from draguard.doctor.start_failures import Event, Started, start_failures
 from draguard.phrases import count
 from kubeapi.client import ApiError, Client
 from kubeapi.types import kubernetes_case
@@ -79,6 +82,7 @@ class _ContainerStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
 
 class _PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    phase: str = ""
     container_statuses: tuple[_ContainerStatus, ...] | None = ()
     init_container_statuses: tuple[_ContainerStatus, ...] | None = ()
 
@@ -87,16 +91,30 @@ class _PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
     node_name: str = ""
 
 
-class _PodMeta(msgspec.Struct, frozen=True):
+class _Owner(msgspec.Struct, frozen=True):
+    uid: str = ""
+    controller: bool = False
+
+
+class _PodMeta(msgspec.Struct, frozen=True, rename=kubernetes_case):
     name: str = ""
     namespace: str = ""
     uid: str = ""
+    creation_timestamp: datetime | None = None
+    owner_references: tuple[_Owner, ...] = ()
 
 
 class Pod(msgspec.Struct, frozen=True):
     metadata: _PodMeta
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
+
+    @property
+    def started(self) -> Started:
+        meta = self.metadata
+        owner = next((ref.uid for ref in meta.owner_references if ref.controller), "")
+        pending = self.status.phase == "Pending"
+        return Started(meta.uid, owner, meta.creation_timestamp, pending)
 
 
 def pods(client: Client, namespace: str) -> Iterator[Check]:
@@ -118,6 +136,26 @@ def pods(client: Client, namespace: str) -> Iterator[Check]:
             yield unknown(about, forbidden(error.message), "docs/cli.md, Rights")
         else:
             yield from judge(found.values())
+            if about == "own pods":
+                yield from _not_started(client, namespace, found.values())
+
+
+def _not_started(client: Client, namespace: str, found: Iterable[Pod]) -> Iterator[Check]:
+    path = f"/api/v1/namespaces/{namespace}/events"
+    try:
+        events, _ = listed(client, path, Event, {"fieldSelector": "type=Warning"})
+        workloads = find_agents(client, namespace)
+    except ApiError as error:
+        if error.status != FORBIDDEN:
+            raise
+        yield unknown("own pods", forbidden(error.message), "docs/cli.md, Rights")
+    else:
+        lacking = {
+            workload.metadata.uid
+            for workload in workloads
+            if workload.status.number_ready < workload.status.desired_number_scheduled
+        }
+        yield from start_failures(events, (pod.started for pod in found), lacking, namespace)
 
 
 def own_pods(found: Iterable[Pod]) -> Iterator[Check]:

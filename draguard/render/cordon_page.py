@@ -8,7 +8,7 @@ import msgspec
 from draguard.cluster.cordons import Changed
 from draguard.cluster.device_pods import Holder
 from draguard.phrases import short
-from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text, leaf
+from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text, leaf, text_of
 
 AGAIN = "not all of it is done; run the same command again: what is done already stays done"
 
@@ -23,7 +23,9 @@ class Cordons(msgspec.Struct, frozen=True, kw_only=True):
     holders: tuple[Holder, ...]
 
 
-def cordon_page(results: Sequence[Cordons], *, undo: str, evict: bool) -> Iterator[Block]:
+def cordon_page(
+    results: Sequence[Cordons], *, undo: str, evict: bool, warnings: Sequence[str] = ()
+) -> Iterator[Block]:
     """Give the outcome of each GPU; `undo`: what names all of them, "" for their own words."""
     for result in results:
         yield Facts((("GPU", result.gpu), ("scope", result.what), ("by", result.by)))
@@ -33,6 +35,7 @@ def cordon_page(results: Sequence[Cordons], *, undo: str, evict: bool) -> Iterat
             tuple(_pod(holder, evict=evict) for holder in result.holders),
             title="Pods on these devices",
         )
+    yield Lines(tuple(Cell(f"warning: {text}", "warn") for text in warnings))
     yield from _note(tuple(changed for result in results for changed in result.changed))
     words = undo or " ".join(result.word for result in results)
     yield Lines((f"to undo: draguard uncordon {words}",))
@@ -68,5 +71,7 @@ def _pod(holder: Holder, *, evict: bool) -> tuple[Text, ...]:
         outcome = Cell(f"is deleted after {short(timedelta(seconds=holder.goes_after))}", "bad")
     else:
         outcome = Cell("is deleted", "bad")
+    if evict and holder.drained_by and not holder.stays:
+        outcome = Cell(f"{text_of(outcome)} (pod of a {holder.drained_by})", "bad")
     pod, claim = f"{holder.namespace}/{holder.pod}", f"{holder.namespace}/{holder.claim}"
     return pod, claim, leaf(holder.device), outcome

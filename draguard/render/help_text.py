@@ -3,9 +3,10 @@
 import argparse
 from collections.abc import Sequence
 from textwrap import fill
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple, NoReturn, TypedDict
 
 from draguard.called import program, spelled
+from draguard.redaction import without_flag_values
 
 WIDTH = 79
 """Columns: help fits on the narrowest usual terminal."""
@@ -14,6 +15,13 @@ WIDTH = 79
 class Example(NamedTuple):
     command: str
     says: str
+
+
+class Parser(argparse.ArgumentParser):
+    """Repeats no token in a usage error: of a mistyped flag, argparse repeats the value, too."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(without_flag_values(message))
 
 
 class Taught(TypedDict):
@@ -28,9 +36,7 @@ def teaching(
     name: str, description: str, examples: Sequence[Example], *, more: str = ""
 ) -> argparse.ArgumentParser:
     """Return a parser for `draguard NAME` whose help ends with examples."""
-    return argparse.ArgumentParser(
-        prog=f"{program()} {name}", **taught(description, examples, more=more)
-    )
+    return Parser(prog=f"{program()} {name}", **taught(description, examples, more=more))
 
 
 def taught(description: str, examples: Sequence[Example], *, more: str = "") -> Taught:

@@ -8,7 +8,7 @@ and `\t`, text between braces. What is not there prints nothing.
 import json
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 import msgspec
@@ -174,7 +174,8 @@ def _constant(text: str) -> object:
 
 
 def _list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
+    # Results are tuples, stored objects have lists.
+    return list(cast("Iterable[object]", value)) if isinstance(value, list | tuple) else []
 
 
 def _children(value: object) -> Iterator[object]:

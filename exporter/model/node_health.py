@@ -273,7 +273,7 @@ class Inventory(Entry, frozen=True, kw_only=True):
     not seen."""
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case):
+class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case, gc=False):
     """For `kubectl get ndh`: the object in one line."""
 
     gpus: int = 0
@@ -321,7 +321,7 @@ class NodeHealth(Entry, frozen=True, kw_only=True):
     """The report is written at least this often, changed or not."""
 
 
-class NodeDeviceHealth(msgspec.Struct, frozen=True, rename=kubernetes_case):
+class NodeDeviceHealth(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     """The object as the API server stores it."""
 
     metadata: ObjectMeta

@@ -22,7 +22,7 @@ Kind = Literal["gpu", "mig", "vfio", ""]
 _KINDS = ("gpu", "mig", "vfio")
 
 
-class Taint(msgspec.Struct, frozen=True, order=True):
+class Taint(msgspec.Struct, frozen=True, order=True, gc=False):
     """A taint in the slice itself: the driver's own, never one of a DeviceTaintRule."""
 
     key: str
@@ -30,14 +30,14 @@ class Taint(msgspec.Struct, frozen=True, order=True):
     effect: str = ""
 
 
-class Attribute(msgspec.Struct, frozen=True):
+class Attribute(msgspec.Struct, frozen=True, gc=False):
     """One device attribute; exactly one member is set, others than text are not read."""
 
     string: str | None = None
     version: str | None = None
 
 
-class Capacity(msgspec.Struct, frozen=True):
+class Capacity(msgspec.Struct, frozen=True, gc=False):
     """A quantity of something that a device has, such as `{"value": "80Gi"}`."""
 
     value: str | int | float | None = None
@@ -47,7 +47,7 @@ _Amount = Capacity | str | int | float | None
 """The shortest form, a bare quantity, is that of the API's first versions."""
 
 
-class Capacities(msgspec.Struct, frozen=True, kw_only=True):
+class Capacities(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How much memory a device has; other capacities (up to fifteen) are not kept."""
 
     memory: _Amount = None
@@ -88,13 +88,13 @@ class MemoryCounters(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return [number for number, taken in enumerate(msgspec.structs.astuple(self)) if taken]
 
 
-class CounterConsumption(msgspec.Struct, frozen=True):
+class CounterConsumption(msgspec.Struct, frozen=True, gc=False):
     """What a device takes of a counter set that it shares with others."""
 
     counters: MemoryCounters | None = None
 
 
-class Content(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class Content(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
     """What a device is made of."""
 
     attributes: dict[str, Attribute] | None = None
@@ -114,13 +114,13 @@ class RawDevice(Content, frozen=True, rename="camel", kw_only=True):
         return self.basic or self
 
 
-class Pool(msgspec.Struct, frozen=True, rename="camel"):
+class Pool(msgspec.Struct, frozen=True, rename="camel", gc=False):
     name: str
     generation: int = 0
     resource_slice_count: int = 1
 
 
-class ResourceSliceSpec(msgspec.Struct, frozen=True, rename="camel"):
+class ResourceSliceSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     driver: str
     pool: Pool
     node_name: str = ""
@@ -130,7 +130,7 @@ class ResourceSliceSpec(msgspec.Struct, frozen=True, rename="camel"):
     per_device_node_selection: bool | None = None
 
 
-class ResourceSlice(msgspec.Struct, frozen=True):
+class ResourceSlice(msgspec.Struct, frozen=True, gc=False):
     """The object as the API server stores it, cut to what is read."""
 
     metadata: ObjectMeta
@@ -155,7 +155,7 @@ class ResourceSlice(msgspec.Struct, frozen=True):
         return next((name for name, value in fields.items() if value), "")
 
 
-class SliceDevice(msgspec.Struct, frozen=True, kw_only=True):
+class SliceDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One published device. `uuid` is None on a slice of dynamic MIG, which is no hardware yet."""
 
     device: Device

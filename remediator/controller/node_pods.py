@@ -45,8 +45,8 @@ class NodePods:
         self._clock = clock
         self._known: dict[tuple[str, bool], tuple[float, tuple[PodFacts, ...] | None]] = {}
         """By node and whether the newest state was requested: when, and what came."""
-        self._failing: set[str] = set()
-        """Nodes whose pods could not be listed, which was logged once."""
+        self._failing: dict[str, str] = {}
+        """By node whose pods could not be listed, which was logged once: why."""
 
     def of(self, node: str, *, live: bool = False) -> tuple[PodFacts, ...] | None:
         """Return the pods of a node; None when they cannot be listed now.
@@ -61,6 +61,10 @@ class NodePods:
             self._known[node, live] = (now, self._listed(node, LIVE if live else CACHED))
         return self._known[node, live][1]
 
+    def why_not(self, node: str) -> str:
+        """Return why the pods of a node could not be listed the last time, "" if they could."""
+        return self._failing.get(node, "")
+
     def _listed(self, node: str, freshness: Mapping[str, str]) -> tuple[PodFacts, ...] | None:
         try:
             found = self._all_pages(node, freshness)
@@ -72,9 +76,9 @@ class NodePods:
                     node,
                     error,
                 )
-            self._failing.add(node)
+            self._failing[node] = str(error)
             return None
-        self._failing.discard(node)
+        self._failing.pop(node, None)
         return found
 
     def _all_pages(self, node: str, freshness: Mapping[str, str]) -> tuple[PodFacts, ...]:

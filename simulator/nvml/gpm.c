@@ -49,7 +49,8 @@ static const struct metric metrics[] = {
     TOTAL(260, FP16_CYCLES),
 };
 /* R580 answers every id below 210 with success, and with 0 what the GPU does not have, such as a
- * link or C2C. The totals came with R595: they are in nvidia-ml-py 13.595 and not in 13.590. */
+ * link, an engine or C2C; slices, which were not seen, are taken to do the same. The totals came
+ * with R595: they are in nvidia-ml-py 13.595 and not in 13.590. */
 enum { FIRST_NEW = 210, LAST_METRIC = 332, NEW_BRANCH = 595 };
 
 #define METRICS (sizeof metrics / sizeof metrics[0])
@@ -141,7 +142,7 @@ static nvmlReturn_t answer_metric(const struct gpm_sample *sample, nvmlGpmMetric
         return answer;
     }
     into->value = 0.0;
-    return id < FIRST_NEW && sample->gi < 0 ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+    return id < FIRST_NEW ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 API nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *into) {

@@ -11,7 +11,7 @@ from alerts.table import alerts
 from tests.lab import promtool
 
 RULES = FOLDER / "draguard.rules.yaml"
-TIMES = ("1m", "20m", "1h10m", "2h20m")
+TIMES = ("1m", "20m", "25m", "26m", "1h10m", "2h20m")
 Series = tuple[tuple[str, str], ...]
 
 PAGE = 'cluster="east",node="node-1",job="draguard/exporter",instance="10.0.0.1:9400"'
@@ -65,7 +65,29 @@ LONG_AGO: Series = tuple(
 )
 """Errors of the day before, of a GPU whose driver reports no recovery action."""
 
+_LEFT, _AWAY, _BACK = "x29 stale", "_x20", "x300"
+"""Half minutes: the exporter leaves after a quarter of an hour, for ten minutes."""
+DRIVER_UPGRADE: Series = (
+    ('kube_node_info{cluster="east",node="node-1"}', "1x400"),
+    ('kube_node_info{cluster="east",node="node-2"}', "1x400"),
+    (f"up{{{PAGE.replace('node-1', 'node-2')}}}", "1x400"),
+    (f'draguard_exporter_build_info{{{PAGE.replace("node-1", "node-2")},version="1"}}', "1x400"),
+    (f"up{{{REPLICA}}}", "1x400"),
+    (f"draguard_remediator_leader{{{REPLICA}}}", "1x400"),
+    ('draguard_agent_stale{cluster="east",node="node-1"}', "0x34 1x16 0x300"),
+    *(
+        (name, f"{first}{_LEFT} {_AWAY} {again}{_BACK}")
+        for name, first, again in (
+            *((name, *[values.removesuffix("x400")] * 2) for name, values in HEALTHY[:4]),
+            (HEALTHY[5][0], "0+30", "1530+30"),
+            *((name, *[values.removesuffix("x400")] * 2) for name, values in HEALTHY[6:]),
+        )
+    ),
+)
+"""The exporter leaves the node with its series, and the remediator counts its agent as stale."""
+
 QUIET = {
+    "a driver upgrade of ten minutes, for which the exporter leaves the node": DRIVER_UPGRADE,
     "a cluster without Draguard": NO_DRAGUARD,
     "a cluster without GPUs, however broken its remediator is": NO_GPUS,
     "exporters without a remediator": HEALTHY,

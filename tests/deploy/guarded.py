@@ -96,6 +96,13 @@ class Guarded:
             raise
         return ""
 
+    def enter_with(self, who: str, role: str) -> None:
+        """Add an account that has this ClusterRole and nothing else."""
+        path = f"/api/v1/namespaces/{LEASES}/serviceaccounts"
+        self.admin.create(path, {"metadata": {"name": who}})
+        self._bind(who, role)
+        self._enter(who, tokens.of_account(self.admin, LEASES, who))
+
     def client(self, who: str) -> Client:
         return self._clients[who]
 
@@ -118,20 +125,20 @@ class Guarded:
         for account in everybody:
             path = f"/api/v1/namespaces/{LEASES}/serviceaccounts"
             self.admin.create(path, {"metadata": {"name": account}})
-            self._empower(account)
+            self._bind(account, "cluster-admin")
         for node in (*_NODES, ""):
             self._enter(f"agent {node}".strip(), tokens.of_pod(self.admin, self._pod(AGENT, node)))
         self._enter("asked for node-b", tokens.of_node(self.admin, LEASES, AGENT, "node-b"))
         for account in everybody:
             self._enter(account, tokens.of_account(self.admin, LEASES, account))
 
-    def _empower(self, account: str) -> None:
+    def _bind(self, account: str, name: str) -> None:
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole"}
         self.admin.create(
             "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
             {
-                "metadata": {"name": f"all-for-{account}"},
-                "roleRef": {**role, "name": "cluster-admin"},
+                "metadata": {"name": f"{name}-for-{account}"},
+                "roleRef": {**role, "name": name},
                 "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": LEASES}],
             },
         )

@@ -161,14 +161,14 @@ class Installed:
             self.node.kubelet.set_pods(self._player.pods_of(node))
 
 
-def add_controllers(plane: ControlPlane) -> None:
-    """Let the controller manager run what the chart relies on.
+def add_controllers(plane: ControlPlane, *others: str) -> None:
+    """Let the controller manager run what the chart relies on, and other controllers by name.
 
     Its pods, the ConfigMap with their CA, the type check of the admission policies' expressions.
     """
     manager = plane.controller_manager
     manager.stop()
-    more = f",{','.join(_CONTROLLERS)}"
+    more = f",{','.join((*_CONTROLLERS, *others))}"
     argv = [
         argument + more if argument.startswith("--controllers=") else argument
         for argument in manager.argv

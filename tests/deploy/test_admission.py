@@ -241,6 +241,50 @@ def test_a_write_is_let_through_or_refused_with_the_reason(guarded: Guarded, wri
     assert write.refused in refusal
 
 
+OUR_NAMESPACE = f"/api/v1/namespaces/{LEASES}"
+OPERATOR = "operator"
+ONLY_STOPS = "the annotation draguard.dev/stop of this namespace and changes nothing else"
+STOPPING = [
+    Write(
+        OPERATOR, "patch", OUR_NAMESPACE, {"metadata": {"annotations": {"draguard.dev/stop": "x"}}}
+    ),
+    Write(OPERATOR, "patch", OUR_NAMESPACE, {"metadata": {"annotations": {"a": "b"}}}, ONLY_STOPS),
+    Write(
+        OPERATOR, "patch", OUR_NAMESPACE, {"metadata": {"annotations": {"kept": None}}}, ONLY_STOPS
+    ),
+    Write(
+        OPERATOR,
+        "patch",
+        OUR_NAMESPACE,
+        {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}},
+        ONLY_STOPS,
+    ),
+    Write(OPERATOR, "patch", OUR_NAMESPACE, {"metadata": {"finalizers": ["a.b/c"]}}, ONLY_STOPS),
+    Write("admin", "patch", OUR_NAMESPACE, {"metadata": {"labels": {"a": "b"}}}),
+    Write(STRANGER, "patch", OUR_NAMESPACE, {"metadata": {"annotations": {"a": "b"}}}),
+]
+"""A stranger is cluster-admin here, as all but the operator."""
+
+
+@pytest.fixture(scope="module")
+def with_operator(guarded: Guarded) -> Guarded:
+    flags = (f"--namespace={LEASES}", "--show-only=templates/user-roles.yaml")
+    guarded.plane.kubectl("apply", "-f", "-", stdin=rendered.text((), *flags))
+    guarded.admin.merge_patch(OUR_NAMESPACE, {"metadata": {"annotations": {"kept": "as it is"}}})
+    guarded.enter_with(OPERATOR, "draguard-operator")
+    return guarded
+
+
+@pytest.mark.parametrize("write", STOPPING, ids=identity)
+def test_an_operator_may_stop_us_and_change_nothing_else_of_our_namespace(
+    with_operator: Guarded, write: Write
+) -> None:
+    refusal = with_operator.refusal(write)
+
+    assert bool(refusal) == bool(write.refused), refusal or "it was let through"
+    assert write.refused in refusal
+
+
 OF_AN_EDITOR = {
     ("", "pods", "create"),
     ("", "serviceaccounts", "impersonate"),

@@ -241,6 +241,35 @@ def test_a_page_has_no_url_that_leads_nowhere() -> None:
     assert "example.com" not in text
 
 
+def test_alerts_can_be_left_out_and_get_labels_and_another_severity() -> None:
+    settings = (
+        "monitoring.rules.enabled=true",
+        "monitoring.rules.disabled={DraguardClaimIdle}",
+        "monitoring.rules.severities.DraguardGpuGone=warning",
+        "monitoring.rules.alertLabels.team=gpu",
+        "monitoring.rules.alertLabels.severity=info",
+    )
+    (one,) = rendered.of_kind(rendered.objects(settings), "PrometheusRule")
+    found = {rule["alert"]: rule for rule in rules_of(one["spec"]["groups"]) if "alert" in rule}
+    tested = {rule["alert"]: rule for rule in rules_of(source()) if "alert" in rule}
+
+    assert tested.keys() - found.keys() == {"DraguardClaimIdle"}
+    assert found["DraguardGpuGone"]["labels"].pop("severity") == "warning"
+    assert tested["DraguardGpuGone"]["labels"].pop("severity") == "critical"
+    # A label for all replaces none of an alert's own.
+    assert all(
+        rule["labels"] == {"team": "gpu"} | tested[name]["labels"] for name, rule in found.items()
+    )
+
+
+@pytest.mark.parametrize("value", ["disabled={DraguardGpuLots}", "severities.DraguardGpuLots=info"])
+def test_an_alert_that_does_not_exist_is_refused_by_name(value: str) -> None:
+    from deploy.program import HelmError
+
+    with pytest.raises(HelmError, match="the alert DraguardGpuLots, which does not exist"):
+        rendered.text(("monitoring.rules.enabled=true", f"monitoring.rules.{value}"))
+
+
 def test_a_chart_without_its_rules_says_what_to_run(tmp_path: Path) -> None:
     """As from a checkout in which nothing was generated."""
     from deploy.program import HelmError

@@ -92,15 +92,16 @@ def test_a_viewer_may_look_and_nothing_else() -> None:
     assert {verb for *_, verb in grants(roles("draguard-view"))} == {"get", "list", "watch"}
 
 
-def test_viewing_joins_the_role_view_and_operating_joins_none() -> None:
-    (view,) = [role for role in roles("draguard-view") if role["kind"] == "ClusterRole"]
-    (operator,) = roles("draguard-operator")
+def test_viewing_joins_the_role_view_only_on_request_and_operating_never() -> None:
     key = "rbac.authorization.k8s.io/aggregate-to-view"
+    aggregated = "userRoles.aggregateToView=true"
 
-    assert view["metadata"]["labels"][key] == "true"
-    assert not [label for label in operator["metadata"]["labels"] if "aggregate" in label]
-    (alone, _) = roles("draguard-view", "userRoles.aggregateToView=false")
+    (alone, _) = roles("draguard-view")
     assert key not in alone["metadata"]["labels"]
+    (joined, _) = roles("draguard-view", aggregated)
+    assert joined["metadata"]["labels"][key] == "true"
+    (operator,) = roles("draguard-operator", aggregated)
+    assert not [label for label in operator["metadata"]["labels"] if "aggregate" in label]
 
 
 def test_people_are_bound_to_what_they_were_given_and_nobody_by_default() -> None:

@@ -12,6 +12,7 @@ from deploy.sources import CHART
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane, ControlPlaneError
 from tests.deploy import rendered
+from tests.deploy.driver_manager import PREFIX, STOPPED, paused
 from tests.deploy.releasing import Helm
 from tests.deploy.rendered import Json, container, of_kind, only, pod
 
@@ -101,6 +102,21 @@ def test_the_exporter_runs_on_the_nodes_of_its_stack_but_not_while_they_are_paus
         assert selects(objects, {**labels, label: "true"})
 
 
+@pytest.mark.parametrize(
+    "name", [name for name, golden in GOLDENS.items() if f"{PREFIX}driver" in golden["labels"]]
+)
+@pytest.mark.parametrize("before", ["true", "paused-for-mig-change"])
+def test_where_an_operator_upgrades_drivers_the_labels_that_it_pauses_empty_the_node(
+    name: str, before: str
+) -> None:
+    """Of all labels that NVIDIA's driver manager changes, those that the stack's nodes have."""
+    labels = GOLDENS[name]["labels"]
+    changed = {key: paused(before) for key in labels if key.removeprefix(PREFIX) in STOPPED}
+
+    assert changed
+    assert not selects(of_stack(name), {**labels, **changed})
+
+
 def test_no_label_pauses_where_none_is_named() -> None:
     objects = rendered.objects((), "--set-json=exporter.pauseLabels=[]")
 
@@ -183,6 +199,32 @@ def test_openshift_is_refused_where_its_api_is_not_served(helm: Helm) -> None:
             *("install", "draguard", str(CHART), "--dry-run=server", "--set=stack=openshift"),
             "--set=exporter.gpu.access=driver-root",
         )
+
+
+@pytest.fixture
+def openshift(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """An API server that knows OpenShift's kind, as OpenShift's own does."""
+    file = FOLDER.parent / "securitycontextconstraints_schema.yaml"
+    plane.kubectl("apply", "-f", str(file))
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(file))
+    yield plane
+    plane.kubectl("delete", "-f", str(file))
+
+
+@pytest.mark.parametrize(
+    "values", [(), ("exporter.gpu.access=driver-root", "exporter.podShares=true")]
+)
+def test_openshift_takes_the_constraints_and_nothing_is_filled_in(
+    openshift: ControlPlane, values: tuple[str, ...]
+) -> None:
+    allowed = only(of_stack("openshift", *values), "SecurityContextConstraints")
+    flags = ("create", "--dry-run=server", "--validate=strict", "-o", "yaml", "-f", "-")
+
+    found = yaml.safe_load(openshift.kubectl(*flags, stdin=yaml.safe_dump(allowed)))
+
+    assert {key: found[key] for key in allowed if key != "metadata"} == {
+        key: value for key, value in allowed.items() if key != "metadata"
+    }
 
 
 def test_openshift_lets_each_account_use_what_it_needs_and_no_more() -> None:

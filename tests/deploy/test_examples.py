@@ -1,63 +1,102 @@
 """The example manifests, as the real API server takes them under their real schemas."""
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 import yaml
 
 from kubeapi.client import ApiError, Client
-from remediator.model.node import HARDWARE_READY, PROBLEM, REPAIR_NEEDED
+from remediator.model.node import PROBLEM, REPAIR_NEEDED
 from simulator.cluster.controlplane import ControlPlane
 from tests.lab.cluster import await_true
 
 Json = dict[str, Any]
-EXAMPLE = Path(__file__).parents[2] / "deploy" / "examples" / "nodehealthcheck.yaml"
-SCHEMA = Path(__file__).parent / "nodehealthcheck_schema.yaml"
-CHECKS = "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"
+EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples"
+
+
+class Example(NamedTuple):
+    """One manifest, and where the API server serves its kind."""
+
+    name: str
+    path: str
+
+    @property
+    def schema(self) -> Path:
+        return Path(__file__).parent / f"{self.name}_schema.yaml"
+
+    def body(self) -> Json:
+        text = (EXAMPLES / f"{self.name}.yaml").read_text(encoding="utf-8")
+        found: Json = yaml.safe_load(text)
+        return found
+
+
+HEALTH_CHECK = Example("nodehealthcheck", "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks")
+READINESS_RULE = Example(
+    "nodereadinessrule", "/apis/readiness.node.x-k8s.io/v1alpha1/nodereadinessrules"
+)
+ALL = (HEALTH_CHECK, READINESS_RULE)
 
 
 @pytest.fixture(scope="module")
-def medik8s(control_plane: ControlPlane, client: Client) -> Iterator[Client]:
-    control_plane.kubectl("apply", "-f", str(SCHEMA))
+def kinds(control_plane: ControlPlane, client: Client) -> Iterator[Client]:
+    """An API server that knows the kinds of the examples."""
+    files = [word for example in ALL for word in ("-f", str(example.schema))]
+    control_plane.kubectl("apply", *files)
 
     def served() -> bool:
         try:
-            client.get(CHECKS)
+            for example in ALL:
+                client.get(example.path)
         except ApiError:
             return False
         return True
 
-    await_true("NodeHealthChecks are served", served)
+    await_true("the kinds are served", served)
     yield client
-    control_plane.kubectl("delete", "-f", str(SCHEMA))
+    control_plane.kubectl("delete", *files)
 
 
-def example() -> Json:
-    found: Json = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
-    return found
-
-
-def tried(client: Client, body: Json) -> Json:
+def tried(client: Client, example: Example, body: Json) -> Json:
     """Create without storing; fields that the schema lacks are refused."""
     strict = {"dryRun": "All", "fieldValidation": "Strict"}
-    return msgspec.json.decode(client.create(CHECKS, body, strict), type=Json)
+    return msgspec.json.decode(client.create(example.path, body, strict), type=Json)
 
 
-def test_the_node_health_check_fits_the_schema_and_nothing_is_filled_in(medik8s: Client) -> None:
-    body = example()
+@pytest.mark.parametrize("example", ALL)
+def test_an_example_fits_the_schema_and_nothing_is_filled_in(
+    kinds: Client, example: Example
+) -> None:
+    body = example.body()
 
-    assert tried(medik8s, body)["spec"] == body["spec"]
+    assert tried(kinds, example, body)["spec"] == body["spec"]
 
 
-def test_it_acts_on_our_condition_and_on_nothing_else() -> None:
-    (condition,) = example()["spec"]["unhealthyConditions"]
+def test_the_health_check_acts_on_our_condition_and_on_nothing_else() -> None:
+    (condition,) = HEALTH_CHECK.body()["spec"]["unhealthyConditions"]
 
     assert condition["type"] == REPAIR_NEEDED
     assert condition["status"] == PROBLEM[REPAIR_NEEDED]
+
+
+@pytest.mark.parametrize(
+    ("status", "tainted"),
+    [(None, False), ("False", False), (PROBLEM[REPAIR_NEEDED], True)],
+    ids=["always healthy", "no repair", "repair needed"],
+)
+def test_the_readiness_rule_taints_a_node_exactly_while_it_needs_a_repair(
+    status: str | None, *, tainted: bool
+) -> None:
+    """As the controller decides: the taint goes when each condition has its required status."""
+    spec = READINESS_RULE.body()["spec"]
+    (condition,) = spec["conditions"]
+
+    assert condition["type"] == REPAIR_NEEDED
+    assert spec["enforcementMode"] == "continuous"
+    found = status or condition.get("defaultStatus", "Unknown")
+    assert (found != condition["requiredStatus"]) is tainted
 
 
 def spec_with(path: str, value: object) -> Callable[[Json], None]:
@@ -96,29 +135,36 @@ def without_duration(spec: Json) -> None:
         (spec_with("selector.matchExpressions.0.operator", None), "Required value"),
     ],
 )
-def test_a_mistake_in_it_is_refused(
-    medik8s: Client, mistake: Callable[[Json], None], complaint: str
+def test_a_mistake_in_the_health_check_is_refused(
+    kinds: Client, mistake: Callable[[Json], None], complaint: str
 ) -> None:
-    body = example()
+    refused(kinds, HEALTH_CHECK, mistake, complaint)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "complaint"),
+    [
+        (spec_with("conditions.0.requiredStatus", "no"), "Unsupported value"),
+        (spec_with("conditions", []), "should have at least 1 items"),
+        (spec_with("enforcementMode", "bootstrap-only"), "defaultStatus should not be used"),
+        (spec_with("conditionPolicy", "anyOf"), "defaultStatus is not supported"),
+        (spec_with("nodeSelector", {}), "must not be empty"),
+        (spec_with("taint.key", "draguard.dev/repair"), "must start with 'readiness.k8s.io/'"),
+        (spec_with("taint.effect", "Never"), "Unsupported value"),
+        (spec_with("taints", []), "unknown field"),
+    ],
+)
+def test_a_mistake_in_the_readiness_rule_is_refused(
+    kinds: Client, mistake: Callable[[Json], None], complaint: str
+) -> None:
+    refused(kinds, READINESS_RULE, mistake, complaint)
+
+
+def refused(
+    client: Client, example: Example, mistake: Callable[[Json], None], complaint: str
+) -> None:
+    body = example.body()
     mistake(body["spec"])
 
     with pytest.raises(ApiError, match=complaint):
-        tried(medik8s, body)
-
-
-def test_the_example_for_eks_speaks_of_reasons_that_are_written() -> None:
-    text = (EXAMPLE.parent / "eks-node-repair.json").read_text(encoding="utf-8")
-    overrides = msgspec.json.decode(text, type=Json)["nodeRepairConfigOverrides"]
-
-    for override in overrides:
-        assert override.keys() == {
-            "nodeMonitoringCondition",
-            "nodeUnhealthyReason",
-            "minRepairWaitTimeMins",
-            "repairAction",
-        }
-        assert override["nodeMonitoringCondition"] == HARDWARE_READY
-        assert re.fullmatch(
-            r"NvidiaXID\d+Error|NvidiaDeviceRepairNeeded", override["nodeUnhealthyReason"]
-        )
-        assert override["repairAction"] in ("Replace", "Reboot", "NoAction")
+        tried(client, example, body)

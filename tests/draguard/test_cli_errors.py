@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from draguard.__main__ import main
+from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.errors import forbidden, sentence
 from draguard.connection.kubeconfig import endpoint_of
 from draguard.connection.session import run_with_client
@@ -307,14 +308,17 @@ def test_who_may_read_the_most_is_told_what_is_not_seen(
     assert "not read: remediator may not get namespaces in namespace draguard-system" in status
     assert "policy     unknown, assuming the shipped policy" in status
     assert "not read: remediator may not list nodes; " in plan
-    assert "the pods of node-b cannot be listed" in plan
+    assert "the pods of node-b, node-c cannot be listed" in plan
+    assert "may not list pods" in plan
 
 
 def test_pythons_collector_rests_while_a_command_reads_and_works_again_after_it(
     tmp_path: Path,
 ) -> None:
     path = written(tmp_path, "config", config("http://127.0.0.1:1", "t"))
-    options = argparse.Namespace(kubeconfig=path, context="")
+    flags = argparse.ArgumentParser()
+    add_cluster_flags(flags)
+    options = flags.parse_args(["--kubeconfig", str(path)])
     resting: list[bool] = []
 
     run_with_client("status", options, lambda _: resting.append(not gc.isenabled()) or 0)

@@ -19,6 +19,7 @@ COMMANDS = (
     "plan",
     "doctor",
     "version",
+    "bundle",
     "completion",
     "hold",
     "ignore",

@@ -95,7 +95,7 @@ CASES: tuple[tuple[str, Change, tuple[str, ...]], ...] = (
         without_ca,
         ("the certificate of https://127.0.0.1:", "put its CA into the kubeconfig"),
     ),
-    ("no TLS wanted", skipping_tls, ("insecure-skip-tls-verify is not supported",)),
+    ("no TLS wanted", skipping_tls, ("insecure-skip-tls-verify counts as a flag only",)),
     (
         "a CA that is not there",
         cluster(**{"certificate-authority": "/nowhere/ca.crt"}),

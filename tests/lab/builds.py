@@ -18,7 +18,7 @@ from simulator import dcgm_build as dcgm
 from simulator.cluster.build import CONTROL_PLANE, build, to_stderr
 from simulator.cluster.toolchain import Say
 from simulator.compiler import BuildError
-from tests.lab import alertmanager, operators, prometheus
+from tests.lab import alertmanager, eks_api, operators, prometheus
 from tests.lab.browser.install import install
 from tests.lab.node import images, packages, programs
 
@@ -33,7 +33,7 @@ def _libraries(say: Say) -> Sequence[Path]:
 
 
 def _definitions(say: Say) -> Sequence[Path]:
-    return [operators.module(module, say) for module in (operators.PROMETHEUS, operators.GRAFANA)]
+    return [operators.module(module, say) for module in operators.MODULES]
 
 
 def _real_node(say: Say) -> Sequence[Path]:
@@ -56,6 +56,7 @@ VERIFY: Mapping[str, Make] = {
     "prometheus_2_42_built": partial(build, recipe=prometheus.RECIPE_2_42),
     "amtool_0_25_built": partial(build, recipe=alertmanager.RECIPE_0_25),
     "custom resource definitions": _definitions,
+    "model of the EKS API": eks_api.install,
     "installed": install,
 }
 """What `make verify` needs."""

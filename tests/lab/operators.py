@@ -1,4 +1,4 @@
-"""The kinds of Prometheus' operator and of the grafana-operator, on a real API server.
+"""The kinds of operators that the chart or the examples write for, on a real API server.
 
 Their CRDs lie in their Go modules, so nothing is built: Go fetches a module once, keeps it in its
 own cache, and refuses one that is not what `go/operators/go.sum` says.
@@ -19,6 +19,8 @@ from simulator.compiler import BuildError
 
 PROMETHEUS = "github.com/prometheus-operator/prometheus-operator"
 GRAFANA = "github.com/grafana/grafana-operator/v5"
+ARGO_CD = "github.com/argoproj/argo-cd/v3"
+FLUX_SOURCES = "github.com/fluxcd/source-controller"
 CRDS: Mapping[str, tuple[str, str]] = {
     **{
         kind: (PROMETHEUS, f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml")
@@ -28,8 +30,16 @@ CRDS: Mapping[str, tuple[str, str]] = {
         GRAFANA,
         "config/crd/bases/grafana.integreatly.org_grafanadashboards.yaml",
     ),
+    "applications": (ARGO_CD, "manifests/crds/application-crd.yaml"),
+    "ocirepositories": (
+        FLUX_SOURCES,
+        "config/crd/bases/source.toolkit.fluxcd.io_ocirepositories.yaml",
+    ),
 }
 """By plural name: the module, and the file in it."""
+OF_THE_CHART = ("servicemonitors", "podmonitors", "prometheusrules", "grafanadashboards")
+OF_EXAMPLES = ("applications", "ocirepositories")
+MODULES = tuple(dict.fromkeys(module for module, _ in CRDS.values()))
 SOURCES = Path(__file__).parent / "go" / "operators"
 _GO = (1, 26)
 _SECONDS = 300.0
@@ -70,7 +80,7 @@ def crd(kind: str) -> Path:
     return module(path) / file
 
 
-def install(plane: ControlPlane, kinds: Sequence[str] = tuple(CRDS)) -> None:
+def install(plane: ControlPlane, kinds: Sequence[str] = OF_THE_CHART) -> None:
     """Make kinds known to an API server, as if their operators were there. Raises BuildError."""
     named = [word for kind in kinds for word in ("-f", str(crd(kind)))]
     # Server-side: some are too long for the annotation that `kubectl apply` writes otherwise.
@@ -78,8 +88,9 @@ def install(plane: ControlPlane, kinds: Sequence[str] = tuple(CRDS)) -> None:
     plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *named)
 
 
-def versions() -> str:
+def versions(kinds: Sequence[str] = OF_THE_CHART) -> str:
     """Say in one line whose kinds these are."""
     pins = (SOURCES / "go.mod").read_text(encoding="utf-8")
-    found = re.findall(r"^\t[^/]+/[^/]+/([^/ ]+)\S* (\S+)$", pins, re.MULTILINE)
-    return "CRDs of " + ", ".join(f"{name} {version}" for name, version in found)
+    pinned = dict(re.findall(r"^\t(\S+) (\S+)$", pins, re.MULTILINE))
+    paths = sorted({CRDS[kind][0] for kind in kinds})
+    return "CRDs of " + ", ".join(f"{path.split('/')[2]} {pinned[path]}" for path in paths)

@@ -12,6 +12,7 @@ from typing import Any
 from exporter.model.readings import Values
 from exporter.sensor.nvml import library as nvml
 from exporter.sensor.nvml import units as unit
+from exporter.sensor.nvml.engines import NVDEC, NVJPG, NVOFA, absent_of_gpu, absent_of_slice
 from exporter.sensor.nvml.fields import Fields, Tally
 from exporter.sensor.nvml.table import TABLE
 from exporter.sensor.nvml.units import Unit
@@ -26,9 +27,9 @@ _TRAFFIC = (
 )
 _MORE_PIPES = ("IMMA_TENSOR_UTIL", "HMMA_TENSOR_UTIL", "DFMA_TENSOR_UTIL", "INTEGER_UTIL")
 _ENGINES = (
-    *(f"NVDEC_{engine}_UTIL" for engine in range(8)),
-    *(f"NVJPG_{engine}_UTIL" for engine in range(8)),
-    *(f"NVOFA_{engine}_UTIL" for engine in range(2)),
+    *(f"NVDEC_{engine}_UTIL" for engine in range(len(NVDEC))),
+    *(f"NVJPG_{engine}_UTIL" for engine in range(len(NVJPG))),
+    *(f"NVOFA_{engine}_UTIL" for engine in range(len(NVOFA))),
 )
 _LANES = tuple(f"NVLINK_L{lane}_{way}_PER_SEC" for lane in range(18) for way in ("TX", "RX"))
 _C2C = ("C2C_TOTAL_TX", "C2C_DATA_TX", "C2C_TOTAL_RX", "C2C_DATA_RX")
@@ -74,10 +75,10 @@ class Gpm:
         self, key: Hashable, fields: Fields, gpu: Any, desired: Collection[int], *, links: int
     ) -> Values:
         """Return the wanted fields of a GPU with so many NVLinks."""
-        absent = _absent(fields, desired, links)
-        numbers = [number for number in METRICS if number in desired and number not in absent]
         if not _supported(fields):
             return {}
+        absent = _absent(fields, desired, links)
+        numbers = [number for number in METRICS if number in desired and number not in absent]
         return self._read(key, fields, numbers, "nvmlGpmSampleGet", gpu)
 
     def of_slice(
@@ -89,9 +90,10 @@ class Gpm:
         desired: Collection[int],
     ) -> Values:
         """Return the wanted fields of a GPU instance; `where` is its GPU's handle and its id."""
-        numbers = [n for n in METRICS if n in desired and n not in NOT_OF_SLICES]
         if not _supported(of_gpu):
             return {}
+        absent = NOT_OF_SLICES | absent_of_slice(part, desired)
+        numbers = [number for number in METRICS if number in desired and number not in absent]
         return self._read(key, part, numbers, "nvmlGpmMigSampleGet", *where)
 
     def end_pass(self) -> None:
@@ -139,11 +141,11 @@ class Gpm:
 
 
 def _absent(fields: Fields, desired: Collection[int], links: int) -> Collection[int]:
-    """Return the fields of wires that the GPU does not have: GPM answers 0 for them."""
-    lanes = range(_FIRST_LANE + 2 * links, _FIRST_LANE + len(_LANES))
-    if C2C.isdisjoint(desired) or fields.whole(TABLE[C2C_LINKS]):
-        return lanes
-    return C2C.union(lanes)
+    """Return the fields of wires and engines that the GPU lacks: GPM answers 0 for them."""
+    absent = set(range(_FIRST_LANE + 2 * links, _FIRST_LANE + len(_LANES)))
+    if not C2C.isdisjoint(desired) and not fields.whole(TABLE[C2C_LINKS]):
+        absent |= C2C
+    return absent | absent_of_gpu(fields, desired)
 
 
 def _supported(fields: Fields) -> bool:

@@ -46,8 +46,8 @@ _USELESS = (
 _REASONS = {
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
         "LibraryNotFound",
-        "libnvidia-ml.so.1 is not here: install the NVIDIA driver, or name its folder with "
-        "--nvml-library-dir",
+        "libnvidia-ml.so.1 is not here: install the NVIDIA driver, name its folder with "
+        "--nvml-library-dir, or choose the chart's `stack` that the nodes have (docs/install.md)",
     ),
     pynvml.NVML_ERROR_UNINITIALIZED: (
         "DriverReloaded",

@@ -1,5 +1,6 @@
 """`cordon` and `uncordon` on a real cluster: real scheduler, real eviction controller."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -112,6 +113,41 @@ def test_with_evict_the_pods_are_named_first_and_moved_by_kubernetes_itself(
 
     assert cordons(cluster) == {held: "NoExecute"}
     await_true("the pod is gone", lambda: not cluster.pods())
+
+
+def test_with_evict_a_pod_of_a_slinky_nodeset_is_warned_of(tell: Tell, cluster: Cluster) -> None:
+    """Whoever may not read pods is told that it is not known."""
+    owner = {"apiVersion": "slinky.slurm.net/v1beta1", "kind": "NodeSet", "name": "worker"}
+    body = pod("slurmd", pod_spec(shared_claim="slurmd"))
+    body["metadata"]["ownerReferences"] = [{**owner, "uid": "1", "controller": True}]
+    cluster.add("resource.k8s.io/v1", "resourceclaims", claim("slurmd", gpu_request()))
+    cluster.add("v1", "pods", body)
+    index = await_true("slurmd holds a device", lambda: cluster.device_of("slurmd"))[-1]
+    words = ("cordon", f"node-a/{index}", "--why", "x", "--dry-run")
+
+    stated = tell(*words, "--evict")
+    assert "is deleted (pod of a NodeSet)" in stated
+    assert "warning: default/slurmd: pod of a Slinky NodeSet, and an eviction would kill" in stated
+    assert "NodeSet" not in tell(*words)
+    found = json.loads(tell(*words, "--evict", "-o", "json"))["items"][0]["holders"]
+    assert [each["drained_by"] for each in found] == ["NodeSet"]
+
+    plane = cluster.plane
+    reads = ("--verb=list", "--resource=resourceslices,resourceclaims,devicetaintrules")
+    plane.kubectl("create", "clusterrole", "blind", *reads)
+    reports = ("--verb=list", "--resource=nodedevicehealths")
+    plane.kubectl("create", "clusterrole", "blind-reports", *reports)
+    for role in ("blind", "blind-reports"):
+        plane.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", "--user=eve")
+    try:
+        eve = ("--as", "eve", "--evict")
+        where = ("--kubeconfig", str(plane.kubeconfig))
+        await_true("it counts", lambda: main([*words, *eve, *where]) == 0)
+        stated = tell(*words, *eve)
+    finally:
+        for role in ("blind", "blind-reports"):
+            plane.kubectl("delete", f"clusterrolebinding/{role}", f"clusterrole/{role}")
+    assert "is unknown of default/slurmd: eve may not get pods in namespace default" in stated
 
 
 def test_who_types_yes_is_obeyed_and_who_does_not_is_not(tell: Tell, cluster: Cluster) -> None:

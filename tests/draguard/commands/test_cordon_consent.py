@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from draguard.cluster.cordon_rule import Cordon
+from draguard.cluster.device_pods import Holder
 from draguard.cluster.find_device import NamedDevices
 from draguard.cluster.objects import Objects
+from draguard.cluster.pod_owners import Owned
 from draguard.cluster.reading import Reader
 from draguard.commands.cordon import agreed_pods
 from remediator.model.claim import Claim, ConsumerReference
@@ -62,8 +64,17 @@ def asked(
     """Gives who is on the device where it was agreed, None where it was not."""
     monkeypatch.setattr(sys, "stdin", Person(types))
     options = argparse.Namespace(evict=True, dry_run=False, yes=yes)
-    found = agreed_pods(Later(*later), first, (NAMED,), (CORDON,), options)
-    return None if found is None else [holder.pod for holder in found]
+    found = agreed_pods(Later(*later), first, (NAMED,), (CORDON,), options, owners=slurms)
+    return None if found is None else [holder.pod for holder in found.holders]
+
+
+def slurms(pods: tuple[Holder, ...]) -> Owned:
+    """Have a pod of the name `slurm` be of a NodeSet."""
+    marked = (
+        msgspec.structs.replace(each, drained_by="NodeSet" if each.pod == "slurm" else "")
+        for each in pods
+    )
+    return Owned(tuple(marked), ("of none else is it known",))
 
 
 def test_who_comes_while_a_person_reads_is_asked_about_too(
@@ -108,3 +119,16 @@ def test_claims_that_cannot_be_read_may_hold_the_device(
     assert "pods of claims that this version cannot read (1 resourceclaims (odd))" in (
         capsys.readouterr().err
     )
+
+
+def test_work_that_an_eviction_kills_is_named_before_the_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert asked(monkeypatch, "no\n", held("slurm", "train")) is None
+
+    facts, _, question = capsys.readouterr().err.partition("Delete them?")
+    assert "warning: ns/slurm: pod of a Slinky NodeSet, and an eviction would kill its" in facts
+    assert "What to do first: drain its node in Slurm: scontrol update" in facts
+    assert "warning: of none else is it known" in facts
+    assert "ns/train: pod" not in facts
+    assert question

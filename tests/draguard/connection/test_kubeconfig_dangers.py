@@ -22,13 +22,26 @@ def refused(folder: Path, content: Config, context: str = "") -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("key", ["as", "as-groups", "as-uid", "as-user-extra"])
-def test_who_would_act_as_somebody_else_is_not_taken_for_himself(key: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"as": 7},
+        {"as": ""},
+        {"as": "ana\n"},
+        {"as-groups": ["a"]},
+        {"as": "ana", "as-groups": "a"},
+        {"as": "ana", "as-user-extra": {"a": "b"}},
+        {"as": "ana", "as-of-a-later-kubectl": "x"},
+    ],
+)
+def test_who_would_act_as_somebody_unknown_is_not_taken_for_himself(
+    entries: Config, tmp_path: Path
+) -> None:
     """With kubectl he has fewer rights: `cleanup --all` must not be done with all of his own."""
     content = config("https://127.0.0.1:1", "t")
-    content["users"][0]["user"][key] = "viewer"
+    content["users"][0]["user"] |= entries
 
-    assert "impersonates another user (as), which is not supported" in refused(tmp_path, content)
+    assert "impersonation" in refused(tmp_path, content)
 
 
 def test_another_users_impersonation_is_no_matter(tmp_path: Path) -> None:
@@ -38,8 +51,8 @@ def test_another_users_impersonation_is_no_matter(tmp_path: Path) -> None:
     content["contexts"].append(two)
     path = written(tmp_path, "config", content)
 
-    assert endpoint_of(path, "", {}).token == "t"
-    assert "impersonates another user" in refused(tmp_path, content, "two")
+    assert endpoint_of(path, "", {}).impersonation == ()
+    assert endpoint_of(path, "two", {}).impersonation == (("Impersonate-User", "viewer"),)
 
 
 def test_a_token_is_not_told_because_it_is_odd(tmp_path: Path) -> None:

@@ -74,6 +74,23 @@ def test_a_driver_is_compared_with_its_gpus(driver: str, product: str, states: l
     assert [check.state for check in drivers([report(driver, product)])] == states
 
 
+@pytest.mark.parametrize(
+    ("driver", "publishing", "states"),
+    [
+        ("570.133.20", {"a"}, ["warn", "ok"]),
+        ("580.65.06", {"a"}, ["ok"]),
+        ("570.133.20", {"b"}, ["ok"]),
+    ],
+)
+def test_a_driver_is_compared_with_the_dra_driver_where_that_publishes(
+    driver: str, publishing: set[str], states: list[str]
+) -> None:
+    found = list(drivers([report(driver)], publishing))
+
+    assert [check.state for check in found] == states
+    assert found[0].state == "ok" or found[0].remedy == "install driver R580 or newer"
+
+
 def test_drivers_that_differ_are_a_matrix_and_the_odd_nodes_are_named() -> None:
     versions = {"a": "580.65.06", "b": "580.65.06", "c": "575.57.08"}
     (found,) = drivers([report(version, name=name) for name, version in versions.items()])

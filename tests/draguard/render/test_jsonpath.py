@@ -58,3 +58,7 @@ def test_what_is_no_template_is_refused(text: str) -> None:
 
 def test_what_a_terminal_obeys_is_spelled_out() -> None:
     assert filled(template("{.a}"), {"a": "\x1b[2J"}) == "\\x1b[2J"
+
+
+def test_a_tuple_of_a_result_is_a_list() -> None:
+    assert filled(template("{.nodes[*]} {.nodes[0]}"), {"nodes": ("a", "b")}) == "a b a"

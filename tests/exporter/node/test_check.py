@@ -40,6 +40,7 @@ def test_without_a_driver_it_answers_one_and_says_what_to_do(node: SimulatedNode
     assert code == 1
     assert "NVML: LibraryNotFound" in message
     assert "install the NVIDIA driver" in message
+    assert "choose the chart's `stack` that the nodes have" in message
 
 
 def test_a_row_that_this_product_has_not_is_named(node: SimulatedNode, tmp_path: Path) -> None:

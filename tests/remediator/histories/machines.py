@@ -110,7 +110,7 @@ class Machine:
             behind=timedelta(),
             claims=tuple(self.tenants.claims.values()),
             pods=self.tenants.pods(),
-            refusals={f"u-{name}": why for name, why in self.tenants.refusals.items()},
+            refusals={self.tenants.uid(name): why for name, why in self.tenants.refusals.items()},
             nodes_known=True,
             facts=None if self.gone else NodeFacts(name=NODE),
         )

@@ -31,6 +31,8 @@ class Tenants:
         """Pods of a Slinky NodeSet."""
         self.ending: set[str] = set()
         """Of them, those that were told to."""
+        self._lives: dict[str, int] = {}
+        """How many pods have had a name: each has another UID, as a pod gives up no claim alive."""
 
     def users(self) -> tuple[str, ...]:
         """Return the pods that hold a device of the node."""
@@ -41,6 +43,7 @@ class Tenants:
         return tuple(
             pod(
                 name,
+                uid=self.uid(name),
                 terminating=name in self.ending,
                 claims=self._claimed(name),
                 owner_kind=next(iter(DRAINERS)) if name in self.slurm else "",
@@ -48,22 +51,37 @@ class Tenants:
             for name in self.users()
         )
 
+    def uid(self, name: str) -> str:
+        """Return the UID of the pod that has, or had, a name."""
+        life = self._lives.get(name, 1)
+        return f"u-{name}" if life == 1 else f"u-{name}-{life}"
+
     def _claimed(self, name: str) -> tuple[str, ...]:
         mine = [it for it in self.claims.values() if name in {by.name for by in it.consumers}]
         return tuple(sorted(it.metadata.name for it in mine))
 
     def comes(self, place: Place, device: str, name: str) -> None:
+        """A pod gets a device; what used it before has ended."""
+        self.lets_go(place)
+        self._begins(name)
         made = claim(device, name)
         own = ClaimMeta(name=f"claim-{place[0]}-{place[1]}", namespace=made.metadata.namespace)
         self.claims[place] = Claim(own, made.status)
+        self.joins(place, name)
+
+    def _begins(self, name: str) -> None:
+        """A name that no pod has now is that of a new pod."""
+        if name not in self.users():
+            self._lives[name] = self._lives.get(name, 0) + 1
 
     def joins(self, place: Place, name: str) -> None:
         """Another pod shares the claim of a device, which NoSchedule does not prevent."""
         one = self.claims.get(place)
         if one is None or one.status is None:
             return
+        self._begins(name)
         others = tuple(by for by in one.consumers if by.name != name)
-        both = (*others, ConsumerReference(name, "pods", f"u-{name}"))
+        both = (*others, ConsumerReference(name, "pods", self.uid(name)))
         status = msgspec.structs.replace(one.status, reserved_for=both)
         self.claims[place] = Claim(one.metadata, status)
 
@@ -100,4 +118,7 @@ class Tenants:
                 del self.claims[place]
 
     def lets_go(self, place: Place) -> None:
-        self.claims.pop(place, None)
+        """The pods that use a device end, and so free all that they have."""
+        stored = self.claims.get(place)
+        for by in stored.consumers if stored else ():
+            self.leaves(by.name)

@@ -262,3 +262,18 @@ def test_an_xid_that_the_driver_answered_with_none_calls_for_no_reboot_later(lat
     history.an_xid(dies=0, code=79, index=1, gi=None, then=later)
     history.a_recovery_action(dies=0, index=1, value=1, then=0.1)
     history.teardown()
+
+
+def test_a_pod_that_has_a_name_again_is_another_pod() -> None:
+    """The first left while NoExecute was written; the leader was killed before it noted that."""
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    for _ in range(2):
+        history.a_reboot(dies=0, then=0.1)
+    history.an_old_driver_whose_agent_forgets(dies=0, index=0)
+    history.a_gpu_goes_or_comes(dies=0, index=0, presence="Lost", then=0.1)
+    history.others_are_called(board=True, dies=0, early=False, held="", index=1, then=0.1)
+    history.a_reboot(dies=0, then=601.0)
+    history.others_are_called(board=False, dies=0, early=False, held="", index=0, then=0.1)
+    history.others_are_called(board=False, dies=1, early=False, held="", index=1, then=0.1)
+    history.teardown()

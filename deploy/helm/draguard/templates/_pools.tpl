@@ -83,13 +83,14 @@ exporter.*, by the preset of its stack where they are the defaults, overridden b
 
 {{- /*
 The terms of a pool, each without nodes whose driver or MIG layout is being changed: NVIDIA's
-operators empty a node by these labels, and a sensor that stays holds the driver. Takes the values of
-one exporter.
+operators empty a node by these labels, and a sensor that stays holds the driver. The third value is
+that of an upgrade during a change of the MIG layout. Takes the values of one exporter.
 */}}
 {{- define "draguard.nodeSelectorTerms" -}}
 {{- $pauses := list }}
+{{- $paused := list "paused-for-driver-upgrade" "paused-for-mig-change" "paused-for-mig-change_paused-for-driver-upgrade" }}
 {{- range .pauseLabels }}
-{{- $pauses = append $pauses (dict "key" . "operator" "NotIn" "values" (list "paused-for-driver-upgrade" "paused-for-mig-change")) }}
+{{- $pauses = append $pauses (dict "key" . "operator" "NotIn" "values" $paused) }}
 {{- end }}
 {{- $terms := list }}
 {{- range .nodeSelectorTerms }}

@@ -5,7 +5,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from exporter.sensor.nvml.engines import NVDEC, NVJPG, NVOFA
 from exporter.sensor.nvml.gpm import METRICS, NOT_OF_SLICES
+from simulator.gpu import Failure
 from simulator.node import SimulatedNode
 from tests.exporter.sensor.nvml.child_run import NvmlChild
 
@@ -47,6 +49,7 @@ SAID = {
 
 PASSES = 20
 """After which what a GPU lacked is requested again."""
+ENGINES = (*NVDEC, *NVJPG, *NVOFA)
 LANES, C2C, ALL_LINKS = range(1040, 1076), range(1076, 1080), (1011, 1012)
 
 
@@ -97,6 +100,34 @@ def test_only_wires_that_the_gpu_has_are_told() -> None:
     assert all(gpu.values.keys() >= {*ALL_LINKS} for gpu in gpus)
     # What decides is not shown by itself.
     assert all(285 not in gpu.values for gpu in gpus)
+
+
+def test_only_engines_that_a_gpu_or_slice_has_are_told() -> None:
+    layout = {1: ["3g.40gb", "1g.10gb"]}
+    with (
+        TemporaryDirectory(prefix="dg-") as root,
+        _node(root, "2xH100", layout) as node,
+        NvmlChild(node) as child,
+    ):
+        child.sample(ENGINES)
+        whole, cut = child.sample(ENGINES).gpus
+    # 7 decoders, 7 JPEG engines and 1 for optical flow; GPM answers 0 for the others, too.
+    engines_of_h100 = {*NVDEC[:7], *NVJPG[:7], *NVOFA[:1]}
+    assert whole.values.keys() == engines_of_h100
+    assert cut.values.keys() == engines_of_h100
+    engines = {part.profile: part.values.keys() for part in cut.instances or ()}
+    assert engines == {
+        "3g.40gb": {*NVDEC[:3], *NVJPG[:3]},
+        "1g.10gb": {*NVDEC[:1], *NVJPG[:1]},
+    }
+
+
+def test_all_engines_are_told_of_a_gpu_that_does_not_say_how_many_it_has() -> None:
+    with TemporaryDirectory(prefix="dg-") as root, _node(root, "1xH100") as node:
+        node.set_failure(0, Failure("error", 3, "nvmlDeviceGetGpuInstanceProfileInfoV"))
+        with NvmlChild(node) as child:
+            child.sample(ENGINES)
+            assert child.gpu(0, ENGINES).values.keys() == {*ENGINES}
 
 
 def test_a_gpu_in_mig_mode_has_no_links() -> None:

@@ -175,6 +175,7 @@ NOT_ON_THIS_GPU = frozenset(
         *(390, 391, 392),  # retired pages
         *(409, 419, 429, 439, 1220, *link_table.LINK_FIELDS, *link_table.GPU_FIELDS),  # NVLinks
         *range(1040, 1076),
+        *(1024, 1032, 1034),  # it has 7 decoders, 7 JPEG engines, 1 for optical flow
         *range(1084, 1097),  # totals of GPM, which came after R580
     )
 )

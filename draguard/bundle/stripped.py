@@ -1,0 +1,44 @@
+"""Stored objects without what may hold secrets and what helps no reader. Pure.
+
+Environment variables keep their names. Their values are left out, whatever they are called.
+"""
+
+from typing import Any, cast
+
+LEFT_OUT = "<left out>"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation: the object as it was written, with all values."""
+Document = dict[str, Any]
+
+
+def stripped(content: Document) -> Document:
+    """Return an object as it goes into a bundle."""
+    meta: Document = {**content.get("metadata", {})}
+    meta.pop("managedFields", None)
+    if notes := meta.get("annotations"):
+        meta["annotations"] = {name: text for name, text in notes.items() if name != _LAST_APPLIED}
+    rest = {key: _without_values(value) for key, value in content.items() if key != "metadata"}
+    return {"metadata": meta, **rest}
+
+
+def _without_values(content: object) -> object:
+    if isinstance(content, dict):
+        found = cast("dict[str, object]", content)
+        return {
+            key: _env(cast("list[object]", value))
+            if key == "env" and isinstance(value, list)
+            else _without_values(value)
+            for key, value in found.items()
+        }
+    if isinstance(content, list):
+        return [_without_values(item) for item in cast("list[object]", content)]
+    return content
+
+
+def _env(variables: list[object]) -> list[object]:
+    return [
+        {**cast("Document", variable), "value": LEFT_OUT}
+        if isinstance(variable, dict) and "value" in variable
+        else variable
+        for variable in variables
+    ]

@@ -1,0 +1,40 @@
+"""How many decoders, JPEG engines and optical flow engines a GPU or a slice has.
+
+GPM answers 0 for an engine that is not there, as for one that is idle (seen on an H100).
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from exporter.sensor.nvml.fields import Fields
+
+NVDEC, NVJPG, NVOFA = range(1017, 1025), range(1025, 1033), range(1033, 1035)
+"""DCGM field ids, one for each engine."""
+_ALL = frozenset((*NVDEC, *NVJPG, *NVOFA))
+_WHOLE = (4, 3)
+"""NVML_GPU_INSTANCE_PROFILE_7_SLICE and _4_SLICE: a GPU has one of them, and it is the whole GPU.
+Answered with MIG off, too."""
+
+
+def absent_of_gpu(fields: Fields, desired: Collection[int]) -> frozenset[int]:
+    """Return the fields of engines that the GPU does not have; none where it does not tell."""
+    if _ALL.isdisjoint(desired):
+        return frozenset()
+    for profile in _WHOLE:
+        about = fields.get("nvmlDeviceGetGpuInstanceProfileInfo", profile)
+        if about is not None:
+            return _absent(about.decoderCount, about.jpegCount, about.ofaCount)
+    return frozenset()
+
+
+def absent_of_slice(part: Fields, desired: Collection[int]) -> frozenset[int]:
+    """Return the fields of engines that the slice does not have; none where it does not tell."""
+    requested = not _ALL.isdisjoint(desired)
+    about: Any = part.get("nvmlDeviceGetAttributes_v2") if requested else None
+    if about is None:
+        return frozenset()
+    return _absent(about.sharedDecoderCount, about.sharedJpegCount, about.sharedOfaCount)
+
+
+def _absent(decoders: int, jpeg: int, optical_flow: int) -> frozenset[int]:
+    return frozenset((*NVDEC[decoders:], *NVJPG[jpeg:], *NVOFA[optical_flow:]))
