@@ -12,7 +12,7 @@ DRAWN_BY = $(or $(SEED),$(shell git rev-parse HEAD 2>/dev/null),0)
 # Tests start our programs a thousand times: each start would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test verify node gpu soak test-1.36 check lock release bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
+.PHONY: help demo test verify node node-if-possible gpu soak test-1.36 check lock release bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -25,16 +25,21 @@ test: $(STAMP) check ## Set up and test: lint, types, contracts, every package o
 	$(BIN)/python -m tests.lab.builds test
 	$(BIN)/pytest $(PARALLEL) -m "not verify and not node and not gpu" $(TESTS)
 
-verify: $(STAMP) ## Test what is exhaustive: each version and setting, browser, documents, new examples, ten mutants
+verify: $(STAMP) ## Test what is exhaustive: each version and setting, browser, documents, new examples, ten mutants, a real node
 	$(BIN)/python -m tests.lab.builds verify
 	$(BIN)/pytest $(PARALLEL) -m verify $(TESTS)
 	HISTORIES=600 $(BIN)/pytest $(PARALLEL) -m hypothesis $(SEARCH) --hypothesis-seed=$(DRAWN_BY) $(TESTS)
 	$(BIN)/python -m tests.mutants --draw 10 --seed $(DRAWN_BY)
+	$(if $(TESTS),,$(MAKE) node-if-possible)
 
 node: $(STAMP) ## Test on a real node: kubelet, containerd, images, Helm. Needs root (KEEP=1 leaves it up)
 	$(BIN)/python -m tests.lab.node.packages
 	$(BIN)/python -m tests.lab.builds node
 	KEEP=$(KEEP) $(BIN)/pytest $(if $(KEEP),--timeout 0) -m node $(or $(TESTS),tests/node)
+
+node-if-possible: $(STAMP)
+	@if $(BIN)/python -m tests.lab.node.packages; then $(MAKE) node; \
+	else echo "nothing was tested on a real node: the lines above say what is missing"; fi
 
 gpu: $(STAMP) ## Test on this machine's own GPU, while no other program uses it (needs the driver, CUDA's nvcc, root)
 	$(BIN)/python -m tests.lab.builds test

@@ -1,8 +1,9 @@
 """`python -m benchmarks.real_node`: figures of Draguard on a real node, as one table.
 
-From `helm install` to the first sample of a GPU, the memory of each container as the kernel counts
-it, and from the driver's line of XID 79 to the end of the container on that GPU. Needs what `make
-node` needs. The GPUs, their library and the kernel log are simulated; all else is real.
+From `helm install` to the first sample of a GPU and to the first taint, of a GPU that was lost
+before; the memory of each container as the kernel counts it; from the driver's line of XID 79 to
+the end of the container on that GPU. Needs what `make node` needs. The GPUs, their library and the
+kernel log are simulated; all else is real.
 """
 
 import argparse
@@ -20,9 +21,9 @@ from tests.lab.cluster import await_true
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import Release
 from tests.node.conftest import gpu_of
-from tests.node.workload import Workload, await_end, lose
+from tests.node.workload import Workload, await_end, lose, tainted
 
-ROUNDS = 20
+ROUNDS = 30
 SETTLE = "defaults.settle of the policy is 1 s and part of the time"
 _CONTAINERS = (("exporter", "sensor"), ("exporter", "agent"), ("remediator", "remediator"))
 _STEADY_SECONDS = 60.0
@@ -36,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rounds: int = parser.parse_args(arguments).rounds
     before = machine()
     try:
-        with RealNode(f"{rounds}xH100") as node:
-            sections = [_installed(node), _memory(node), _ended(node, rounds)]
+        # One more, which is lost from the start.
+        with RealNode(f"{rounds + 1}xH100") as node:
+            sections = [_installed(node, rounds), _memory(node), _ended(node, rounds)]
     except BuildError as error:
         print(f"cannot measure: {error}", file=sys.stderr)
         return 1
@@ -45,8 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _installed(node: RealNode) -> Section:
+def _installed(node: RealNode, lost: int) -> Section:
     release = Release(node)
+    lose(node, f"gpu-{lost}")
+    seen: dict[str, float] = {}
     began = time.monotonic()
     release.install()
     ran = time.monotonic() - began
@@ -57,25 +61,45 @@ def _installed(node: RealNode) -> Section:
         except ApiError:
             return False
 
-    await_true("the metrics show a GPU", shown, 180)
-    first = time.monotonic() - began
+    awaited = {"page": shown, "taint": lambda: bool(tainted(node))}
+
+    def all_seen() -> bool:
+        for what in awaited.keys() - seen.keys():
+            if awaited[what]():
+                seen[what] = time.monotonic() - began
+        return seen.keys() == awaited.keys()
+
+    await_true("the metrics show a GPU, and the lost one is tainted", all_seen, 180)
     release.await_ready()
     figures = (
         Figure(what="helm install returns", unit="s", values=(ran,)),
-        Figure(what="first sample of a GPU on the page", unit="s", values=(first,)),
+        Figure(what="first sample of a GPU on the page", unit="s", values=(seen["page"],)),
+        Figure(what="first taint, of a GPU lost before", unit="s", values=(seen["taint"],)),
         Figure(what="all pods Ready", unit="s", values=(time.monotonic() - began,)),
     )
-    return Section("from the start of helm install", figures)
+    return Section("from the start of helm install", figures, (SETTLE,))
 
 
 def _memory(node: RealNode) -> Section:
     time.sleep(_STEADY_SECONDS)
     figures = tuple(
-        Figure(what=container, unit="MiB", values=(_working_set(node, component, container),))
+        Figure(
+            what=container,
+            unit="MiB",
+            values=(_working_set(node, component, container),),
+            budget=_requested(node, component, container),
+        )
         for component, container in _CONTAINERS
     )
     note = f"the cgroup's usage without inactive file pages, {_STEADY_SECONDS:.0f} s after Ready"
     return Section("memory of the containers", figures, (note,))
+
+
+def _requested(node: RealNode, component: str, container: str) -> str:
+    """Return what the chart requests for it."""
+    (pod, *_) = Release(node).pods(component)
+    (found,) = [each for each in pod["spec"]["containers"] if each["name"] == container]
+    return f"requests {found['resources']['requests']['memory']}"
 
 
 def _working_set(node: RealNode, component: str, container: str) -> float:

@@ -38,6 +38,9 @@ _DENIED = frozenset({401, 403, 404, 405})
 _DENIALS = 3
 """After so many of them in a row the collection counts as refused. API servers that start answer
 403 for a moment, before they have read the roles."""
+_BUSY, _BUSY_TIMES = 429, 6
+"""A server that begins to serve a CRD answers so at each first installation: it is a warning only
+after so many failures in a row."""
 _LISTED = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends a list by watch (KEP-3157)."""
 
@@ -135,6 +138,7 @@ class Reflector(Generic[T]):
         self._store: Store[T] = Store(kind, known)
         self._version: str | None = None
         self._failures = 0
+        self._warned = False
         self._denials = 0
         # Its own: drawn from on a thread, where others expect the shared one to stand still.
         self._random = Random()  # noqa: S311 - waits are spread with it
@@ -221,16 +225,14 @@ class Reflector(Generic[T]):
     def _setback(self, error: ApiError) -> float:
         """Take note of a failure and return how many seconds to wait."""
         self._failures += 1
+        self._warned = self._warned and self._failures > 1
         if isinstance(error, Gone):
             self._version = None
             _log.info("%s; listing again", error.message)
         else:
             # The message last: a reader that sees one reads the status that belongs to it.
             self.status, self.error = error.status, error.message
-            first = self._failures == 1 or (
-                error.status in _DENIED and self._denials == _DENIALS - 1
-            )
-            _log.log(logging.WARNING if first else logging.DEBUG, "%s", self.error)
+            _log.log(self._level(error), "%s", self.error)
         self._denials = self._denials + 1 if error.status in _DENIED else 0
         self.missing = isinstance(error, NotFound)
         if self.missing:
@@ -238,6 +240,15 @@ class Reflector(Generic[T]):
             return self._pace.missing_retry * self._random.uniform(0.5, 1.0)
         longest = self._pace.retry_after(self._failures)
         return error.retry_after + longest * self._random.uniform(0.5, 1.0)
+
+    def _level(self, error: ApiError) -> int:
+        """Return at which level a failure is logged: one warning for all in a row."""
+        busy = error.status == _BUSY and self._failures < _BUSY_TIMES
+        refused = error.status in _DENIED and self._denials == _DENIALS - 1
+        if not refused and (busy or self._warned):
+            return logging.DEBUG
+        self._warned = True
+        return logging.WARNING
 
     def _contact(self) -> None:
         self.last_contact = monotonic()
@@ -254,7 +265,7 @@ class Reflector(Generic[T]):
         except (NotFound, Gone):
             raise
         except ApiError as error:
-            if error.status == 429 or (error.status or 0) >= 500:
+            if error.status == _BUSY or (error.status or 0) >= 500:
                 raise
             # Refused, or a cache that does not catch up: lists are always there.
             self._by_watch = self._by_watch and error.status not in _REFUSED

@@ -1,4 +1,4 @@
-"""Finds Draguard's taint rules and Node conditions in a cluster, removes them, and verifies that.
+"""Finds Draguard's taint rules, Node conditions and Leases, removes them, and verifies that.
 
 A rule is ours by two signs that the remediator puts on everything it writes: the label
 `app.kubernetes.io/managed-by=draguard`, and a taint key of our domain. A rule with only one of
@@ -6,7 +6,7 @@ them is not ours and stays, unless it has the name that we give for its device, 
 be lost. Users' cordons for maintenance stay, too.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
@@ -18,8 +18,10 @@ from draguard.cluster.stored import RULE_RESOURCE
 from draguard.phrases import some
 from kubeapi.client import ApiError, Client, NotFound
 from kubeapi.discovery import served
+from kubeapi.lease import Lease, leases
 from kubeapi.resources import NODES
 from kubeapi.types import ObjectMeta
+from remediator.controller.agents import AGENT_LEASE_PREFIX, LEASE_NAME
 from remediator.controller.node_conditions import NodeConditions
 from remediator.controller.versions import GROUP, RULE_VERSIONS
 from remediator.model.node import CONDITION_TYPES, MARK, REPAIR_NEEDED
@@ -74,6 +76,9 @@ class Outcome(msgspec.Struct, frozen=True):
         return self.error.startswith(UNANSWERED)
 
 
+Removal = tuple[Found, Callable[[], Outcome]]
+
+
 class _Condition(msgspec.Struct, frozen=True):
     type: str
 
@@ -90,8 +95,8 @@ class _Node(msgspec.Struct, frozen=True):
 class Remover:
     """Finds and removes; each removal says how it went."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client, self._leases = client, leases(namespace)
         self._conditions = NodeConditions(client)
 
     def rules(self) -> Iterator[tuple[Found, RawRule]]:
@@ -121,6 +126,24 @@ class Remover:
             if types:
                 yield Found("Node", node.metadata.name, f"condition {', '.join(sorted(types))}")
 
+    def leases(self) -> Iterator[Found]:
+        """Give the Leases of agents and leader in Draguard's namespace. Raises ApiError."""
+        for lease in self._all(self._leases, Lease):
+            name = lease.metadata.name
+            if name == LEASE_NAME or name.startswith(AGENT_LEASE_PREFIX):
+                holder = lease.spec.holder_identity
+                yield Found("Lease", name, f"held by {holder}" if holder else "without a holder")
+
+    def removals(
+        self, rules: Rules, nodes: Iterable[Found] = (), leases: Iterable[Found] = ()
+    ) -> list[Removal]:
+        """Return how each of them is removed, in this order."""
+        return [
+            *((rule, partial(self.remove_rule, rule, raw)) for rule, raw in rules),
+            *((node, partial(self.remove_conditions, node)) for node in nodes),
+            *((lease, partial(self.remove_lease, lease)) for lease in leases),
+        ]
+
     def remove_rule(self, found: Found, raw: RawRule) -> Outcome:
         """Delete exactly the rule that was seen, whatever was written to it since."""
         exactly = {"preconditions": {"uid": raw.metadata.uid}}
@@ -133,6 +156,9 @@ class Remover:
         if self._conditions.forbidden > refused:
             return Outcome(found, "403 Forbidden: this needs permission to patch nodes/status")
         return outcome
+
+    def remove_lease(self, found: Found) -> Outcome:
+        return _tried(found, lambda: self._client.delete(f"{self._leases}/{found.name}"))
 
     def _path(self) -> str:
         version = served(self._client, GROUP, "devicetaintrules", RULE_VERSIONS)
@@ -161,18 +187,14 @@ def _tried(found: Found, remove: Callable[[], object]) -> Outcome:
     return Outcome(found)
 
 
-def remove_all(
-    remover: Remover, rules: Rules, nodes: list[Found], left: Callable[[], list[Found]]
-) -> list[Outcome]:
+def remove_all(removals: Iterable[Removal], left: Callable[[], list[Found]]) -> list[Outcome]:
     """Remove one after the other, and return the outcome of each. `left` lists what remains.
 
     After a request without an answer nothing more is tried. A deletion that was requested counts
     only once the object is gone.
     """
-    steps = [partial(remover.remove_rule, *rule) for rule in rules]
-    steps += [partial(remover.remove_conditions, node) for node in nodes]
     outcomes: list[Outcome] = []
-    for step, found in zip(steps, (*(found for found, _ in rules), *nodes), strict=True):
+    for found, step in removals:
         unanswered_ones = outcomes and (outcomes[-1].unanswered or outcomes[-1].error == UNTRIED)
         outcomes.append(Outcome(found, UNTRIED) if unanswered_ones else step())
     try:

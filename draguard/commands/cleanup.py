@@ -48,6 +48,11 @@ def parser() -> argparse.ArgumentParser:
         "--all", action="store_true", help="all taint rules and Node conditions of Draguard"
     )
     taught.add_argument(
+        "--leases",
+        action="store_true",
+        help="also the Leases of agents and remediator: where both are uninstalled",
+    )
+    taught.add_argument(
         "--yes", action="store_true", help="do not ask; required without a terminal"
     )
     taught.add_argument(
@@ -70,23 +75,26 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _clean_up(client: Client, options: argparse.Namespace) -> int:
-    remover = Remover(client)
+    remover = Remover(client, options.namespace)
+
+    def leases() -> list[Found]:
+        return list(remover.leases()) if options.leases else []
 
     def left() -> list[Found]:
-        return [*(found for found, _ in remover.rules()), *remover.nodes()]
+        return [*(found for found, _ in remover.rules()), *remover.nodes(), *leases()]
 
     try:
         rules = list(remover.rules())
         cordons = remover.maintenance()
-        nodes = list(remover.nodes())
-        found = [*(rule for rule, _ in rules), *nodes]
+        removals = remover.removals(rules, list(remover.nodes()), leases())
+        found = [each for each, _ in removals]
         if options.dry_run:
             outcomes = [Outcome(each) for each in found]
         else:
             facts = () if options.yes else _facts(client, options.namespace, found)
             if found and not confirmed("cleanup", facts, "Remove all of them?", yes=options.yes):
                 return PROBLEM
-            outcomes = remove_all(remover, rules, nodes, left)
+            outcomes = remove_all(removals, left)
     except ApiError as error:
         if error.status in (None, 401, 403):
             raise

@@ -117,7 +117,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _untaint(client: Client, options: argparse.Namespace) -> int:
-    reader, remover = Reader(client, options.namespace), Remover(client)
+    reader, remover = Reader(client, options.namespace), Remover(client, options.namespace)
     objects = reader.objects("incidents", "leases", spared=("leases",))
     try:
         found = _all_found(remover, objects, options.incidents)
@@ -213,7 +213,7 @@ def _carry_out(client: Client, remover: Remover, found: _Found, intent: Intent) 
     def left() -> list[Found]:
         return [rule for rule, _ in remover.rules() if _is_of(rule, incident)]
 
-    return remove_all(remover, found.rules, [], left)
+    return remove_all(remover.removals(found.rules), left)
 
 
 def _page(result: Untainted, at: datetime) -> tuple[Block, ...]:

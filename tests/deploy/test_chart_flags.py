@@ -33,6 +33,9 @@ def containers(objects: list[Json]) -> dict[str, Json]:
     }
 
 
+CLEANUP = ["cleanup", "--all", "--leases", "--namespace=draguard-system"]
+
+
 def releases(objects: list[Json]) -> list[list[str]]:
     """Give the arguments of each uninstalling Job, in the order in which they are rendered."""
     everywhere = (container for pod in pods(objects) for container in pod["containers"])
@@ -66,7 +69,7 @@ def test_the_programs_take_what_is_rendered(setting: str) -> None:
         remediator_settings(found["remediator"])
     assert releases(objects) in (
         [],
-        [["cleanup", "--all", "--yes"], ["cleanup", "--all", "--dry-run"]],
+        [[*CLEANUP, "--yes"], [*CLEANUP, "--dry-run"]],
     )
 
 

@@ -316,7 +316,8 @@ def test_the_jobs_before_and_after_the_release_differ_in_what_they_do_alone() ->
         job["spec"]["template"]["spec"]["containers"][0].pop("args") for job in (check, release)
     ]
 
-    assert args == [["cleanup", "--all", "--dry-run"], ["cleanup", "--all", "--yes"]]
+    what = ["cleanup", "--all", "--leases", "--namespace=draguard-system"]
+    assert args == [[*what, "--dry-run"], [*what, "--yes"]]
     assert check["spec"] == release["spec"]
 
 

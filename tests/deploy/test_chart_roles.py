@@ -124,9 +124,13 @@ def test_people_are_bound_to_what_they_were_given_and_nobody_by_default() -> Non
 
 
 def test_uninstalling_may_list_and_remove_and_its_rights_go_with_it() -> None:
-    (role,) = roles("draguard-cleanup")
+    (cluster, namespaced) = roles("draguard-cleanup")
 
-    assert grants([role]) == {
+    assert grants([namespaced]) == {
+        ("coordination.k8s.io", "leases", "", "list"),
+        ("coordination.k8s.io", "leases", "", "delete"),
+    }
+    assert grants([cluster]) == {
         ("resource.k8s.io", "devicetaintrules", "", "list"),
         ("resource.k8s.io", "devicetaintrules", "", "delete"),
         ("", "nodes", "", "list"),
@@ -138,7 +142,7 @@ def test_uninstalling_may_list_and_remove_and_its_rights_go_with_it() -> None:
         for manifest in rendered.objects()
         if manifest["metadata"]["name"] == "draguard-cleanup"
     ]
-    assert len(made) == 4
+    assert len(made) == 6
     for manifest in made:
         notes = manifest["metadata"]["annotations"]
         ends = "post-delete" if manifest["kind"] == "Job" else "pre-delete,post-delete"
@@ -149,7 +153,8 @@ def test_uninstalling_may_list_and_remove_and_its_rights_go_with_it() -> None:
         for manifest in made
     }
     assert weights["ServiceAccount"] < weights["Job"]
-    assert weights["ClusterRole"] < weights["ClusterRoleBinding"] < weights["Job"]
+    for kind in ("ClusterRole", "Role"):
+        assert weights[kind] < weights[f"{kind}Binding"] < weights["Job"]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -245,7 +245,7 @@ def test_openshift_lets_each_account_use_what_it_needs_and_no_more() -> None:
     hooks = {
         one["metadata"]["name"] for one in of_kind(objects, "RoleBinding") if rendered.is_hook(one)
     }
-    assert hooks == {"draguard-cleanup-scc"}
+    assert hooks == {"draguard-cleanup", "draguard-cleanup-scc"}
 
 
 def test_openshift_allows_a_privileged_sensor_where_one_is_needed() -> None:

@@ -198,6 +198,8 @@ def test_what_is_installed_starts_and_carries_nothing_of_the_other(
     for arguments in RUNS[target]:
         status, text = said(programs, "draguard", *arguments)
         assert status == 0, text
+    # Both serve metrics with passwords where a web configuration names some.
+    assert said(programs, "python", "-c", "import serving.basic_auth") == (0, "")
     for module in LACKS[target]:
         status, text = said(programs, "python", "-c", f"import {module}")
         assert "ModuleNotFoundError" in text, f"{target} carries {module}"

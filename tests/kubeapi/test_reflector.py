@@ -117,6 +117,28 @@ def test_it_stops_in_time_while_lists_fail_and_says_what_is_wrong(name: str) -> 
         assert reflector.items() == {}
 
 
+@pytest.mark.parametrize(
+    ("statuses", "warned"),
+    [
+        ((429, 429, 429), []),
+        ((429,) * 6, [429]),
+        ((500, 500), [500]),
+        ((429, 500, 429, 500), [500]),
+        ((404, 404, 404), [404, 404]),
+    ],
+)
+def test_a_server_that_is_busy_for_a_moment_is_no_warning_and_what_fails_on_is_one(
+    statuses: tuple[int, ...], warned: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refusal is said again once it counts as one."""
+    lists = [*map(hostile.refusal, statuses), hostile.listing("5", A1)]
+    with Hostile(lists, [hostile.watch()]) as server, reflecting(server) as reflector:
+        assert reflector.wait_synced(60.0)
+
+    loud = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [int(line.split(": ")[1].split()[0]) for line in loud] == warned
+
+
 @pytest.mark.parametrize("name", BAD_WATCH)
 def test_after_a_broken_watch_the_copy_is_right_again(name: str) -> None:
     """Whether it goes on watching or lists again, what changed meanwhile is not lost."""

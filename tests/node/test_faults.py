@@ -47,22 +47,4 @@ def test_the_metrics_name_the_pod_to_which_the_kubelet_gave_the_device(
     held = {pods.on_gpu(f"named-{n}").device(): f"named-{n}" for n in range(2)}
     uuids = {f"gpu-{gpu.minor}": gpu.uuid for gpu in node.gpus.scenario.load().gpus}
 
-    def labelled() -> dict[str, str]:
-        """Pod by device, of the temperatures."""
-        lines = [
-            line
-            for line in release.metrics().splitlines()
-            if line.startswith("DCGM_FI_DEV_GPU_TEMP{")
-        ]
-        return {
-            device: pod
-            for device, uuid in uuids.items()
-            for line in lines
-            if f'UUID="{uuid}"' in line and (pod := _label(line, "pod"))
-        }
-
-    await_true("both pods are named", lambda: labelled() == held, 120)
-
-
-def _label(line: str, name: str) -> str:
-    return line.partition(f'{name}="')[2].partition('"')[0]
+    release.await_shows_pods({uuids[device]: pod for device, pod in held.items()}, "UUID")

@@ -7,10 +7,14 @@ import pytest
 from draguard.__main__ import main
 from exporter.model.device import Device
 from kubeapi.client import Client
+from kubeapi.lease import leases
 from remediator.model.node import MARK, REPAIR_NEEDED
 from remediator.model.taint_rule import Rule, manifest
 from tests.draguard.printed import items
 from tests.lab.cluster import NODES, RULES, Cluster, Json
+
+NAMESPACE = "default"
+LEASES = leases(NAMESPACE)
 
 
 def rule(index: int, incident: str) -> Rule:
@@ -110,6 +114,32 @@ def test_a_dry_run_removes_nothing(cluster: Cluster, capsys: pytest.CaptureFixtu
 
     assert names(cluster) == {rule(0, "gpu-0-1").name}
     assert "would be removed" in capsys.readouterr().out
+
+
+def test_leases_of_agents_and_leader_go_where_the_flag_says_so(
+    cluster: Cluster, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They stay by default: a running remediator would take a node without one for silent."""
+    ours = {"draguard-agent-node-a", "draguard-remediator"}
+    for name in (*ours, "others"):
+        cluster.client.create(LEASES, {"metadata": {"name": name}, "spec": {}})
+
+    def clean_up(*flags: str) -> int:
+        return release(cluster, "--all", f"--namespace={NAMESPACE}", *flags)
+
+    def left() -> set[str]:
+        return {item["metadata"]["name"] for item in cluster.items(LEASES)}
+
+    assert clean_up("--yes") == 0
+    assert left() == {*ours, "others"}
+    assert clean_up("--leases", "--dry-run") == 0
+    assert left() == {*ours, "others"}
+
+    assert clean_up("--leases", "--yes") == 0
+
+    assert left() == {"others"}
+    assert "Lease draguard-agent-node-a: without a holder: removed" in capsys.readouterr().out
+    client.delete(f"{LEASES}/others")
 
 
 def test_json_names_what_went(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,8 @@ from simulator.topology import Topology
 
 SCENARIO = "/host/driver/sim/scenario.ini"
 """Where the lab's exporter finds what its simulated GPUs answer."""
+SIMULATED = "sim"
+"""The folder of a driver root that stands for what hardware and kernel say."""
 LIBRARY_FOLDER = "usr/lib/x86_64-linux-gnu"
 LIBRARY = f"{LIBRARY_FOLDER}/{build.LIBRARY}"
 _MAJOR, _CONTROL_MINOR = 195, 255
@@ -44,7 +46,7 @@ class Gpus(Topology):
         publishing: Publishing = _AS_PUBLISHED,
     ) -> None:
         """Make the driver root. Raises BoardError, BuildError, OSError."""
-        simulated = self.simulated = root / "sim"
+        simulated = self.simulated = root / SIMULATED
         simulated.mkdir(parents=True)
         super().__init__(simulated)
         self.root = root
@@ -68,31 +70,18 @@ class Gpus(Topology):
         """Write slices and container edits as the GPUs are now."""
         scenario = self.scenario.load()
         slices = resource_slices(scenario, self.node, publishing=self.publishing)
-        edits: dict[str, Json] = {}
+        changes: dict[str, Json] = {}
         for gpu in scenario.gpus:
-            edits[gpu_name(gpu)] = self.edits(gpu, gpu.uuid)
+            changes[gpu_name(gpu)] = edits(self.root, gpu, gpu.uuid)
+            # Those of a partition are known once it is made (`partition`).
             if not self.publishing.dynamic_mig:
-                edits |= {
-                    mig_name(gpu, instance): self.edits(gpu, instance.uuid)
+                changes |= {
+                    mig_name(gpu, instance): edits(self.root, gpu, instance.uuid)
                     for instance in gpu.instances
                 }
         partial = self.published.with_suffix(".new")
-        partial.write_text(json.dumps({"slices": slices, "edits": edits}))
+        partial.write_text(json.dumps({"slices": slices, "edits": changes}))
         partial.rename(self.published)
-
-    def edits(self, gpu: Gpu, uuid: str) -> Json:
-        """Return CDI's containerEdits for a device of a GPU; `uuid` is the device's."""
-        devices = [self._device_node(name) for name in (f"nvidia{gpu.minor}", "nvidiactl")]
-        library = {
-            "hostPath": str(self.root / LIBRARY),
-            "containerPath": f"/{LIBRARY}",
-            "options": ["ro", "nosuid", "nodev", "bind"],
-        }
-        return {
-            "env": [f"NVIDIA_VISIBLE_DEVICES={uuid}"],
-            "deviceNodes": devices,
-            "mounts": [library],
-        }
 
     def specification(self) -> Json:
         """Return the CDI file as NVIDIA's toolkit makes one: `nvidia.com/gpu=all`.
@@ -100,9 +89,9 @@ class Gpus(Topology):
         The scenario lies where the lab's image of the exporter looks for it.
         """
         gpus = self.scenario.load().gpus
-        all_of_them = self.edits(gpus[0], "void")
+        all_of_them = edits(self.root, gpus[0], "void")
         names = [*(f"nvidia{gpu.minor}" for gpu in gpus), "nvidiactl"]
-        all_of_them["deviceNodes"] = [self._device_node(name) for name in names]
+        all_of_them["deviceNodes"] = [_device_node(self.root, name) for name in names]
         all_of_them["mounts"].append(
             {
                 "hostPath": str(self.simulated),
@@ -113,9 +102,6 @@ class Gpus(Topology):
         device = {"name": "all", "containerEdits": all_of_them}
         return {"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu", "devices": [device]}
 
-    def _device_node(self, name: str) -> Json:
-        return {"path": f"/dev/{name}", "hostPath": str(self.root / "dev" / name)}
-
     def _make_device_files(self) -> None:
         folder = self.root / "dev"
         folder.mkdir()
@@ -123,3 +109,21 @@ class Gpus(Topology):
         for name, minor in {**minors, "nvidiactl": _CONTROL_MINOR}.items():
             mode = stat.S_IFCHR | 0o666
             os.mknod(folder / name, mode, os.makedev(_MAJOR, minor))
+
+
+def edits(root: Path, gpu: Gpu, uuid: str) -> Json:
+    """Return CDI's containerEdits for a device of a GPU; `uuid` is the device's."""
+    library = {
+        "hostPath": str(root / LIBRARY),
+        "containerPath": f"/{LIBRARY}",
+        "options": ["ro", "nosuid", "nodev", "bind"],
+    }
+    return {
+        "env": [f"NVIDIA_VISIBLE_DEVICES={uuid}"],
+        "deviceNodes": [_device_node(root, name) for name in (f"nvidia{gpu.minor}", "nvidiactl")],
+        "mounts": [library],
+    }
+
+
+def _device_node(root: Path, name: str) -> Json:
+    return {"path": f"/dev/{name}", "hostPath": str(root / "dev" / name)}

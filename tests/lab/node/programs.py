@@ -1,4 +1,4 @@
-"""What a real node runs, as recipes: kubelet, containerd, a DRA driver, NVIDIA's runtime.
+"""What a real node runs, as recipes: kubelet, containerd, drivers of its GPUs, NVIDIA's runtime.
 
 `PROGRAMS` are built from Go modules, once per machine, and kept by content
 (`simulator.cluster.build`). What comes as a Debian package is in `packages`.
@@ -54,6 +54,14 @@ DRA_DRIVER = Recipe(
     programs=("dra-driver",),
     flags=("-trimpath", "-ldflags", "-s -w"),
 )
+DEVICE_PLUGIN = Recipe(
+    name="device-plugin",
+    title="the device plugin",
+    what="a device plugin of the kubelet's v1beta1 API; about 1 minute",
+    sources=_GO / "device-plugin",
+    programs=("device-plugin",),
+    flags=("-trimpath", "-ldflags", "-s -w"),
+)
 NVIDIA_RUNTIME = Recipe(
     name="nvidia-runtime",
     title="NVIDIA's container runtime",
@@ -63,4 +71,4 @@ NVIDIA_RUNTIME = Recipe(
     programs=("nvidia-container-runtime",),
     flags=("-trimpath", "-ldflags", "-s -w"),
 )
-PROGRAMS = (KUBELET, CONTAINERD, DRA_DRIVER, NVIDIA_RUNTIME)
+PROGRAMS = (KUBELET, CONTAINERD, DRA_DRIVER, DEVICE_PLUGIN, NVIDIA_RUNTIME)

@@ -19,20 +19,24 @@ from simulator.cluster.toolchain import Say
 from simulator.compiler import BuildError
 from simulator.slices import Publishing
 from tests.lab.cluster import NODES, SLICES, await_true, install_classes
-from tests.lab.node import images, nvidia, packages
+from tests.lab.node import images, nvidia, packages, partition
 from tests.lab.node.containerd import CDI_FOLDER, Containerd
 from tests.lab.node.gpus import Gpus
 from tests.lab.node.kubelet import kubelet
 from tests.lab.node.plane import DRIVER_USER, NodePlane
-from tests.lab.node.programs import DRA_DRIVER
+from tests.lab.node.programs import DEVICE_PLUGIN, DRA_DRIVER
 
 NAME = "gpu-node-1"
+GPU_RESOURCE = "nvidia.com/gpu"
 READY_SECONDS = 120.0
 Json = dict[str, Any]
 
 
 class RealNode:
-    """One real node with simulated GPUs; `gpus` and `mig` as for `simulator.board.gpus_of`."""
+    """One real node with simulated GPUs; `gpus` and `mig` as for `simulator.board.gpus_of`.
+
+    With `plugin` a device plugin hands them out, and nothing is published for DRA.
+    """
 
     def __init__(
         self,
@@ -40,12 +44,14 @@ class RealNode:
         *,
         mig: Mapping[int, Sequence[str]] | None = None,
         publishing: Publishing | None = None,
+        plugin: bool = False,
         name: str = NAME,
         say: Say = to_stderr,
     ) -> None:
         self.name = name
         self.plane = NodePlane(name, say=say)
         self._board = (gpus, mig, publishing or Publishing())
+        self._plugin = plugin
         self._say = say
 
     gpus: Gpus
@@ -97,9 +103,10 @@ class RealNode:
         self.kubelet = kubelet(self.plane, self._say)
         self.kubelet.start()
         await_true("the kubelet's node is Ready", self.is_ready, READY_SECONDS)
-        self.driver = self._driver()
+        self.driver = self._device_plugin() if self._plugin else self._dra_driver()
         self.driver.start()
-        await_true("the devices are published", self.slices, READY_SECONDS)
+        offered = self._is_plugged if self._plugin else self.slices
+        await_true("the devices are offered", offered, READY_SECONDS)
         self._say(f"the node {self.name} is ready after {time.monotonic() - began:.1f} s")
 
     def stop(self) -> None:
@@ -140,7 +147,16 @@ class RealNode:
     def slices(self) -> list[Json]:
         return self.items(SLICES)
 
-    def _driver(self) -> Component:
+    def _is_plugged(self) -> bool:
+        (found,) = self.items(NODES)
+        return int(found["status"].get("allocatable", {}).get(GPU_RESOURCE, "0")) > 0
+
+    def _device_plugin(self) -> Component:
+        program = build(self._say, DEVICE_PLUGIN) / "device-plugin"
+        argv = [str(program), f"-devices={self.gpus.published}"]
+        return self._component("device-plugin", argv)
+
+    def _dra_driver(self) -> Component:
         argv = [
             str(build(self._say, DRA_DRIVER) / "dra-driver"),
             f"-kubeconfig={self.plane.kubeconfig_of(DRIVER_USER)}",
@@ -148,6 +164,9 @@ class RealNode:
             f"-devices={self.gpus.published}",
             f"-cdi-dir={CDI_FOLDER}",
         ]
-        return Component(
-            "dra-driver", argv, self.plane.logs / "dra-driver.log", self.plane.supervisor
-        )
+        if self.gpus.publishing.dynamic_mig:
+            argv.append(f"-partition={partition.program(self.gpus.root)}")
+        return self._component("dra-driver", argv)
+
+    def _component(self, name: str, argv: list[str]) -> Component:
+        return Component(name, argv, self.plane.logs / f"{name}.log", self.plane.supervisor)

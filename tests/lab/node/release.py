@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Mapping
@@ -13,6 +14,8 @@ from deploy import program
 from deploy.program import NAMESPACE, RELEASE
 from deploy.sources import CHART
 from kubeapi.client import Conflict
+from kubeapi.lease import leases
+from remediator.controller.agents import LEASE_NAME
 from simulator.cluster.build import build
 from tests.lab.cluster import await_true
 from tests.lab.node import images
@@ -27,6 +30,8 @@ budget:
 """
 """What was tainted stays so while a test looks at it; each test has GPUs of its own."""
 READY_SECONDS = 180.0
+_OF_DEVICES = "DCGM_FI_DEV_FB_USED{"
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 Json = dict[str, Any]
 
@@ -58,11 +63,11 @@ class Release:
         self._node = node
         self._helm = build(recipe=program.RECIPE) / "helm"
 
-    def install(self, changed: Mapping[str, Any] | None = None, *flags: str) -> None:
-        """Install or upgrade the chart; `changed` goes over `values`, key by key."""
+    def install(self, changed: Mapping[str, Any] | None = None, *, chart: Path = CHART) -> None:
+        """Install or upgrade a chart; `changed` goes over `values`, key by key."""
         file = self._node.plane.layout.folder / "values.json"
         file.write_text(json.dumps(merged(values(self._node), changed or {})))
-        self.helm("upgrade", "--install", RELEASE, str(CHART), f"--values={file}", *flags)
+        self.helm("upgrade", "--install", RELEASE, str(chart), f"--values={file}")
 
     def uninstall(self) -> None:
         self.helm("uninstall", RELEASE)
@@ -114,6 +119,24 @@ class Release:
             raise AssertionError(f"{error}\n{self.told()}") from None
         return time.monotonic() - began
 
+    def await_rolled_out(self) -> None:
+        """Wait until no pod of the revision before is left; returns when all are Ready."""
+        for workload in ("daemonset/draguard-exporter", "deployment/draguard-remediator"):
+            within = f"--timeout={READY_SECONDS:.0f}s"
+            rollout = ("rollout", "status", workload, within, f"--namespace={NAMESPACE}")
+            self._node.plane.kubectl(*rollout, timeout=2 * READY_SECONDS)
+        self.await_ready()
+
+    def leader(self) -> Json | None:
+        """Return the pod that leads; a Lease may still name one of an installation before."""
+        (holder,) = [
+            str(item["spec"].get("holderIdentity", ""))
+            for item in self._node.items(leases(NAMESPACE))
+            if item["metadata"]["name"] == LEASE_NAME
+        ] or [""]
+        found = [p for p in self.pods("remediator") if holder.startswith(p["metadata"]["name"])]
+        return found[0] if found else None
+
     def told(self) -> str:
         """Return what the pods and their containers say, for a failed test."""
         kubectl = self._node.plane.kubectl
@@ -152,6 +175,16 @@ class Release:
 
         await_true(f"the metrics show {', '.join(lines)}", shown)
 
+    def await_shows_pods(self, desired: Mapping[str, str], label: str) -> None:
+        """Wait until exactly these devices name a pod: the value of a label to the pod's name."""
+
+        def named() -> dict[str, str]:
+            lines = (line for line in self.metrics().splitlines() if line.startswith(_OF_DEVICES))
+            labels = [dict(_LABEL.findall(line)) for line in lines]
+            return {each.get(label, ""): each["pod"] for each in labels if each.get("pod")}
+
+        await_true(f"the metrics name {desired}", lambda: named() == desired, READY_SECONDS)
+
     def page(self, component: str, port: int, path: str) -> str:
         (pod, *_) = self.pods(component)
         name = pod["metadata"]["name"]
@@ -166,10 +199,10 @@ def is_ready(pod: Json) -> bool:
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
-    """Return `under` with the values of `over`, as Helm merges value files."""
+    """Return `under` with the values of `over`, as Helm merges value files; None removes."""
     result = dict(under)
     for key, value in over.items():
         below: Any = result.get(key)
         both = isinstance(below, Mapping) and isinstance(value, Mapping)
         result[key] = merged(cast("Json", below), cast("Json", value)) if both else value
-    return result
+    return {key: value for key, value in result.items() if value is not None}
