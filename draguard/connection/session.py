@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from draguard.called import program, spelled
+from draguard.command_table import ACTING
 from draguard.connection.errors import NotInstalledError, may_be_done, sentence
 from draguard.connection.kubeconfig import endpoint_of
 from draguard.connection.retrying_client import RetryingClient
@@ -18,10 +19,6 @@ from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint, EndpointError
 
 NAMESPACE = "draguard-system"
-ACTING = frozenset(
-    {"hold", "untaint", "ignore", "confirm-repaired", "cordon", "uncordon", "cleanup"}
-)
-"""Commands that write: a role that only reads is not enough for them."""
 _TIMEOUT = 30.0
 """Seconds for one answer: a page of 500 objects on a slow line."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from deploy import licences
-from deploy.locks import MACHINES
+from deploy.image.contents import MACHINES
 from deploy.program import HelmError
 from deploy.sources import ROOT
 from simulator.compiler import BuildError

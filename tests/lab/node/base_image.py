@@ -16,14 +16,15 @@ from simulator.compiler import BuildError
 RELEASE = "bookworm"
 PACKAGES = ("ca-certificates", "python3", "python3-pip", "python3-venv")
 _SECONDS = 1200.0
-_AFTERWARDS = """\
-set -e
+_AFTERWARDS = r"""set -e
 ln -s /usr/bin/python3 /usr/local/bin/python
 ln -s /usr/bin/python3 /usr/local/bin/python3
 rm -f /usr/lib/python3*/EXTERNALLY-MANAGED
+sed -i 's|^\(deb .*\)/debian \(\S*\) main$|&\n\1/debian-security \2-security main|' \
+    /etc/apt/sources.list
 rm -rf /var/cache/apt/* /var/lib/apt/lists/* /var/log/*
 """
-"""Where the official image has its Python, and pip may install, as there."""
+"""What the official image has: Python in that place, pip that may install, Debian's fixes."""
 
 
 def base_file_system(say: Say) -> Path:

@@ -21,10 +21,10 @@ from tests.lab.node.gpus import SCENARIO
 
 TAG = "lab"
 EXPORTER, CONTROLLER = "draguard-exporter", "draguard-controller"
-_BASE = "localhost/draguard-lab-python:1"
+_BASE = "localhost/draguard-lab-python:2"
 _DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 _COPIED = (
-    *("pyproject.toml", "constraints.txt", "README.md", "LICENSE"),
+    *("pyproject.toml", "README.md", "LICENSE", "deploy/image", "deploy/locked"),
     *("kubeapi", "serving", "exporter", "remediator", "simulator", "draguard"),
 )
 

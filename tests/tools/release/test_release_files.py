@@ -16,7 +16,8 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from deploy import licences
-from deploy.locks import LISTS, MACHINES, needed
+from deploy.image.contents import MACHINES
+from deploy.locks import LISTS, needed
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.conftest import install
