@@ -66,10 +66,10 @@ def _unpack(package: Debian, archive: Path, root: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(run("dpkg-deb", "--fsys-tarfile", archive))) as packed:
         for member in packed:
             name = _merged(member.name.removeprefix("./"))
-            matching = {pattern for pattern in package.files if _matches(name, pattern)}
+            matching = {pattern for pattern in package.files if matches(name, pattern)}
             unmatched -= matching
             if _is_licence(name, package.name) or (
-                matching and not any(_matches(name, pattern) for pattern in package.left_out)
+                matching and not any(matches(name, pattern) for pattern in package.left_out)
             ):
                 _write(packed, member, root, name)
     if unmatched:
@@ -83,7 +83,8 @@ def _merged(name: str) -> str:
     return f"usr/{name}" if name.partition("/")[0] in _MERGED else name
 
 
-def _matches(name: str, pattern: str) -> bool:
+def matches(name: str, pattern: str) -> bool:
+    """Whether a line of `debian.txt` means a file, by its path without the first slash."""
     return name.startswith(pattern) if pattern.endswith("/") else fnmatchcase(name, pattern)
 
 
