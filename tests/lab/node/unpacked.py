@@ -16,6 +16,7 @@ def unpack(archive: Path, into: Path) -> Path:
             with tarfile.open(fileobj=packed.extractfile(layer)) as files:
                 for member in files:  # with owners and modes as they are
                     files.extract(member, into, filter="fully_trusted")
+    into.chmod(0o755)  # for the image's user, too
     return into
 
 
