@@ -44,14 +44,14 @@ class Buildah:
         """Build a target of a Dockerfile from the checkout. Raises BuildError.
 
         `machine` is a key of MACHINES, "" for this one. With a `timestamp` nothing of an earlier
-        build is used, and all times are this one.
+        build is used, all times are this one, and the image is one layer.
         """
         here = next(name for name, linux in MACHINES.items() if linux == os.uname().machine)
         # Its release in Debian 12 does not know that one by itself.
         given = {"BUILDPLATFORM": f"linux/{here}", **arguments}
         with tempfile.TemporaryDirectory(prefix="draguard-build-") as temporary:
             self._bud(
-                "--layers" if timestamp is None else f"--timestamp={timestamp}",
+                *(["--layers"] if timestamp is None else ["--squash", f"--timestamp={timestamp}"]),
                 f"--platform=linux/{machine or here}",
                 f"--file={dockerfile}",
                 f"--ignorefile={dockerfile}.dockerignore",

@@ -42,6 +42,7 @@ def test_a_pattern_is_a_file_a_folder_or_as_in_a_shell() -> None:
     assert matches("usr/lib/python3.11/json/decoder.py", "usr/lib/python3.11/")
     assert not matches("usr/lib/python3.11/json.py", "usr/lib/python3.11/json")
     assert not matches("usr/lib/python3.11", "usr/lib/python3.11/")
+    assert not matches("opt/usr/lib/python3.11/json.py", "usr/lib/python3.11/")
 
 
 def test_the_list_has_each_package_once_and_in_images_that_exist() -> None:
