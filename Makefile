@@ -84,7 +84,7 @@ lock: $(STAMP) ## Pin what pyproject.toml needs, with hashes (UPGRADE=1: to the 
 	$(MAKE) $(STAMP)
 	$(BIN)/python -m deploy
 
-release: $(STAMP) ## Write a release's files into dist/, but for the images (URL=where they will be served)
+release: $(STAMP) ## Write a release's files into dist/; the images where buildah is (URL=where they will be served)
 	rm -rf dist
 	$(BIN)/python -m tools.release $(if $(URL),--url $(URL))
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from importlib.metadata import distribution
 from pathlib import Path
 
+from deploy.image.contents import IMAGES
 from deploy.locks import FOLDER, LISTS, needed
 
-IMAGES = ("exporter", "controller")
 _LOOSE: Mapping[str, str] = {
     "Apache 2.0": "Apache-2.0",
     "BSD": "BSD-3-Clause",  # nvidia-ml-py: the text in its one module
@@ -19,8 +19,9 @@ _HEAD = """\
 
 Draguard is licensed under Apache-2.0. The images contain these Python packages, and the single-file
 program has those of `controller`. The text of each licence is beside the installed package
-(`*.dist-info`; nvidia-ml-py: at the head of its module). The base image adds Python (PSF-2.0) and
-Debian's packages, with their licences in `/usr/share/doc`. `make generate` writes this list.
+(`*.dist-info`; nvidia-ml-py: at the head of its module). The images also have files of Debian 12,
+Python (PSF-2.0) among them: `deploy/image/debian.txt` names the packages, `/usr/share/doc` in the
+image has their licences. `make generate` writes this list.
 
 | package | version | licence | in |
 |---|---|---|---|

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from deploy.image.contents import MACHINES, UNUSED_NEEDS
 from deploy.sources import ROOT
 
 FOLDER = Path(__file__).parent / "locked"
@@ -24,8 +25,6 @@ LISTS: Mapping[str, tuple[str, ...]] = {
 """What each list is made for."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 """Versions of Python that a list serves. The images have the first one."""
-MACHINES: Mapping[str, str] = {"amd64": "x86_64", "arm64": "aarch64"}
-"""Architectures, in the words of containers and of Linux."""
 _HEAD = "# {}\n# Part of constraints.txt (`make generate`); do not edit.\n"
 
 
@@ -49,7 +48,10 @@ def pinned(text: str) -> dict[str, str]:
 
 
 def needed(wanted: Iterable[str]) -> set[str]:
-    """Return the names of all packages that requirements need, without Draguard's own."""
+    """Return the names of all packages that requirements need, without Draguard's own.
+
+    What only a part needs that is in no image is left out, too.
+    """
     found: set[str] = set()
     seen: set[str] = set()
     ahead = [Requirement(words) for words in wanted]
@@ -78,7 +80,8 @@ def _blocks(blocks: Mapping[str, str], wanted: Iterable[str]) -> Iterator[str]:
 def _next(requirement: Requirement) -> Iterator[Requirement]:
     for words in requires(requirement.name) or ():
         found = Requirement(words)
-        if _applies(found, requirement.extras or {""}):
+        unused = UNUSED_NEEDS.get(requirement.name, frozenset())
+        if normal(found.name) not in unused and _applies(found, requirement.extras or {""}):
             yield found
 
 

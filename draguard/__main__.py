@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from draguard.called import program, spelled
-from draguard.command_table import COMMANDS, MEANT, USAGE
+from draguard.command_table import ACTING, COMMANDS, MEANT, USAGE
 from draguard.grammar import UsageError, arranged
 
 _BY_SIGNAL = 128
@@ -97,8 +97,6 @@ def _run(command: str, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BY_SIGNAL + signal.SIGPIPE
     except KeyboardInterrupt:
-        from draguard.connection.session import ACTING
-
         if command in ACTING:
             print(f"{program()} {command}: {_PERHAPS}", file=sys.stderr)
         return _BY_SIGNAL + signal.SIGINT

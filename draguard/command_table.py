@@ -82,5 +82,9 @@ COMMANDS = {
     "exporter": Row("exporter.__main__", "main", "exporter"),
     "remediator": Row("remediator.__main__", "main", "remediator"),
 }
+ACTING = frozenset(
+    {"hold", "untaint", "ignore", "confirm-repaired", "cordon", "uncordon", "cleanup"}
+)
+"""Commands that write: a role that only reads is not enough for them."""
 MEANT = {"taint": "cordon", "drain": "cordon --evict", "get": "incidents", "describe": "incidents"}
 """Words of kubectl and of operators, and the command that does it here."""

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from urllib.parse import unquote, urlsplit
 
 from draguard.called import program, spelled
+from draguard.command_table import ACTING
 from draguard.connection.cluster_flags import overrides_of
 from draguard.connection.errors import NotInstalledError, may_be_done, sentence
 from draguard.connection.kubeconfig import endpoint_of
@@ -19,10 +20,6 @@ from draguard.phrases import shown
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Credentials, Endpoint, EndpointError
 
-ACTING = frozenset(
-    {"hold", "untaint", "ignore", "confirm-repaired", "cordon", "uncordon", "cleanup"}
-)
-"""Commands that write: a role that only reads is not enough for them."""
 _SHARED: ContextVar[Client | None] = ContextVar("shared", default=None)
 """The client of a command that runs others."""
 

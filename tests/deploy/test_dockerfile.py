@@ -1,29 +1,37 @@
-"""The images: what goes in, who runs them, and that their install steps work on this machine.
+"""The images: what goes in, who runs them, and that what is installed starts on this machine.
 
-There is no container engine here: no image was built by this test.
+No image is built here: tests/node/test_images.py looks into built ones.
 """
 
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from deploy import locks
+from deploy.image import python_files
+from deploy.image.contents import IMAGES
 from tests.deploy import rendered
-from tests.deploy.dockerfile import DOCKERFILE, ROOT, Replay, lineage, stages
+from tests.deploy.dockerfile import DOCKERFILE, ROOT, lineage, stages
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("helm_built"), pytest.mark.verify]
 STAGES = stages()
-TARGETS = ("exporter", "controller")
 IGNORED = DOCKERFILE.with_name("Dockerfile.dockerignore")
 
 
 def copied() -> list[str]:
-    return [source for line in STAGES["build"].all("COPY") for source in line.split()[:-1]]
+    return [
+        source
+        for stage in ("build", "wheel")
+        for line in STAGES[stage].all("COPY")
+        for source in line.split()[:-1]
+    ]
 
 
 def test_every_file_that_is_copied_is_there_and_not_ignored() -> None:
@@ -44,7 +52,7 @@ def test_every_package_of_the_wheel_is_copied() -> None:
     assert set(packages) <= set(copied())
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", IMAGES)
 def test_an_image_runs_draguard_as_the_user_that_the_chart_names(target: str) -> None:
     steps = [step for stage in lineage(STAGES, target) for step in stage.steps]
     users = [step.rest for step in steps if step.word == "USER"]
@@ -76,12 +84,14 @@ def test_an_image_without_arguments_is_what_one_would_expect(target: str, words:
     assert last == words
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_an_image_carries_what_was_installed_and_nothing_of_the_building(target: str) -> None:
-    bases = {stage.name for stage in lineage(STAGES, target)}
+@pytest.mark.parametrize("target", IMAGES)
+def test_an_image_is_one_layer_on_nothing(target: str) -> None:
+    before, last = lineage(STAGES, target)
 
-    assert bases == {"runtime", target}
-    assert STAGES[target].all("COPY") == [f"--from=build-{target} /opt/draguard /opt/draguard"]
+    assert before.base == "scratch"
+    assert before.all("COPY") == []
+    assert last.all("COPY") == [f"--from=root-{target} /root-{target} /"]
+    assert [*before.all("RUN"), *last.all("RUN")] == []
 
 
 def test_the_chart_asks_for_the_images_that_the_file_makes() -> None:
@@ -92,36 +102,46 @@ def test_the_chart_asks_for_the_images_that_the_file_makes() -> None:
         for found in manifest["spec"]["template"]["spec"]["containers"]
     }
 
-    assert images == {f"draguard-{target}" for target in TARGETS}
+    assert images == {f"draguard-{target}" for target in IMAGES}
 
 
 def test_nothing_is_fetched_without_a_version_and_a_hash() -> None:
     base = re.search(r"^ARG PYTHON=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
-    installs = [
-        (stage.name, command)
+    pinned = [
+        (stage.name, *re.findall(r"(?<=deploy/locked/)\S+", command))
         for stage in STAGES.values()
         for command in stage.all("RUN")
-        if "pip install" in command and "--no-deps" not in command
+        if "deploy/locked" in command
     ]
 
     assert base
     assert re.fullmatch(r"python:3\.\d+(\.\d+)?-slim-[a-z]+(@sha256:[0-9a-f]{64})?", base[1])
-    assert [name for name, _ in installs] == ["build", *(f"build-{target}" for target in TARGETS)]
-    for name, command in installs:
-        assert f"--require-hashes -r locked/{name.removeprefix('build-')}.txt" in command
+    assert pinned == [
+        ("build", "build.txt"),
+        *((f"packages-{target}", f"{target}.txt") for target in IMAGES),
+    ]
+    (tools,) = STAGES["build"].all("RUN")
+    assert "--require-hashes -r deploy/locked/build.txt" in tools
+    assert "--require-hashes" in python_files.arguments("x86_64", Path("list"), Path("site"))
 
 
 def test_beside_the_pinned_packages_only_our_own_wheel_is_installed() -> None:
     """It is built with the pinned tools, without a download in between."""
-    own = [
-        command.split()[-1]
-        for stage in STAGES.values()
-        for command in stage.all("RUN")
-        if "pip install" in command and "--no-deps" in command
-    ]
+    assert STAGES["wheel"].all("RUN") == ["python -m hatchling build -t wheel -d /wheel"]
+    for target in IMAGES:
+        assert STAGES[f"root-{target}"].all("RUN") == [
+            f"python -m deploy.image {target} --into=/root-{target} --wheel=/wheel"
+        ]
 
-    assert own == ["/opt/wheel/*.whl"] * len(TARGETS)
-    assert "python -m hatchling build -t wheel -d /opt/wheel" in STAGES["build"].all("RUN")
+
+@pytest.mark.parametrize("target", IMAGES)
+def test_what_is_staged_is_of_the_architecture_that_is_asked_for(target: str) -> None:
+    """By programs of the builder's own: nothing of the other one runs."""
+    packages = STAGES[f"packages-{target}"]
+
+    assert packages.all("ARG") == ["TARGETARCH"]
+    assert "--arch=$TARGETARCH" in packages.all("RUN")[0]
+    assert "FROM --platform=$BUILDPLATFORM ${PYTHON} AS build" in DOCKERFILE.read_text("utf-8")
 
 
 def test_the_labels_say_what_an_image_is() -> None:
@@ -144,33 +164,44 @@ def test_the_labels_say_what_an_image_is() -> None:
         "source",
     }
     assert f"ARG VERSION={project['version']}\n" in DOCKERFILE.read_text(encoding="utf-8")
-    for target in TARGETS:
+    for target in IMAGES:
         assert f'title="draguard-{target}"' in " ".join(STAGES[target].all("LABEL"))
 
 
-def test_building_and_running_share_one_interpreter() -> None:
-    """A virtual environment works with the interpreter that it was made by, at the same path."""
-    assert STAGES["build"].base == STAGES["runtime"].base == "${PYTHON}"
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our wheel, built from what the Dockerfile copies and nothing else."""
+    source = tmp_path_factory.mktemp("source")
+    for name in copied():
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name)
+        else:
+            shutil.copy(ROOT / name, source)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=240)
+    (built,) = (source / "dist").glob("*.whl")
+    return built
 
 
-@pytest.fixture(scope="module", params=TARGETS)
+@pytest.fixture(scope="module", params=IMAGES)
 def installed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:
-    """What the install steps of one target leave in /opt/draguard."""
+    """An image's Python packages below a folder."""
     target: str = request.param
-    replay = Replay(tmp_path_factory.mktemp(target))
-    for stage in lineage(STAGES, f"build-{target}"):
-        replay.play(stage)
-    return target, replay.at(Path("/opt/draguard/bin"))
+    root = tmp_path_factory.mktemp(target)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UV_SYSTEM_CERTS", "1")
+        python_files.lay_out(target, os.uname().machine, locks.FOLDER / f"{target}.txt", root)
+    python_files.lay_out_own(target, wheel, root)
+    return target, root
 
 
-def said(programs: Path, *arguments: str) -> tuple[int, str]:
-    # Nothing of the checkout may help.
-    environ = {"PATH": os.fspath(programs), "HOME": "/"}
+def said(root: Path, *arguments: str | Path) -> tuple[int, str]:
+    # Without site (-S), and outside of the virtual environment: nothing of the checkout may help.
     done = subprocess.run(
-        [programs / arguments[0], *arguments[1:]],
-        env=environ,
+        [Path(sys.base_prefix) / "bin" / "python3", "-S", *arguments],
+        env={"PATH": "/usr/bin:/bin", "HOME": "/", "PYTHONPATH": f"{root / python_files.SITE}"},
         cwd="/",
         capture_output=True,
         text=True,
@@ -188,30 +219,33 @@ RUNS = {
         ("policy", "explain", "--xid", "79"),
     ),
 }
-LACKS = {"exporter": ("kubernetes", "rich", "grpc"), "controller": ("pynvml", "grpc", "grafanalib")}
+LACKS = {
+    "exporter": ("kubernetes", "rich", "grpc", "remediator", "simulator"),
+    "controller": ("pynvml", "grpc", "grafanalib", "simulator", "kubernetes.aio", "aiohttp"),
+}
 
 
 def test_what_is_installed_starts_and_carries_nothing_of_the_other(
     installed: tuple[str, Path],
 ) -> None:
-    target, programs = installed
+    target, root = installed
     for arguments in RUNS[target]:
-        status, text = said(programs, "draguard", *arguments)
+        status, text = said(root, root / "usr/local/bin/draguard", *arguments)
         assert status == 0, text
     # Both serve metrics with passwords where a web configuration names some.
     assert said(programs, "python", "-c", "import serving.basic_auth") == (0, "")
     for module in LACKS[target]:
-        status, text = said(programs, "python", "-c", f"import {module}")
+        status, text = said(root, "-c", f"import {module}")
         assert "ModuleNotFoundError" in text, f"{target} carries {module}"
 
 
 def test_it_is_installed_as_pinned(installed: tuple[str, Path]) -> None:
-    target, programs = installed
+    target, root = installed
     script = (
         "from importlib.metadata import distributions\n"
         "for one in distributions(): print(one.name.lower().replace('_', '-') + '==' + one.version)"
     )
-    status, text = said(programs, "python", "-c", script)
+    status, text = said(root, "-c", script)
     pinned = {
         line.partition(" ")[0]
         for line in (locks.FOLDER / f"{target}.txt").read_text(encoding="utf-8").splitlines()

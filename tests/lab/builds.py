@@ -18,7 +18,7 @@ from simulator import dcgm_build as dcgm
 from simulator.cluster.build import CONTROL_PLANE, build, to_stderr
 from simulator.cluster.toolchain import Say
 from simulator.compiler import BuildError
-from tests.lab import alertmanager, eks_api, operators, prometheus
+from tests.lab import actionlint, alertmanager, eks_api, operators, prometheus
 from tests.lab.browser.install import install
 from tests.lab.node import images, packages, programs
 
@@ -54,6 +54,7 @@ TEST: Mapping[str, Make] = {
 VERIFY: Mapping[str, Make] = {
     **TEST,
     "prometheus_2_42_built": partial(build, recipe=prometheus.RECIPE_2_42),
+    "actionlint_built": partial(build, recipe=actionlint.RECIPE),
     "amtool_0_25_built": partial(build, recipe=alertmanager.RECIPE_0_25),
     "custom resource definitions": _definitions,
     "model of the EKS API": eks_api.install,

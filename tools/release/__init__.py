@@ -1,1 +1,1 @@
-"""`make release`: writes what a release consists of, but for the images, into `dist/`."""
+"""`make release`: writes what a release consists of into `dist/`."""

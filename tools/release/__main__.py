@@ -11,11 +11,12 @@ from pathlib import Path
 import yaml
 
 from deploy import licences
-from deploy.locks import MACHINES
+from deploy.image.contents import IMAGES, MACHINES
 from deploy.program import HelmError
 from deploy.sources import ROOT
 from simulator.compiler import BuildError
-from tools.release import chart, checksums, krew, sbom, single_file
+from tools.release import chart, checksums, images, krew, sbom, single_file
+from tools.release.commit import Commit
 
 _SUMS = "SHA256SUMS"
 
@@ -28,20 +29,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--arch", action="append", choices=MACHINES, help="only this one; repeat it for several"
     )
+    parser.add_argument(
+        "--no-images", action="store_true", help="leave the images out, which take the longest"
+    )
     given = parser.parse_args(arguments)
     folder: Path = given.into
     if folder.exists() and any(folder.iterdir()):
         print(f"release: {folder} is not empty: remove it first", file=sys.stderr)
         return 1
     folder.mkdir(parents=True, exist_ok=True)
+    why_no_images = "--no-images" if given.no_images else images.lacking()
+    if why_no_images:
+        print(f"release: no images are built: {why_no_images}", file=sys.stderr)
+    machines = given.arch or tuple(MACHINES)
     try:
-        _write(folder.resolve(), given.arch or tuple(MACHINES), given.url)
+        if not why_no_images:
+            _write_images(folder, machines)
+        _write(folder.resolve(), machines, given.url)
     except (single_file.ReleaseError, HelmError, BuildError) as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
     for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size:>12,}  {path.name}")
     return 0
+
+
+def _write_images(folder: Path, machines: Sequence[str]) -> None:
+    for image in IMAGES:
+        for machine in machines:
+            images.write(image, machine, version("draguard"), Commit.here(), folder)
 
 
 def _write(folder: Path, machines: Sequence[str], url: str) -> None:
@@ -60,8 +76,13 @@ def _write(folder: Path, machines: Sequence[str], url: str) -> None:
     plugin = yaml.safe_dump(krew.manifest(number, archives, url), sort_keys=False)
     (folder / "krew-draguard.yaml").write_text(plugin, encoding="utf-8")
     chart.write(folder)
-    for image in licences.IMAGES:
-        sbom.write(image, folder / f"draguard-{image}-{number}.cdx.json")
+    for image in IMAGES:
+        built = [images.archive(folder, image, number, machine) for machine in machines]
+        debian = [
+            package for path in built if path.exists() for package in images.debian_packages(path)
+        ]
+        file = folder / f"draguard-{image}-{number}.cdx.json"
+        sbom.write(image, file, Commit.here().when, debian)
     for text in licences.texts():
         shutil.copy(text, folder)
     (folder / _SUMS).write_text(checksums.sums(folder.iterdir()), encoding="utf-8")

@@ -1,13 +1,12 @@
 """What krew installs `kubectl draguard` from: archives, and a manifest with their checksums."""
 
-import gzip
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from deploy.locks import FOLDER, PYTHONS
 from deploy.sources import ROOT
+from tools.release.archives import plain, zipped
 from tools.release.checksums import sha256
 
 Json = dict[str, Any]
@@ -25,14 +24,10 @@ Needs Python {} or later as python3. The first start unpacks the program into ~/
 
 def archive(program: Path, to: Path) -> None:
     """Pack a program and the licences into `to`, a .tar.gz."""
-    with (
-        to.open("wb") as file,
-        gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped,
-        tarfile.open(fileobj=zipped, mode="w") as packed,
-    ):
-        packed.add(program, _PROGRAM, filter=_plain)
+    with zipped(to) as packed:
+        packed.add(program, _PROGRAM, filter=plain)
         for text in _TEXTS:
-            packed.add(text, text.name, filter=_plain)
+            packed.add(text, text.name, filter=plain)
 
 
 def manifest(version: str, archives: Mapping[str, Path], url: str) -> Json:
@@ -62,10 +57,3 @@ def manifest(version: str, archives: Mapping[str, Path], url: str) -> Json:
             ],
         },
     }
-
-
-def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Leave out who built it, and when."""
-    member.uid = member.gid = member.mtime = 0
-    member.uname = member.gname = ""
-    return member

@@ -1,11 +1,13 @@
 """What is in an image or program, as CycloneDX 1.6: its packages, licences and who needs whom.
 
-The base image's packages are not in it: only what scans a built image can know them.
+What an image has of Debian is in it where the image was built.
 """
 # pyright: basic, reportCallIssue=false, reportArgumentType=false, reportAttributeAccessIssue=false
 # The library makes its constructors at run time.
 
 import re
+from collections.abc import Iterable
+from datetime import datetime
 from importlib.metadata import requires, version
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
@@ -20,12 +22,13 @@ from packaging.requirements import Requirement
 
 from deploy.licences import licence
 from deploy.locks import CONSTRAINTS, LISTS, needed, normal, pinned
+from tools.release.images import DebianPackage
 
 _SHA256 = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
-def write(target: str, to: Path) -> None:
-    """Write the list of `target` (exporter, controller) to the file `to`."""
+def write(target: str, to: Path, when: datetime, debian: Iterable[DebianPackage] = ()) -> None:
+    """Write the list of `target` (exporter, controller) to the file `to`, as made at `when`."""
     names = needed(LISTS[f"{target}.txt"])
     blocks = pinned(CONSTRAINTS.read_text(encoding="utf-8"))
     packages = {name: _package(name, blocks[name]) for name in names}
@@ -37,12 +40,17 @@ def write(target: str, to: Path) -> None:
         licenses=[LicenseFactory().make_from_string("Apache-2.0")],
         bom_ref=f"draguard-{target}@{number}",
     )
+    foreign = [_debian(package) for package in sorted({*debian})]
+    content = " ".join(
+        (f"{target}@{number}", str(when), *(found.bom_ref.value for found in foreign))
+    )
     bom = Bom(
-        components=packages.values(), serial_number=uuid5(NAMESPACE_URL, f"{target}@{number}")
+        components=(*packages.values(), *foreign), serial_number=uuid5(NAMESPACE_URL, content)
     )
     bom.metadata.component = own
+    bom.metadata.timestamp = when
     ahead = {normal(Requirement(words).name) for words in requires("draguard") or ()}
-    bom.register_dependency(own, [packages[name] for name in sorted(names & ahead)])
+    bom.register_dependency(own, [*(packages[name] for name in sorted(names & ahead)), *foreign])
     for name, package in packages.items():
         needs = {normal(Requirement(words).name) for words in requires(name) or ()} - {name}
         bom.register_dependency(package, [packages[other] for other in sorted(needs & names)])
@@ -62,4 +70,22 @@ def _package(name: str, block: str) -> Component:
         ],
         purl=PackageURL("pypi", name=name, version=number),
         bom_ref=f"{name}@{number}",
+    )
+
+
+def _debian(package: DebianPackage) -> Component:
+    """Return a package of Debian; its licence is in the image, as text."""
+    purl = PackageURL(
+        "deb",
+        "debian",
+        package.name,
+        package.version,
+        {"arch": package.architecture, "distro": "debian-12"},
+    )
+    return Component(
+        name=package.name,
+        version=package.version,
+        type=ComponentType.LIBRARY,
+        purl=purl,
+        bom_ref=str(purl),
     )

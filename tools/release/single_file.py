@@ -13,12 +13,12 @@ import sys
 import zipfile
 from pathlib import Path
 
-from deploy.locks import FOLDER, MACHINES, PYTHONS
+from deploy.image.contents import MACHINES, is_useful
+from deploy.image.python_files import arguments
+from deploy.locks import FOLDER, PYTHONS
 from deploy.sources import ROOT
 
 _SECONDS = 600
-_OLDEST_GLIBC = "manylinux_2_28"
-"""The C library of Debian 10, Ubuntu 20.04 and RHEL 8, which all our compiled packages support."""
 
 
 class ReleaseError(Exception):
@@ -30,17 +30,12 @@ def write(wheel: Path, machine: str, to: Path, work: Path) -> None:
     site = work / "site"
     for python in PYTHONS:
         folder = work / python
-        run(
-            *(sys.executable, "-m", "uv", "pip", "install", "--system-certs", "--quiet"),
-            *("--require-hashes", "-r", FOLDER / "controller.txt", "--only-binary=:all:"),
-            *("--python-platform", f"{MACHINES[machine]}-{_OLDEST_GLIBC}"),
-            *("--python-version", python, "--target", folder),
-        )
+        run(*arguments(MACHINES[machine], FOLDER / "controller.txt", folder, python))
         _merge(folder, site)
     # Not installed: that would note where and when this was done.
     with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(site)
-    shutil.rmtree(site / "bin")
+        packed.extractall(work / "own")
+    _merge(work / "own", site)
     run(
         *(sys.executable, "-m", "shiv.cli", "--reproducible", "--compressed"),
         *("--console-script", "draguard", "--python", "/usr/bin/env python3"),
@@ -61,7 +56,7 @@ def run(*command: str | Path) -> str:
         command,
         cwd=ROOT,
         # Times in archives: the same input gives the same file.
-        env={"SOURCE_DATE_EPOCH": "315532800", **os.environ},
+        env={"SOURCE_DATE_EPOCH": "315532800", "UV_SYSTEM_CERTS": "1", **os.environ},
         capture_output=True,
         text=True,
         check=False,
@@ -75,14 +70,13 @@ def run(*command: str | Path) -> str:
 
 def _merge(folder: Path, site: Path) -> None:
     """Add files to a folder. Raises ReleaseError where two versions of Python need other files."""
-    site.mkdir(exist_ok=True)
-    (folder / ".lock").unlink(missing_ok=True)
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         other = site / name
-        if path.is_dir():
-            other.mkdir(parents=True, exist_ok=True)
-        elif not other.exists():
+        if path.is_dir() or name.parts[0] == "bin" or not is_useful("controller", name.as_posix()):
+            continue
+        if not other.exists():
+            other.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, other)
         elif not _is_record(name) and not filecmp.cmp(path, other, shallow=False):
             raise ReleaseError(f"{name} is not the same for all versions of Python")
@@ -90,4 +84,4 @@ def _merge(folder: Path, site: Path) -> None:
 
 def _is_record(name: Path) -> bool:
     """Whether a file only says what was installed."""
-    return name.parts[0] == "bin" or any(part.endswith(".dist-info") for part in name.parts)
+    return any(part.endswith(".dist-info") for part in name.parts)

@@ -8,7 +8,7 @@ from exporter.node import own_flags
 from simulator.node import SimulatedNode
 from tests.exporter.node.test_check import check
 
-SENSOR = ("/opt/draguard/bin/python", "/opt/draguard/bin/draguard", "exporter", "sensor")
+SENSOR = ("/usr/bin/python3.11", "/usr/local/bin/draguard", "exporter", "sensor")
 
 
 def proc(folder: Path, *words: str) -> Path:

@@ -1,7 +1,7 @@
 """The images of a node lab, as archives that containerd imports: built once per content.
 
-`exporter` and `controller` are the targets of deploy/Dockerfile, built by buildah on the base of
-`base_image`. `exporter` is then told where the simulated GPUs are. `pause` is one static program.
+`exporter` and `controller` are the targets of deploy/Dockerfile, built by buildah. `exporter` is
+then told where the simulated GPUs are. `pause` is one static program.
 """
 
 import hashlib
@@ -10,21 +10,20 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from deploy import base_image
+from deploy.buildah import Buildah
 from deploy.sources import ROOT
 from simulator.cluster.build import cache_folder
 from simulator.cluster.toolchain import Say
 from simulator.compiler import build_library
-from tests.lab.node.base_image import base_file_system
-from tests.lab.node.buildah import Buildah
 from tests.lab.node.containerd import PAUSE
 from tests.lab.node.gpus import SCENARIO
 
 TAG = "lab"
 EXPORTER, CONTROLLER = "draguard-exporter", "draguard-controller"
-_BASE = "localhost/draguard-lab-python:1"
 _DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 _COPIED = (
-    *("pyproject.toml", "constraints.txt", "README.md", "LICENSE"),
+    *("pyproject.toml", "README.md", "LICENSE", "deploy/image", "deploy/locked"),
     *("kubeapi", "serving", "exporter", "remediator", "simulator", "draguard"),
 )
 
@@ -32,13 +31,12 @@ _COPIED = (
 def archives(say: Say) -> list[Path]:
     """Return an archive for each image, building what is new. Raises BuildError."""
     program = _pause()
-    base = base_file_system(say)
-    sources = _digest([_DOCKERFILE, *(ROOT / name for name in _COPIED)], base.parent.name)
+    sources = _digest([_DOCKERFILE, *(ROOT / name for name in _COPIED)], base_image.key())
     pause = _digest([program], PAUSE)
     return [
         _archive(f"image-pause-{pause}", say, lambda into: _build_pause(program, into)),
-        _archive(f"image-{EXPORTER}-{sources}", say, lambda into: _build_exporter(base, into)),
-        _archive(f"image-{CONTROLLER}-{sources}", say, lambda into: _build_controller(base, into)),
+        _archive(f"image-{EXPORTER}-{sources}", say, lambda into: _build_exporter(say, into)),
+        _archive(f"image-{CONTROLLER}-{sources}", say, lambda into: _build_controller(say, into)),
     ]
 
 
@@ -66,20 +64,25 @@ def _forget(kind: str) -> None:
         archive.unlink(missing_ok=True)
 
 
-def _build_exporter(base: Path, into: Path) -> None:
-    buildah = _with_base(base)
-    plain = f"localhost/{EXPORTER}:{TAG}"
-    buildah.build(_DOCKERFILE, plain, target="exporter", arguments={"PYTHON": _BASE})
+def _build_exporter(say: Say, into: Path) -> None:
+    buildah = Buildah()
+    plain = _build(buildah, "exporter", EXPORTER, say)
     told = f"localhost/{EXPORTER}-simulated:{TAG}"
     buildah.build_text(f"FROM {plain}\nENV DRAGUARD_SIM_SCENARIO={SCENARIO}\n", told)
     buildah.save(told, f"docker.io/library/{EXPORTER}:{TAG}", into)
 
 
-def _build_controller(base: Path, into: Path) -> None:
-    buildah = _with_base(base)
-    plain = f"localhost/{CONTROLLER}:{TAG}"
-    buildah.build(_DOCKERFILE, plain, target="controller", arguments={"PYTHON": _BASE})
+def _build_controller(say: Say, into: Path) -> None:
+    buildah = Buildah()
+    plain = _build(buildah, "controller", CONTROLLER, say)
     buildah.save(plain, f"docker.io/library/{CONTROLLER}:{TAG}", into)
+
+
+def _build(buildah: Buildah, target: str, name: str, say: Say) -> str:
+    image = f"localhost/{name}:{TAG}"
+    base = base_image.base_image(buildah, say)
+    buildah.build(_DOCKERFILE, image, target=target, arguments={"PYTHON": base})
+    return image
 
 
 def _build_pause(program: Path, into: Path) -> None:
@@ -87,14 +90,6 @@ def _build_pause(program: Path, into: Path) -> None:
     text = 'FROM scratch\nCOPY pause /pause\nENTRYPOINT ["/pause"]\n'
     buildah.build_text(text, PAUSE, {"pause": program})
     buildah.save(PAUSE, PAUSE, into)
-
-
-def _with_base(base: Path) -> Buildah:
-    buildah = Buildah()
-    if not buildah.has(_BASE):
-        text = "FROM scratch\nADD rootfs.tar /\nENV PATH=/usr/local/bin:/usr/bin:/bin\n"
-        buildah.build_text(text, _BASE, {"rootfs.tar": base})
-    return buildah
 
 
 def _pause() -> Path:

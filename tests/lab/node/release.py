@@ -162,6 +162,11 @@ class Release:
         chosen = [f"--container={container}"] if container else ["--all-containers"]
         return self._node.plane.kubectl("logs", pod, *chosen, "--namespace", NAMESPACE)
 
+    def exec(self, pod: str, container: str, *command: str) -> str:
+        """Run a program in a container; returns its output."""
+        target = (pod, f"--container={container}", f"--namespace={NAMESPACE}")
+        return self._node.plane.kubectl("exec", *target, "--", *command)
+
     def metrics(self) -> str:
         """Return the exporter's metrics page."""
         return self.page("exporter", 9400, "metrics")

@@ -1,4 +1,4 @@
-"""Helm, which packs the chart."""
+"""Helm, which packs the chart, and the linter of workflows."""
 
 from pathlib import Path
 
@@ -11,3 +11,9 @@ from tests.conftest import built
 def helm_built(pytestconfig: pytest.Config) -> Path:
     """The folder with helm; fails when it cannot be built here."""
     return built(pytestconfig, "helm_built")
+
+
+@pytest.fixture(scope="session")
+def actionlint_built(pytestconfig: pytest.Config) -> Path:
+    """The folder with actionlint; fails when it cannot be built here."""
+    return built(pytestconfig, "actionlint_built")

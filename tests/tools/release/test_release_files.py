@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 import venv
 from importlib.metadata import version
 from pathlib import Path
@@ -16,12 +17,15 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from deploy import licences
-from deploy.locks import LISTS, MACHINES, needed
+from deploy.image.contents import IMAGES, MACHINES
+from deploy.locks import LISTS, needed
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.conftest import install
-from tools.release import checksums, krew, single_file
+from tools.release import chart, checksums, images, krew, sbom, single_file
 from tools.release.__main__ import main
+from tools.release.commit import Commit
+from tools.release.images import DebianPackage
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(900)]
 VERSION = version("draguard")
@@ -32,7 +36,7 @@ HERE = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
 @pytest.fixture(scope="module")
 def folder(helm_built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     into = tmp_path_factory.mktemp("release") / "dist"
-    assert main(["--into", os.fspath(into), "--url", URL]) == 0
+    assert main(["--into", os.fspath(into), "--url", URL, "--no-images"]) == 0
     return into
 
 
@@ -133,7 +137,7 @@ def test_each_program_has_the_compiled_modules_of_its_own_platform(
         assert f"-{other}-linux" not in listed
 
 
-@pytest.mark.parametrize("image", licences.IMAGES)
+@pytest.mark.parametrize("image", IMAGES)
 def test_what_is_in_an_image_is_listed_as_cyclonedx_defines_it(folder: Path, image: str) -> None:
     text = (folder / f"draguard-{image}-{VERSION}.cdx.json").read_text(encoding="utf-8")
     listed: dict[str, Any] = json.loads(text)
@@ -163,6 +167,51 @@ def test_the_same_checkout_gives_the_same_program_again(folder: Path, tmp_path: 
     assert checksums.sha256(again) == checksums.sha256(program(folder, HERE))
     first = program(folder, HERE).with_suffix(".tar.gz")
     assert checksums.sha256(packed) == checksums.sha256(first)
+
+
+def test_the_same_checkout_gives_the_same_chart_again(folder: Path, tmp_path: Path) -> None:
+    time.sleep(1.1)  # archives know seconds
+
+    chart.write(tmp_path)
+
+    name = f"draguard-{VERSION}.tgz"
+    assert checksums.sha256(tmp_path / name) == checksums.sha256(folder / name)
+    with tarfile.open(folder / name) as packed:
+        assert "draguard/Chart.yaml" in packed.getnames()
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_the_same_checkout_gives_the_same_list_of_packages_again(
+    folder: Path, tmp_path: Path, image: str
+) -> None:
+    again = tmp_path / "again.json"
+
+    sbom.write(image, again, Commit.here().when)
+
+    first = folder / f"draguard-{image}-{VERSION}.cdx.json"
+    assert again.read_text("utf-8") == first.read_text("utf-8")
+
+
+def test_what_an_image_has_of_debian_is_listed_with_its_version_and_architecture(
+    tmp_path: Path,
+) -> None:
+    packages = [DebianPackage("libc6", "2.36-9+deb12u14", machine) for machine in MACHINES]
+
+    sbom.write("exporter", tmp_path / "list", Commit.here().when, packages)
+
+    text = (tmp_path / "list").read_text("utf-8")
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    found = [one["purl"] for one in json.loads(text)["components"] if one["name"] == "libc6"]
+    assert found == [
+        f"pkg:deb/debian/libc6@2.36-9%2Bdeb12u14?arch={machine}&distro=debian-12"
+        for machine in MACHINES
+    ]
+
+
+def test_what_building_images_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    assert images.lacking() == "buildah and debootstrap missing (packages of Debian)"
 
 
 def test_a_manifest_without_an_address_names_the_files(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.lab.actionlint import faults
+
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / ".github" / "workflows"
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yml"))}
@@ -107,3 +109,16 @@ def test_renovate_looks_at_files_that_exist() -> None:
             for path in (ROOT / "constraints.txt", *FOLDER.iterdir())
         )
         assert any(re.search(pattern.strip("/"), name) for name in names)
+
+
+@pytest.mark.verify
+def test_actionlint_finds_no_fault_in_them(actionlint_built: Path) -> None:
+    assert faults(actionlint_built, sorted(FOLDER.glob("*.yml"))) == ""
+
+
+@pytest.mark.verify
+def test_actionlint_finds_a_fault_that_is_there(actionlint_built: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text(TEXTS["test"].replace("matrix.target", "matrix.tier"), encoding="utf-8")
+
+    assert 'property "tier" is not defined' in faults(actionlint_built, [wrong])

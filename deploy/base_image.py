@@ -1,7 +1,7 @@
-"""A file system with Debian 12 and its Python, as the base of images: made once, then cached.
+"""A base that images are built on: Debian 12 and its Python, made once, then cached.
 
-It stands for the official Python image, which only a container registry has. Debian's package
-`debootstrap` makes it in some two minutes.
+It stands for the official Python image, which only a container registry has. No file of it is in an
+image. Debian's package `debootstrap` makes it in some two minutes; that needs root.
 """
 
 import hashlib
@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from deploy.buildah import Buildah
 from simulator.cluster.build import cache_folder
 from simulator.cluster.toolchain import Say
 from simulator.compiler import BuildError
@@ -16,21 +17,33 @@ from simulator.compiler import BuildError
 RELEASE = "bookworm"
 PACKAGES = ("ca-certificates", "python3", "python3-pip", "python3-venv")
 _SECONDS = 1200.0
-_AFTERWARDS = """\
-set -e
+_AFTERWARDS = r"""set -e
 ln -s /usr/bin/python3 /usr/local/bin/python
 ln -s /usr/bin/python3 /usr/local/bin/python3
 rm -f /usr/lib/python3*/EXTERNALLY-MANAGED
+sed -i 's|^\(deb .*\)/debian \(\S*\) main$|&\n\1/debian-security \2-security main|' \
+    /etc/apt/sources.list
 rm -rf /var/cache/apt/* /var/lib/apt/lists/* /var/log/*
 """
-"""Where the official image has its Python, and pip may install, as there."""
+"""What the official image has: Python in that place, pip that may install, Debian's fixes."""
 
 
-def base_file_system(say: Say) -> Path:
-    """Return the tar file, making it the first time. Raises BuildError."""
-    told = repr((RELEASE, PACKAGES, _AFTERWARDS))
-    key = hashlib.sha256(told.encode()).hexdigest()[:16]
-    folder = cache_folder() / f"base-image-{key}"
+def key() -> str:
+    """Return what changes with the content."""
+    return hashlib.sha256(repr((RELEASE, PACKAGES, _AFTERWARDS)).encode()).hexdigest()[:16]
+
+
+def base_image(buildah: Buildah, say: Say) -> str:
+    """Return the name of the image, making it the first time. Raises BuildError."""
+    name = f"localhost/draguard-python:{key()}"
+    if not buildah.has(name):
+        text = "FROM scratch\nADD rootfs.tar /\nENV PATH=/usr/local/bin:/usr/bin:/bin\n"
+        buildah.build_text(text, name, {"rootfs.tar": _file_system(say)})
+    return name
+
+
+def _file_system(say: Say) -> Path:
+    folder = cache_folder() / f"base-image-{key()}"
     archive = folder / "rootfs.tar"
     if archive.exists():
         return archive

@@ -1,6 +1,6 @@
 """Builds images with Debian's buildah, without a service: layers lie in the cache folder.
 
-Dockerfiles in, archives in Docker's format out.
+Dockerfiles in, archives or folders with images out. It needs root.
 """
 
 import os
@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from deploy.image.contents import MACHINES
 from deploy.sources import ROOT
 from simulator.cluster.build import cache_folder
 from simulator.compiler import BuildError
@@ -31,19 +32,31 @@ class Buildah:
         return image in names.split()
 
     def build(
-        self, dockerfile: Path, image: str, *, target: str, arguments: Mapping[str, str]
+        self,
+        dockerfile: Path,
+        image: str,
+        *,
+        target: str,
+        arguments: Mapping[str, str],
+        machine: str = "",
+        timestamp: int | None = None,
     ) -> None:
-        """Build a target of a Dockerfile from the checkout. Raises BuildError."""
-        given = [
-            word for name in arguments for word in ("--build-arg", f"{name}={arguments[name]}")
-        ]
+        """Build a target of a Dockerfile from the checkout. Raises BuildError.
+
+        `machine` is a key of MACHINES, "" for this one. With a `timestamp` nothing of an earlier
+        build is used, all times are this one, and the image is one layer.
+        """
+        here = next(name for name, linux in MACHINES.items() if linux == os.uname().machine)
+        # Its release in Debian 12 does not know that one by itself.
+        given = {"BUILDPLATFORM": f"linux/{here}", **arguments}
         with tempfile.TemporaryDirectory(prefix="draguard-build-") as temporary:
             self._bud(
-                "--layers",
+                *(["--layers"] if timestamp is None else ["--squash", f"--timestamp={timestamp}"]),
+                f"--platform=linux/{machine or here}",
                 f"--file={dockerfile}",
                 f"--ignorefile={dockerfile}.dockerignore",
                 f"--target={target}",
-                *given,
+                *(word for name in given for word in ("--build-arg", f"{name}={given[name]}")),
                 *_secrets(Path(temporary)),
                 f"--tag={image}",
                 str(ROOT),
@@ -61,6 +74,10 @@ class Buildah:
     def save(self, image: str, name: str, into: Path) -> None:
         """Write an image to an archive, under `name`. Raises BuildError."""
         self._run("push", image, f"docker-archive:{into}:{name}")
+
+    def save_layout(self, image: str, name: str, into: Path) -> None:
+        """Write an image to a folder, as OCI lays it out, under `name`. Raises BuildError."""
+        self._run("push", "--format=oci", image, f"oci:{into}:{name}")
 
     def _bud(self, *arguments: str) -> None:
         self._run("bud", "--isolation=chroot", "--pull-never", *arguments)
