@@ -233,7 +233,7 @@ def test_what_is_installed_starts_and_carries_nothing_of_the_other(
         status, text = said(root, root / "usr/local/bin/draguard", *arguments)
         assert status == 0, text
     # Both serve metrics with passwords where a web configuration names some.
-    assert said(programs, "python", "-c", "import serving.basic_auth") == (0, "")
+    assert said(root, "-c", "import serving.basic_auth") == (0, "")
     for module in LACKS[target]:
         status, text = said(root, "-c", f"import {module}")
         assert "ModuleNotFoundError" in text, f"{target} carries {module}"
