@@ -94,7 +94,7 @@ class Buildah:
                 text=True,
                 check=False,
                 timeout=_SECONDS,
-                # Its own, so that it asks nobody for short names.
+                # The other isolations need a kernel and rights that a test machine may lack.
                 env={**os.environ, "BUILDAH_ISOLATION": "chroot"},
             )
         except (OSError, subprocess.TimeoutExpired) as error:

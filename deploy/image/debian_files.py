@@ -51,6 +51,8 @@ def _fetched(names: Sequence[str], architecture: str, folder: Path) -> dict[str,
         "Dir::Cache::pkgcache": "",
         "Dir::Cache::srcpkgcache": "",
         "Acquire::Retries": 3,
+        # Otherwise a mirror that does not answer is a warning, and older files are taken.
+        "APT::Update::Error-Mode": "any",
     }
     options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
     for words in (["update"], ["download", *names]):

@@ -99,7 +99,7 @@ class DriverManager:
 
 
 def paused(value: str) -> str:
-    """Return what becomes of a label's value; what somebody switched off stays so."""
+    """Return what becomes of a label's value; what a user switched off stays so."""
     if value in ("", "false") or PAUSED in value:
         return value
     return PAUSED if value == "true" else f"{value}_{PAUSED}"

@@ -96,12 +96,12 @@ class Guarded:
             raise
         return ""
 
-    def enter_with(self, who: str, role: str) -> None:
-        """Add an account that has this ClusterRole and nothing else."""
-        path = f"/api/v1/namespaces/{LEASES}/serviceaccounts"
-        self.admin.create(path, {"metadata": {"name": who}})
-        self._bind(who, role)
-        self._enter(who, tokens.of_account(self.admin, LEASES, who))
+    def enter_with(self, who: str, role: str, *, within: str = "") -> None:
+        """Add an account that has this ClusterRole, in one namespace or all, and nothing else."""
+        path, name = f"/api/v1/namespaces/{LEASES}/serviceaccounts", who.replace(" ", "-")
+        self.admin.create(path, {"metadata": {"name": name}})
+        self._bind(name, role, within)
+        self._enter(who, tokens.of_account(self.admin, LEASES, name), within)
 
     def client(self, who: str) -> Client:
         return self._clients[who]
@@ -132,10 +132,11 @@ class Guarded:
         for account in everybody:
             self._enter(account, tokens.of_account(self.admin, LEASES, account))
 
-    def _bind(self, account: str, name: str) -> None:
+    def _bind(self, account: str, name: str, within: str = "") -> None:
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole"}
+        where = f"namespaces/{within}/rolebindings" if within else "clusterrolebindings"
         self.admin.create(
-            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+            f"/apis/rbac.authorization.k8s.io/v1/{where}",
             {
                 "metadata": {"name": f"{name}-for-{account}"},
                 "roleRef": {**role, "name": name},
@@ -151,12 +152,13 @@ class Guarded:
         path = f"/api/v1/namespaces/{LEASES}/pods"
         return msgspec.json.decode(self.admin.create(path, body))
 
-    def _enter(self, who: str, token: str) -> None:
+    def _enter(self, who: str, token: str, within: str = "") -> None:
         at = self._server
         endpoint = Endpoint(server=at.server, token=token, ca_file=at.ca_file)
         client = Client(endpoint, timeout=PATIENCE)
         self._clients[who] = client
-        await_true(f"{who} may read", partial(_may_read, client))
+        path = f"/api/v1/namespaces/{within}" if within else NODES
+        await_true(f"{who} may read", partial(_may_read, client, path))
 
     def _store(self) -> None:
         """Put there what is changed and deleted later."""
@@ -188,9 +190,9 @@ class Guarded:
         return all(map(self.refusal, tries))
 
 
-def _may_read(client: Client) -> bool:
+def _may_read(client: Client, path: str) -> bool:
     try:
-        client.get(NODES)
+        client.get(path)
     except ApiError:
         return False
     return True

@@ -270,6 +270,16 @@ def test_an_alert_that_does_not_exist_is_refused_by_name(value: str) -> None:
         rendered.text(("monitoring.rules.enabled=true", f"monitoring.rules.{value}"))
 
 
+@pytest.mark.parametrize("label", ["cluster", "node", "UUID", "incident", "instance", "pod"])
+def test_a_label_that_tells_alerts_apart_is_refused(label: str) -> None:
+    """Alerts with the same labels would end the whole rule."""
+    from deploy.program import HelmError
+
+    setting = f"monitoring.rules.alertLabels.{label}=x"
+    with pytest.raises(HelmError, match=f"cannot set {label}: alerts have this label"):
+        rendered.text(("monitoring.rules.enabled=true", setting))
+
+
 def test_a_chart_without_its_rules_says_what_to_run(tmp_path: Path) -> None:
     """As from a checkout in which nothing was generated."""
     from deploy.program import HelmError

@@ -97,5 +97,4 @@ def test_a_second_build_of_a_commit_gives_the_same_archive(
 ) -> None:
     again = images.write("exporter", "amd64", "1.2.3", COMMIT, tmp_path)
 
-    assert images.digest(again) == images.digest(archives["amd64"])
     assert checksums.sha256(again) == checksums.sha256(archives["amd64"])

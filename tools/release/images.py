@@ -93,12 +93,6 @@ def _described(files: tarfile.TarFile) -> Iterator[DebianPackage]:
             yield DebianPackage(said["Package"], said["Version"], said["Architecture"])
 
 
-def digest(archive: Path) -> str:
-    """Return the digest by which a registry knows the image."""
-    with tarfile.open(archive) as packed:
-        return str(_index(packed)["manifests"][0]["digest"])
-
-
 def _manifest(packed: tarfile.TarFile) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(_blob(packed, _index(packed)["manifests"][0]["digest"]))
     return found

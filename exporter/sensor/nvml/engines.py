@@ -12,8 +12,8 @@ NVDEC, NVJPG, NVOFA = range(1017, 1025), range(1025, 1033), range(1033, 1035)
 """DCGM field ids, one for each engine."""
 _ALL = frozenset((*NVDEC, *NVJPG, *NVOFA))
 _WHOLE = (4, 3)
-"""NVML_GPU_INSTANCE_PROFILE_7_SLICE and _4_SLICE: a GPU has one of them, and it is the whole GPU.
-Answered with MIG off, too."""
+"""NVML_GPU_INSTANCE_PROFILE_7_SLICE, which is the whole GPU, and _4_SLICE, which is that where there
+is no profile of seven. Answered with MIG off, too."""
 
 
 def absent_of_gpu(fields: Fields, desired: Collection[int]) -> frozenset[int]:
@@ -24,6 +24,8 @@ def absent_of_gpu(fields: Fields, desired: Collection[int]) -> frozenset[int]:
         about = fields.get("nvmlDeviceGetGpuInstanceProfileInfo", profile)
         if about is not None:
             return _absent(about.decoderCount, about.jpegCount, about.ofaCount)
+        if not fields.lacks("nvmlDeviceGetGpuInstanceProfileInfo", profile):
+            break  # it did not answer now: the next would be a part of the GPU
     return frozenset()
 
 

@@ -122,9 +122,11 @@ def test_only_engines_that_a_gpu_or_slice_has_are_told() -> None:
     }
 
 
-def test_all_engines_are_told_of_a_gpu_that_does_not_say_how_many_it_has() -> None:
+@pytest.mark.parametrize("answer", [3, 999])
+def test_all_engines_are_told_of_a_gpu_that_does_not_say_how_many_it_has(answer: int) -> None:
+    """It has no such call, or the call fails."""
     with TemporaryDirectory(prefix="dg-") as root, _node(root, "1xH100") as node:
-        node.set_failure(0, Failure("error", 3, "nvmlDeviceGetGpuInstanceProfileInfoV"))
+        node.set_failure(0, Failure("error", answer, "nvmlDeviceGetGpuInstanceProfileInfoV"))
         with NvmlChild(node) as child:
             child.sample(ENGINES)
             assert child.gpu(0, ENGINES).values.keys() == {*ENGINES}
