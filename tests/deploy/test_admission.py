@@ -243,7 +243,7 @@ def test_a_write_is_let_through_or_refused_with_the_reason(guarded: Guarded, wri
 
 OUR_NAMESPACE = f"/api/v1/namespaces/{LEASES}"
 OPERATOR = "operator"
-OWNER = "owner of the namespace"
+NAMESPACE_OWNER = "owner of the namespace"
 """May do everything in it and nothing elsewhere."""
 ONLY_STOPS = "only set or remove the annotation draguard.dev/stop of this namespace"
 STOPPING = [
@@ -262,7 +262,7 @@ STOPPING = [
         ONLY_STOPS,
     ),
     Write(OPERATOR, "patch", OUR_NAMESPACE, {"metadata": {"finalizers": ["a.b/c"]}}, ONLY_STOPS),
-    Write(OWNER, "patch", OUR_NAMESPACE, {"metadata": {"labels": {"a": "b"}}}),
+    Write(NAMESPACE_OWNER, "patch", OUR_NAMESPACE, {"metadata": {"labels": {"a": "b"}}}),
     Write("admin", "patch", OUR_NAMESPACE, {"metadata": {"labels": {"a": "b"}}}),
     Write(STRANGER, "patch", OUR_NAMESPACE, {"metadata": {"annotations": {"a": "b"}}}),
 ]
@@ -275,7 +275,7 @@ def with_operator(guarded: Guarded) -> Guarded:
     guarded.plane.kubectl("apply", "-f", "-", stdin=rendered.text((), *flags))
     guarded.admin.merge_patch(OUR_NAMESPACE, {"metadata": {"annotations": {"kept": "as it is"}}})
     guarded.enter_with(OPERATOR, "draguard-operator")
-    guarded.enter_with(OWNER, "cluster-admin", within=LEASES)
+    guarded.enter_with(NAMESPACE_OWNER, "cluster-admin", within=LEASES)
     return guarded
 
 

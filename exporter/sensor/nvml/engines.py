@@ -12,8 +12,8 @@ NVDEC, NVJPG, NVOFA = range(1017, 1025), range(1025, 1033), range(1033, 1035)
 """DCGM field ids, one for each engine."""
 _ALL = frozenset((*NVDEC, *NVJPG, *NVOFA))
 _WHOLE = (4, 3)
-"""NVML_GPU_INSTANCE_PROFILE_7_SLICE, which is the whole GPU, and _4_SLICE, which is that where there
-is no profile of seven. Answered with MIG off, too."""
+"""NVML_GPU_INSTANCE_PROFILE_7_SLICE, which is the whole GPU, and _4_SLICE, which is that only where
+there is no profile of seven. Answered with MIG off, too."""
 
 
 def absent_of_gpu(fields: Fields, desired: Collection[int]) -> frozenset[int]:
