@@ -257,6 +257,24 @@ def _key(pod: AffectedPod) -> tuple[str, str, str, str, str]:
     return (pod.namespace, pod.pod, pod.uid, pod.claim, pod.device)
 
 
+def _unnamed(case: Case) -> str:
+    """Return why pods may be affected that the incident does not name."""
+    if case.no_disruption and not case.distrust:
+        return case.no_disruption
+    if case.pods is None:
+        return "the pods of the node could not be listed"
+    if any(case.uuid in (device.uuid, device.parent_uuid) for device in case.inventory):
+        return ""
+    plugged = sorted(
+        f"{pod.namespace}/{pod.name}"
+        for pod in case.pods
+        if pod.running and pod.plugin_resources and not pod.extended_claim
+    )
+    if not plugged:
+        return ""
+    return f"the GPU is not published, so a device plugin may have given it to {some(plugged)}"
+
+
 def _conditions(
     case: Case, desired: Desired, before: IncidentStatus, now: datetime
 ) -> tuple[Condition, ...]:
@@ -264,10 +282,6 @@ def _conditions(
     unknown = case.verdict.why if isinstance(case.verdict, Unknown) else ""
     named = some(case.ignoring)
     ignored = f"allocated after the taint: {named}" if named else ""
-    # Why pods may be affected that the incident does not name.
-    incomplete = "the pods of the node could not be listed" if case.pods is None else ""
-    if case.no_disruption and not case.distrust:
-        incomplete = case.no_disruption
     found = (
         ("Deferred", desired.deferred_by, desired.deferred),
         (STATE_UNKNOWN, "ReportUnusable", unknown),
@@ -283,7 +297,7 @@ def _conditions(
         (WOULD_REPAIR, *_would_repair(case, desired, old)),
         (UNCONFIRMED, *_unconfirmed(case, desired, old)),
         ("TaintIgnored", "SchedulerIgnoresTaints", ignored),
-        ("AffectedPodsIncomplete", "NotKnown", incomplete),
+        ("AffectedPodsIncomplete", "NotKnown", _unnamed(case)),
     )
     stored = {condition.type: condition for condition in old}
     if waits is None and AWAITING in stored and stored[AWAITING].status == "True":

@@ -79,6 +79,8 @@ def test_the_pod_on_a_lost_gpu_of_the_plugin_stays_and_draguard_says_that_it_wai
     await_true("the pod is waited for", lambda: "pods with GPUs: default/stays" in message())
     (incident,) = [item for item in node.items(INCIDENTS) if item["spec"]["uuid"] == uuid]
     assert incident["status"]["message"] == "no published device to taint"
+    stated = {each["type"]: each for each in incident["status"]["conditions"]}
+    assert "may have given it to default/stays" in stated["AffectedPodsIncomplete"]["message"]
     assert tainted(node) == {}
     assert process.exists()
     assert not pod.is_evicted()

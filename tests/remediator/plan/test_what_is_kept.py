@@ -12,7 +12,7 @@ from remediator.plan.incident_spec import credible
 from remediator.plan.signals import seen
 from tests.remediator.builders import NODE, Stored, at, dead, policy, uuid, view
 from tests.remediator.plan.fleets import an_incident
-from tests.remediator.playing import claim, settle
+from tests.remediator.playing import claim, pod, settle
 
 
 def fault(*sources: Source, code: int = 95) -> Fault:
@@ -63,6 +63,30 @@ def test_not_knowing_leaves_the_words_of_blocked_evictions_as_they_were() -> Non
     case = Case(node=NODE, uuid=uuid(0), verdict=Unknown("the agent is silent"))
     desired = Desired(uuid=uuid(0), incident=an_incident("a0", conditions=reported))
     assert noted(case, desired, at(9), frozen=False).eviction.blocked == "web"
+
+
+@pytest.mark.parametrize(
+    ("published", "fields", "incomplete"),
+    [
+        (False, {"plugin_resources": ("nvidia.com/gpu",)}, "True"),
+        (True, {"plugin_resources": ("nvidia.com/gpu",)}, "False"),
+        (False, {}, "False"),
+        (False, {"plugin_resources": ("nvidia.com/gpu",), "running": False}, "False"),
+        (False, {"plugin_resources": ("nvidia.com/gpu",), "extended_claim": "x"}, "False"),
+    ],
+)
+def test_a_pod_to_which_a_device_plugin_may_have_given_the_gpu_is_named(
+    published: bool, fields: dict[str, object], incomplete: str
+) -> None:
+    """The incident has no name for it: only the kubelet knows who got which."""
+    stored, seen = Stored(), view(dead(), pods=(pod("train-0", claims=(), **fields),))
+    settle(stored, seen if published else msgspec.structs.replace(seen, inventory=()), 1)
+    stated = {condition.type: condition for condition in stored.incident.status.conditions}
+
+    assert stated["AffectedPodsIncomplete"].status == incomplete
+    assert ("given it to team/train-0" in stated["AffectedPodsIncomplete"].message) == (
+        incomplete == "True"
+    )
 
 
 @pytest.mark.parametrize(("pods", "incomplete"), [(None, "True"), ((), "False")])
