@@ -46,6 +46,7 @@ ALONE = {
     "plan": (2, LEASES_THERE),
     "doctor": (1, LEASES_THERE),
     "bundle": (0, "list events in namespace draguard-system"),
+    "explain": (0, "list deployments"),
 }
 LACKS: dict[str, dict[str, tuple[int, str]]] = {
     "view": {
