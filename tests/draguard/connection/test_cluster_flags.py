@@ -4,6 +4,7 @@ import argparse
 import socket
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import msgspec
 import pytest
@@ -151,6 +152,27 @@ def test_a_token_replaces_every_other_login(tmp_path: Path) -> None:
     assert other.client_cert_file is None
 
 
+@pytest.mark.parametrize("given", [{"insecure": True}, {"ca_file": Path(__file__)}])
+def test_a_token_needs_no_plugin_if_the_kubeconfigs_ca_is_gone(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    content = config("https://127.0.0.1:1", "t")
+    content["clusters"][0]["cluster"]["certificate-authority"] = "gone.pem"
+    content["users"][0]["user"] = {"exec": {"command": "no-such-plugin"}}
+    path = written(tmp_path, "config", content)
+
+    assert endpoint_of(path, "", {}, Overrides(token="given", **given)).token == "given"
+
+
+def test_another_server_is_not_called_by_the_name_of_the_kubeconfigs(tmp_path: Path) -> None:
+    content = config("https://127.0.0.1:1", "t")
+    content["clusters"][0]["cluster"]["tls-server-name"] = "prod"
+    path = written(tmp_path, "config", content)
+
+    assert endpoint_of(path, "", {}).tls_server_name == "prod"
+    assert endpoint_of(path, "", {}, Overrides(server="https://b")).tls_server_name is None
+
+
 def test_a_context_that_does_not_exist_is_an_error_for_all_that(tmp_path: Path) -> None:
     path = written(tmp_path, "config", config("http://127.0.0.1:1", "t", "prod"))
 
@@ -186,6 +208,12 @@ def test_no_answer_is_waited_for_no_longer_than_the_flag_says(
         "incidents --tokn SECRET",
         "incidents --tokn=SECRET",
         "--tokn=SECRET incidents",
+        "--toke=SECRET status",
+        "--toekn=SECRET",
+        "--toekn=two words SECRET",
+        "status --tken SECRET",
+        "status --token= SECRET",
+        "status --tken -SECRET",
         "incidents --token SECRET\n",
         "incidents --token SECRET --server http://127.0.0.1:1",
         "incidents --token SECRET --server SECRET:1",
