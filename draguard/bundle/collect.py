@@ -112,6 +112,8 @@ class Collector:
         except (ApiError, NotInstalledError) as error:
             unanswered = isinstance(error, ApiError) and error.status is None
             self._archive.lacks(file, sentence(error, self._client.endpoint.server))
+        except OSError:
+            raise  # of the archive: a client's are ApiErrors
         except Exception as error:  # noqa: BLE001 - a fault in one part must not cost the others
             self._archive.lacks(file, f"a fault of this program: {type(error).__name__}: {error}")
         self._unanswered[kind] = self._unanswered[kind] + 1 if unanswered else 0

@@ -1,12 +1,15 @@
 """A bundle part by part: pages by the API server's proxy, few pods of many, a fault in one part."""
 
+import errno
 import io
+import random
 import tarfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from typing_extensions import Buffer
 
 from draguard.bundle import archive as archives
 from draguard.bundle.archive import Archive
@@ -42,9 +45,20 @@ def pod(name: str, *, restarts: int = 0, account: str = "draguard-agent") -> dic
     }
 
 
-def collected(answers: dict[str, object], ran: Ran = FINE) -> dict[str, str]:
+class FullDisk(io.BytesIO):
+    """Has place for the header of an archive, and no more."""
+
+    def write(self, content: Buffer, /) -> int:
+        if self.tell() > 64:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(content)
+
+
+def collected(
+    answers: dict[str, object], ran: Ran = FINE, *, disk: type[io.BytesIO] = io.BytesIO
+) -> dict[str, str]:
     """Collect from a server that has these answers and no others."""
-    file = io.BytesIO()
+    file = disk()
     archive = Archive(file, "b", AT)
 
     def run(words: Sequence[str]) -> Ran:
@@ -96,6 +110,13 @@ def test_a_fault_in_one_part_costs_no_other() -> None:
     assert found["status.txt"] == "fine"
     assert "doctor.txt" not in found
     assert "a fault of this program: RuntimeError: a bug" in found["manifest.txt"]
+
+
+def test_a_full_disk_is_no_fault_of_one_part() -> None:
+    noise = Ran(0, random.Random(1).randbytes(1 << 19).hex(), "")
+
+    with pytest.raises(OSError, match="No space left"):
+        collected({}, noise, disk=FullDisk)
 
 
 def test_an_answer_that_is_no_list_is_a_line() -> None:
