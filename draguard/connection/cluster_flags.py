@@ -124,7 +124,7 @@ def seconds(text: str) -> float:
         found = sum(float(number) * _UNITS[unit] for number, unit in parts)
     else:
         raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 30s or 1m30s")
-    return found or _FOREVER
+    return min(found, _FOREVER) or _FOREVER
 
 
 def _line(text: str) -> str:
