@@ -110,10 +110,16 @@ class Pod(msgspec.Struct, frozen=True):
     status: _PodStatus = _PodStatus()
 
     @property
+    def every(self) -> Iterator[_ContainerStatus]:
+        yield from self.status.init_container_statuses or ()
+        yield from self.status.container_statuses or ()
+
+    @property
     def started(self) -> Started:
         meta = self.metadata
         owner = next((ref.uid for ref in meta.owner_references if ref.controller), "")
-        pending = self.status.phase == "Pending"
+        # What a container waits for is a line of its own, and Events say the same once more.
+        pending = self.status.phase == "Pending" and not any(each.failing for each in self.every)
         return Started(meta.uid, owner, meta.creation_timestamp, pending)
 
 
@@ -186,9 +192,7 @@ def driver_pods(found: Iterable[Pod]) -> Iterator[Check]:
 
 def _failing(found: Iterable[Pod]) -> Iterator[tuple[Pod, _ContainerStatus]]:
     for pod in sorted(found, key=lambda pod: pod.metadata.name):
-        status = pod.status
-        every = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-        yield from ((pod, container) for container in every if container.failing)
+        yield from ((pod, container) for container in pod.every if container.failing)
 
 
 def _where(pod: Pod, container: _ContainerStatus) -> str:

@@ -99,14 +99,9 @@ def _general(message: str, about: _Object) -> str:
 
 
 def _newest(events: Iterable[Event]) -> Iterator[Event]:
-    """Leave out what was refused before for another reason: the last refusal counts."""
+    """Leave out what failed before for another reason: the last failure of each object counts."""
     by_age = sorted(events, key=lambda event: event.at or _UNDATED)
-    last = {event.involved_object.uid: event for event in by_age}
-    return (
-        event
-        for event in by_age
-        if event.involved_object.kind == _POD or last[event.involved_object.uid] is event
-    )
+    return iter({event.involved_object: event for event in by_age}.values())
 
 
 def _lasts(event: Event, pods: Iterable[Started], lacking: Collection[str]) -> bool:
