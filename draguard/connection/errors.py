@@ -53,7 +53,11 @@ _MEANINGS: Mapping[int, str] = {
 }
 """By status."""
 _OUR_GROUPS = ("draguard.dev", "resource.k8s.io")
-_OF_NAMESPACE = frozenset({"leases", "deployments", "daemonsets", "configmaps", "pods", "events"})
+_OF_NAMESPACE = frozenset(
+    {
+        *("leases", "deployments", "replicasets", "daemonsets", "configmaps", "pods", "events"),
+    }
+)
 _READS = frozenset({"get", "list"})
 """What the chart's Role allows to read in Draguard's namespace."""
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from draguard.cluster.installation import find_agents
+from draguard.cluster.installation import find_agents, find_replica_sets
 from draguard.cluster.listing import listed
 from draguard.connection.errors import forbidden
 from draguard.doctor.check import Check, bad, ok, unknown
@@ -151,6 +151,7 @@ def _not_started(client: Client, namespace: str, found: Iterable[Pod]) -> Iterat
     try:
         events, _ = listed(client, path, Event, {"fieldSelector": "type=Warning"})
         workloads = find_agents(client, namespace)
+        sets = find_replica_sets(client, namespace)
     except ApiError as error:
         if error.status != FORBIDDEN:
             raise
@@ -160,7 +161,7 @@ def _not_started(client: Client, namespace: str, found: Iterable[Pod]) -> Iterat
             workload.metadata.uid
             for workload in workloads
             if workload.status.number_ready < workload.status.desired_number_scheduled
-        }
+        } | {each.metadata.uid for each in sets if each.status.replicas < each.spec.replicas}
         yield from start_failures(events, (pod.started for pod in found), lacking, namespace)
 
 

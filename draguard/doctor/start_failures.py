@@ -1,7 +1,7 @@
 """Warning Events of Draguard's pods that do not come up, into checks. Pure.
 
-A pod that its DaemonSet may not create has no status, and one whose volumes or sandbox fail only
-waits: Events alone have the reason.
+A pod that its DaemonSet or ReplicaSet may not create has no status, and one whose volumes or
+sandbox fail only waits: Events alone have the reason.
 """
 
 import re
@@ -75,7 +75,7 @@ def start_failures(
 ) -> Iterator[Check]:
     """Name what keeps pods from being created or started now; what is over is no line.
 
-    `lacking` has the UIDs of the DaemonSets with fewer pods than nodes.
+    `lacking` has the UIDs of the DaemonSets and ReplicaSets with fewer pods than they should have.
     """
     pods = tuple(pods)
     names: dict[tuple[str, str, str], list[str]] = {}
