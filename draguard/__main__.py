@@ -53,10 +53,11 @@ def _without_command(word: str) -> int:
         print(f"draguard {metadata.version('draguard')}")
         return 0
     from draguard.phrases import did_you_mean, shown
+    from draguard.redaction import without_value
 
     meant = MEANT.get(word, "")
     near = f" (did you mean {meant}?)" if meant else did_you_mean(word, COMMANDS)
-    return _refused(f"unknown command {shown(word)!r}{near}")
+    return _refused(f"unknown command {shown(without_value(word))!r}{near}")
 
 
 def _refused(why: str) -> int:

@@ -16,6 +16,7 @@ _NO_CLUSTER = frozenset({"policy", "completion", "help"})
 """Commands that ask no cluster: they take no flag that names one."""
 _OUTPUT = ("-o", "--output")
 _XID = "xid"
+_BUNDLE = "bundle"
 
 
 class UsageError(Exception):
@@ -34,6 +35,8 @@ def arranged(words: Sequence[str]) -> list[str]:
         return _help(others)
     if command == _XID and others:
         command, others = "explain", [_XID, *others]
+    if command == _BUNDLE and any(word.startswith(_OUTPUT) for word in _paired(flags)):
+        raise UsageError("-o names the file of a bundle: write `draguard bundle -o FILE`")
     if command not in _NO_CLUSTER:
         return [command, *flags, *others]
     flags = [flag for flag in _paired(flags) if flag.partition("=")[0] in _OUTPUT]

@@ -11,7 +11,8 @@ from typing import cast
 MASK = "<redacted>"
 _WORDS = (
     r"pass(?:word|wd|phrase)?|pwd|secret|tok(?:en|n)?s?|credentials?|authorization|cookie"
-    r"|(?:api|access|private|integration|routing|service|account|shared)[-_. ]?key"
+    r"|auth|(?:api|access|private|integration|routing|service|account|shared|encryption|signing"
+    r"|master|tls|ssl)[-_. ]?key"
 )
 _BEGIN = r"(?<![\w.-])"
 """Where a word begins: to try each of its letters takes hours in a text of one long word."""
@@ -34,6 +35,13 @@ _VALUE = "|".join((*_QUOTED, _TO_THE_END, _BARE))
 _FLAGS = re.compile(rf"{_BEGIN}(--?{_NAME}[=\s]+)[^\s-]\S*", re.IGNORECASE)
 _KEY = re.compile(_NAME, re.IGNORECASE)
 _FLAG = re.compile(rf"--?{_NAME}", re.IGNORECASE)
+_TYPED = re.compile(r"(?<![^\s'\"])(-[\w-]*=)[^\s'\"]+")
+_FLAG_NAME = re.compile(r"-[A-Za-z]|--[a-z][a-z-]*")
+"""Of a flag as one types it; a password may begin with a dash, too."""
+_NAMES_OF_SECRETS = frozenset({"name", "secretName"})
+"""Keys below `secret` in a volume: which Secret it is."""
+_UNRECOGNIZED = "unrecognized arguments: "
+"""Words of `argparse` before what was typed. Each may be the value of a mistyped flag."""
 _ANY = re.IGNORECASE | re.MULTILINE
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -80,21 +88,41 @@ def _masked_pair(found: re.Match[str]) -> str:
 
 
 def without_flag_values(text: str) -> str:
-    """Return a line of usage without the values of flags that look like those of a secret."""
-    return _FLAGS.sub(rf"\1{MASK}", text)
+    """Return a usage error without the values of flags: a mistyped one may be that of a token."""
+    before, unrecognized, typed = text.partition(_UNRECOGNIZED)
+    before = _TYPED.sub(rf"\1{MASK}", _FLAGS.sub(rf"\1{MASK}", before))
+    words = (without_value(word) for word in typed.split())
+    kept = (word if _FLAG_NAME.fullmatch(word.partition("=")[0]) else MASK for word in words)
+    return before + unrecognized + " ".join(kept)
+
+
+def without_value(word: str) -> str:
+    """Return a word of a command line; of a flag with a value, the flag."""
+    name, equals, _ = word.partition("=")
+    return f"{name}={MASK}" if equals and name.startswith("-") else word
 
 
 def redacted_object(content: object, secrets: Iterable[str] = ()) -> object:
     """Return decoded JSON without secrets: in texts, under keys called so, behind such flags."""
-    known = tuple(secrets)
+    return _masked(content, tuple(secrets), secret=False)
+
+
+def _masked(content: object, known: tuple[str, ...], *, secret: bool) -> object:
+    """`secret`: it stands below a key that is called so, and every text is masked."""
     if isinstance(content, str):
-        return redacted(content, known)
+        return MASK if secret and content else redacted(content, known)
     if isinstance(content, dict):
+        found = cast("dict[str, object]", content)
+        called = found.get("name")
+        is_named = isinstance(called, str) and _KEY.fullmatch(called)
+
+        def hides(key: str) -> bool:
+            below = secret and key not in _NAMES_OF_SECRETS
+            return bool(below or (is_named and key == "value") or _KEY.fullmatch(key))
+
         return {
-            redacted(key, known): MASK
-            if isinstance(value, str) and value and _KEY.fullmatch(key)
-            else redacted_object(value, known)
-            for key, value in cast("dict[str, object]", content).items()
+            redacted(key, known): _masked(value, known, secret=hides(key))
+            for key, value in found.items()
         }
     if isinstance(content, list):
         items = cast("list[object]", content)
@@ -102,7 +130,7 @@ def redacted_object(content: object, secrets: Iterable[str] = ()) -> object:
         return [
             MASK
             if isinstance(last, str) and _FLAG.fullmatch(last) and isinstance(item, str)
-            else redacted_object(item, known)
+            else _masked(item, known, secret=secret)
             for last, item in zip(before, items, strict=False)
         ]
     return content

@@ -98,7 +98,7 @@ class _TlsPool(_Pool, urllib3.HTTPSConnectionPool):
 
 
 class _UnverifiedPool(_TlsPool):
-    """Connects without urllib3's warning at each request: the user has asked for it."""
+    """Connects without urllib3's warning at each request: the user chose this."""
 
     def _validate_conn(self, conn: Any) -> None:
         if conn.is_closed:

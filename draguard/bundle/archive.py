@@ -8,7 +8,7 @@ import json
 import tarfile
 from collections.abc import Iterable
 from datetime import datetime
-from typing import BinaryIO
+from typing import IO
 
 import msgspec
 
@@ -38,7 +38,7 @@ class Archive:
 
     def __init__(
         self,
-        file: BinaryIO,
+        file: IO[bytes],
         folder: str,
         at: datetime,
         *,

@@ -4,14 +4,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
 from draguard.bundle.archive import LARGEST, Archive
 from draguard.bundle.pods import OwnPod, chosen
 from draguard.bundle.pseudonyms import Pseudonyms
-from draguard.bundle.stripped import Document, stripped
+from draguard.bundle.stripped import HIDDEN, Document, stripped, without_texts
 from draguard.cluster.installation import find_installation
 from draguard.cluster.listing import listed, raw_items
 from draguard.connection.errors import NotInstalledError, sentence
@@ -36,10 +36,13 @@ LOG_LINES, LOG_BYTES = 2000, 1 << 20
 """Of each container, the youngest."""
 QUICK = 10.0
 """Seconds for a log or a page at most: behind the API server stands a node that may be dead."""
-PATIENCE = 2
-"""How many parts of a kind may get no answer, one after the other, before the rest is left."""
+PATIENCE: Mapping[str, int] = {"objects": 2, "logs": 3, "pages": 3}
+"""How many parts of a kind may get no answer, one after the other, before the rest is left. Of logs
+and pages it is pods that count: the others may be on a node that lives.
+"""
 UNTRIED = "not tried: no answer to the {kind} before it"
-HIDDEN = "left out with --pseudonyms: it may name pods that no longer exist"
+_OF_USERS = frozenset({INCIDENTS, REPORTS})
+"""Collections whose texts may name users' pods."""
 _TEXT = "*/*"
 _SPELLED = 4
 """How many times as long a stored object may be when it is laid out for readers."""
@@ -71,9 +74,13 @@ class Collector:
         self._says = says
         self._run = run
         self._unanswered = Counter[str]()
+        self._silent: dict[str, str] = {}
+        """By kind, the last pod of which a part got no answer."""
+        self._names = True
 
     def collect(self, *, timeout: float, names: bool) -> None:
         """Add every part; without `names`, none that may hold names of users' pods in any text."""
+        self._names = names
         pods: list[OwnPod] = []
         for name, path, params in self._collections():
             read = partial(self._objects, path, params, pods if name == "pods" else None)
@@ -85,7 +92,7 @@ class Collector:
             self._part("objects", f"{words[0]}.txt", partial(self._command, words))
         quick = self._client.sibling(min(timeout, QUICK))
         try:
-            self._of_pods(quick, pods, names=names)
+            self._of_pods(quick, pods)
         finally:
             quick.close()
 
@@ -99,9 +106,9 @@ class Collector:
         yield "pods", f"{core}/pods", OURS
         yield "events", f"{core}/events", {}
 
-    def _part(self, kind: str, file: str, make: Callable[[str], None]) -> None:
+    def _part(self, kind: str, file: str, make: Callable[[str], None], pod: str = "") -> None:
         """Add one part; the one place where a failure is caught."""
-        blocked = next((each for each in (kind, "objects") if self._is_silent(each)), "")
+        blocked = next((each for each in (kind, "objects") if self._is_silent(each, pod)), "")
         if blocked:
             self._archive.lacks(file, UNTRIED.format(kind=blocked))
             return
@@ -112,12 +119,17 @@ class Collector:
         except (ApiError, NotInstalledError) as error:
             unanswered = isinstance(error, ApiError) and error.status is None
             self._archive.lacks(file, sentence(error, self._client.endpoint.server))
+        except OSError:
+            raise  # of the archive: a client's are ApiErrors
         except Exception as error:  # noqa: BLE001 - a fault in one part must not cost the others
             self._archive.lacks(file, f"a fault of this program: {type(error).__name__}: {error}")
         self._unanswered[kind] = self._unanswered[kind] + 1 if unanswered else 0
+        self._silent[kind] = pod if unanswered else ""
 
-    def _is_silent(self, kind: str) -> bool:
-        return self._unanswered[kind] >= PATIENCE
+    def _is_silent(self, kind: str, pod: str) -> bool:
+        """Whether it need not be asked: this pod has not answered, or several did not."""
+        same = bool(pod) and self._silent.get(kind) == pod
+        return same or self._unanswered[kind] >= PATIENCE[kind]
 
     def _objects(
         self, path: str, params: Mapping[str, str], pods: list[OwnPod] | None, file: str
@@ -128,7 +140,9 @@ class Collector:
             if size > LARGEST // _SPELLED:
                 note = f"the first {len(found)} objects; the collection has more"
                 break
-            found.append(stripped(msgspec.json.decode(raw)))
+            each = stripped(msgspec.json.decode(raw))
+            hides = not self._names and path in _OF_USERS
+            found.append(cast("Document", without_texts(each)) if hides else each)
             if pods is not None:
                 pods.append(msgspec.json.decode(raw, type=OwnPod))
         self._archive.object(file, {"kind": "List", "items": found}, note)
@@ -155,22 +169,22 @@ class Collector:
         else:
             self._archive.lacks(file, why or f"nothing was printed, exit status {ran.status}")
 
-    def _of_pods(self, quick: Client, pods: Iterable[OwnPod], *, names: bool) -> None:
+    def _of_pods(self, quick: Client, pods: Iterable[OwnPod]) -> None:
         found, others = chosen(pods)
         pages = f"/api/v1/namespaces/{self._namespace}/pods"
         for pod in found:
             folder = _UNSAFE.sub("_", pod.name)
-            for container in pod.containers if names else ():
+            for container in pod.containers if self._names else ():
                 for previous in (False, True) if container in pod.restarted else (False,):
                     file = f"logs/{folder}/{_UNSAFE.sub('_', container)}"
                     file += ".previous.log" if previous else ".log"
                     path = f"{pages}/{pod.name}/log"
                     log = partial(self._log, quick, path, container, previous=previous)
-                    self._part("logs", file, log)
-            for name, path in pod.pages if names else ():
+                    self._part("logs", file, log, pod.name)
+            for name, path in pod.pages if self._names else ():
                 get = partial(self._page, quick, f"{pages}/{path}")
-                self._part("pages", f"pages/{folder}/{name}.txt", get)
-        if not names:
+                self._part("pages", f"pages/{folder}/{name}.txt", get, pod.name)
+        if not self._names:
             self._archive.lacks("logs and pages", HIDDEN)
         elif others:
             self._archive.lacks("logs and pages", f"of {others} more pods: too many")

@@ -14,11 +14,24 @@ KEPT = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 """Namespaces that each cluster has: their names say nothing of its users."""
 
 
+_API = frozenset(
+    (
+        *("claim", "class", "device", "driver", "gpu", "gpus", "mig", "node", "nodes", "nvidia"),
+        *("pod", "pods", "pool", "request", "true", "false", "none", "ok", "bad", "unknown"),
+        *("suspect", "pending", "contained", "fabric", "memory", "lost", "draguard", "enforce"),
+        *("agent", "exporter", "sensor", "remediator", "status", "spec", "metadata", "default"),
+    )
+)
+"""Words of the API and of Draguard: as a name one says nothing, and elsewhere it is needed."""
+_DOMAINS = (".nvidia.com", ".k8s.io", ".kubernetes.io", ".draguard.dev")
+"""How names of drivers, API groups and keys end."""
+
+
 class Pseudonyms:
     """By kind of name, in the order in which they were given."""
 
     def __init__(self, kept: Iterable[str] = ()) -> None:
-        self._kept = KEPT | {*kept}
+        self._kept = KEPT | _API | {*kept}
         self._known: dict[str, str] = {}
         self._counts: dict[str, int] = {}
 
@@ -34,6 +47,8 @@ class Pseudonyms:
         return _WORD.sub(lambda word: self._of(word[0]), text)
 
     def _of(self, word: str) -> str:
+        if f".{word}".endswith(_DOMAINS):
+            return word
         if word in self._known or "." not in word:
             return self._known.get(word, word)
         return ".".join(self._known.get(part, part) for part in word.split("."))

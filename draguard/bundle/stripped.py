@@ -8,7 +8,15 @@ from typing import Any, cast
 LEFT_OUT = "<left out>"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation: the object as it was written, with all values."""
+HIDDEN = "left out with --pseudonyms: it may name pods that no longer exist"
 Document = dict[str, Any]
+_NAMING = {
+    "timeline": {"text"},
+    "conditions": {"message"},
+    "xids": {"process", "message"},
+    "sxids": {"message"},
+}
+"""Lists in incidents and reports, and their free text."""
 
 
 def stripped(content: Document) -> Document:
@@ -19,6 +27,26 @@ def stripped(content: Document) -> Document:
         meta["annotations"] = {name: text for name, text in notes.items() if name != _LAST_APPLIED}
     rest = {key: _without_values(value) for key, value in content.items() if key != "metadata"}
     return {"metadata": meta, **rest}
+
+
+def without_texts(content: object) -> object:
+    """Return an object without the texts that may name pods which no longer exist."""
+    if isinstance(content, dict):
+        found = cast("Document", content)
+        return {key: _hidden(value, key) for key, value in found.items()}
+    if isinstance(content, list):
+        return [without_texts(item) for item in cast("list[object]", content)]
+    return content
+
+
+def _hidden(content: object, key: str) -> object:
+    fields = _NAMING.get(key)
+    if fields is None or not isinstance(content, list):
+        return without_texts(content)
+    return [
+        {name: HIDDEN if name in fields and text else text for name, text in item.items()}
+        for item in cast("list[Document]", content)
+    ]
 
 
 def _without_values(content: object) -> object:

@@ -65,21 +65,25 @@ class _Template(msgspec.Struct, frozen=True):
 
 
 class _WorkloadSpec(msgspec.Struct, frozen=True):
+    replicas: int = 1
     template: _Template = _Template()
 
 
 class _WorkloadStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     desired_number_scheduled: int = 0
     number_ready: int = 0
+    replicas: int = 0
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """A Deployment or DaemonSet, cut to what is read."""
+    """A Deployment, ReplicaSet or DaemonSet, cut to what is read."""
 
     metadata: ObjectMeta
     spec: _WorkloadSpec = _WorkloadSpec()
     status: _WorkloadStatus = _WorkloadStatus()
-    """Of a DaemonSet: on how many nodes it should run, and where it is ready."""
+    """Of a DaemonSet: on how many nodes it should run, and where it is ready. Of the others: how
+    many pods there are.
+    """
 
     @property
     def images(self) -> tuple[str, ...]:
@@ -160,6 +164,12 @@ def find_agents(client: Client, namespace: str) -> tuple[Workload, ...]:
     """Return the DaemonSets of the node agents: one, or one for each pool. Raises ApiError."""
     path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
     return tuple(_of_account(listed(client, path, Workload)[0], AGENT_ACCOUNT))
+
+
+def find_replica_sets(client: Client, namespace: str) -> tuple[Workload, ...]:
+    """Return the ReplicaSets of the remediator, those of former revisions too. Raises ApiError."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+    return tuple(_of_account(listed(client, path, Workload)[0], ACCOUNT))
 
 
 def _of_account(workloads: Iterable[Workload], account: str) -> Iterator[Workload]:

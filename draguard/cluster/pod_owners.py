@@ -51,7 +51,7 @@ def with_owners(client: Client, holders: Iterable[Holder]) -> Owned:
             for each in found
         ),
         tuple(
-            f"whether an eviction kills work of another system is unknown of {some(pods)}: {why}"
+            f"whether an eviction kills work of another system is unknown for {some(pods)}: {why}"
             for why, pods in unseen.items()
         ),
     )

@@ -3,13 +3,13 @@
 import argparse
 import importlib
 import io
-import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from draguard.bundle.archive import MANIFEST, Archive, Entry
 from draguard.bundle.collect import Collector, Ran, learned
@@ -31,7 +31,6 @@ EXAMPLES = (
     Example("draguard bundle -o ticket-4711.tar.gz", "under a name of your own"),
     Example("draguard bundle --pseudonyms", "without the names of users' pods"),
 )
-_PRIVATE = 0o600
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,9 +69,10 @@ def _bundle(client: Client, options: argparse.Namespace) -> int:
     pseudonyms = Pseudonyms({options.namespace}) if options.pseudonyms else None
     if pseudonyms is not None:
         learned(client, pseudonyms)
-    unfinished = file.with_name(f"{file.name}.part")
+    unfinished: Path | None = None
     try:
-        with _private(unfinished) as written:
+        with _private(file) as written:
+            unfinished = Path(written.name)
             secrets = secrets_of(client.endpoint)
             archive = Archive(written, folder, at, secrets=secrets, pseudonyms=pseudonyms)
             entries = _collected(client, options, archive, at=stamp(at))
@@ -84,16 +84,16 @@ def _bundle(client: Client, options: argparse.Namespace) -> int:
         print_error("bundle", f"{file} cannot be written: {error.strerror or error}")
         return PROBLEM
     finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+        if unfinished is not None:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
     _say(file, entries)
     return DONE
 
 
-def _private(file: Path) -> BinaryIO:
-    """Open a file that only its owner may read."""
-    number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
-    return os.fdopen(number, "wb")
+def _private(file: Path) -> IO[bytes]:
+    """Open a new file beside this one, which only its owner may read."""
+    return tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False)
 
 
 def _collected(

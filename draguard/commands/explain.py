@@ -8,8 +8,7 @@ from draguard.called import spelled
 from draguard.cluster.installation import PolicyInForce, find_installation, policy_of_file
 from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.errors import sentence
-from draguard.connection.kubeconfig import endpoint_of
-from draguard.connection.session import client_of, print_error
+from draguard.connection.session import client_of, endpoint_of_flags, print_error
 from draguard.exit_status import DONE, PROBLEM
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
@@ -87,9 +86,9 @@ def _in_force(options: argparse.Namespace) -> PolicyInForce:
     """Return the policy of the cluster; if it cannot be read, the shipped one, with the reason."""
     server = ""
     try:
-        endpoint = endpoint_of(options.kubeconfig, options.context)
+        endpoint = endpoint_of_flags(options)
         server = endpoint.server
-        client = client_of(endpoint, _QUICK, Client)
+        client = client_of(endpoint, min(_QUICK, options.request_timeout), Client)
         try:
             return find_installation(client, options.namespace).policy
         finally:

@@ -38,7 +38,8 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
         """Return an endpoint with what was given in place of what was found."""
         changes: dict[str, object] = {}
         if self.server:
-            changes["server"] = self.server.rstrip("/")
+            # As kubectl: the name in the certificate belongs to the server of the kubeconfig.
+            changes |= {"server": self.server.rstrip("/"), "tls_server_name": None}
         if self.token:
             # A client certificate would win over the token: the server looks at it first.
             nothing = dict.fromkeys(("token_file", "client_cert_file", "client_key_file"))
@@ -123,7 +124,7 @@ def seconds(text: str) -> float:
         found = sum(float(number) * _UNITS[unit] for number, unit in parts)
     else:
         raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 30s or 1m30s")
-    return found or _FOREVER
+    return min(found, _FOREVER) or _FOREVER
 
 
 def _line(text: str) -> str:

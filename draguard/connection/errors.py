@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from draguard.connection.cluster_flags import NAMESPACE
 from kubeapi.client import ApiError
 from remediator.controller.emergency import FORBIDDEN
 
@@ -25,6 +26,8 @@ _WRITING = re.compile(r"^(POST|PUT|PATCH|DELETE) /(?!apis/auth)")
 """Reviews (authentication, authorization) are POSTs that change nothing."""
 _OTHER_NAME = re.compile(r"(Hostname|IP address) mismatch, certificate is not valid for '[^']*'")
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+_OF_A_POD = re.compile(r"GET /api/v1/namespaces/\S+/pods/\S+/(log|proxy/\S+): ")
+"""What the API server passes on: it may be well where this fails."""
 _DATES = (
     (
         "certificate has expired",
@@ -38,6 +41,7 @@ _DATES = (
 )
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE")
 _PLAIN = "Client sent an HTTP request to an HTTPS server"
+_FAILED = 500
 _ELSEWHERE = "{why}; {server} redirects, which no API server does: check its address"
 _BUSY = "{why}; the server is overloaded or failing: try again"
 _MEANINGS: Mapping[int, str] = {
@@ -49,7 +53,12 @@ _MEANINGS: Mapping[int, str] = {
 }
 """By status."""
 _OUR_GROUPS = ("draguard.dev", "resource.k8s.io")
-_OF_NAMESPACE = frozenset({"leases", "deployments", "daemonsets", "configmaps", "pods", "events"})
+_OF_NAMESPACE = frozenset(
+    {
+        *("leases", "deployments", "replicasets", "daemonsets", "configmaps", "pods", "events"),
+    }
+)
+_READS = frozenset({"get", "list"})
 """What the chart's Role allows to read in Draguard's namespace."""
 
 
@@ -57,6 +66,9 @@ def sentence(error: Exception, server: str, *, acts: bool = False) -> str:
     """Say what is wrong and what to do. `acts`: the command also writes."""
     if not isinstance(error, ApiError):
         return str(error)
+    if _OF_A_POD.match(error.message) and (error.status is None or error.status >= _FAILED):
+        silent = "; the node of the pod may be down" if error.status is None else ""
+        return f"{error.message}{silent}"
     if error.status is None:
         unsure = ". It may or may not be done: check, or run the command again"
         return _silent(error.message, server) + (unsure if may_be_done(error) else "")
@@ -88,9 +100,9 @@ def _silent(message: str, server: str) -> str:
             return f"the certificate of {server} {meaning}"
     if _UNTRUSTED in message:
         return (
-            f"the certificate of {server} is not trusted: put its CA into the kubeconfig "
-            "(certificate-authority), or that of a proxy that decrypts TLS; "
-            f"insecure-skip-tls-verify counts as a flag only ({why})"
+            f"the certificate of {server} is not trusted: give its CA, or that of a proxy that "
+            "decrypts TLS, with --certificate-authority or in the kubeconfig; "
+            f"insecure-skip-tls-verify in a kubeconfig is ignored: add the flag ({why})"
         )
     if any(sign in message for sign in _NO_TLS):
         return (
@@ -120,9 +132,18 @@ def forbidden(message: str, *, acts: bool = False) -> str:
         reads = found["verb"] in {"get", "list"} and not acts
         name = "draguard-view" if reads else "draguard-operator"
         role = f", such as the chart's {name}"
-    elif found["namespace"] and found["resource"] in _OF_NAMESPACE:
-        role = ", such as the chart's Role draguard-view there"
+    elif found["verb"] in _READS:
+        role = _role_for(found)
     return (
         f"{found['user']} may not {found['verb']} {what}{where}; "
         f"ask for a role that allows the verb {found['verb']} on {what}{role}"
     )
+
+
+def _role_for(found: re.Match[str]) -> str:
+    """Name the chart's role that allows a read. Pods of users' namespaces are read, too."""
+    own = found["verb"] == "list" and found["namespace"] == NAMESPACE
+    if found["resource"] == "pods" and not own:
+        return ", such as the chart's draguard-operator"
+    there = found["namespace"] and found["resource"] in _OF_NAMESPACE
+    return ", such as the chart's Role draguard-view there" if there else ""

@@ -25,6 +25,7 @@ from kubeapi.proxy import proxy_from
 _STANDARD = Path(".kube") / "config"
 """In the home folder."""
 _CERTIFICATE, _KEY = "client-certificate", "client-key"
+_AUTHORITY = frozenset({"certificate-authority", "certificate-authority-data"})
 _STATIC = frozenset(
     {"token", "tokenFile", _CERTIFICATE, f"{_CERTIFICATE}-data", _KEY, f"{_KEY}-data"}
 )
@@ -163,6 +164,8 @@ def _chosen(files: Sequence[Path], context: str, given: Overrides) -> Endpoint:
         raise _no_context(where, context, known)
     # Given by flags, a kubeconfig need not have them, and no plugin has to log in.
     cluster = {**cluster, "server": given.server} if given.server else cluster
+    if given.ca_file is not None or given.insecure:
+        cluster = {key: value for key, value in cluster.items() if key not in _AUTHORITY}
     login = {key: value for key, value in user.items() if key not in _AS}
     found = _static(files, cluster, {"token": given.token} if given.token else login)
     if found is None:

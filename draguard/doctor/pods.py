@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from draguard.cluster.installation import find_agents
+from draguard.cluster.installation import find_agents, find_replica_sets
 from draguard.cluster.listing import listed
 from draguard.connection.errors import forbidden
 from draguard.doctor.check import Check, bad, ok, unknown
@@ -110,10 +110,16 @@ class Pod(msgspec.Struct, frozen=True):
     status: _PodStatus = _PodStatus()
 
     @property
+    def every(self) -> Iterator[_ContainerStatus]:
+        yield from self.status.init_container_statuses or ()
+        yield from self.status.container_statuses or ()
+
+    @property
     def started(self) -> Started:
         meta = self.metadata
         owner = next((ref.uid for ref in meta.owner_references if ref.controller), "")
-        pending = self.status.phase == "Pending"
+        # What a container waits for is a line of its own, and Events say the same once more.
+        pending = self.status.phase == "Pending" and not any(each.failing for each in self.every)
         return Started(meta.uid, owner, meta.creation_timestamp, pending)
 
 
@@ -145,6 +151,7 @@ def _not_started(client: Client, namespace: str, found: Iterable[Pod]) -> Iterat
     try:
         events, _ = listed(client, path, Event, {"fieldSelector": "type=Warning"})
         workloads = find_agents(client, namespace)
+        sets = find_replica_sets(client, namespace)
     except ApiError as error:
         if error.status != FORBIDDEN:
             raise
@@ -154,7 +161,7 @@ def _not_started(client: Client, namespace: str, found: Iterable[Pod]) -> Iterat
             workload.metadata.uid
             for workload in workloads
             if workload.status.number_ready < workload.status.desired_number_scheduled
-        }
+        } | {each.metadata.uid for each in sets if each.status.replicas < each.spec.replicas}
         yield from start_failures(events, (pod.started for pod in found), lacking, namespace)
 
 
@@ -186,9 +193,7 @@ def driver_pods(found: Iterable[Pod]) -> Iterator[Check]:
 
 def _failing(found: Iterable[Pod]) -> Iterator[tuple[Pod, _ContainerStatus]]:
     for pod in sorted(found, key=lambda pod: pod.metadata.name):
-        status = pod.status
-        every = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-        yield from ((pod, container) for container in every if container.failing)
+        yield from ((pod, container) for container in pod.every if container.failing)
 
 
 def _where(pod: Pod, container: _ContainerStatus) -> str:

@@ -1,7 +1,7 @@
 """Warning Events of Draguard's pods that do not come up, into checks. Pure.
 
-A pod that its DaemonSet may not create has no status, and one whose volumes or sandbox fail only
-waits: Events alone have the reason.
+A pod that its DaemonSet or ReplicaSet may not create has no status, and one whose volumes or
+sandbox fail only waits: Events alone have the reason.
 """
 
 import re
@@ -75,7 +75,7 @@ def start_failures(
 ) -> Iterator[Check]:
     """Name what keeps pods from being created or started now; what is over is no line.
 
-    `lacking` has the UIDs of the DaemonSets with fewer pods than nodes.
+    `lacking` has the UIDs of the DaemonSets and ReplicaSets with fewer pods than they should have.
     """
     pods = tuple(pods)
     names: dict[tuple[str, str, str], list[str]] = {}
@@ -99,14 +99,9 @@ def _general(message: str, about: _Object) -> str:
 
 
 def _newest(events: Iterable[Event]) -> Iterator[Event]:
-    """Leave out what was refused before for another reason: the last refusal counts."""
+    """Leave out what failed before for another reason: the last failure of each object counts."""
     by_age = sorted(events, key=lambda event: event.at or _UNDATED)
-    last = {event.involved_object.uid: event for event in by_age}
-    return (
-        event
-        for event in by_age
-        if event.involved_object.kind == _POD or last[event.involved_object.uid] is event
-    )
+    return iter({event.involved_object: event for event in by_age}.values())
 
 
 def _lasts(event: Event, pods: Iterable[Started], lacking: Collection[str]) -> bool:

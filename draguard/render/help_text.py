@@ -30,6 +30,7 @@ class Taught(TypedDict):
     description: str
     epilog: str
     formatter_class: type[argparse.RawDescriptionHelpFormatter]
+    allow_abbrev: bool
 
 
 def teaching(
@@ -46,6 +47,7 @@ def taught(description: str, examples: Sequence[Example], *, more: str = "") -> 
         description=_filled(spelled(description)),
         epilog="\n".join(["examples:", *lines, *(["", _filled(spelled(more))] if more else [])]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
 
 

@@ -263,6 +263,36 @@ class TestSentences:
         )
         assert role("patch", "nodes", "") == ""
 
+    @pytest.mark.parametrize(
+        ("verb", "resource", "namespace", "role"),
+        [
+            ("list", "pods", "draguard-system", "the chart's Role draguard-view there"),
+            ("list", "pods", "team-a", "the chart's draguard-operator"),
+            ("get", "pods", "team-a", "the chart's draguard-operator"),
+            ("list", "leases", "gpu-health", "the chart's Role draguard-view there"),
+            ("patch", "deployments", "draguard-system", ""),
+            ("get", "pods/log", "draguard-system", ""),
+        ],
+    )
+    def test_a_role_is_named_only_where_it_allows_the_verb(
+        self, verb: str, resource: str, namespace: str, role: str
+    ) -> None:
+        what = f'resource "{resource}" in API group "" in the namespace "{namespace}"'
+        stated = forbidden(f'forbidden: User "ann" cannot {verb} {what}')
+
+        assert stated.partition(", such as ")[2] == role
+
+    @pytest.mark.parametrize("path", ["p/log", "https:p:9400/proxy/metrics"])
+    def test_a_pod_that_cannot_be_reached_is_no_fault_of_the_server(self, path: str) -> None:
+        asked = f"GET /api/v1/namespaces/d/pods/{path}"
+
+        assert sentence(ApiError(f"{asked}: 503 refused", status=503), "s") == (
+            f"{asked}: 503 refused"
+        )
+        assert sentence(ApiError(f"{asked}: asking s: no answer in time"), "s").endswith(
+            "; the node of the pod may be down"
+        )
+
 
 READER = [
     {

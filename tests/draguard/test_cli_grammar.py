@@ -48,6 +48,12 @@ def test_words_are_arranged_for_the_command(typed: str, parsed: str) -> None:
     assert " ".join(arranged(typed.split())) == parsed
 
 
+@pytest.mark.parametrize("flags", ["-o json", "-ojson", "--output=json", "-n x -o json"])
+def test_a_format_before_bundle_is_not_taken_for_a_file(flags: str) -> None:
+    with pytest.raises(UsageError, match="draguard bundle -o FILE"):
+        arranged([*flags.split(), "bundle"])
+
+
 @pytest.mark.parametrize("typed", ["-n", "--context prod", "-o json -n"])
 def test_global_flags_alone_are_no_command(typed: str) -> None:
     with pytest.raises(UsageError):

@@ -93,9 +93,12 @@ CASES: tuple[tuple[str, Change, tuple[str, ...]], ...] = (
     (
         "no CA",
         without_ca,
-        ("the certificate of https://127.0.0.1:", "put its CA into the kubeconfig"),
+        (
+            "the certificate of https://127.0.0.1:",
+            "with --certificate-authority or in the kubeconfig",
+        ),
     ),
-    ("no TLS wanted", skipping_tls, ("insecure-skip-tls-verify counts as a flag only",)),
+    ("no TLS wanted", skipping_tls, ("in a kubeconfig is ignored: add the flag",)),
     (
         "a CA that is not there",
         cluster(**{"certificate-authority": "/nowhere/ca.crt"}),

@@ -46,6 +46,7 @@ ALONE = {
     "plan": (2, LEASES_THERE),
     "doctor": (1, LEASES_THERE),
     "bundle": (0, "list events in namespace draguard-system"),
+    "explain": (0, "list deployments"),
 }
 LACKS: dict[str, dict[str, tuple[int, str]]] = {
     "view": {
@@ -159,3 +160,35 @@ def test_own_pods_that_do_not_start_are_named_to_both(
     stated = printed(capsys, "doctor", "--kubeconfig", granted.kubeconfig, "--as", user, ends=1)
 
     assert "own pods: draguard-system/stuck on none: container agent: ImagePullBackOff" in stated
+
+
+@pytest.fixture
+def refused_remediator(granted: Fleet) -> Iterator[None]:
+    """A ReplicaSet of the remediator whose pods are refused: there is no such RuntimeClass."""
+    client, path = granted.cluster.client, f"/apis/apps/v1/namespaces/{LEASES}/replicasets"
+    labels = {"app.kubernetes.io/name": "draguard", "set": "refused"}
+    account = f"/api/v1/namespaces/{LEASES}/serviceaccounts"
+    client.create(account, {"metadata": {"name": "draguard-remediator"}})
+    pod = {
+        "serviceAccountName": "draguard-remediator",
+        "runtimeClassName": "no-such-class",
+        "containers": [{"name": "remediator", "image": "x"}],
+    }
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    client.create(path, {"metadata": {"name": "refused"}, "spec": spec})
+    yield
+    client.delete(f"{path}/refused")
+    client.delete(f"{account}/draguard-remediator")
+
+
+@pytest.mark.parametrize("user", ["view", "operator"])
+def test_why_the_remediators_pod_is_not_created_is_named_to_both(
+    user: str, refused_remediator: None, granted: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stated() -> str:
+        main(["doctor", "--kubeconfig", granted.kubeconfig, "--as", user])
+        return capsys.readouterr().out
+
+    await_true("the refusal is named", lambda: "ReplicaSet refused: FailedCreate" in stated())
+    assert "docs/install.md, What your nodes have" in stated()

@@ -40,6 +40,10 @@ FORMS = (
     '{{"token":"{}","n":1}}',
     '{{"log":"{{\\"password\\":\\"{}\\"}}"}}',
     "routing_key: {}",
+    "encryption_key={}",
+    "signing-key: {}",
+    "tls.key: {}",
+    '"auth": "{}"',
     "integrationKey: {}",
     "url: https://hooks.slack.com/services/{}",
     "aws_secret_access_key = {}",
@@ -138,6 +142,26 @@ def test_an_object_keeps_its_form() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"token": [SECRET]},
+        {"password": {"value": SECRET, "n": 1}},
+        {"name": "DB_PASSWORD", "value": SECRET},
+        {"httpHeaders": [{"name": "X-Auth-Token", "value": SECRET}]},
+        {"auths": {"registry.example.com": {"auth": SECRET}}},
+    ],
+)
+def test_every_text_below_the_name_of_a_secret_is_masked(content: object) -> None:
+    assert SECRET not in json.dumps(redacted_object(content))
+
+
+def test_which_secret_a_volume_has_is_no_secret() -> None:
+    content = {"volumes": [{"name": "web", "secret": {"secretName": "web", "defaultMode": 420}}]}
+
+    assert redacted_object(content) == content
+
+
 @given(TOKENS, st.sampled_from(FORMS))
 def test_no_value_of_an_object_has_it(token: str, form: str) -> None:
     content: object = {"a": [{"b": form.format(token)}], form.format(token): 1}
@@ -147,7 +171,10 @@ def test_no_value_of_an_object_has_it(token: str, form: str) -> None:
 
 def test_a_usage_error_keeps_its_words() -> None:
     assert without_flag_values("unrecognized arguments: --tokn x y") == (
-        f"unrecognized arguments: --tokn {MASK} y"
+        f"unrecognized arguments: --tokn {MASK} {MASK}"
+    )
+    assert without_flag_values("unrecognized arguments: --all --tokn=x -x y=z") == (
+        f"unrecognized arguments: --all --tokn={MASK} -x {MASK}"
     )
     assert without_flag_values("argument --token: expected one argument") == (
         "argument --token: expected one argument"

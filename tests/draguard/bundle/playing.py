@@ -1,7 +1,7 @@
 """A server that answers some paths, for what no real API server does on loopback."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -11,13 +11,26 @@ from tests.lab.served import Served
 class PlayedApi(Served):
     """`answers` by path: an object as JSON, a text as it is; any other path is 404.
 
+    A path that is `silent` gets no answer. Each path is added to `asked`.
+
     The real API server refuses to proxy to pods whose address is on loopback.
     """
 
-    def __init__(self, answers: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        answers: Mapping[str, object],
+        silent: Collection[str] = (),
+        asked: list[str] | None = None,
+    ) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                found = answers.get(urlsplit(self.path).path)
+                path = urlsplit(self.path).path
+                if asked is not None:
+                    asked.append(path)
+                if path in silent:
+                    self.close_connection = True
+                    return
+                found = answers.get(path)
                 missing = {"kind": "Status", "message": "no such path", "reason": "NotFound"}
                 content = missing if found is None else found
                 body = content if isinstance(content, str) else json.dumps(content)

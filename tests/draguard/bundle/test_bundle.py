@@ -193,7 +193,7 @@ def test_what_cannot_be_read_is_a_line_with_its_reason(
         assert part in stated
 
 
-def test_a_user_without_rights_gets_what_he_may_read(
+def test_a_user_without_rights_reads_what_the_role_allows(
     planted: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plane = planted.cluster.plane
@@ -240,6 +240,21 @@ def test_the_file_is_its_owners_alone(
     assert file.name.startswith("draguard-bundle-")
     assert f"{file.name}: " in stated
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_files_of_others_beside_it_stay_as_they_are(
+    fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, readable = tmp_path / "other", tmp_path / "b.part"
+    other.write_text("x", encoding="utf-8")
+    readable.write_text("y", encoding="utf-8")
+    readable.chmod(0o644)
+    (tmp_path / "b").symlink_to(other)
+    printed(capsys, "bundle", "-o", str(tmp_path / "b"), "--kubeconfig", fleet.kubeconfig)
+
+    assert (other.read_text(encoding="utf-8"), readable.read_text(encoding="utf-8")) == ("x", "y")
+    assert stat.S_IMODE((tmp_path / "b").lstat().st_mode) == 0o600
+    assert {file.name for file in tmp_path.iterdir()} == {"other", "b.part", "b"}
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(

@@ -1,12 +1,15 @@
 """A bundle part by part: pages by the API server's proxy, few pods of many, a fault in one part."""
 
+import errno
 import io
+import os
 import tarfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from typing_extensions import Buffer
 
 from draguard.bundle import archive as archives
 from draguard.bundle.archive import Archive
@@ -16,11 +19,16 @@ from draguard.bundle.pseudonyms import Pseudonyms
 from draguard.bundle.stripped import stripped
 from draguard.connection.retrying_client import RetryingClient
 from kubeapi.endpoint import Endpoint
+from kubeapi.resources import INCIDENTS, REPORTS
 from tests.draguard.bundle.playing import PlayedApi
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)
 FINE = Ran(0, "fine", "")
 NS = "/api/v1/namespaces/draguard-system"
+
+
+def two_containers(name: str) -> dict[str, object]:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "x"}, {"name": "y"}]}}
 
 
 def pod(name: str, *, restarts: int = 0, account: str = "draguard-agent") -> dict[str, object]:
@@ -42,9 +50,29 @@ def pod(name: str, *, restarts: int = 0, account: str = "draguard-agent") -> dic
     }
 
 
-def collected(answers: dict[str, object], ran: Ran = FINE) -> dict[str, str]:
+class FullDisk(io.BytesIO):
+    """Is full once, after the header of an archive: what follows fits again."""
+
+    full = False
+
+    def write(self, content: Buffer, /) -> int:
+        if self.tell() > 64 and not self.full:
+            self.full = True
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(content)
+
+
+def collected(
+    answers: dict[str, object],
+    ran: Ran = FINE,
+    *,
+    disk: type[io.BytesIO] = io.BytesIO,
+    silent: tuple[str, ...] = (),
+    asked: list[str] | None = None,
+    names: bool = True,
+) -> dict[str, str]:
     """Collect from a server that has these answers and no others."""
-    file = io.BytesIO()
+    file = disk()
     archive = Archive(file, "b", AT)
 
     def run(words: Sequence[str]) -> Ran:
@@ -52,11 +80,11 @@ def collected(answers: dict[str, object], ran: Ran = FINE) -> dict[str, str]:
             raise RuntimeError("a bug")
         return ran
 
-    with PlayedApi(answers) as api:
+    with PlayedApi(answers, silent, asked) as api:
         client = RetryingClient(Endpoint(server=f"http://127.0.0.1:{api.port}"), timeout=5.0)
         said = list[str]()
         collector = Collector(client, "draguard-system", archive, says=said.append, run=run)
-        collector.collect(timeout=5.0, names=True)
+        collector.collect(timeout=5.0, names=names)
         client.close()
     archive.close(())
     file.seek(0)
@@ -98,6 +126,13 @@ def test_a_fault_in_one_part_costs_no_other() -> None:
     assert "a fault of this program: RuntimeError: a bug" in found["manifest.txt"]
 
 
+def test_a_full_disk_is_no_fault_of_one_part() -> None:
+    noise = Ran(0, os.urandom(1 << 19).hex(), "")
+
+    with pytest.raises(OSError, match="No space left"):
+        collected({}, noise, disk=FullDisk)
+
+
 def test_an_answer_that_is_no_list_is_a_line() -> None:
     found = collected({f"{NS}/pods": "hello", f"{NS}/events": {"items": [7]}})
 
@@ -133,6 +168,54 @@ def test_a_file_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert archive.entries[0].note == "cut after 1 MiB"
 
 
+@pytest.mark.parametrize(("silent", "logs"), [(("a",), 4), (("a", "b", "c", "d"), 3)])
+def test_one_pod_without_answers_costs_no_other_pods_logs(
+    silent: tuple[str, ...], logs: int
+) -> None:
+    pods = [two_containers(name) for name in ("a", "b", "c", "d")]
+    asked = list[str]()
+    found = collected(
+        {f"{NS}/pods": {"items": pods}, **{f"{NS}/pods/{name}/log": "x" for name in "bcd"}},
+        silent=tuple(f"{NS}/pods/{name}/log" for name in silent),
+        asked=asked,
+    )
+
+    of_logs = [path for path in asked if path.endswith("/log")]
+    assert len(dict.fromkeys(of_logs)) == logs
+    if silent == ("a",):
+        assert len(of_logs) == 1 + 3 * 2
+        assert {f"logs/{name}/{c}.log" for name in "bcd" for c in "xy"} < set(found)
+    else:
+        assert len(of_logs) == 3
+    assert "the node of the pod may be down" in found["manifest.txt"]
+    assert "check that it is the right cluster" not in found["manifest.txt"]
+
+
+def test_with_pseudonyms_no_text_is_left_that_may_name_a_pod_of_the_past() -> None:
+    gone = "slurm-acme/worker-0"
+    incident = {
+        "metadata": {"name": "i"},
+        "spec": {},
+        "status": {
+            "timeline": [{"phase": "Evicting", "text": f"{gone}: pod of a Slinky NodeSet"}],
+            "conditions": [{"type": "EvictionBlocked", "message": gone}],
+        },
+    }
+    xid = {"code": 79, "process": gone, "message": gone}
+    report = {"status": {"gpus": [{"xids": [xid]}], "switches": [{"sxids": [{"message": gone}]}]}}
+    answers: dict[str, object] = {
+        INCIDENTS: {"items": [incident]},
+        REPORTS: {"items": [{"metadata": {"name": "node-a"}, **report}]},
+    }
+
+    found = collected(answers, names=False)
+
+    assert gone in "".join(collected(answers).values())
+    assert gone not in "".join(found.values())
+    assert '"phase": "Evicting"' in found["objects/deviceincidents.json"]
+    assert '"code": 79' in found["objects/nodedevicehealths.json"]
+
+
 def test_environment_variables_keep_their_names_alone() -> None:
     env = [{"name": "A", "value": "b"}]
     found = stripped(
@@ -157,5 +240,9 @@ def test_a_pseudonym_stands_for_the_whole_word_everywhere() -> None:
     )
     assert names.text('pod="train" train.team-a.svc draguard-system') == (
         'pod="pod-1" pod-1.namespace-1.svc draguard-system'
+    )
+    names.learn("claim", ["gpu", "nvidia", "com"])
+    assert names.text("gpu.nvidia.com/node-b/gpu-0 request gpu") == (
+        "gpu.nvidia.com/node-b/gpu-0 request gpu"
     )
     assert names.object({"train": ["train", 1, None]}) == {"train": ["pod-1", 1, None]}

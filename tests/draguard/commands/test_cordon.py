@@ -147,7 +147,7 @@ def test_with_evict_a_pod_of_a_slinky_nodeset_is_warned_of(tell: Tell, cluster: 
     finally:
         for role in ("blind", "blind-reports"):
             plane.kubectl("delete", f"clusterrolebinding/{role}", f"clusterrole/{role}")
-    assert "is unknown of default/slurmd: eve may not get pods in namespace default" in stated
+    assert "is unknown for default/slurmd: eve may not get pods in namespace default" in stated
 
 
 def test_who_types_yes_is_obeyed_and_who_does_not_is_not(tell: Tell, cluster: Cluster) -> None:

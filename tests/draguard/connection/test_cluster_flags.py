@@ -4,6 +4,7 @@ import argparse
 import socket
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import msgspec
 import pytest
@@ -48,6 +49,11 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         seconds(text)
 
 
+@pytest.mark.parametrize("text", ["99999999999999", "9" * 400 + "h", "9999999h"])
+def test_a_time_beyond_a_day_is_no_limit(text: str) -> None:
+    assert seconds(text) == seconds("0")
+
+
 def test_an_address_a_token_and_a_ca_need_no_kubeconfig(
     fleet: Fleet, homeless: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,7 +79,7 @@ def test_an_unknown_authority_is_refused_unless_the_flag_says_otherwise(
     refused = printed(capsys, "incidents", *address(fleet), ends=2)
 
     assert "is not trusted" in refused
-    assert "insecure-skip-tls-verify counts as a flag only" in refused
+    assert "insecure-skip-tls-verify in a kubeconfig is ignored: add the flag" in refused
     assert "INCIDENT" in printed(capsys, "incidents", *address(fleet), "--insecure-skip-tls-verify")
 
 
@@ -151,6 +157,27 @@ def test_a_token_replaces_every_other_login(tmp_path: Path) -> None:
     assert other.client_cert_file is None
 
 
+@pytest.mark.parametrize("given", [{"insecure": True}, {"ca_file": Path(__file__)}])
+def test_a_token_needs_no_plugin_if_the_kubeconfigs_ca_is_gone(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    content = config("https://127.0.0.1:1", "t")
+    content["clusters"][0]["cluster"]["certificate-authority"] = "gone.pem"
+    content["users"][0]["user"] = {"exec": {"command": "no-such-plugin"}}
+    path = written(tmp_path, "config", content)
+
+    assert endpoint_of(path, "", {}, Overrides(token="given", **given)).token == "given"
+
+
+def test_another_server_is_not_called_by_the_name_of_the_kubeconfigs(tmp_path: Path) -> None:
+    content = config("https://127.0.0.1:1", "t")
+    content["clusters"][0]["cluster"]["tls-server-name"] = "prod"
+    path = written(tmp_path, "config", content)
+
+    assert endpoint_of(path, "", {}).tls_server_name == "prod"
+    assert endpoint_of(path, "", {}, Overrides(server="https://b")).tls_server_name is None
+
+
 def test_a_context_that_does_not_exist_is_an_error_for_all_that(tmp_path: Path) -> None:
     path = written(tmp_path, "config", config("http://127.0.0.1:1", "t", "prod"))
 
@@ -186,6 +213,11 @@ def test_no_answer_is_waited_for_no_longer_than_the_flag_says(
         "incidents --tokn SECRET",
         "incidents --tokn=SECRET",
         "--tokn=SECRET incidents",
+        "--toke=SECRET status",
+        "--toekn=SECRET",
+        "status --tken SECRET",
+        "status --token= SECRET",
+        "status --tken -SECRET",
         "incidents --token SECRET\n",
         "incidents --token SECRET --server http://127.0.0.1:1",
         "incidents --token SECRET --server SECRET:1",

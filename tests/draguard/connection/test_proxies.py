@@ -106,7 +106,7 @@ def test_a_proxy_of_another_kind_is_refused(
         ),
         ("CERTIFICATE_VERIFY_FAILED] ...: certificate is not yet valid", "check the clock"),
         ("SSLV3_ALERT_CERTIFICATE_EXPIRED] sslv3 alert", "log in again"),
-        ("CERTIFICATE_VERIFY_FAILED] ...: unable to get local issuer certificate", "put its CA"),
+        ("CERTIFICATE_VERIFY_FAILED] ...: unable to get local issuer certificate", "give its CA"),
         ("WRONG_VERSION_NUMBER] wrong version number", "does not speak TLS"),
     ],
 )

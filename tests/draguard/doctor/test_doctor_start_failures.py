@@ -1,10 +1,12 @@
 """The doctor reads in Events why a pod of ours is not created or does not start."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
+from draguard.doctor.pods import Pod
 from draguard.doctor.start_failures import Event, Started, start_failures
 
 AT = datetime(2026, 11, 26, 3, 0, tzinfo=UTC)
@@ -116,13 +118,29 @@ def test_what_is_over_is_no_line(kind: str, pods: list[Started], lacking: set[st
     assert list(start_failures(events, pods, lacking, "draguard-system")) == []
 
 
-def test_of_several_refusals_the_last_counts() -> None:
-    before = event("DaemonSet", "FailedCreate", "RuntimeClass x not found")
+@pytest.mark.parametrize(("kind", "pods"), [("DaemonSet", []), ("Pod", [PENDING])])
+def test_of_several_refusals_the_last_counts(kind: str, pods: list[Started]) -> None:
+    before = event(kind, "FailedCreate", "RuntimeClass x not found")
     after = msgspec.structs.replace(
-        event("DaemonSet", "FailedCreate", "violates PodSecurity"),
+        event(kind, "FailedCreate", "violates PodSecurity"),
         last_timestamp=AT + timedelta(minutes=1),
     )
 
-    (found,) = start_failures([after, before], [], {"set"}, "draguard-system")
+    (found,) = start_failures([after, before], pods, {"set"}, "draguard-system")
 
     assert "violates PodSecurity" in found.says
+
+
+def test_a_container_that_fails_is_not_reported_by_its_events_again() -> None:
+    waiting = {"name": "agent", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    body: dict[str, Any] = {
+        "metadata": {"name": "draguard-exporter", "uid": "pod"},
+        "status": {"phase": "Pending", "containerStatuses": [waiting]},
+    }
+    events = [event("Pod", "Failed", "Failed to pull image"), event("Pod", "Failed", "Error")]
+
+    failing = msgspec.convert(body, Pod)
+    assert list(start_failures(events, [failing.started], set(), "draguard-system")) == []
+    body["status"]["containerStatuses"] = []
+    creating = msgspec.convert(body, Pod)
+    assert len([*start_failures(events, [creating.started], set(), "draguard-system")]) == 1
