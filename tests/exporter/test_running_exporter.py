@@ -163,7 +163,7 @@ def test_without_the_nvml_library_everything_else_goes_on(node: SimulatedNode) -
         exporter.wait_shows('draguard_source_up{source="nvml",reason="LibraryNotFound"} 0')
         node.inject_xid(1, 79)
         exporter.wait_shows('code="79"', node.gpu(1).uuid)
-        exporter.wait_said("install the NVIDIA driver, or name its folder")
+        exporter.wait_said("install the NVIDIA driver, name its folder")
         assert exporter.get("/readyz")[0] == 200
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from exporter.sensor.nvml.fields import Fields
+from exporter.sensor.nvml.units import SMALL
 
 NVDEC, NVJPG, NVOFA = range(1017, 1025), range(1025, 1033), range(1033, 1035)
 """DCGM field ids, one for each engine."""
@@ -23,7 +24,7 @@ def absent_of_gpu(fields: Fields, desired: Collection[int]) -> frozenset[int]:
     for profile in _WHOLE:
         about = fields.get("nvmlDeviceGetGpuInstanceProfileInfo", profile)
         if about is not None:
-            return _absent(about.decoderCount, about.jpegCount, about.ofaCount)
+            return _absent(about, "decoderCount", "jpegCount", "ofaCount")
         if not fields.lacks("nvmlDeviceGetGpuInstanceProfileInfo", profile):
             break  # it did not answer now: the next would be a part of the GPU
     return frozenset()
@@ -35,8 +36,15 @@ def absent_of_slice(part: Fields, desired: Collection[int]) -> frozenset[int]:
     about: Any = part.get("nvmlDeviceGetAttributes_v2") if requested else None
     if about is None:
         return frozenset()
-    return _absent(about.sharedDecoderCount, about.sharedJpegCount, about.sharedOfaCount)
+    return _absent(about, "sharedDecoderCount", "sharedJpegCount", "sharedOfaCount")
 
 
-def _absent(decoders: int, jpeg: int, optical_flow: int) -> frozenset[int]:
-    return frozenset((*NVDEC[decoders:], *NVJPG[jpeg:], *NVOFA[optical_flow:]))
+def _absent(about: Any, *names: str) -> frozenset[int]:
+    """Return what is above these counts; a count that makes no sense limits nothing."""
+    counts = (SMALL.take(getattr(about, name, None)) for name in names)
+    return frozenset(
+        number
+        for numbers, count in zip((NVDEC, NVJPG, NVOFA), counts, strict=True)
+        if count is not None
+        for number in numbers[int(count) :]
+    )

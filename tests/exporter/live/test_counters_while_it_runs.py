@@ -38,6 +38,7 @@ NOT_ON_THESE_BOARDS = frozenset(
         *range(320, 328),
         *range(330, 342),
         *(390, 391, 392),  # retired pages: boards before Ampere
+        *(1024, 1032, 1034),  # an eighth decoder or JPEG engine, a second one for optical flow
         *range(1084, 1097),  # totals of GPM: drivers before R595
     )
 )
