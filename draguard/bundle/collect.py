@@ -127,7 +127,7 @@ class Collector:
         self._silent[kind] = pod if unanswered else ""
 
     def _is_silent(self, kind: str, pod: str) -> bool:
-        """Whether it need not be asked: this pod has not answered, or several did not."""
+        """Whether no request is worth while: this pod has not answered, or several did not."""
         same = bool(pod) and self._silent.get(kind) == pod
         return same or self._unanswered[kind] >= PATIENCE[kind]
 

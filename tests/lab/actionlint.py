@@ -20,7 +20,7 @@ RECIPE = Recipe(
 
 
 def faults(programs: Path, workflows: Sequence[Path]) -> str:
-    """Return what it finds; "" for nothing. The linters that it would run where they are: none."""
+    """Return what it finds, "" for nothing; shellcheck and pyflakes of the machine stay out."""
     done = subprocess.run(
         [programs / "actionlint", "-no-color", "-shellcheck=", "-pyflakes=", *workflows],
         capture_output=True,

@@ -39,7 +39,7 @@ print(json.dumps([answer.status, answer.read().decode()]))
 
 
 class Web:
-    """A release with certificates of its own in a Secret, asked as Prometheus would ask it."""
+    """A release with certificates of its own in a Secret, requested as Prometheus does."""
 
     def __init__(self, node: RealNode, release: Release) -> None:
         self._node, self._release = node, release

@@ -26,10 +26,10 @@ def read_all():
     sys.setswitchinterval(1e-6)
     begin = Barrier(3 * len(KINDS))
     threads = [Thread(target=read, args=(kind, begin)) for kind in KINDS * 3]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 for attempt in range(100):
     child = os.fork()

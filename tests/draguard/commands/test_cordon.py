@@ -116,7 +116,7 @@ def test_with_evict_the_pods_are_named_first_and_moved_by_kubernetes_itself(
 
 
 def test_with_evict_a_pod_of_a_slinky_nodeset_is_warned_of(tell: Tell, cluster: Cluster) -> None:
-    """Whoever may not read pods is told that it is not known."""
+    """A user who may not read pods sees that it is unknown."""
     owner = {"apiVersion": "slinky.slurm.net/v1beta1", "kind": "NodeSet", "name": "worker"}
     body = pod("slurmd", pod_spec(shared_claim="slurmd"))
     body["metadata"]["ownerReferences"] = [{**owner, "uid": "1", "controller": True}]

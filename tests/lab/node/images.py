@@ -1,7 +1,7 @@
 """The images of a node lab, as archives that containerd imports: built once per content.
 
 `exporter` and `controller` are the targets of deploy/Dockerfile, built by buildah. `exporter` is
-then told where the simulated GPUs are. `pause` is one static program.
+then given the place of the simulated GPUs. `pause` is one static program.
 """
 
 import hashlib
