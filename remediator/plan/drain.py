@@ -30,7 +30,7 @@ def empty_since(case: Case, desired: Desired, incident: Incident, now: datetime)
     watched = watched or {str(target.name) for target in incident.status.scope.devices}
     # Admin access may tolerate everything and stay for ever; it uses nothing.
     used = any(pod.device in watched and pod.via != ADMIN for pod in case.affected)
-    if used or _pods_left(case, incident.status) is not False:
+    if used or _pods_left(case, incident) is not False:
         return None
     return incident.status.empty_since or now
 
@@ -54,9 +54,13 @@ def look_again(case: Case, incident: Incident, now: datetime) -> datetime | None
     return now + min(max((now - since) / 2, LOOK_AGAIN), LOOK_AGAIN_AT_LAST)
 
 
-def _pods_left(case: Case, status: IncidentStatus) -> bool | None:
-    """Whether a pod that held a device still runs; None while it is unknown."""
-    named = (*status.affected, *status.evicted)
+def _pods_left(case: Case, incident: Incident) -> bool | None:
+    """Whether a pod that held a device still runs; None while it is unknown.
+
+    One that is found now counts as it will once recorded: it may hold a name without eviction.
+    """
+    status = incident.status
+    named = (*status.affected, *status.evicted, *affected_in_scope(case, incident))
     # A gang peer holds nothing here, and admin access uses nothing.
     held = {
         affected.uid for affected in named if affected.pod and affected.via not in (GANG, ADMIN)

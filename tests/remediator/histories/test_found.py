@@ -277,3 +277,17 @@ def test_a_pod_that_has_a_name_again_is_another_pod() -> None:
     history.others_are_called(board=False, dies=0, early=False, held="", index=0, then=0.1)
     history.others_are_called(board=False, dies=1, early=False, held="", index=1, then=0.1)
     history.teardown()
+
+
+def test_a_pod_under_the_new_name_of_a_drained_gpu_counts_in_the_decision_that_sees_it() -> None:
+    """The eviction stands under the old name alone; the other GPU waits to call for a reboot."""
+    history = History()
+    calls = HandoverOptions(enabled=True, deadline=timedelta(seconds=30))
+    history.a_cluster(options=calls, placing=True, dynamic=True)
+    history.others_are_called(board=False, dies=0, early=False, held="", index=0, then=0.1)
+    history.another_layout(dies=0, then=4000.0)
+    history.a_gpu_goes_or_comes(dies=0, index=0, presence="Unknown", then=0.1)
+    history.another_release_of_the_driver(dies=0, then=0.1)
+    history.others_are_called(board=False, dies=0, early=False, held="", index=1, then=0.1)
+    history.a_recovery_action(dies=1, index=0, then=4000.0, value=4)
+    history.teardown()
