@@ -1,6 +1,8 @@
-"""This machine's GPU, and programs that crash on it."""
+"""This machine's GPU, and programs that work and crash on it."""
 
 import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +58,7 @@ class Crashes:
     @classmethod
     def built(cls, folder: Path, gpu: RealGpu) -> "Crashes":
         """Compile them; fails where nvcc is missing."""
-        program = folder / "crash"
-        source = Path(__file__).with_name("crash.cu")
-        subprocess.run(["nvcc", f"-arch=sm_{gpu.compute}", "-o", program, source], check=True)
-        return cls(program)
+        return cls(_compiled("crash", folder, gpu))
 
     def run(self, how: str, blocks: int = 1) -> None:
         """Let a program crash; returns after its end."""
@@ -67,6 +66,90 @@ class Crashes:
             self.pid = program.pid
             ended = program.wait(60)
         assert ended not in (0, 2, 3), f"{how} did not crash: {ended}"
+
+
+class Container(msgspec.Struct, frozen=True):
+    """A control group as the kubelet makes it with systemd: what a process of a pod is known by."""
+
+    folder: Path
+
+    @classmethod
+    def made(cls, pod_uid: str) -> "Container":
+        """Make it; fails without cgroup v2 and root."""
+        pod = f"kubepods-besteffort-pod{pod_uid.replace('-', '_')}.slice"
+        folder = Path("/sys/fs/cgroup") / pod / f"cri-containerd-{'0' * 64}.scope"
+        folder.mkdir(parents=True)
+        return cls(folder)
+
+    def within(self, command: list[str]) -> list[str]:
+        """Return the command that becomes the given one here, as a runtime starts a container."""
+        return [
+            "sh",
+            "-c",
+            'echo $$ > "$0" && exec "$@"',
+            str(self.folder / "cgroup.procs"),
+            *command,
+        ]
+
+    def remove(self) -> None:
+        self.folder.rmdir()
+        self.folder.parent.rmdir()
+
+
+class Running:
+    """A program that works on the GPU."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.pid = process.pid
+
+    def rate(self) -> float:
+        """Return the bytes per second of the half seconds that are next in line, at their mean."""
+        assert self._process.stdout is not None
+        found = [float(self._process.stdout.readline()) for _ in range(5)]
+        return sum(found) / len(found)
+
+
+class Work:
+    """Programs that copy, hold memory, or keep the GPU busy."""
+
+    def __init__(self, program: Path) -> None:
+        self._program = program
+
+    @classmethod
+    def built(cls, folder: Path, gpu: RealGpu) -> "Work":
+        """Compile them; fails where nvcc is missing."""
+        return cls(_compiled("work", folder, gpu))
+
+    @contextmanager
+    def running(
+        self, how: str, megabytes: int = 1024, container: Container | None = None
+    ) -> Generator[Running]:
+        """Let a program work until the end of the block."""
+        command = [str(self._program), how, str(megabytes)]
+        command = container.within(command) if container else command
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                assert process.stdout.readline() == "ready\n", f"{how} cannot work"
+                yield Running(process)
+            finally:
+                process.kill()
+
+
+def _compiled(name: str, folder: Path, gpu: RealGpu) -> Path:
+    source = Path(__file__).with_name(f"{name}.cu")
+    program = folder / name
+    subprocess.run(["nvcc", f"-arch=sm_{gpu.compute}", "-o", program, source], check=True)
+    return program
+
+
+def used_memory() -> dict[int, float]:
+    """Return what nvidia-smi says of the processes on the GPUs, in MiB by pid."""
+    query = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
+    said = subprocess.run(query, check=True, capture_output=True, text=True, timeout=60)
+    rows = (line.split(",") for line in said.stdout.splitlines())
+    return {int(pid): float(used) for pid, used in rows}
 
 
 def queried(*what: str) -> list[str]:

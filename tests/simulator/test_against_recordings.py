@@ -19,8 +19,9 @@ NOT_SUPPORTED = 3
 Answers = dict[str, Any]
 
 PLAYED: dict[str, dict[str, int | None]] = {
-    # That machine's driver was loaded with NvLinkDisable=1, and so it has no fabric.
+    # These machines' drivers were loaded with NvLinkDisable=1, and so they have no fabric.
     "h100-80gb-hbm3-r580": {"nvlink_disabled": 1, "fabric_state": 0},
+    "h200-r580": {"nvlink_disabled": 1, "fabric_state": 0},
 }
 """By recording: where its GPU is not as a scenario's is by itself."""
 

@@ -17,7 +17,7 @@ from exporter.sensor.nvml.sampler import Sampler
 from exporter.sensor.nvml.table import TABLE
 from tests.exporter.running import ROOT
 
-RECORDING = ROOT / "tests" / "simulator" / "recordings" / "h100-80gb-hbm3-r580.json"
+RECORDINGS = ROOT / "tests" / "simulator" / "recordings"
 ALL = frozenset((*TABLE, *link_table.LINK_FIELDS, *link_table.GPU_FIELDS, *gpm.METRICS))
 
 
@@ -96,9 +96,14 @@ _AS_THE_DOOR: dict[str, Callable[[Any], Any]] = {
 """What `library` makes of the answers of these calls."""
 
 
+@pytest.fixture(scope="module", params=("h100-80gb-hbm3-r580", "h200-r580"))
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def recorded() -> Replayed:
-    return Replayed(RECORDING)
+def recorded(name: str) -> Replayed:
+    return Replayed(RECORDINGS / f"{name}.json")
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +122,7 @@ def gpu(reading: NvmlReading) -> GpuReading:
     return gpu
 
 
-OF_SMI = {
+_OF_H100: dict[int, Any] = {
     1: "580.159.04",
     50: "NVIDIA H100 80GB HBM3",
     51: "Nvidia",
@@ -163,7 +168,24 @@ OF_SMI = {
     **dict.fromkeys(range(1420, 1425), 0),
     1523: 0,
 }
-"""What `nvidia-smi -q` said of this GPU at the time, in DCGM's units, as far as it stays so."""
+_OF_H200 = _OF_H100 | {
+    50: "NVIDIA H200",
+    58: 0x2335_10DE,
+    59: 0x18BF_10DE,
+    82: "G520.0282.02.02",
+    85: "96.00.A5.00.1A",
+    90: 262_144,
+    111: 3201,
+    114: 3201,
+    250: 143_771,
+    251: 143_155,
+    253: 615,
+    385: 3072,
+}
+OF_SMI = {"h100-80gb-hbm3-r580": _OF_H100, "h200-r580": _OF_H200}
+"""What `nvidia-smi -q` said of a GPU at the time, in DCGM's units, as far as it stays so."""
+NEAR = {"h100-80gb-hbm3-r580": (73.25, 38, 40), "h200-r580": (80.25, 38, 40)}
+"""Its watts, its degrees, and those of its memory."""
 NOT_ON_THIS_GPU = frozenset(
     (
         *(81, 120, 191),  # power object of the InfoROM, automatic boost, a fan
@@ -181,14 +203,14 @@ NOT_ON_THIS_GPU = frozenset(
 )
 
 
-def test_the_reading_of_a_real_gpu_is_whole(gpu: GpuReading) -> None:
+def test_the_reading_of_a_real_gpu_is_whole(gpu: GpuReading, name: str) -> None:
     assert gpu == GpuReading(
         index=0,
         uuid="GPU-00000000-0000-4000-8000-000000000001",
         bus_id="0000:00:06.0",
         serial="0000000000001",
         minor=0,
-        product="NVIDIA H100 80GB HBM3",
+        product=str(OF_SMI[name][50]),
         mig=False,
         fb_used=0,
         values=gpu.values,
@@ -216,20 +238,22 @@ def test_nothing_that_a_real_gpu_answers_is_refused(reading: NvmlReading) -> Non
     assert (reading.refused, reading.driver_version) == (0, "580.159.04")
 
 
-def test_what_stays_is_as_nvidia_smi_says(gpu: GpuReading) -> None:
-    assert {number: gpu.values.get(number) for number in OF_SMI} == OF_SMI
+def test_what_stays_is_as_nvidia_smi_says(gpu: GpuReading, name: str) -> None:
+    said = OF_SMI[name]
+    assert {number: gpu.values.get(number) for number in said} == said
 
 
 def test_what_changes_is_as_recorded_and_near_to_nvidia_smi(
-    gpu: GpuReading, recorded: Replayed
+    gpu: GpuReading, recorded: Replayed, name: str
 ) -> None:
+    watts, degrees, of_memory = NEAR[name]
     power, temperature = gpu.values[155], gpu.values[150]
     assert power == recorded.answer("nvmlDeviceGetPowerUsage") / 1000
-    assert power == pytest.approx(73.25, abs=15)
+    assert power == pytest.approx(watts, abs=15)
     assert temperature == recorded.answer("nvmlDeviceGetTemperature", 0)
-    assert temperature == pytest.approx(38, abs=10)
+    assert temperature == pytest.approx(degrees, abs=10)
     assert gpu.values[153] == recorded.answer("nvmlDeviceGetMarginTemperature")
-    assert gpu.values[140] == pytest.approx(40, abs=10)
+    assert gpu.values[140] == pytest.approx(of_memory, abs=10)
 
 
 def test_only_what_the_gpu_has_is_shown(gpu: GpuReading) -> None:
