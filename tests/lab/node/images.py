@@ -21,6 +21,8 @@ from tests.lab.node.gpus import SCENARIO
 
 TAG = "lab"
 EXPORTER, CONTROLLER = "draguard-exporter", "draguard-controller"
+KEPT = 3
+"""Archives of an image beside the one that is built."""
 _DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 _COPIED = (
     *("pyproject.toml", "README.md", "LICENSE", "deploy/image", "deploy/locked"),
@@ -45,6 +47,7 @@ def _archive(name: str, say: Say, build: Callable[[Path], None]) -> Path:
     folder = cache_folder() / name
     archive = folder / "image.tar"
     if archive.exists():
+        archive.touch()
         return archive
     say(f"building {name}, kept in {folder}; a minute")
     began = time.monotonic()
@@ -59,8 +62,14 @@ def _archive(name: str, say: Say, build: Callable[[Path], None]) -> Path:
 
 
 def _forget(kind: str) -> None:
-    """Remove the archives of older content: each source that changes makes another 400 MB."""
-    for archive in cache_folder().glob(f"{kind}-*/image.tar"):
+    """Remove all archives but those that were used last: each change of a source makes another.
+
+    Another checkout of the user may be at work with one of them.
+    """
+    used = [
+        (archive.stat().st_mtime, archive) for archive in cache_folder().glob(f"{kind}-*/*.tar")
+    ]
+    for _, archive in sorted(used)[:-KEPT]:
         archive.unlink(missing_ok=True)
 
 
