@@ -132,8 +132,12 @@ class Judged(Played):
         machine, gpu = self.machine, desired.uuid
         # What waits for a reset, and is only observed, holds back no slice of a contained error.
         alone = desired.incident is not None and desired.incident.status.fault == "contained"
+        # And it is no fault, past or present, of a GPU whose driver requests nothing.
+        answered = any(
+            health.uuid == gpu and health.recovery_action.value == 0 for health in machine.gpus
+        )
         assert machine.now - machine.bad_at.get(gpu, -1e9) >= SOAK
-        assert machine.now - machine.signal_of(gpu, pending=not alone) >= SOAK
+        assert machine.now - machine.signal_of(gpu, pending=not (alone or answered)) >= SOAK
         proven = machine.confirmed_at >= machine.bad_at.get(gpu, -1e9)
         owed = machine.owes_an_epoch.get(gpu, frozenset()) - (PENDING if alone else set())
         assert (proven and not owed) or "RepairConfirmed" in stated

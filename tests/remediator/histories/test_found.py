@@ -291,3 +291,14 @@ def test_a_pod_under_the_new_name_of_a_drained_gpu_counts_in_the_decision_that_s
     history.others_are_called(board=False, dies=0, early=False, held="", index=1, then=0.1)
     history.a_recovery_action(dies=1, index=0, then=4000.0, value=4)
     history.teardown()
+
+
+def test_a_row_that_was_remapped_is_no_signal_where_the_driver_requests_nothing() -> None:
+    """After the reboot the GPU is healthy, and its soak goes on."""
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.others_are_called(board=False, dies=0, early=False, held="", index=0, then=0.1)
+    history.a_reboot(dies=0, then=0.1)
+    history.nothing_happens(dies=0, then=61.0)
+    history.an_xid(code=63, dies=0, gi=None, index=0, then=0.1)
+    history.teardown()
