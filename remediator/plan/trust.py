@@ -4,7 +4,7 @@ A watch that is refused, gone or stale shows the cluster as it was. Acting on th
 of a healthy GPU after a renumbering. So the view has for each kind of object the reason why its
 copy cannot be trusted now, and each decision checks the kinds that it needs. PodGroups, JobSets,
 ComputeDomains, Nodes and Events are in no row: without them the list of affected pods is
-incomplete, and nothing else is wrong. Pure.
+incomplete. That may delay an eviction (`drained_elsewhere`), and nothing else is wrong. Pure.
 """
 
 from collections.abc import Mapping
