@@ -107,6 +107,25 @@ def test_texts_of_programs_have_the_field_s_words(package: str) -> None:
     assert found == set()
 
 
+CHART = ROOT / "deploy" / "helm" / "draguard"
+SHOWN = (
+    *sorted((ROOT / "deploy" / "crds").glob("*.yaml")),
+    *(CHART / name for name in ("values.yaml", "values.schema.json", "README.md")),
+    *sorted((CHART / "templates").iterdir()),
+)
+
+
+@pytest.mark.parametrize("path", SHOWN, ids=lambda path: path.name)
+def test_resources_and_the_chart_have_the_field_s_words(path: Path) -> None:
+    found = {
+        f"{match.group(0)}: write {word}"
+        for phrase, word in {**PHRASES, **TEXTS}.items()
+        for match in re.finditer(rf"\b{phrase}", path.read_text(encoding="utf-8"), re.IGNORECASE)
+    }
+
+    assert found == set()
+
+
 def test_identifiers_have_the_field_s_words() -> None:
     found: set[tuple[str, str]] = set()
     for path in sources():

@@ -1,7 +1,7 @@
 {{- /*
 One scrape endpoint. honorLabels: `pod`, `namespace` and `container` of our pages are
 those of who holds the device. What the operator would add under the same names is
-dropped, or a GPU that nobody holds would seem to be held by the exporter.
+dropped, or a free GPU would seem to be held by the exporter.
 */}}
 {{- define "draguard.endpoint" -}}
 port: metrics
