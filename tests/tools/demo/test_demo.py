@@ -84,16 +84,6 @@ def read_until(demo: "subprocess.Popen[str]", text: str) -> str:
     raise AssertionError(f"ended without saying {text!r}: {''.join(stated)}")
 
 
-def test_the_story_comes_out_right_and_nothing_is_left(folder: Path) -> None:
-    with running(folder) as demo:
-        stated, _ = demo.communicate(timeout=PATIENCE)
-    assert demo.returncode == 0, stated
-    assert "The story came out right" in stated
-    assert stated.count("│ ok │") == 5
-    assert "the eviction controller deletes" in stated
-    await_nothing_left(folder)
-
-
 def cli(kubeconfig: str, command: str) -> str:
     """Run a command of the command line, which must be content with the cluster."""
     return subprocess.run(
@@ -106,17 +96,42 @@ def cli(kubeconfig: str, command: str) -> str:
     ).stdout
 
 
+def kept_pages(demo: "subprocess.Popen[str]") -> tuple[str, dict[str, str]]:
+    """Return what a demo that stays up said, and what the command line says of it; then end it."""
+    stated = read_until(demo, "Logs:")
+    (kubeconfig,) = re.findall(r"export KUBECONFIG=(\S+)", stated)
+    pages = {command: cli(kubeconfig, command) for command in ("status", "plan", "doctor")}
+    demo.send_signal(signal.SIGINT)
+    rest, _ = demo.communicate(timeout=PATIENCE)
+    return stated + rest, pages
+
+
+def test_the_story_comes_out_right_what_is_kept_is_healthy_and_then_nothing_is_left(
+    folder: Path,
+) -> None:
+    with running(folder, "--keep") as demo:
+        stated, pages = kept_pages(demo)
+    assert demo.returncode == 0, stated
+    assert "The story came out right" in stated
+    assert stated.count("│ ok │") == 5
+    assert "the eviction controller deletes" in stated
+    assert "24 healthy, 0 sick, 0 unknown" in pages["status"]
+    assert "incidents  none open" in pages["status"]
+    assert "mode       enforce: every class" in pages["status"]
+    assert "no sick GPUs, no open incidents, no taint rules" in pages["plan"]
+    assert " 0 bad, " in pages["doctor"]
+    for page in pages.values():
+        assert "draguard-policy, key policy.yaml, in force (hash " in page
+    await_nothing_left(folder)
+
+
 def test_a_remediator_that_may_only_watch_makes_the_story_wrong_and_keep_stays_up(
     folder: Path, tmp_path: Path
 ) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("defaults: {mode: incident-only, settle: 1s, soak: 2s}\n", encoding="utf-8")
     with running(folder, f"--policy={policy}", "--keep") as demo:
-        stated = read_until(demo, "Logs:")
-        (kubeconfig,) = re.findall(r"export KUBECONFIG=(\S+)", stated)
-        pages = {command: cli(kubeconfig, command) for command in ("status", "plan", "doctor")}
-        demo.send_signal(signal.SIGINT)
-        demo.communicate(timeout=PATIENCE)
+        stated, pages = kept_pages(demo)
     assert demo.returncode == 1
     assert "act 2 (a contained error in one MIG slice): expected: " in stated
     assert "seen: no rule was made" in stated
