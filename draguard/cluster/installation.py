@@ -53,11 +53,17 @@ class _Volume(msgspec.Struct, frozen=True, rename=kubernetes_case):
     config_map: _ConfigMapSource | None = None
 
 
+class _SecurityContext(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    se_linux_options: dict[str, str] = {}
+
+
 class _PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
     service_account_name: str = ""
     containers: tuple[_Container, ...] = ()
     volumes: tuple[_Volume, ...] | None = ()
     host_pid: bool = msgspec.field(default=False, name="hostPID")
+    runtime_class_name: str = ""
+    security_context: _SecurityContext = _SecurityContext()
 
 
 class _Template(msgspec.Struct, frozen=True):

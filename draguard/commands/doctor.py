@@ -2,11 +2,14 @@
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 
 import msgspec
 
 from draguard.cluster.fleet_status import fleet_status
 from draguard.cluster.installation import find_agents, find_installation
+from draguard.cluster.listing import listed
+from draguard.cluster.objects import Objects
 from draguard.cluster.reading import WATCHED, Reader
 from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.errors import NotInstalledError, sentence
@@ -15,16 +18,18 @@ from draguard.connection.session import run_with_client
 from draguard.doctor import api
 from draguard.doctor.admission import admission
 from draguard.doctor.check import Check, unknown
-from draguard.doctor.nodes import nodes
+from draguard.doctor.nodes import Node, nodes
 from draguard.doctor.pods import pods
 from draguard.doctor.rights import rights
 from draguard.doctor.running import exporter, running
+from draguard.doctor.stack import stack
 from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Block, Cell, Lines, Table, Text, Tone
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from exporter.model.resource_slices import inventory
 from kubeapi.client import UNREADABLE, ApiError, Client
+from kubeapi.resources import NODES
 from remediator.controller.agents import AGENT_LEASE_PREFIX
 from remediator.controller.emergency import FORBIDDEN
 
@@ -92,10 +97,19 @@ def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check
         alive = sum(lease.metadata.name.startswith(AGENT_LEASE_PREFIX) for lease in leases)
         return exporter(found, namespace, alive)
 
-    def on_nodes() -> Iterable[Check]:
+    @cache
+    def read_nodes() -> list[Node]:
+        return listed(client, NODES, Node)[0]
+
+    @cache
+    def with_gpus() -> tuple[Objects, frozenset[str]]:
+        """Return reports, and the names of nodes of which a DRA driver publishes GPUs."""
         objects = Reader(client, namespace).objects("any_reports", "slices", spared=WATCHED)
-        publishing = {part.node for part in inventory(objects.slices) if part.node}
-        return nodes(client, objects.reports, publishing)
+        return objects, frozenset(part.node for part in inventory(objects.slices) if part.node)
+
+    def on_nodes() -> Iterable[Check]:
+        objects, publishing = with_gpus()
+        return nodes(read_nodes, objects.reports, publishing)
 
     looks: tuple[tuple[str, Callable[[], Iterable[Check]]], ...] = (
         ("API versions", lambda: api.versions(client)),
@@ -105,6 +119,7 @@ def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check
         ("exporter", agents),
         ("cluster state", state),
         ("nodes", on_nodes),
+        ("stack", lambda: stack(client, namespace, read_nodes(), with_gpus()[1])),
         ("pods", lambda: pods(client, namespace)),
         ("admission", lambda: admission(client)),
     )

@@ -2,17 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from draguard.cluster.listing import listed
 from draguard.connection.errors import forbidden
 from draguard.doctor.check import Check, bad, ok, unknown, warn
 from draguard.phrases import count, some
 from exporter.model.node_health import NodeDeviceHealth
-from kubeapi.client import ApiError, Client
-from kubeapi.resources import NODES
+from kubeapi.client import ApiError
 from kubeapi.types import ObjectMeta, kubernetes_case
 from remediator.controller.emergency import FORBIDDEN
 
@@ -43,6 +41,7 @@ CDI (GPU Operator documentation, dra-intro-install.rst, read 2026-11-26)."""
 
 class _NodeInfo(msgspec.Struct, frozen=True, rename=kubernetes_case):
     container_runtime_version: str = ""
+    os_image: str = ""
 
 
 class _NodeStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -60,13 +59,15 @@ class Node(msgspec.Struct, frozen=True):
 
 
 def nodes(
-    client: Client, reports: Iterable[NodeDeviceHealth], publishing: Iterable[str]
+    read: Callable[[], Iterable[Node]],
+    reports: Iterable[NodeDeviceHealth],
+    publishing: Iterable[str],
 ) -> Iterator[Check]:
     """Check the nodes that report or publish GPUs. Raises ApiError."""
     reports, publishing = tuple(reports), frozenset(publishing)
     with_gpus = {*publishing, *(report.metadata.name for report in reports)}
     try:
-        found, _ = listed(client, NODES, Node)
+        found = read()
     except ApiError as error:
         if error.status != FORBIDDEN:
             raise

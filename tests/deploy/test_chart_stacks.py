@@ -142,8 +142,20 @@ def test_a_pool_may_be_of_another_stack() -> None:
     )
     a, b = of_kind(of_stack("gpu-operator", *pools), "DaemonSet")
 
+    stacks = [one["metadata"]["labels"]["draguard.dev/stack"] for one in (a, b)]
+    assert stacks == ["gpu-operator", "gpucluster"]
     assert a["spec"]["template"]["spec"]["runtimeClassName"] == "nvidia"
     assert "runtimeClassName" not in b["spec"]["template"]["spec"]
+
+
+def test_a_daemonset_names_its_preset_for_the_doctor_and_without_one_nothing() -> None:
+    named = only(of_stack("gke"), "DaemonSet")
+    unnamed = only(rendered.objects(()), "DaemonSet")
+
+    assert named["metadata"]["labels"]["draguard.dev/stack"] == "gke"
+    assert "draguard.dev/stack" not in unnamed["metadata"]["labels"]
+    # In the template it would restart every pod when the preset is named.
+    assert "draguard.dev/stack" not in named["spec"]["template"]["metadata"]["labels"]
 
 
 @pytest.fixture(scope="module")

@@ -162,6 +162,15 @@ def test_own_pods_that_do_not_start_are_named_to_both(
     assert "own pods: draguard-system/stuck on none: container agent: ImagePullBackOff" in stated
 
 
+def test_the_operator_may_read_what_tells_the_stack(
+    granted: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("doctor", "--kubeconfig", granted.kubeconfig, "--as")
+
+    assert "stack: looks like driver-only (" in printed(capsys, *where, "operator", ends=1)
+    assert "unknown  stack: view may not list nodes" in printed(capsys, *where, "view", ends=1)
+
+
 @pytest.fixture
 def refused_remediator(granted: Fleet) -> Iterator[None]:
     """A ReplicaSet of the remediator whose pods are refused: there is no such RuntimeClass."""
