@@ -142,7 +142,13 @@ NO_PLATFORM = 'failed to unpack image "r.example/x:0.1.0": no match for platform
         ("CrashLoopBackOff", "back-off 5m0s", EXEC_FORMAT, "exec format", "architecture as well"),
         ("ImagePullBackOff", "401 Unauthorized", "", "401", "image.pullSecrets"),
         ("ImagePullBackOff", "manifest unknown", "", "manifest unknown", "image.registry"),
-        ("ErrImageNeverPull", NEVER_PULL, "", "pull policy of Never", "load the image on this node"),
+        (
+            "ErrImageNeverPull",
+            NEVER_PULL,
+            "",
+            "pull policy of Never",
+            "load the image on this node",
+        ),
         ("CrashLoopBackOff", "back-off 5m0s", "", "back-off 5m0s", "-c sensor --previous"),
     ],
 )
