@@ -3,12 +3,14 @@
 import logging
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 
 from draguard.doctor.check import Check, bad, ok, warn
 from exporter.flags.parser import parse
 from exporter.metrics.counters import CountersError
 from exporter.node.capabilities import CAPABILITIES, Capability
 from exporter.node.check import check
+from exporter.node.own_flags import completed
 from exporter.node.surroundings import missing
 from exporter.settings import Settings, SettingsError
 
@@ -18,15 +20,15 @@ _PATIENCE = 2.0
 """Seconds for the sensor to take a connection."""
 
 
-def node_local(flags: Sequence[str]) -> tuple[Check, ...]:
-    """Look at this node, with the exporter's own flags."""
+def node_local(flags: Sequence[str], proc: Path = Path("/proc")) -> tuple[Check, ...]:
+    """Look at this node, as the exporter of this container does, and with these flags."""
     try:
-        settings, _ = parse(["run", *flags])
+        settings, _ = parse(completed(["--check", *flags], proc))
     except SettingsError as error:
         return (bad("settings", str(error), "use the flags of the exporter on this node"),)
     logging.disable()  # failures are in the result
     try:
-        needs = (_need(row, settings) for row in CAPABILITIES)
+        needs = (_need(row, settings) for row in CAPABILITIES if settings.role in {"run", row.of})
         return (_nvml(settings), _sensor(settings), *needs)
     finally:
         logging.disable(logging.NOTSET)

@@ -21,8 +21,9 @@ DRIVER_PODS = ("app.kubernetes.io/component=nvidia-driver", "app=nvidia-driver-d
 OWN_PODS = "app.kubernetes.io/name=draguard"
 _FAILING = frozenset(
     {
-        *("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName"),
-        *("CreateContainerError", "CreateContainerConfigError", "RunContainerError"),
+        *("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull"),
+        *("InvalidImageName", "RunContainerError"),
+        *("CreateContainerError", "CreateContainerConfigError"),
     }
 )
 """Reasons for which a container waits and that do not end by themselves."""
@@ -35,6 +36,11 @@ _CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"unauthorized|denied|authentication required", re.IGNORECASE),
         "give the registry's login with image.pullSecrets (docs/install.md, The images)",
+    ),
+    (
+        re.compile(r"ErrImageNeverPull"),
+        "load the image on this node, or set image.registry and image.pullPolicy=IfNotPresent "
+        "(docs/install.md, The images)",
     ),
     (
         re.compile(r"ImagePull|InvalidImageName|manifest unknown|not found"),

@@ -30,7 +30,7 @@ _CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
         "on OpenShift set stack=openshift, which binds SecurityContextConstraints",
     ),
     (
-        re.compile(r"hostPath type check failed: \S*/pod-resources"),
+        re.compile(r"hostPath type check failed[:,] \S*/pod-resources"),
         "set exporter.kubeletPath to the kubelet's folder (docs/install.md, What your nodes have)",
     ),
     (re.compile(r"hostPath type check failed"), _STACK),

@@ -50,7 +50,8 @@ CAPABILITIES: tuple[Capability, ...] = (
         "sensor",
         "draguard_pod_* families: which processes are on a GPU, and of which pod each is",
         "set exporter.podShares in the chart, or hostPID: true; the host's /proc alone does not "
-        "do, as the driver names the processes of the asker's pid namespace",
+        "do, as the driver names the processes of the asker's pid namespace; if it is set, the "
+        "node itself is a container, and there is no remedy",
     ),
     Capability(
         "pod-resources",

@@ -24,8 +24,8 @@ def source(settings: Settings) -> SourceHealth:
         state="Down",
         reason=HOST_PID_OFF,
         message=f"{why}, so there are no draguard_pod_* series: the share of each pod of a GPU is "
-        "unknown. The chart's exporter.podShares turns it on, and docs/security.md says what "
-        "it costs",
+        "unknown. The chart's exporter.podShares turns it on, but not on a node that itself is a "
+        "container; docs/security.md says what it costs",
     )
 
 

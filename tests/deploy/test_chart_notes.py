@@ -36,10 +36,7 @@ TOLD = [
     (("metricsOnly=true",), "nothing is ever tainted"),
     (("admission.enabled=false",), "WARNING: admission.enabled is off"),
     ((), "OFF: usage of shared GPUs by pod"),
-    (
-        ("exporter.gpu.access=driver-root",),
-        "--check --nvml-library-dir=/host/driver/usr/lib/x86_64",
-    ),
+    (("exporter.gpu.access=driver-root",), "-c sensor -- draguard exporter --check\n"),
 ]
 NOT_TOLD = [
     (("exporter.gpu.runtimeClassName=",), "RuntimeClass"),

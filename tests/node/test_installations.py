@@ -1,4 +1,4 @@
-"""Ways to install: metrics alone, two replicas; and to uninstall."""
+"""Ways to install: metrics alone, shares of pods, two replicas; and to uninstall."""
 
 import time
 from pathlib import Path
@@ -10,7 +10,7 @@ from kubeapi.lease import leases
 from tests.lab.cluster import await_true
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import Release
-from tests.node.conftest import Pods
+from tests.node.conftest import GPUS, Pods
 from tests.node.workload import await_end, lose, tainted
 
 
@@ -44,6 +44,21 @@ def test_metrics_only_shows_a_lost_gpu_and_reports_and_taints_nothing(
     assert release.pods("remediator") == []
     assert tainted(node) == before
     assert not held.is_evicted()
+
+
+def test_with_shares_of_pods_the_check_of_the_notes_has_the_flags_of_the_sensor(
+    release: Release,
+) -> None:
+    """Process 1 there is the node's. Without the flags no library is found in the driver root."""
+    release.install({"metricsOnly": True, "exporter": {"podShares": True}})
+    release.await_ready("exporter")
+
+    stated = release.check_of_notes()
+
+    assert f"NVML: {GPUS} GPUs" in stated
+    assert "missing  " not in stated
+    assert "there    host-pids (sensor)" in stated
+    assert "not here api-server (agent): check it in the container agent" in stated
 
 
 def test_when_the_leader_of_two_replicas_is_killed_the_other_taints(

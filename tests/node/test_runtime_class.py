@@ -58,6 +58,16 @@ def test_nvidia_s_runtime_gives_the_gpus_to_the_sensor_and_not_to_the_agent(
     assert devices(agent) == set()
 
 
+def test_the_check_of_the_notes_asks_the_sensor_for_what_it_needs_alone(release: Release) -> None:
+    stated = release.check_of_notes()
+
+    assert f"NVML: {GPUS} GPUs" in stated
+    assert "there    kernel-log (sensor)" in stated
+    assert "there    pod-resources (sensor)" in stated
+    assert "missing  host-pids (sensor)" in stated
+    assert "not here api-server (agent): check it in the container agent" in stated
+
+
 def test_a_log_line_that_an_unprivileged_pod_forges_taints_nothing(
     node: RealNode, release: Release
 ) -> None:

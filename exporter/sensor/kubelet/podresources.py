@@ -88,8 +88,8 @@ class PodResources:
             raise PodResourcesError(
                 "PermissionDenied" if why else "NotFound",
                 f"{self._socket} is not there{why}, so metrics have no pod labels: mount "
-                "the kubelet's pod-resources folder, or name the socket with "
-                "--pod-resources-socket",
+                "the kubelet's pod-resources folder (in the chart exporter.kubeletPath), or name "
+                "the socket with --pod-resources-socket",
             )
 
     def _read(self, answer: bytes) -> wire.Reply:

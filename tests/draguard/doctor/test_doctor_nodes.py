@@ -131,6 +131,7 @@ def test_a_driver_pod_that_crash_loops_is_named_with_its_log(initial: bool) -> N
 
 
 EXEC_FORMAT = "failed to create containerd task: exec: python3: exec format error: unknown"
+NEVER_PULL = 'Container image "draguard-exporter:0.1.0" is not present with pull policy of Never'
 NO_PLATFORM = 'failed to unpack image "r.example/x:0.1.0": no match for platform in manifest'
 
 
@@ -141,6 +142,13 @@ NO_PLATFORM = 'failed to unpack image "r.example/x:0.1.0": no match for platform
         ("CrashLoopBackOff", "back-off 5m0s", EXEC_FORMAT, "exec format", "architecture as well"),
         ("ImagePullBackOff", "401 Unauthorized", "", "401", "image.pullSecrets"),
         ("ImagePullBackOff", "manifest unknown", "", "manifest unknown", "image.registry"),
+        (
+            "ErrImageNeverPull",
+            NEVER_PULL,
+            "",
+            "pull policy of Never",
+            "load the image on this node",
+        ),
         ("CrashLoopBackOff", "back-off 5m0s", "", "back-off 5m0s", "-c sensor --previous"),
     ],
 )

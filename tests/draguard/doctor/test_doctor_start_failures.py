@@ -62,6 +62,14 @@ REFUSED = 'Error creating: pods "draguard-exporter-" is forbidden: '
             "/var/lib/kubelet/pod-resources is not a directory",
             "exporter.kubeletPath",
         ),
+        # So the kubelet of Kubernetes 1.37 has it.
+        (
+            "Pod",
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "pod-resources" : hostPath type check failed, '
+            "/nowhere/pod-resources is not a directory, unable to determine its type",
+            "exporter.kubeletPath",
+        ),
         (
             "Pod",
             "FailedMount",

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import time
 from collections.abc import Mapping
@@ -166,6 +167,14 @@ class Release:
         """Run a program in a container; returns its output."""
         target = (pod, f"--container={container}", f"--namespace={NAMESPACE}")
         return self._node.plane.kubectl("exec", *target, "--", *command)
+
+    def check_of_notes(self) -> str:
+        """Run the `--check` that the chart's notes print; returns its output."""
+        notes = self.helm("get", "notes", RELEASE).splitlines()
+        (line,) = [line for line in notes if line.endswith("exporter --check")]
+        kubectl, *words = shlex.split(line)
+        assert kubectl == "kubectl"
+        return self._node.plane.kubectl(*words)
 
     def metrics(self) -> str:
         """Return the exporter's metrics page."""
