@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from benchmarks.replay import document
-from benchmarks.replay.agent import Agent, bus_id
+from benchmarks.replay.agent import Agent, Heard, bus_id
 from benchmarks.replay.drawing import DAY
 from benchmarks.replay.generator import fleet, history_with
 from benchmarks.replay.names import SLACK
@@ -21,7 +21,7 @@ from benchmarks.replay.truth import GPUS, WHOLE, Episode, Happening, NodeHistory
 from tests.benchmarks.replayed import history
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
-RENUMBERED = Parameters(nodes=8, days=20, app_rate=1000.0, mig_share=0.5, renumber_share=1.0)
+RENUMBERED = Parameters(nodes=8, days=20, app_rate=50.0, mig_share=0.5, renumber_share=1.0)
 OFTEN = msgspec.structs.replace(
     H100,
     rates={"gone": 1500.0, "remap-failure": 800.0, "uncontained": 800.0},
@@ -65,9 +65,9 @@ def moved(*episodes: Episode) -> NodeHistory:
     return history(numbered(MOVED), episodes=episodes or (sick(),))
 
 
-def renumbered_nodes() -> Iterator[NodeHistory]:
-    for node in range(RENUMBERED.nodes):
-        yield history_with(RENUMBERED, OFTEN, node)
+def renumbered_nodes(parameters: Parameters = RENUMBERED) -> Iterator[NodeHistory]:
+    for node in range(parameters.nodes):
+        yield history_with(parameters, OFTEN, node)
 
 
 def orders(node: NodeHistory) -> list[Happening]:
@@ -110,7 +110,8 @@ class TestHistories:
 
     def test_leave_boards_out_and_put_them_back_while_they_are_broken(self) -> None:
         begun = {True: 0, False: 0}
-        for node in renumbered_nodes():
+        noisy = msgspec.structs.replace(RENUMBERED, app_rate=60_000.0)
+        for node in renumbered_nodes(noisy):
             boots = {happening.at for happening in node.happenings if happening.kind == "booted"}
             for gpu, begin, end in _absences(node):
                 begun[begin in boots] += 1
@@ -273,6 +274,14 @@ class TestPolicies:
         assert [taint.device for taint in taints] == [(0, WHOLE), (7, WHOLE)]
         assert (score.precision, score.recall) == (1.0, 1.0)
         assert (score.false_devices, score.pods_lost, score.never_freed) == (0, 0, 0)
+
+    def test_ours_follows_a_board_that_cannot_be_read(self) -> None:
+        seen = broken(numbered(MOVED))
+        taints = play(seen, enforced(), Heard(hangs=True)).store.taints.all()
+        score = score_of(seen, *taints)
+
+        assert [taint.device for taint in taints] == [(0, WHOLE), (7, WHOLE)]
+        assert (score.precision, score.recall) == (1.0, 1.0)
 
     def test_ours_is_right_where_boards_are_lost_replaced_and_renumbered(self) -> None:
         ours, by_name = Score(policy="ours"), Score(policy="by name")
