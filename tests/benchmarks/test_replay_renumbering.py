@@ -283,6 +283,15 @@ class TestPolicies:
         assert [taint.device for taint in taints] == [(0, WHOLE), (7, WHOLE)]
         assert (score.precision, score.recall) == (1.0, 1.0)
 
+    def test_ours_verifies_a_board_under_the_name_that_a_boot_gave_it(self) -> None:
+        down, booted = Happening(at=MOVED - 300.0, kind="down"), Happening(at=MOVED, kind="booted")
+        seen = broken(down, numbered(MOVED), booted)
+        first, second = play(seen, enforced()).store.taints.all()
+
+        assert (first.device, second.device) == ((0, WHOLE), (7, WHOLE))
+        assert first.end == second.begin == MOVED
+        assert second.end > MOVED + 180.0
+
     def test_ours_is_right_where_boards_are_lost_replaced_and_renumbered(self) -> None:
         ours, by_name = Score(policy="ours"), Score(policy="by name")
         for node in renumbered_nodes():
