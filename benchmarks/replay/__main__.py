@@ -5,6 +5,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+import msgspec
+
 from benchmarks.replay import document, run, signs, sources
 from benchmarks.replay.rates import PROFILES, Parameters
 
@@ -15,6 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parameters = Parameters(seed=given.seed, nodes=given.nodes, days=given.days)
     if given.sources or given.states:
         return _of_one_profile(given, parameters)
+    if given.renumbering:
+        return _renumbered(given, parameters)
     results: list[run.Result] = []
     budgeted: list[run.Budgeted] = []
     for profile in given.profile or PROFILES:
@@ -49,6 +53,20 @@ def _of_one_profile(given: argparse.Namespace, parameters: Parameters) -> int:
     return 0
 
 
+def _renumbered(given: argparse.Namespace, parameters: Parameters) -> int:
+    """Play fleets in which every node's driver enumerates its GPUs anew."""
+    parameters = msgspec.structs.replace(parameters, renumber_share=1.0)
+    results: list[run.Result] = []
+    for profile in given.profile or PROFILES:
+        results.append(run.run(parameters, profile, workers=given.workers))
+        print(document.scores(results[-1:]), end="\n\n", flush=True)
+        if given.misses:
+            print(document.misses(results[-1], given.misses))
+    if given.write:
+        document.write(given.write, document.scores(results), document.RENUMBERED)
+    return 0
+
+
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     standard = Parameters()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__)
@@ -61,6 +79,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="leave the sensitivity runs out")
     parser.add_argument("--sources", action="store_true", help="with fewer and fewer sources")
     parser.add_argument("--states", action="store_true", help="with GPUs that are of no use")
+    parser.add_argument("--renumbering", action="store_true", help="with GPUs whose names change")
     parser.add_argument("--write", default="", help="file whose generated part is written anew")
     given = parser.parse_args(arguments)
     if min(given.nodes, given.days, given.workers) < 1:

@@ -99,6 +99,8 @@ class Agent:
         self._hung = False
         self.name = f"node-{history.node:04d}"
         self._gpus = [_Gpu() for _ in range(GPUS)]
+        self._order = tuple(range(GPUS))
+        """GPUs by number, in names and of NVML; absent ones are not in it."""
         self._boot, self._driver, self._nvml_up, self._number = 1, history.driver, True, 0
         self.alive = True
         """Whether the node reports at all."""
@@ -129,6 +131,10 @@ class Agent:
                 self.alive = False
             case "booted":
                 self._reboot(happening)
+            case "numbered":
+                # The driver's slices change at once, readings with the next sample.
+                self._order = happening.order
+                self._rename()
             case "nvml-down":
                 self._nvml_up = False
             case "nvml-up":
@@ -169,7 +175,7 @@ class Agent:
         via = "Syslog" if self._inputs.log == "syslog" else "Device"
         nvml = None
         if self._nvml_up and not self._hung:
-            readings = tuple(self._reading(index) for index in range(GPUS) if self._lists(index))
+            readings = tuple(self._reading(index) for index in self._order if self._lists(index))
             nvml = NvmlReading(at=moment(at), driver_version=self._driver, gpus=readings)
         self.seen = Observation(
             at=moment(at),
@@ -178,16 +184,20 @@ class Agent:
                 SourceHealth(name="kmsg", state="Up", via=via),
             ),
             nvml=nvml,
-            pci_gpus=tuple(bus_id(i) for i, gpu in enumerate(self._gpus) if gpu.state != OFF_BUS),
+            pci_gpus=tuple(bus_id(i) for i in self._present if self._gpus[i].state != OFF_BUS),
             pci_unbound=tuple(self._unbound),
             pci_drivers=self._unbound,
         )
         self.report = ledger.observe(self.report, self.seen, published=self.published)
 
     @property
+    def _present(self) -> list[int]:
+        return sorted(self._order)
+
+    @property
     def _unbound(self) -> dict[str, str]:
         """Return the GPUs that NVIDIA's driver is not bound to, with the driver that is, if any."""
-        states = {bus_id(index): gpu.state for index, gpu in enumerate(self._gpus)}
+        states = {bus_id(index): self._gpus[index].state for index in self._present}
         return {bus: UNBOUND[state] for bus, state in states.items() if state in UNBOUND}
 
     @property
@@ -220,11 +230,14 @@ class Agent:
             self.gpu_of = {}
         self.gpu_of |= {self.uuid(index): index for index in range(GPUS)}
         whole = self._slices if self._history.mig else self._whole
-        offered = [i for i, gpu in enumerate(self._gpus) if gpu.state != "not published"]
+        offered = [i for i in self._present if self._gpus[i].state != "not published"]
         self.inventory = tuple(device for index in offered for device in whole(index))
         uuids = frozenset(self.uuid(index) for index in offered)
         by_bus = {bus_id(index): self.uuid(index) for index in offered}
         self.published = Published(uuids=uuids, by_bus=by_bus)
+
+    def _number_of(self, index: int) -> int:
+        return self._order.index(index)
 
     def uuid(self, index: int) -> str:
         board = self._gpus[index].board
@@ -234,7 +247,7 @@ class Agent:
         return f"MIG-{self._history.node:08x}-{index:04x}-{part:04x}-0000-000000000000"
 
     def _whole(self, index: int) -> tuple[SliceDevice, ...]:
-        name = Device(GPU_DRIVER, self.name, f"gpu-{index}")
+        name = Device(GPU_DRIVER, self.name, f"gpu-{self._number_of(index)}")
         uuid, bus = self.uuid(index), bus_id(index)
         return (SliceDevice(device=name, kind="gpu", uuid=uuid, pci_bus_id=bus, node=self.name),)
 
@@ -243,7 +256,7 @@ class Agent:
 
     def _slices(self, index: int) -> tuple[SliceDevice, ...]:
         cut = self._cut(index)
-        name = f"gpu-{index}-mig-{cut.profile.replace('.', '')}-{cut.number}"
+        name = f"gpu-{self._number_of(index)}-mig-{cut.profile.replace('.', '')}-{cut.number}"
         return tuple(
             SliceDevice(
                 device=Device(GPU_DRIVER, self.name, f"{name}-{part}"),
@@ -264,17 +277,17 @@ class Agent:
         return not gpu.gone or gpu.listed
 
     def _reading(self, index: int) -> GpuReading:
-        gpu, mig = self._gpus[index], self._history.mig
+        gpu, mig, number = self._gpus[index], self._history.mig, self._number_of(index)
         if gpu.gone:
             return GpuReading(
-                index=index, uuid=self.uuid(index), bus_id=bus_id(index), minor=index, lost=True
+                index=number, uuid=self.uuid(index), bus_id=bus_id(index), minor=number, lost=True
             )
         fabric = FABRIC.get(gpu.state, (3, 0))
         return GpuReading(
-            index=index,
+            index=number,
             uuid=self.uuid(index),
             bus_id=bus_id(index),
-            minor=index,
+            minor=number,
             product=self._history.product,
             mig=mig,
             recovery_supported=self._history.has_action,

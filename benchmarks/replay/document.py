@@ -22,6 +22,10 @@ STATES = (
     "<!-- replay states: begin, written by `python -m benchmarks.replay --states` -->",
     "<!-- replay states: end -->",
 )
+RENUMBERED = (
+    "<!-- replay renumbering: begin, written by `python -m benchmarks.replay --renumbering` -->",
+    "<!-- replay renumbering: end -->",
+)
 HEADER = (
     "policy",
     "precision",
@@ -153,6 +157,8 @@ def write(path: str, text: str, marks: tuple[str, str] = (BEGIN, END)) -> None:
 def in_words(parameters: Parameters) -> str:
     """Return all parameters in one line."""
     fields = msgspec.structs.asdict(parameters)
+    if not parameters.renumber_share:
+        del fields["renumber_share"]  # most fleets keep their numbers
     return ", ".join(f"{name} {value:g}" for name, value in fields.items())
 
 
@@ -162,9 +168,15 @@ def _section(result: Result) -> str:
     return (
         f"### {result.profile}: {parameters.nodes * 8:,} GPUs, {parameters.days} days, "
         f"{parameters.app_rate:,.0f} application XIDs per M GPU-h, {parameters.mig_share:.0%} MIG"
+        f"{_renumbered(parameters)}"
         f"\n\n{_table(HEADER, [_row(score) for score in result.scores])}\n\n"
         f"Truth: {truths}.\nParameters: {in_words(parameters)}."
     )
+
+
+def _renumbered(parameters: Parameters) -> str:
+    share = parameters.renumber_share
+    return f", {share:.0%} renumbered" if share else ""
 
 
 def _row(score: Score) -> Sequence[str]:

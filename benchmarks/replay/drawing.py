@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Container
 from typing import Literal
 
+from benchmarks.replay.numbering import SEEN, Numbering
 from benchmarks.replay.rates import Parameters, Profile
 from benchmarks.replay.truth import (
     GPUS,
@@ -37,6 +38,7 @@ class NodeDrawing:
         self.parameters, self.profile, self.node = parameters, profile, node
         seed = f"{parameters.seed}/{profile.name}/{node}"
         self.random = random.Random(seed)  # noqa: S311 - no secret is drawn
+        self._numbering = Numbering(seed, parameters.renumber_share)
         self.mig = self.random.random() < parameters.mig_share
         self.has_action = self.random.random() >= parameters.no_action_share
         self.open_modules = self.random.random() < profile.assumed.open_modules
@@ -47,6 +49,8 @@ class NodeDrawing:
         self.broken: dict[int, tuple[Episode, Repair]] = {}
         self._remaps: list[Episode] = []
         """Row remaps that are pending."""
+        self._lost: set[int] = set()
+        """Broken GPUs that NVML does not reach."""
         self.busy_until = 0.0
         """The node is down, or without NVML, until then."""
         self._agenda: list[tuple[float, int, Callable[[float], None]]] = []
@@ -69,6 +73,8 @@ class NodeDrawing:
                 happening.kind in {"xid", "sxid"}
                 and any(begin <= happening.at < end for begin, end in self._away)
             )
+            # Nor does a board that is not in it.
+            and not self._numbering.is_out(happening.gpu, happening.at)
         )
         shown = sorted(seen, key=lambda happening: happening.at)
         return NodeHistory(
@@ -158,15 +164,28 @@ class NodeDrawing:
         self.episodes.append(episode)
         return episode
 
-    def breaks(self, truth: TruthClass, label: str, gpu: int, at: float, repair: Repair) -> None:
+    def breaks(
+        self,
+        truth: TruthClass,
+        label: str,
+        gpu: int,
+        at: float,
+        repair: Repair,
+        *,
+        lost: bool = False,
+    ) -> None:
         """Open an episode in which the whole GPU is unfit, and plan its repair."""
         episode = self.tell(truth, label, gpu, at, must=self.all_of(gpu), resets=True)
         if repair == "reset" and not self.has_action:
             repair = "reboot"  # a reset would not be reported below R565
         self.broken[gpu] = (episode, repair)
+        if lost:
+            self._lost.add(gpu)
         wait = self.random.lognormvariate(0.0, self.parameters.repair_sigma)
         after = max(wait * self.parameters.repair_median, SOONEST)
         self.later(at + after, lambda now: self._repair(gpu, now))
+        if self._numbering.happens:
+            self.later(at + self._numbering.within(after), self._renumber)
 
     def remap_pends(self, gpu: int, at: float, wait: float) -> None:
         """Open the episode of a row remap, and plan the reset or the reboot that carries it out.
@@ -198,6 +217,7 @@ class NodeDrawing:
             return
         back = at + self.profile.assumed.upgrade
         self.show(at=at, kind="nvml-down")
+        self._enumerate(back)
         self.show(at=back, kind="nvml-up")
         self._carried_out(range(GPUS), back)
         self.busy_until = back + 60.0
@@ -216,8 +236,31 @@ class NodeDrawing:
                 self.show(at=at, kind="state", gpu=gpu)
             episode.until = at
             del self.broken[gpu]
+        elif self._can_be_out(gpu, at) and self._numbering.tossed():
+            # The node goes on without the board until it, or another one, is back.
+            self._reboot(at, board=None, without=gpu)
+            self.later(at + self.parameters.repair_median, lambda now: self._repair(gpu, now))
         else:
-            self._reboot(at, board=gpu if repair == "board" else None)
+            self._reboot(at, board=gpu if repair == "board" else None, back_again=gpu)
+
+    def _can_be_out(self, gpu: int, at: float) -> bool:
+        episode, repair = self.broken[gpu]
+        sick = repair == "board" or gpu in self._lost
+        return sick and episode.begin + SEEN <= at and gpu not in self._numbering.out
+
+    def _renumber(self, at: float) -> None:
+        """Let the driver enumerate anew while the node runs; lost boards may be taken off the bus
+        first."""
+        if at < self.busy_until:
+            return
+        for gpu in sorted(self._lost):
+            if self._can_be_out(gpu, at) and self._numbering.tossed():
+                self._numbering.takes_out(gpu, at)
+        self._enumerate(at)
+
+    def _enumerate(self, at: float) -> None:
+        if self._numbering.happens:
+            self.show(at=at, kind="numbered", order=self._numbering.anew())
 
     def _carry_out(self, remap: Episode, at: float) -> None:
         if remap not in self._remaps:
@@ -243,18 +286,33 @@ class NodeDrawing:
         self.show(at=at, kind="reset", gpu=gpu)
         self._carried_out((gpu,), at)
 
-    def _reboot(self, at: float, board: int | None) -> None:
+    def _reboot(
+        self,
+        at: float,
+        board: int | None,
+        *,
+        without: int | None = None,
+        back_again: int | None = None,
+    ) -> None:
         back = at + self.profile.assumed.boot
         boards = () if board is None else (board,)
         self.show(at=at, kind="down")
+        if without is not None:
+            self._numbering.takes_out(without, back)
+        if back_again is not None:
+            self._numbering.puts_back(back_again, back)
+        self._enumerate(back)
         self.show(at=back, kind="booted", boards=boards)
         self.busy_until = back + 60.0
         self._away.append((at, back))
         self._carried_out(range(GPUS), back)
         for gpu, (episode, repair) in tuple(self.broken.items()):
+            if gpu in self._numbering.out:
+                continue
             if repair != "board" or gpu in boards:
                 episode.until = back
                 del self.broken[gpu]
+                self._lost.discard(gpu)
             else:  # it shows again what a boot finds
                 self.show(at=back + 5.0, kind="remap", gpu=gpu, failure=True)
                 self.ask(gpu, back + 5.0, 1)

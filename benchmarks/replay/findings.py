@@ -13,7 +13,17 @@ SHOWN = 8
 """Happenings before a wrong decision that are printed with it."""
 SLACK = 1.0
 """Seconds after a wrong decision that are still shown: lines of one burst."""
-FIELDS = ("code", "action", "gi", "caused_by", "reset", "drain_reset", "failure", "boards")
+FIELDS = (
+    "code",
+    "action",
+    "gi",
+    "caused_by",
+    "reset",
+    "drain_reset",
+    "failure",
+    "boards",
+    "order",
+)
 
 
 def told(misses: Iterable[Miss], history: NodeHistory, player: Player) -> Iterator[str]:

@@ -22,12 +22,18 @@ class Peer:
     """A policy that plays one node. Subclasses decide what follows from each happening."""
 
     name: ClassVar[str]
+    by_uuid: ClassVar[bool] = False
+    """Whether a taint is of the hardware whatever its name."""
 
     def __init__(self, history: NodeHistory) -> None:
         self.history = history
         self.taints = Taints()
         self.actions = [0] * GPUS
         """What field 230 reads."""
+        self._order = tuple(range(GPUS))
+        """GPUs by the number in their names."""
+        self._since: dict[Device, float] = {}
+        """When taints began that have another name since then."""
 
     def play(self) -> Taints:
         for happening in self.history.happenings:
@@ -39,6 +45,8 @@ class Peer:
             elif happening.kind in {"booted", "nvml-up"}:
                 self.actions = [0] * GPUS
             self.take(happening)
+            if happening.kind == "numbered":
+                self._renumber(happening)
         self._administrator(float("inf"))
         return self.taints
 
@@ -64,20 +72,48 @@ class Peer:
         )
 
     def taint(self, devices: frozenset[Device], at: float) -> None:
-        for device in sorted(devices):
-            self.taints.taint(device, at)
+        for gpu, part in sorted(devices):
+            if gpu in self._order:
+                self.taints.taint((self._order.index(gpu), part), at)
 
-    def free(self, devices: frozenset[Device], at: float) -> None:
-        for device in sorted(devices):
-            self.taints.free(device, at)
+    def free_all_but(self, devices: frozenset[Device], at: float) -> None:
+        for name in sorted(self.taints.standing):
+            if self._behind(name) not in devices:
+                self._free(name, at)
+
+    def _renumber(self, happening: Happening) -> None:
+        began = {self._behind(name): self._began(name) for name in self.taints.standing}
+        if not self.by_uuid:
+            self._order = happening.order
+            return
+        self.free_all_but(frozenset(), happening.at)
+        self._order = happening.order
+        self._since = {device: at for device, at in began.items() if device}
+        self.taint(frozenset(self._since), happening.at)
+
+    def _began(self, name: Device) -> float:
+        device, since = self._behind(name), self.taints.since(name)
+        return self._since.get(device, since) if device else since
+
+    def _behind(self, name: Device) -> Device | None:
+        """Return which device has a tainted name now, None where no board has it."""
+        number, part = name
+        return (self._order[number], part) if number < len(self._order) else None
+
+    def _free(self, name: Device, at: float) -> None:
+        self.taints.free(name, at)
+        if device := self._behind(name):
+            self._since.pop(device, None)
 
     def _administrator(self, now: float) -> None:
-        for device in self.taints.standing:
-            since = self.taints.since(device)
-            at = max(since + PERSON, self._unfit_until(device, since + PERSON))
+        for name in self.taints.standing:
+            since, device = self._began(name), self._behind(name)
+            unfit = self._unfit_until(device, since + PERSON) if device else 0.0
+            at = max(since + PERSON, unfit)
             if at <= now and at != float("inf"):
-                self.taints.free(device, at)
-                self.forget(device)
+                self._free(name, at)
+                if device:
+                    self.forget(device)
 
     def _unfit_until(self, device: Device, at: float) -> float:
         """Return when the faults of a device at a moment are repaired, 0 if it has none."""
@@ -100,7 +136,7 @@ class DraDriver(Peer):
     overwrites, so an ignored XID after a fatal one untaints the device; an XID
     without instance on a MIG GPU finds no device; a lost GPU taints all devices
     of the node; only a restart of the plugin removes taints. Simplified: the
-    plugin restarts with the node and with a driver upgrade.
+    plugin restarts with the node, with a driver upgrade, and to publish new names.
     """
 
     name = "DRA driver, August 2026"
@@ -116,11 +152,11 @@ class DraDriver(Peer):
         elif happening.kind == "xid" or (happening.kind == "gone" and happening.listed):
             # The event of an XID 79 has a handle without UUID.
             self._by_loss |= self.node()
-        elif happening.kind in {"booted", "nvml-up"}:
+        elif happening.kind in {"booted", "nvml-up", "numbered"}:
             self._by_xid.clear()
             self._by_loss.clear()
         unfit = frozenset(self._by_xid | self._by_loss)
-        self.free(self.taints.standing - unfit, happening.at)
+        self.free_all_but(unfit, happening.at)
         self.taint(unfit, happening.at)
 
     def forget(self, device: Device) -> None:
@@ -154,16 +190,17 @@ class DraDriverByAction(DraDriver):
 class DevicePlugin(Peer):
     """k8s-device-plugin: the same short list, 94 is unhealthy, never recovers (#1014).
 
-    Simplified: an XID without instance on a MIG GPU marks all of its slices.
+    It names GPUs by UUID. Simplified: an XID without instance on a MIG GPU marks all of its slices.
     """
 
     name = "k8s-device-plugin"
+    by_uuid = True
 
     def take(self, happening: Happening) -> None:
         if happening.kind == "xid" and happening.code not in APPLICATION:
             self.taint(self.resolved(happening) or self.whole(happening.gpu), happening.at)
         elif happening.kind in {"booted", "nvml-up"}:
-            self.free(self.node(), happening.at)
+            self.free_all_but(frozenset(), happening.at)
 
 
 class NvSentinel(Peer):
@@ -193,7 +230,7 @@ class NvSentinel(Peer):
         if self._faults:
             self.taint(self.node(), happening.at)
         else:
-            self.free(self.node(), happening.at)
+            self.free_all_but(frozenset(), happening.at)
 
     def _note(self, happening: Happening) -> None:
         match happening.kind:
@@ -265,7 +302,7 @@ class Gpud(Peer):
         if self._codes:
             self.taint(self.node(), happening.at)
         else:
-            self.free(self.node(), happening.at)
+            self.free_all_but(frozenset(), happening.at)
 
     def forget(self, device: Device) -> None:
         del device  # it is the machine that an administrator sets healthy

@@ -46,6 +46,8 @@ def drawn(seed: int, number: int) -> Draw:
         rate = _between(dice, *RATES.get(kind, HARDWARE))
         rates[kind] = 0.0 if dice.random() < ABSENT else rate
     profile = msgspec.structs.replace(profile, rates=rates, assumed=_assumptions(dice))
+    # Drawn last, so that a draw has the same faults with and without it.
+    parameters = msgspec.structs.replace(parameters, renumber_share=_share(dice))
     return Draw(seed=seed, number=number, parameters=parameters, profile=profile)
 
 

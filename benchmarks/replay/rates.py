@@ -142,6 +142,9 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """NVSentinel#1710: 672 XID 45 on three nodes in three hours."""
     upgrade: bool = True
     """One driver upgrade of all nodes, one node a minute."""
+    renumber_share: float = 0.0
+    """Of nodes whose driver enumerates the GPUs anew: at each boot and upgrade, and once between a
+    fault and its repair."""
 
     @property
     def gpu_days(self) -> float:

@@ -1,5 +1,6 @@
 """Taints against truth: the figures of one policy on one fleet. Pure.
 
+A taint counts for the hardware that has its name at the time (`names`).
 Definitions, the same for every policy:
 
 - A *taint* is one GPU with at least one of its devices kept away from the
@@ -21,13 +22,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from benchmarks.replay.names import SLACK, by_hardware
 from benchmarks.replay.taints import FOREVER, Taint
 from benchmarks.replay.truth import SLICES, WHOLE, Device, Episode, NodeHistory
 
 IN_TIME = 300.0
 """Seconds: RSC's own health checks look every five minutes."""
-SLACK = 30.0
-"""Seconds after the repair within which a taint may still begin: news on its way."""
 
 
 class Miss(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ class Score(msgspec.Struct, kw_only=True):
 
 def score_node(score: Score, history: NodeHistory, taints: Iterable[Taint], end: float) -> None:
     """Add one node's taints to a score; `end` is when the history ends."""
-    judge = _Judge(score, history, list(taints), end)
+    judge = _Judge(score, history, by_hardware(history, taints), end)
     judge.taints()
     judge.episodes()
 

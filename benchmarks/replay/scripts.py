@@ -162,7 +162,7 @@ def _gone(node: NodeDrawing, gpu: int, at: float) -> None:
     listed = not unanswered or node.random.random() < 0.5
     truth: TruthClass = "no-XID loss" if unanswered else "gpu-reboot"
     label = "XID 79" if not unanswered else f"lost without XID, {'' if listed else 'not '}listed"
-    node.breaks(truth, label, gpu, at, "reboot")
+    node.breaks(truth, label, gpu, at, "reboot", lost=True)
     if not unanswered:
         node.line(at, gpu, 79)
     node.show(at=at + 0.05, kind="gone", gpu=gpu, listed=listed)

@@ -11,6 +11,7 @@ import msgspec
 
 from benchmarks.replay.agent import Agent, bus_id
 from benchmarks.replay.generator import DAY, history_with
+from benchmarks.replay.names import by_hardware
 from benchmarks.replay.ours import enforced, play_with
 from benchmarks.replay.rates import PROFILES, Kind, Parameters
 from benchmarks.replay.scoring import Score, score_node
@@ -206,7 +207,7 @@ def _play(found: Seen, row: Class, history: NodeHistory, end: float) -> None:
     found.gpus += len(episodes)
     found.shown += len(episodes) - len(waiting)
     found.too_early += len(early)
-    begun = [(taint.device[0], taint.begin) for taint in taints]
+    begun = [(taint.device[0], taint.begin) for taint in by_hardware(history, taints)]
     for episode in episodes:
         found.incidents += any(_in(episode, gpu, at) for gpu, at in player.reported)
         found.tainted += any(_in(episode, gpu, at) for gpu, at in begun)

@@ -11,6 +11,7 @@ import msgspec
 
 from benchmarks.replay.agent import Heard
 from benchmarks.replay.generator import DAY, history_with
+from benchmarks.replay.names import by_hardware
 from benchmarks.replay.ours import Player, enforced, play
 from benchmarks.replay.rates import PROFILES, Kind, Parameters
 from benchmarks.replay.scoring import Score, score_node
@@ -82,7 +83,7 @@ def shares(parameters: Parameters, profile: str) -> Iterator[Share]:
 
 
 def _add(share: Share, history: NodeHistory, player: Player) -> None:
-    taints = list(player.store.taints.all())
+    taints = by_hardware(history, player.store.taints.all())
     for episode in history.episodes:
         if not episode.must or not episode.signalled:
             continue

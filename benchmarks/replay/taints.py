@@ -8,7 +8,10 @@ FOREVER = float("inf")
 
 
 class Taint(msgspec.Struct, frozen=True):
-    """One device kept away from the scheduler without a gap."""
+    """One device kept away from the scheduler without a gap.
+
+    A policy taints a name, and its device is the number in it. `names` turns that into hardware.
+    """
 
     device: Device
     begin: float
@@ -16,13 +19,15 @@ class Taint(msgspec.Struct, frozen=True):
     """FOREVER when the history ended first."""
     evicts_from: float = FOREVER
     """When evictions of its pods began."""
+    evicts_until: float = FOREVER
+    """When they ended though the taint stayed."""
 
 
 class Taints:
     """Remembers a node's taints while a policy plays."""
 
     def __init__(self) -> None:
-        self._open: dict[Device, tuple[float, float]] = {}
+        self._open: dict[Device, Taint] = {}
         self.done: list[Taint] = []
 
     def __contains__(self, device: Device) -> bool:
@@ -33,18 +38,24 @@ class Taints:
         return frozenset(self._open)
 
     def since(self, device: Device) -> float:
-        return self._open[device][0]
+        return self._open[device].begin
 
     def taint(self, device: Device, at: float, *, evicting: bool = False) -> None:
-        begin, evicts = self._open.get(device, (at, FOREVER))
-        self._open[device] = (begin, min(evicts, at) if evicting else evicts)
+        taint = self._open.get(device, Taint(device, at, FOREVER))
+        begun = taint.evicts_from < FOREVER
+        if evicting:
+            since = min(taint.evicts_from, at)
+            taint = msgspec.structs.replace(taint, evicts_from=since, evicts_until=FOREVER)
+        elif begun and taint.evicts_until == FOREVER:
+            taint = msgspec.structs.replace(taint, evicts_until=at)
+        self._open[device] = taint
 
     def free(self, device: Device, at: float) -> None:
         if device in self._open:
-            begin, evicts = self._open.pop(device)
-            self.done.append(Taint(device, begin, at, evicts))
+            self.done.append(msgspec.structs.replace(self._open.pop(device), end=at))
 
     def all(self) -> list[Taint]:
         """Return every taint; one that was not removed ends at FOREVER."""
-        standing = [Taint(device, begin, FOREVER, ev) for device, (begin, ev) in self._open.items()]
-        return sorted([*self.done, *standing], key=lambda taint: (taint.begin, taint.device))
+        return sorted(
+            [*self.done, *self._open.values()], key=lambda taint: (taint.begin, taint.device)
+        )

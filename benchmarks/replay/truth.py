@@ -61,6 +61,7 @@ HappeningKind = Literal[
     "nvml-down",
     "nvml-up",
     "state",
+    "numbered",
 ]
 
 State = Literal[
@@ -83,7 +84,8 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `xid`: a kernel-log line, and the NVML event of it. `sxid`: a line about the node's NVSwitch.
     `link-down`: NVML reports that a link of the GPU is down. `asks`: the driver sets the recovery
     action. `gone`: NVML reports it lost, or no longer lists it. `down`, `booted`: the node.
-    `state`: the GPU is of no use from now on, or again of use.
+    `state`: the GPU is of no use from now on, or again of use. `numbered`: the driver enumerates
+    the GPUs anew; before the `booted` or `nvml-up` of which it is a part.
     """
 
     at: float
@@ -107,6 +109,8 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     boards: tuple[int, ...] = ()
     """Of `booted`: GPUs that are other boards now."""
     state: State = ""
+    order: tuple[int, ...] = ()
+    """Of `numbered`: GPUs by their new number; those that are not in it are absent."""
 
 
 class NodeHistory(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,7 +55,7 @@ class TestDraws:
 
     def test_reach_both_ends_of_what_they_share_out(self) -> None:
         draws = [drawn(1, number) for number in range(60)]
-        for share in ("mig_share", "no_action_share"):
+        for share in ("mig_share", "no_action_share", "renumber_share"):
             found = {getattr(draw.parameters, share) for draw in draws}
             assert {0.0, 1.0} < found
             assert all(0.0 <= value <= 1.0 for value in found)
