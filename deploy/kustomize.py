@@ -153,9 +153,11 @@ class _Dumper(yaml.SafeDumper):
     """Writes texts of several lines as blocks."""
 
 
-_Dumper.add_representer(
-    str,
-    lambda dumper, value: dumper.represent_scalar(  # pyright: ignore[reportUnknownMemberType] - not typed
-        "tag:yaml.org,2002:str", value, style="|" if "\n" in value else None
-    ),
-)
+def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else None
+    return dumper.represent_scalar(  # pyright: ignore[reportUnknownMemberType] - not typed
+        "tag:yaml.org,2002:str", value, style=style
+    )
+
+
+_Dumper.add_representer(str, _text)

@@ -161,8 +161,9 @@ class Front:
             secure = self._access.secure if self._access else plain
             connection = Connection(sock, self.answer, self._forget, secure)
             with self._guard:
+                # Those that idle longest, or are slowest, make room.
                 excess = len(self._open) - self._most + 1
-                if excess > 0:  # there is a place once those that idle longest, or are slowest, end
+                if excess > 0:
                     for other in sorted(self._open, key=Connection.rank)[:excess]:
                         self._open.pop(other)
                         other.end()
