@@ -36,14 +36,11 @@ def _untainted(classes: str) -> str:
     )
 
 
-def _stuck() -> str:
-    labels = (*DEVICE, "incident")
-    since = "time() - draguard_incident_phase_since_timestamp_seconds"
-    return "\nor ".join(
-        f"{_BY} (\n  ({since} > {limit})\n"
-        f'  and {on(labels)} draguard_incident_phase{{phase="{phase}"}} == 1\n)'
-        for phase, limit in LONGEST_PHASE.items()
-    )
+_STUCK = "\nor ".join(
+    f"{_BY} (\n  (time() - draguard_incident_phase_since_timestamp_seconds > {limit})\n"
+    f'  and {on((*DEVICE, "incident"))} draguard_incident_phase{{phase="{phase}"}} == 1\n)'
+    for phase, limit in LONGEST_PHASE.items()
+)
 
 
 GROUP = Group(
@@ -120,7 +117,7 @@ GROUP = Group(
             of=OF_INCIDENT,
             when="An incident is Evicting for an hour, Tainted, Drained or Repairing for a day, or "
             "Verifying for two hours. Not where evictions are blocked, which has its own alert.",
-            expr=f"(\n{_stuck()}\n)\n{_HERE}\nunless {on(DEVICE)} {_BLOCKED} == 1",
+            expr=f"(\n{_STUCK}\n)\n{_HERE}\nunless {on(DEVICE)} {_BLOCKED} == 1",
             wait="5m",
             wait_why="The expression already contains the limits.",
             keep=_KEEP,

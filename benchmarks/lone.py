@@ -176,12 +176,13 @@ class Lone(Opening):
             lambda: page(self.port).count(b"draguard_device_allocation_info{") == holders,
             self._patience,
         )
-        await_true("the node reports", self._has_reported, self._patience)
 
-    def _has_reported(self) -> bool:
-        with contextlib.suppress(ApiError):
-            return b'"gpus"' in self.ground.client.get(f"{REPORTS}/{self.name}")
-        return False
+        def has_reported() -> bool:
+            with contextlib.suppress(ApiError):
+                return b'"gpus"' in self.ground.client.get(f"{REPORTS}/{self.name}")
+            return False
+
+        await_true("the node reports", has_reported, self._patience)
 
     def _run(self, role: str, flags: list[str]) -> int:
         simulated = SimulatedDcgm(self.node) if self._dcgm else self.node

@@ -115,18 +115,14 @@ def descendants(pid: int) -> dict[int, str]:
     found: dict[int, str] = {}
     waiting = [pid]
     while waiting:
-        for child in _children(waiting.pop()):
+        children: list[int] = []
+        for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                children += map(int, task.read_text(encoding="ascii").split())
+        for child in children:
             found[child] = ""
             with contextlib.suppress(OSError):
                 raw = Path(f"/proc/{child}/cmdline").read_bytes()
                 found[child] = raw.replace(b"\0", b" ").decode(errors="replace")
             waiting.append(child)
-    return found
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += map(int, task.read_text(encoding="ascii").split())
     return found

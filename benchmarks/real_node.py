@@ -82,24 +82,15 @@ def _installed(node: RealNode, lost: int) -> Section:
 
 def _memory(node: RealNode) -> Section:
     time.sleep(_STEADY_SECONDS)
-    figures = tuple(
-        Figure(
-            what=container,
-            unit="MiB",
-            values=(_working_set(node, component, container),),
-            budget=_requested(node, component, container),
-        )
-        for component, container in _CONTAINERS
-    )
+    figures: list[Figure] = []
+    for component, container in _CONTAINERS:
+        used = _working_set(node, component, container)
+        (pod, *_) = Release(node).pods(component)
+        (found,) = [each for each in pod["spec"]["containers"] if each["name"] == container]
+        budget = f"requests {found['resources']['requests']['memory']}"
+        figures.append(Figure(what=container, unit="MiB", values=(used,), budget=budget))
     note = f"the cgroup's usage without inactive file pages, {_STEADY_SECONDS:.0f} s after Ready"
-    return Section("memory of the containers", figures, (note,))
-
-
-def _requested(node: RealNode, component: str, container: str) -> str:
-    """Return what the chart requests for it."""
-    (pod, *_) = Release(node).pods(component)
-    (found,) = [each for each in pod["spec"]["containers"] if each["name"] == container]
-    return f"requests {found['resources']['requests']['memory']}"
+    return Section("memory of the containers", tuple(figures), (note,))
 
 
 def _working_set(node: RealNode, component: str, container: str) -> float:

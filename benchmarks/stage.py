@@ -139,7 +139,12 @@ class Stage(Servers):
             *server,
         ]
         agent = self._run("exporter", ["run", *flags])
-        self.exporter = {"agent": agent, **await_true("the exporter runs", lambda: _parts(agent))}
+
+        def sensor_and_child() -> dict[str, int]:
+            found = parts(processes.descendants(agent))
+            return found if len(found) == 2 else {}
+
+        self.exporter = {"agent": agent, **await_true("the exporter runs", sensor_and_child)}
 
     def _run(self, module: str, arguments: Sequence[str]) -> int:
         variables = [
@@ -155,9 +160,3 @@ class Stage(Servers):
         self.client.create(f"/apis/resource.k8s.io/v1/{root}/resourceclaimtemplates", template)
         body = workloads.deployment("train", GPUS, workloads.pod_spec(template="train"))
         self.client.create(f"/apis/apps/v1/{root}/deployments", body)
-
-
-def _parts(agent: int) -> dict[str, int]:
-    """Return sensor and NVML child, nothing before both run."""
-    found = parts(processes.descendants(agent))
-    return found if len(found) == 2 else {}

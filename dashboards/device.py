@@ -90,20 +90,22 @@ _MIG = (Meaning("true", "on", PLAIN), Meaning("false", "off", PLAIN))
 _EFFECTS = {"None": (1, BLUE), "NoSchedule": (2, ORANGE), "NoExecute": (3, RED)}
 
 
-def _taint() -> str:
-    """Return the number of Draguard's strongest taint, 0 for none; `or` takes the first match."""
-    arms = [
-        f"(0 * {_stored(effect)} + {number})"
-        for effect, (number, _) in reversed(tuple(_EFFECTS.items()))
-    ]
-    return " or ".join([*arms, f"0 * {_stored()}"])
-
-
 def _stored(effect: str = "") -> str:
     matcher = f'effect="{effect}"' if effect else ""
     rules = once(_UUID, DEVICE.done("draguard_incident_rules", matcher))
     return f"({rules} > 0)" if effect else rules
 
+
+_TAINT = " or ".join(
+    [
+        *(
+            f"(0 * {_stored(effect)} + {number})"
+            for effect, (number, _) in reversed(_EFFECTS.items())
+        ),
+        f"0 * {_stored()}",
+    ]
+)
+"""The number of Draguard's strongest taint, 0 for none; `or` takes the first match."""
 
 _STORY: tuple[Panel, ...] = (
     incidents.table(DEVICE, height=4),
@@ -143,7 +145,7 @@ _STORY: tuple[Panel, ...] = (
         says="The strongest taint rule of Draguard on this GPU or one of its slices, as stored in "
         "the cluster. None: no effect on pods. NoSchedule: keeps new pods away. NoExecute: "
         "Kubernetes deletes its pods. A gap: no incident was open, or no remediator data.",
-        queries=(Query(expr=_taint(), legend="taint", empty=incidents.NO_INCIDENT),),
+        queries=(Query(expr=_TAINT, legend="taint", empty=incidents.NO_INCIDENT),),
         meanings=(
             Meaning(0, "no taint rule", BLUE),
             *(Meaning(number, word, colour) for word, (number, colour) in _EFFECTS.items()),

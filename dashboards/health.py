@@ -94,14 +94,23 @@ def state(scope: Scope) -> str:
     answers = f"{scope.seen('draguard_gpu_up')} == 1"
     incidents = scope.done("draguard_incident_info")
     lost = f"{scope.seen('draguard_gpu_up')} == 0 or {scope.seen('draguard_gpu_info', _IS_LOST)}"
+    # Neither mild nor in its soak time, whatever the mode. The GPU's name comes from the incident:
+    # the GPU may not have been reported for days.
+    stands = scope.done("draguard_incident_phase", _STANDS)
+    grave = f"{stands} and on (cluster, incident) {scope.done('draguard_incident_info', _GRAVE)}"
     signs = ("recovery_action", "row_remap_failure", "sram_threshold_exceeded")
     sick = " or ".join(f"{scope.seen(f'draguard_gpu_{sign}')} > 0" for sign in signs)
+    # Of a metrics page that is old, and of a node whose agent is stale.
+    page = f"{age('draguard_snapshot_timestamp_seconds')} > {STALE_SECONDS}"
+    stale = label_node(f"{of_cluster('draguard_agent_stale')} == 1")
+    of_page = f"({seen} and on (cluster, instance) ({page}))"
+    old = f"{of_page} or ({seen} and on (cluster, Hostname) {stale})"
     arms = (
         _as(once(_GPU, lost), LOST),
         _as(once(_GPU, sick), SICK),
-        _as(once(_GPU, label_node(_grave(scope))), SICK),
+        _as(once(_GPU, label_node(grave)), SICK),
         _as(once(_GPU, _missed(scope)), GONE_SILENT),
-        _as(_old(scope), OLD),
+        _as(once(_GPU, old), OLD),
         _as(once(_GPU, f"{answers} and on (cluster, UUID) {incidents}"), WATCHED),
         _as(once(_GPU, answers), HEALTHY),
         _as(once(_GPU, seen), UNCERTAIN),
@@ -128,25 +137,6 @@ def _missed(scope: Scope) -> str:
 
 def _as(expr: str, what: State) -> str:
     return f"(0 * ({expr}) + {what.number})" if what.number else f"0 * ({expr})"
-
-
-def _grave(scope: Scope) -> str:
-    """Return open incidents that are neither mild nor in their soak time, whatever the mode.
-
-    The GPU's name comes from the incident: the GPU may not have been reported for days.
-    """
-    stands = scope.done("draguard_incident_phase", _STANDS)
-    return f"{stands} and on (cluster, incident) {scope.done('draguard_incident_info', _GRAVE)}"
-
-
-def _old(scope: Scope) -> str:
-    """Return the GPUs of a metrics page that is old, and of a node whose agent is stale."""
-    shown = scope.seen("draguard_gpu_info")
-    page = f"{age('draguard_snapshot_timestamp_seconds')} > {STALE_SECONDS}"
-    stale = of_cluster("draguard_agent_stale")
-    node = label_node(f"{stale} == 1")
-    of_page = f"({shown} and on (cluster, instance) ({page}))"
-    return once(_GPU, f"{of_page} or ({shown} and on (cluster, Hostname) {node})")
 
 
 def counted(scope: Scope) -> str:

@@ -52,20 +52,15 @@ def _latest(label: str, family: str, scope: Scope) -> str:
     return latest(label, scope.done(family))
 
 
-def _info(scope: Scope) -> str:
-    """Return seconds since the opening, with class, cause and scope as labels."""
+def _queries(scope: Scope) -> tuple[Query, ...]:
     opened = once(_KEY, f"time() - {scope.done('draguard_incident_opened_timestamp_seconds')}")
     info = _latest("class, cause, scope", "draguard_incident_info", scope)
-    info_rows = f"{opened} * on (cluster, incident) group_left (class, cause, scope) {info}"
-    return numbered(info_rows, scope)
-
-
-def _queries(scope: Scope) -> tuple[Query, ...]:
+    since = f"{opened} * on (cluster, incident) group_left (class, cause, scope) {info}"
     pods = once(f"incident, {_HIT}", scope.done("draguard_incident_consumer_info"))
     needs = _latest("needs", "draguard_incident_needs", scope)
     held = _latest("reason", "draguard_incident_deferred", scope)
     return (
-        Query(expr=_info(scope), value="age", empty=NO_INCIDENT),
+        Query(expr=numbered(since, scope), value="age", empty=NO_INCIDENT),
         Query(
             expr=_latest("phase", "draguard_incident_phase", scope),
             value="in phase",

@@ -6,7 +6,7 @@ read from the metadata of the packages that are installed here.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -35,10 +35,14 @@ class NotPinnedError(Exception):
 def texts() -> Mapping[Path, str]:
     """Return every list with its text. Raises NotPinnedError."""
     blocks = pinned(CONSTRAINTS.read_text(encoding="utf-8"))
-    return {
-        FOLDER / name: _HEAD.format(" ".join(wanted)) + "".join(_blocks(blocks, wanted))
-        for name, wanted in LISTS.items()
-    }
+    found: dict[Path, str] = {}
+    for file, wanted in LISTS.items():
+        names = sorted(needed(wanted))
+        if missing := [name for name in names if name not in blocks]:
+            raise NotPinnedError(f"constraints.txt does not pin {missing[0]}: run `make lock`")
+        head = _HEAD.format(" ".join(wanted))
+        found[FOLDER / file] = head + "".join(blocks[name] for name in names)
+    return found
 
 
 def pinned(text: str) -> dict[str, str]:
@@ -61,28 +65,17 @@ def needed(wanted: Iterable[str]) -> set[str]:
             continue
         seen.add(str(requirement))
         found.add(normal(requirement.name))
-        ahead += _next(requirement)
+        unused = UNUSED_NEEDS.get(requirement.name, frozenset())
+        for words in requires(requirement.name) or ():
+            need = Requirement(words)
+            if normal(need.name) not in unused and _applies(need, requirement.extras or {""}):
+                ahead.append(need)
     return found - {"draguard"}
 
 
 def normal(name: str) -> str:
     """Return a package's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _blocks(blocks: Mapping[str, str], wanted: Iterable[str]) -> Iterator[str]:
-    for name in sorted(needed(wanted)):
-        if name not in blocks:
-            raise NotPinnedError(f"constraints.txt does not pin {name}: run `make lock`")
-        yield blocks[name]
-
-
-def _next(requirement: Requirement) -> Iterator[Requirement]:
-    for words in requires(requirement.name) or ():
-        found = Requirement(words)
-        unused = UNUSED_NEEDS.get(requirement.name, frozenset())
-        if normal(found.name) not in unused and _applies(found, requirement.extras or {""}):
-            yield found
 
 
 def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:

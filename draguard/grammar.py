@@ -32,7 +32,7 @@ def arranged(words: Sequence[str]) -> list[str]:
         return []
     command, *others = rest
     if command == "help":
-        return _help(others)
+        return [*(word for word in others if not word.startswith("-")), "--help"]
     if command == _XID and others:
         command, others = "explain", [_XID, *others]
     if command == _BUNDLE and any(word.startswith(_OUTPUT) for word in _paired(flags)):
@@ -68,9 +68,3 @@ def _paired(flags: Sequence[str]) -> list[str]:
     return [
         f"{word}={next(words)}" if word in GLOBAL and "=" not in word else word for word in words
     ]
-
-
-def _help(topic: Sequence[str]) -> list[str]:
-    """Return the words that print the help of a command, or of all."""
-    names = [word for word in topic if not word.startswith("-")]
-    return [*names, "--help"]

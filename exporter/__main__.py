@@ -33,7 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"exporter: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return 2
     if settings.alive:
-        return _alive(settings)
+        from exporter.sensor import heartbeat
+
+        why = heartbeat.stalled(settings.sensor_socket, time.monotonic())
+        print(why or "ok")  # noqa: T201 - the answer to a probe
+        return 1 if why else 0
     logs.begin(settings)
     _log.info("settings: %s", settings.one_line())
     for sentence in unused:
@@ -44,14 +48,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if settings.check:
         return _check(settings)
     return _ROLES[settings.role](settings, ending, arguments)
-
-
-def _alive(settings: Settings) -> int:
-    from exporter.sensor import heartbeat
-
-    why = heartbeat.stalled(settings.sensor_socket, time.monotonic())
-    print(why or "ok")  # noqa: T201 - the answer to a probe
-    return 1 if why else 0
 
 
 def _check(settings: Settings) -> int:
@@ -140,18 +136,18 @@ def _run(settings: Settings, ending: Ending, arguments: list[str]) -> int:
 
     keeper = SensorKeeper(arguments)
     keeper.start()
+
+    def end_sensor() -> None:
+        ending.requested.wait()
+        keeper.stop()
+
     # Both end at once: each may need all the time that there is.
-    ender = threading.Thread(target=_stop_with, args=(keeper.stop, ending.requested), daemon=True)
+    ender = threading.Thread(target=end_sensor, daemon=True)
     ender.start()
     code = _agent(settings, ending, arguments)
     ending.requested.set()
     ender.join()
     return code
-
-
-def _stop_with(stop: Callable[[], None], requested: threading.Event) -> None:
-    requested.wait()
-    stop()
 
 
 _ROLES: dict[str, Callable[[Settings, Ending, list[str]], int]] = {

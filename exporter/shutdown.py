@@ -14,7 +14,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from types import FrameType
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +76,8 @@ class Ending:
         # A full pipe holds thousands that nobody has taken yet: one more would say nothing new.
         signal.set_wakeup_fd(written, warn_on_full_buffer=False)
         for number in numbers:
-            signal.signal(number, _heard)
+            # What came is in the pipe; without a handler the signal would end the process.
+            signal.signal(number, lambda _number, _frame: None)
 
     def on_hangup(self, act: Callable[[], None]) -> None:
         """Do this on the main thread whenever SIGHUP comes; before it is said, nothing."""
@@ -91,7 +91,3 @@ class Ending:
         limit.daemon = True
         limit.start()
         self.requested.set()
-
-
-def _heard(_number: int, _frame: FrameType | None) -> None:
-    """Nothing: what came is in the pipe; without a handler the signal would end the process."""

@@ -114,10 +114,6 @@ def error_of(doing: str, status: int, body: bytes, retry_after: float = 0.0) -> 
     )
 
 
-def _not_counted(verb: str, status: int | None) -> None:
-    """Ignore an answer."""
-
-
 class Client:
     """One identity at one API server. `timeout` bounds each request as a whole, in seconds.
 
@@ -130,7 +126,7 @@ class Client:
         *,
         timeout: float = 10.0,
         agent: str = "draguard",
-        heard: Heard = _not_counted,
+        heard: Heard = lambda _verb, _status: None,
         server_clock: ServerClock | None = None,
     ) -> None:
         nesting.allow()

@@ -89,10 +89,6 @@ class Candidate:
         return self._seen.holder_identity or ""
 
 
-def _unread(annotations: Mapping[str, str]) -> None:
-    """Make nothing of the annotations of a Lease."""
-
-
 class Elector:
     """Runs for leader in a thread of its own until stopped; then releases the Lease.
 
@@ -110,7 +106,7 @@ class Elector:
         now: Callable[[], datetime],
         on_gain: Callable[[], None],
         terms: Terms = Terms(),  # noqa: B008 - frozen
-        found: Callable[[Mapping[str, str]], None] = _unread,
+        found: Callable[[Mapping[str, str]], None] = lambda _annotations: None,
         notes: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._client = client.sibling(terms.request)

@@ -6,7 +6,7 @@ Pure: the environment is an argument. A proxy's password is never part of a mess
 import base64
 import ipaddress
 from collections.abc import Mapping
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -41,9 +41,9 @@ def proxy_of(url: str) -> Proxy:
     except ValueError as error:
         raise EndpointError(f"the URL of the proxy cannot be read ({error})") from error
     if where.scheme not in _PORTS or not where.hostname:
+        without_user = f"{where.scheme}://{where.netloc.rpartition('@')[2]}"
         raise EndpointError(
-            f"the proxy {_without_user(where)} is not supported: give http://HOST:PORT or "
-            "https://HOST:PORT"
+            f"the proxy {without_user} is not supported: give http://HOST:PORT or https://HOST:PORT"
         )
     authorization = ""
     if where.username is not None:
@@ -57,10 +57,6 @@ def proxy_of(url: str) -> Proxy:
     )
 
 
-def _without_user(where: SplitResult) -> str:
-    return f"{where.scheme}://{where.netloc.rpartition('@')[2]}"
-
-
 def proxy_from(environ: Mapping[str, str], server: str) -> str | None:
     """Return the URL of the proxy for a server, None for none.
 
@@ -70,7 +66,8 @@ def proxy_from(environ: Mapping[str, str], server: str) -> str | None:
     where = urlsplit(server)
     found = _variable(environ, f"{where.scheme}_proxy")
     host = (where.hostname or "").lower()
-    if not found or _is_loopback(host):
+    address = _address(host)
+    if not found or host == "localhost" or (address is not None and address.is_loopback):
         return None
     port = where.port or _PORTS.get(where.scheme, 0)
     entries = _variable(environ, "no_proxy").lower().split(",")
@@ -79,11 +76,6 @@ def proxy_from(environ: Mapping[str, str], server: str) -> str | None:
 
 def _variable(environ: Mapping[str, str], name: str) -> str:
     return environ.get(name.upper()) or environ.get(name, "")
-
-
-def _is_loopback(host: str) -> bool:
-    address = _address(host)
-    return host == "localhost" or (address is not None and address.is_loopback)
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -272,7 +272,9 @@ def _sentence(error: urllib3.exceptions.HTTPError) -> str:
         case urllib3.exceptions.ReadTimeoutError():
             return "no answer in time"
         case urllib3.exceptions.SSLError():
-            return _about_tls(error)
+            lost = isinstance(next(iter(error.args), None), ssl.SSLEOFError)
+            failed = "TLS failed; check the CA file and that the server speaks TLS"
+            return f"{'connection lost during the TLS handshake' if lost else failed} ({error})"
         case _:
             return f"connection lost ({error})"
 
@@ -283,12 +285,6 @@ def _plain(error: urllib3.exceptions.HTTPError) -> str:
 
 
 _INTERNAL = re.compile(r"^<?\w+\(.*?\)[^:]*: ")
-
-
-def _about_tls(error: urllib3.exceptions.SSLError) -> str:
-    if isinstance(next(iter(error.args), None), ssl.SSLEOFError):
-        return f"connection lost during the TLS handshake ({error})"
-    return f"TLS failed; check the CA file and that the server speaks TLS ({error})"
 
 
 class SharedContext(ssl.SSLContext):

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from importlib.metadata import version
 from time import monotonic, sleep
-from types import FrameType
 
 import msgspec
 
@@ -144,7 +143,13 @@ class Remediator:
                 self._reload_policy()
                 if not self._policy_file.ready:
                     sleep(POLICY_LOOK)
-            self._until_synced()
+            # Wait for a whole world: acting on a part of it would be acting on absence.
+            self._cluster.start()
+            while not self._loop.stopped and not self._cluster.synced:
+                self._probe()
+                if not self._cluster.wait_synced(2.0):
+                    _log.warning("waiting for the first lists: %s", self._cluster.waiting_for())
+            _log.info("caches are complete: %d nodes", len(self._cluster.cache.nodes()))
             self._elector.start()
             self._loop.every(POLICY_LOOK, self._reload_policy, "policy file")
             self._loop.every(self._settings.resync, self._resync, "resync")
@@ -156,15 +161,6 @@ class Remediator:
 
     def stop(self) -> None:
         self._loop.stop()
-
-    def _until_synced(self) -> None:
-        """Wait for a whole world: acting on a part of it would be acting on absence."""
-        self._cluster.start()
-        while not self._loop.stopped and not self._cluster.synced:
-            self._probe()
-            if not self._cluster.wait_synced(2.0):
-                _log.warning("waiting for the first lists: %s", self._cluster.waiting_for())
-        _log.info("caches are complete: %d nodes", len(self._cluster.cache.nodes()))
 
     def _probe(self) -> None:
         try:
@@ -332,22 +328,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         _log.error("%s (--web-config)", error)
         return 2
-    _stop_on_signals(remediator)
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: remediator.stop())
     try:
         remediator.run()
     except FrontError as error:
         _log.error("%s (--listen, --health-listen)", error)
         return 1
     return 0
-
-
-def _stop_on_signals(remediator: Remediator) -> None:
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        remediator.stop()
-
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
 
 
 if __name__ == "__main__":

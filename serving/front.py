@@ -161,21 +161,18 @@ class Front:
             secure = self._access.secure if self._access else plain
             connection = Connection(sock, self.answer, self._forget, secure)
             with self._guard:
-                self._make_room()
+                # Those that idle longest, or are slowest, make room.
+                excess = len(self._open) - self._most + 1
+                if excess > 0:
+                    for other in sorted(self._open, key=Connection.rank)[:excess]:
+                        self._open.pop(other)
+                        other.end()
                 self._open[connection] = None
             try:
                 connection.start()
             except RuntimeError as error:
                 _log.warning("a connection is closed unserved: %s", error)
                 connection.drop()
-
-    def _make_room(self) -> None:
-        """End the connections that idle longest, or are slowest, until there is a place."""
-        excess = len(self._open) - self._most + 1
-        if excess > 0:
-            for connection in sorted(self._open, key=Connection.rank)[:excess]:
-                self._open.pop(connection)
-                connection.end()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -55,12 +55,17 @@ class Draft(msgspec.Struct):
         if key in _READERS:
             setattr(self, key, _READERS[key](value))
             return
+        if key == "product":
+            self.product = PRODUCTS.get(value)
+            if self.product is None:
+                raise LineError(f'unknown product "{value}"; use one of: {", ".join(PRODUCTS)}')
+            return
         word, numbered, rest = key.partition(" ")
         if word == "link" and numbered:
             link = number("link", rest, grammar.MAX_LINKS - 1)
             self.links[link] = readings(pairs(value, grammar.LINK_WORDS), LINK_VALUES)
             return
-        taker = _NUMBERED.get(word) if numbered else _TAKERS.get(word)
+        taker = _NUMBERED.get(word) if numbered else None
         if taker is None:
             raise LineError(
                 f'unknown setting "{key}" in [gpu {self.index}]; use one of: {facts.GPU_KEYS}'
@@ -76,23 +81,9 @@ class Draft(msgspec.Struct):
         return Gpu(**fields)
 
 
-def _product(draft: Draft, value: str) -> None:
-    draft.product = PRODUCTS.get(value)
-    if draft.product is None:
-        raise LineError(f'unknown product "{value}"; use one of: {", ".join(PRODUCTS)}')
-
-
-def _cluster_uuid(value: str) -> str:
-    if not _UUID.fullmatch(value):
-        raise LineError(
-            f'cluster_uuid must look like 01234567-89ab-cdef-0123-456789abcdef, not "{value}"'
-        )
-    return value
-
-
-def _pci(value: str) -> str:
-    if not _PCI.fullmatch(value):
-        raise LineError(f'pci must look like 0000:18:00.0, not "{value}"')
+def _shaped(key: str, value: str, shape: re.Pattern[str], example: str) -> str:
+    if not shape.fullmatch(value):
+        raise LineError(f'{key} must look like {example}, not "{value}"')
     return value
 
 
@@ -149,15 +140,16 @@ def _process(draft: Draft, value: str) -> None:
 _READERS: Mapping[str, Callable[[str], object]] = {
     "uuid": lambda value: plain_text("uuid", value),
     "shown_uuid": lambda value: plain_text("shown_uuid", value),
-    "cluster_uuid": _cluster_uuid,
+    "cluster_uuid": lambda value: _shaped(
+        "cluster_uuid", value, _UUID, "01234567-89ab-cdef-0123-456789abcdef"
+    ),
     "serial": lambda value: plain_text("serial", value),
     "minor": lambda value: number("minor", value, 255),
-    "pci": _pci,
+    "pci": lambda value: _shaped("pci", value, _PCI, "0000:18:00.0"),
     "mig": _mig,
     "failure": failure_of,
 }
 """By the field that a setting is kept in."""
-_TAKERS: Mapping[str, Callable[[Draft, str], None]] = {"product": _product}
 _NUMBERED: Mapping[str, Callable[[Draft, str], None]] = {
     "instance": _instance,
     "process": _process,

@@ -190,12 +190,14 @@ def _finished(described: Described, device: Device) -> Device:
     gpu, scenario = described.gpu, described.scenario
     major, minor = gpu.product.cuda_capability
     cuda = f"{scenario.cuda // 1000}.{scenario.cuda % 1000 // 10}.0"
+    # `580.95.05` becomes `580.95.5`: semantic versions have no leading zeros.
+    driver = [str(int(part)) for part in scenario.driver.split(".") if part.isdigit()]
     device["attributes"] |= {
         "productName": _text(gpu.product.name),
         "brand": _text("Nvidia"),
         "architecture": _text(gpu.product.architecture),
         "cudaComputeCapability": {"version": f"{major}.{minor}.0"},
-        "driverVersion": {"version": _semver(scenario.driver)},
+        "driverVersion": {"version": ".".join((*driver, "0", "0")[:3])},
         "cudaDriverVersion": {"version": cuda},
         "addressingMode": _text("HMM"),
         **_place(described),
@@ -222,12 +224,6 @@ def _values(amounts: dict[str, str]) -> dict[str, Any]:
 
 def _text(value: str) -> dict[str, str]:
     return {"string": value}
-
-
-def _semver(version: str) -> str:
-    """`580.95.05` is `580.95.5`: semantic versions have no leading zeros."""
-    parts = [str(int(part)) for part in version.split(".") if part.isdigit()]
-    return ".".join((*parts, "0", "0")[:3])
 
 
 def _quantity(mebibytes: int) -> str:

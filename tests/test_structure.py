@@ -5,6 +5,7 @@ import graphlib
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,9 @@ PACKAGES = (
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
+SHRED = 8
+"""Lines of a function that is hardly worth a jump from its only caller."""
+SHREDS = 300
 
 
 def modules(*folders: str) -> list[Path]:
@@ -57,6 +61,23 @@ def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
     }
     longest = LONGEST_FUNCTION if "tests" not in path.parts else 2 * LONGEST_FUNCTION
     assert {name: size for name, size in lengths.items() if size > longest} == {}
+
+
+def test_few_small_private_functions_have_one_caller() -> None:
+    """Each sends its reader away and back for a few lines: it belongs into its caller, mostly."""
+    found: list[str] = []
+    for path in modules(*PACKAGES):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        uses = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+        uses += Counter(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+        found += [
+            f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
+            for function in functions(tree)
+            if re.match("_(?!_)", function.name) and uses[function.name] == 1
+            if (function.end_lineno or 0) - function.lineno < SHRED
+        ]
+
+    assert len(found) < SHREDS, "\n".join(found)
 
 
 def test_the_simulators_c_includes_without_cycles() -> None:

@@ -199,10 +199,6 @@ def _without_arguments() -> Iterator[CallKey]:
             yield name, () if system else (GPU,)
 
 
-def _memory_v2(handle: Any) -> Any:
-    return pynvml.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2)
-
-
 def _sram(handle: Any) -> Any:
     status = pynvml.c_nvmlEccSramErrorStatus_v1_t()
     pynvml.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
@@ -216,7 +212,9 @@ def _fabric(handle: Any) -> Any:
 
 
 _WITH_STRUCT: dict[str, Callable[..., Any]] = {
-    "nvmlDeviceGetMemoryInfo_v2": _memory_v2,
+    "nvmlDeviceGetMemoryInfo_v2": lambda handle: pynvml.nvmlDeviceGetMemoryInfo(
+        handle, pynvml.nvmlMemory_v2
+    ),
     "nvmlDeviceGetSramEccErrorStatus": _sram,
     "nvmlDeviceGetGpuFabricInfoV": _fabric,
 }

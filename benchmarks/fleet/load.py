@@ -30,8 +30,16 @@ def load(client: Client, writes: Iterable[Write], *, clients: int = 8) -> Loaded
     for write in all_writes:
         waiting.put(write)
     errors: list[str] = []
+
+    def work(worker: Client) -> None:
+        while (write := waiting.get()) is not None:
+            error = _try(worker, write)
+            if error:
+                errors.append(error)
+        worker.close()
+
     workers = [
-        threading.Thread(target=_work, args=(client.sibling(30.0), waiting, errors), daemon=True)
+        threading.Thread(target=work, args=(client.sibling(30.0),), daemon=True)
         for _ in range(clients)
     ]
     for _ in workers:
@@ -44,14 +52,6 @@ def load(client: Client, writes: Iterable[Write], *, clients: int = 8) -> Loaded
     return Loaded(
         len(all_writes), time.monotonic() - began, len(errors), errors[0] if errors else ""
     )
-
-
-def _work(client: Client, waiting: "queue.SimpleQueue[Write | None]", errors: list[str]) -> None:
-    while (write := waiting.get()) is not None:
-        error = _try(client, write)
-        if error:
-            errors.append(error)
-    client.close()
 
 
 def _try(client: Client, write: Write) -> str:

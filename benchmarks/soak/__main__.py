@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from benchmarks.machine import machine
 from benchmarks.soak.document import DocumentError, Row, Run, updated
@@ -35,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if any(part.servers for part in selected):
         say("builds: the servers of the tests")
         subprocess.run((sys.executable, *BUILDS), cwd=ROOT, check=False)
-    signal.signal(signal.SIGTERM, _interrupted)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     return soak(selected, run, given.logs, jobs=given.jobs, write=given.write)
 
 
@@ -99,10 +98,6 @@ def _git(*arguments: str) -> str:
 def say(text: str) -> None:
     for line in text.splitlines():
         print(f"[{clock(time.monotonic() - _began):>7}] {line}", flush=True)
-
-
-def _interrupted(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -61,7 +61,11 @@ def updated(text: str, run: Run, rows: Sequence[Row], order: Iterable[str] = ())
     table = {line.split(" | ")[0].removeprefix("| "): line for line in written}
     table |= {row.part: _line(row.cells(run)) for row in rows}
     ordered = [name for name in (*order, *table) if name in table]
-    latest = f"{run.key}{_summary(run, rows)}"
+    failed = [row.part for row in rows if not row.passed]
+    missing = run.parts - len(rows)
+    latest = f"{run.key}{len(rows) - len(failed)} of {run.parts} parts passed"
+    latest += f", failed: {', '.join(failed)}" if failed else ""
+    latest += f", {missing} did not end" if missing else ""
     lines = [f"{_LATEST}{latest}.", f"Machine: {run.machine}.", "", _line(HEADER)]
     lines += [_line(["---"] * len(HEADER)), *(table[name] for name in dict.fromkeys(ordered))]
     summaries = re.findall(rf"^{_LATEST}(.*)\.$", kept, re.MULTILINE)
@@ -70,14 +74,6 @@ def updated(text: str, run: Run, rows: Sequence[Row], order: Iterable[str] = ())
     if earlier:
         lines += ["", "Earlier runs:", "", *earlier]
     return "\n".join([f"{before}{BEGIN}", "", *lines, "", f"{END}{after}"])
-
-
-def _summary(run: Run, rows: Sequence[Row]) -> str:
-    failed = [row.part for row in rows if not row.passed]
-    missing = run.parts - len(rows)
-    text = f"{len(rows) - len(failed)} of {run.parts} parts passed"
-    text += f", failed: {', '.join(failed)}" if failed else ""
-    return text + (f", {missing} did not end" if missing else "")
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -34,22 +34,19 @@ def main() -> None:
     here = {linux: name for name, linux in contents.MACHINES.items()}[os.uname().machine]
     try:
         if given.pins:
-            _stage_foreign(given.image, given.arch or here, given.pins, given.into)
+            architecture = given.arch or here
+            linux = contents.MACHINES[architecture]
+            debian = contents.debian((_HERE / "debian.txt").read_text("utf-8"), given.image, linux)
+            debian_files.lay_out(debian, architecture, given.into)
+            shutil.copytree(_HERE / "etc", given.into / "etc", dirs_exist_ok=True)
+            python_files.lay_out(given.image, linux, given.pins, given.into)
+            (given.into / "tmp").mkdir()
         if given.wheel:
             (wheel,) = given.wheel.glob("*.whl")
             python_files.lay_out_own(given.image, wheel, given.into)
     except (debian_files.DebianError, python_files.PythonError) as error:
         sys.exit(f"image: {error}")
     _make_plain(given.into)
-
-
-def _stage_foreign(image: str, architecture: str, pins: Path, root: Path) -> None:
-    linux = contents.MACHINES[architecture]
-    text = (_HERE / "debian.txt").read_text(encoding="utf-8")
-    debian_files.lay_out(contents.debian(text, image, linux), architecture, root)
-    shutil.copytree(_HERE / "etc", root / "etc", dirs_exist_ok=True)
-    python_files.lay_out(image, linux, pins, root)
-    (root / "tmp").mkdir()
 
 
 def _make_plain(root: Path) -> None:

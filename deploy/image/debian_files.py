@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -64,13 +64,15 @@ def _fetched(names: Sequence[str], architecture: str, folder: Path) -> dict[str,
 
 
 def _unpack(package: Debian, archive: Path, root: Path) -> None:
+    folder = f"usr/share/doc/{package.name}"
+    licence = {folder, f"{folder}/copyright"}  # or a link to the folder of one that has the same
     unmatched = {*package.files}
     with tarfile.open(fileobj=io.BytesIO(run("dpkg-deb", "--fsys-tarfile", archive))) as packed:
         for member in packed:
             name = _merged(member.name.removeprefix("./"))
             matching = {pattern for pattern in package.files if matches(name, pattern)}
             unmatched -= matching
-            if _is_licence(name, package.name) or (
+            if name in licence or (
                 matching and not any(matches(name, pattern) for pattern in package.left_out)
             ):
                 _write(packed, member, root, name)
@@ -88,11 +90,6 @@ def _merged(name: str) -> str:
 def matches(name: str, pattern: str) -> bool:
     """Whether a line of `debian.txt` means a file, by its path without the first slash."""
     return name.startswith(pattern) if pattern.endswith("/") else fnmatchcase(name, pattern)
-
-
-def _is_licence(name: str, package: str) -> bool:
-    """Whether it is a package's licence, or the link to the folder of one that has the same."""
-    return name in {f"usr/share/doc/{package}", f"usr/share/doc/{package}/copyright"}
 
 
 def _write(packed: tarfile.TarFile, member: tarfile.TarInfo, root: Path, name: str) -> None:
@@ -113,13 +110,10 @@ def _merge_certificates(root: Path) -> None:
     """Write the one file that programs read, as Debian's script of that package does."""
     merged = root / "etc" / "ssl" / "certs" / "ca-certificates.crt"
     merged.parent.mkdir(parents=True, exist_ok=True)
-    merged.write_text("".join(_certificates(root)), encoding="utf-8")
+    paths = sorted((root / _CERTIFICATES).rglob("*.crt"))
+    texts = [path.read_text(encoding="utf-8").rstrip("\n") + "\n" for path in paths]
+    merged.write_text("".join(texts), encoding="utf-8")
     shutil.rmtree(root / _CERTIFICATES)
-
-
-def _certificates(root: Path) -> Iterator[str]:
-    for path in sorted((root / _CERTIFICATES).rglob("*.crt")):
-        yield path.read_text(encoding="utf-8").rstrip("\n") + "\n"
 
 
 def _write_empty_cache(root: Path) -> None:

@@ -85,9 +85,10 @@ def _put_in_place(client: Client, objects: Objects, cordon: Cordon, *, dry: bool
     path = rules_path(objects)
     stored = stored_cordon(objects.rules, cordon)
     for left in reversed(range(TRIES)):
-        if stored is not None and _reaches(stored, cordon):
-            name, effect = stored.metadata.name, stored.spec.taint.effect
-            return Changed(str(cordon.target.name), effect, name, already_cordoned(stored))
+        effect = stored.spec.taint.effect if stored else ""
+        if stored and effect in EFFECTS and EFFECTS.index(effect) >= EFFECTS.index(cordon.effect):
+            said = already_cordoned(stored)
+            return Changed(str(cordon.target.name), effect, stored.metadata.name, said)
         if dry:
             return _changed(cordon, "would be cordoned")
         try:
@@ -127,11 +128,6 @@ def taint_value(rules: Sequence[StatedRule], cordon: Cordon) -> str:
     """Return the value of the taint: raising a cordon keeps that of its creator."""
     stored = stored_cordon(rules, cordon)
     return stored.spec.taint.value if stored else label_value(cordon.by)
-
-
-def _reaches(stored: StatedRule, cordon: Cordon) -> bool:
-    effect = stored.spec.taint.effect
-    return effect in EFFECTS and EFFECTS.index(effect) >= EFFECTS.index(cordon.effect)
 
 
 def uncordon_all(

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import IO
 
 from draguard.bundle.archive import MANIFEST, Archive, Entry
 from draguard.bundle.collect import Collector, Ran, learned
@@ -71,7 +70,10 @@ def _bundle(client: Client, options: argparse.Namespace) -> int:
         learned(client, pseudonyms)
     unfinished: Path | None = None
     try:
-        with _private(file) as written:
+        # Beside the file, because it is renamed to it; only its owner may read it.
+        with tempfile.NamedTemporaryFile(
+            dir=file.parent, prefix=f".{file.name}.", delete=False
+        ) as written:
             unfinished = Path(written.name)
             secrets = secrets_of(client.endpoint)
             archive = Archive(written, folder, at, secrets=secrets, pseudonyms=pseudonyms)
@@ -91,16 +93,17 @@ def _bundle(client: Client, options: argparse.Namespace) -> int:
     return DONE
 
 
-def _private(file: Path) -> IO[bytes]:
-    """Open a new file beside this one, which only its owner may read."""
-    return tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False)
-
-
 def _collected(
     client: Client, options: argparse.Namespace, archive: Archive, *, at: str
 ) -> list[Entry]:
     def run(words: Sequence[str]) -> Ran:
-        return _run(client, (*words, "-n", options.namespace))
+        """Run another command with the same client, and take what it prints."""
+        row = COMMANDS[words[0]]
+        arguments = (*words[1:], "-n", options.namespace)
+        out, err = io.StringIO(), io.StringIO()
+        with sharing(client), redirect_stdout(out), redirect_stderr(err):
+            status = getattr(importlib.import_module(row.module), row.function)(arguments)
+        return Ran(status, out.getvalue(), err.getvalue())
 
     with Progress() as progress:
         collector = Collector(client, options.namespace, archive, says=progress.says, run=run)
@@ -116,15 +119,6 @@ def _collected(
         )
     )
     return entries
-
-
-def _run(client: Client, words: Sequence[str]) -> Ran:
-    """Run another command with the same client, and take what it prints."""
-    row = COMMANDS[words[0]]
-    out, err = io.StringIO(), io.StringIO()
-    with sharing(client), redirect_stdout(out), redirect_stderr(err):
-        status = getattr(importlib.import_module(row.module), row.function)(words[1:])
-    return Ran(status, out.getvalue(), err.getvalue())
 
 
 def _say(file: Path, entries: Sequence[Entry]) -> None:

@@ -29,7 +29,12 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str]) -> int:
     """Return 0 if all of it is gone, 1 if something is left, 2 without access."""
-    options = _options(arguments)
+    options = parser().parse_args(arguments)
+    if options.incidents:
+        incident = options.incidents[0]
+        parser().error(spelled(f"to untaint one GPU use `draguard untaint {incident}`"))
+    if not options.all:
+        parser().error("--all is required")
     return run_with_client("cleanup", options, lambda client: _clean_up(client, options))
 
 
@@ -62,16 +67,6 @@ def parser() -> argparse.ArgumentParser:
     add_cluster_flags(taught)
     taught.usage = f"{taught.prog} --all [FLAGS]"
     return taught
-
-
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    found = parser().parse_args(arguments)
-    if found.incidents:
-        incident = found.incidents[0]
-        parser().error(spelled(f"to untaint one GPU use `draguard untaint {incident}`"))
-    if not found.all:
-        parser().error("--all is required")
-    return found
 
 
 def _clean_up(client: Client, options: argparse.Namespace) -> int:

@@ -37,10 +37,11 @@ def main(arguments: Sequence[str]) -> int:
     """Print the candidates; always returns 0, because a shell shows no errors here."""
     *before, word = arguments or [""]
     logged = logging.root.manager.disable
-    word = "" if word == "=" else word
+    # Of `--flag=value` bash makes three words.
+    before, word = [each for each in before if each != "="], "" if word == "=" else word
     logging.disable()
     try:
-        found, files = candidates(_joined(before), word)
+        found, files = candidates(before, word)
         fitting = [(name, text) for name, text in found if name.startswith(word)]
     except (Exception, SystemExit):  # noqa: BLE001 - whatever it is, a shell goes on
         fitting, files = [], False
@@ -54,7 +55,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def candidates(before: Sequence[str], word: str) -> tuple[Candidates, bool]:
     """Return what may stand after the words before, and whether a file may."""
-    rest = _without_globals(before)
+    rest = list(before)
+    while rest and rest[0].partition("=")[0] in (*GLOBAL, *SWITCHES):
+        rest = rest[1:] if "=" in rest[0] or rest[0] in SWITCHES else rest[2:]
     if not rest:
         if before and before[-1] in GLOBAL:
             return _values(_GLOBAL_NAMES[before[-1]], None, before[:-1])
@@ -109,9 +112,16 @@ def _values(
     if name == "output" and not (action and action.metavar == "FILE"):
         return [(each, "") for each in FORMATS if _fits(action, each)], False
     if name == "context":
-        return _contexts(before), False
+        from draguard.connection.kubeconfig import contexts
+
+        return [(each, "") for each in contexts(_options(before).kubeconfig)], False
     if name == "node":
-        return _nodes(before), False
+        from exporter.model.resource_slices import inventory
+
+        objects = _read(before, "any_reports", "slices")
+        names = {report.metadata.name for report in objects.reports}
+        names |= {part.node for part in inventory(objects.slices) if part.node}
+        return [(each, "") for each in sorted(names)], False
     return (), name in _FILES
 
 
@@ -122,18 +132,6 @@ def _fits(action: argparse.Action | None, text: str) -> bool:
     except argparse.ArgumentTypeError:
         return False
     return True
-
-
-def _joined(words: Sequence[str]) -> list[str]:
-    """Return the words without the `=` of their own that bash makes of `--flag=value`."""
-    return [word for word in words if word != "="]
-
-
-def _without_globals(words: Sequence[str]) -> list[str]:
-    rest = list(words)
-    while rest and rest[0].partition("=")[0] in (*GLOBAL, *SWITCHES):
-        rest = rest[1:] if "=" in rest[0] or rest[0] in SWITCHES else rest[2:]
-    return rest
 
 
 def _commands() -> Candidates:
@@ -160,12 +158,6 @@ def _options(before: Sequence[str]) -> argparse.Namespace:
     flags = argparse.ArgumentParser(add_help=False)
     add_cluster_flags(flags)
     return flags.parse_known_args(before)[0]
-
-
-def _contexts(before: Sequence[str]) -> Iterator[tuple[str, str]]:
-    from draguard.connection.kubeconfig import contexts
-
-    yield from ((name, "") for name in contexts(_options(before).kubeconfig))
 
 
 def _read(before: Sequence[str], *collections: str) -> Any:
@@ -215,15 +207,6 @@ def _devices(before: Sequence[str]) -> Iterator[tuple[str, str]]:
     for part in inventory(objects.slices):
         if part.uuid and part.kind in {"gpu", "mig"}:
             yield part.uuid, str(part.device)
-
-
-def _nodes(before: Sequence[str]) -> Iterator[tuple[str, str]]:
-    from exporter.model.resource_slices import inventory
-
-    objects = _read(before, "any_reports", "slices")
-    names = {report.metadata.name for report in objects.reports}
-    names |= {part.node for part in inventory(objects.slices) if part.node}
-    yield from ((name, "") for name in sorted(names))
 
 
 def _xids(_: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -64,12 +64,12 @@ def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     if options.selector and (options.names or options.node):
         parser().error("--selector does not go with names or --node")
-    return run_with_client("incidents", options, lambda client: _show(client, options))
+    look = _Named if options.names else _Listed
 
+    def show(client: Client) -> int:
+        return watch("incidents", client, look(client, options), again=options.watch)
 
-def _show(client: Client, options: argparse.Namespace) -> int:
-    look = _Named(client, options) if options.names else _Listed(client, options)
-    return watch("incidents", client, look, again=options.watch)
+    return run_with_client("incidents", options, show)
 
 
 def _read(client: Client, options: argparse.Namespace) -> Objects:
@@ -120,8 +120,10 @@ class _Listed:
 
     def __call__(self) -> int:
         objects, options = _read(self._client, self._options), self._options
+        nodes = frozenset({options.node}) if options.node else None
         try:
-            nodes = self._nodes()
+            if options.selector:
+                nodes = selected_nodes(self._client, options.selector)
         except NoNodeError as error:
             print_error("incidents", str(error))
             return PROBLEM
@@ -138,12 +140,6 @@ class _Listed:
             print_error("incidents", f"this list is incomplete{left_out(objects)}")
             return PROBLEM
         return DONE
-
-    def _nodes(self) -> frozenset[str] | None:
-        options = self._options
-        if options.selector:
-            return selected_nodes(self._client, options.selector)
-        return frozenset({options.node}) if options.node else None
 
     def _print(self, objects: Objects, found: Sequence[Line]) -> None:
         options = self._options

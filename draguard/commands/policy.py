@@ -19,7 +19,6 @@ from draguard.trial.signal import SLICES, Signal
 from kubeapi import clock
 from remediator.policy.error import PolicyError
 from remediator.policy.remarks import remarks
-from remediator.policy.table import Policy
 
 CHECKED = (Example("draguard policy check policy.yaml", "all errors, and all warnings"),)
 EXPLAINED = (
@@ -65,7 +64,13 @@ def main(arguments: Sequence[str]) -> int:
         for problem in error.problems:
             print(shown(f"{options.policy}: {problem}"), file=sys.stderr)
         return PROBLEM
-    return _check(options, read) if options.command == "check" else _explain(options, read.policy)
+    if options.command == "check":
+        return _check(options, read)
+    given = {name: getattr(options, name) for name in Signal.__struct_fields__}
+    spot = Spot(node=options.node or options.pool or "node-a", device_class=options.device_class)
+    explanation = explain(Signal(**given), spot, read.policy, clock.now())
+    print_result(explanation, options.output, lambda: policy_page(explanation), "PolicyExplanation")
+    return DONE
 
 
 def _check(options: argparse.Namespace, read: PolicyInForce) -> int:
@@ -78,14 +83,6 @@ def _check(options: argparse.Namespace, read: PolicyInForce) -> int:
     for remark in found:
         print(shown(f"{file}: warning: {remark}"))
     print(shown(f"{file}: valid"))
-    return DONE
-
-
-def _explain(options: argparse.Namespace, policy: Policy) -> int:
-    given = {name: getattr(options, name) for name in Signal.__struct_fields__}
-    spot = Spot(node=options.node or options.pool or "node-a", device_class=options.device_class)
-    found = explain(Signal(**given), spot, policy, clock.now())
-    print_result(found, options.output, lambda: policy_page(found), "PolicyExplanation")
     return DONE
 
 

@@ -46,12 +46,12 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Return 0, whatever was found; 1 if a part may not be read; 2 without access."""
     options = parser().parse_args(arguments)
-    return run_with_client("status", options, lambda client: _show(client, options))
-
-
-def _show(client: Client, options: argparse.Namespace) -> int:
     changes = Changes(options.output, "Status")
-    return watch("status", client, lambda: _look(client, options, changes), again=options.watch)
+
+    def show(client: Client) -> int:
+        return watch("status", client, lambda: _look(client, options, changes), again=options.watch)
+
+    return run_with_client("status", options, show)
 
 
 def _look(client: Client, options: argparse.Namespace, changes: Changes) -> int:

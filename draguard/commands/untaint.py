@@ -5,7 +5,7 @@ removed here, and a later remediator finds the same `spec.ignore`.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -122,7 +122,11 @@ def _untaint(client: Client, options: argparse.Namespace) -> int:
     try:
         found = _all_found(remover, objects, options.incidents)
         intent = callers_intent(client, options.ends, options.reason)
-        facts = [fact for each in found for fact in _consequences(reader, each, intent)]
+        facts: list[str] = []
+        for each in found:
+            taints = [rule.what for rule, _ in each.rules]
+            case = case_of(reader, each.incident)
+            facts += consequences(each.incident, case, taints, intent.until, each.at)
         question = questions(len(found))
         if not confirmed(COMMAND, facts, question, yes=options.yes or options.dry_run):
             return PROBLEM
@@ -140,12 +144,6 @@ def _untaint(client: Client, options: argparse.Namespace) -> int:
     )
     failed = len(done) < len(found) or any(rule.error for result in done for rule in result.rules)
     return PROBLEM if failed else DONE
-
-
-def _consequences(reader: Reader, found: _Found, intent: Intent) -> Iterator[str]:
-    taints = [rule.what for rule, _ in found.rules]
-    case = case_of(reader, found.incident)
-    return consequences(found.incident, case, taints, intent.until, found.at)
 
 
 def _result(

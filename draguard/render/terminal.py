@@ -58,23 +58,19 @@ def show(blocks: Iterable[Block]) -> None:
 def _renderables(block: Block) -> Iterator[RenderableType]:
     match block:
         case Facts(pairs):
-            yield _facts(pairs)
+            grid = Grid.grid(padding=(0, 2))
+            grid.add_column(no_wrap=True, style=_STYLES["dim"])
+            grid.add_column(overflow="fold")
+            for name, value in pairs:
+                if text_of(value):
+                    grid.add_row(Styled(shown(name)), _styled(value))
+            yield grid
         case Table(_, (), _, nothing):
             yield Styled(words_of(nothing))
         case Table(columns, rows):
             yield _grid(columns, rows)
         case Lines(texts):
             yield from map(_styled, texts)
-
-
-def _facts(pairs: tuple[tuple[str, Text], ...]) -> Grid:
-    grid = Grid.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, style=_STYLES["dim"])
-    grid.add_column(overflow="fold")
-    for name, value in pairs:
-        if text_of(value):
-            grid.add_row(Styled(shown(name)), _styled(value))
-    return grid
 
 
 def _grid(columns: tuple[str, ...], rows: tuple[tuple[Text, ...], ...]) -> Grid:

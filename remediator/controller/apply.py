@@ -130,19 +130,20 @@ class Writer:
         if not self._pace.hurried():
             return False
         node = self._node
+
+        def keep() -> None:
+            try:
+                if not self._leading():
+                    raise NotLeadingError("another replica leads now")
+                self._send(step)
+            finally:
+                self._cache.settle(step.rule, node)
+
         self._cache.promise(step.rule)
-        sent = self._senders.send(node, lambda: self._keep(step, node))
+        sent = self._senders.send(node, keep)
         if not sent:
             self._cache.settle(step.rule, node)
         return sent
-
-    def _keep(self, step: CreateRule, node: str) -> None:
-        try:
-            if not self._leading():
-                raise NotLeadingError("another replica leads now")
-            self._send(step)
-        finally:
-            self._cache.settle(step.rule, node)
 
     def _send(self, step: Step) -> None:
         try:

@@ -4,7 +4,7 @@ Decides as the worker does, on the same view, and writes nothing. It sends no re
 and node conditions are those of the last decision.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Protocol
 
@@ -193,18 +193,12 @@ def text(page: Page) -> str:
         lines += [f"  looked at again at {node.wake_at.isoformat()}"] if node.wake_at else []
         for gpu in node.gpus:
             lines.append(f"  {gpu.uuid}")
-            lines += [f"    {name}: {value}" for name, value in _shown(gpu)]
+            for name in gpu.__struct_fields__[1:]:
+                value = getattr(gpu, name)
+                shown = ", ".join(value) if name in ("desired", "stored") else value
+                lines += [f"    {name}: {shown}"] if shown else []
     if not page.nodes:
         lines.append("nothing is wrong and nothing stands")
     if page.left_out:
         lines.append(f"{page.left_out} more nodes are left out; ask for one with ?node=NAME")
     return "\n".join(lines) + "\n"
-
-
-def _shown(gpu: GpuPlan) -> Iterator[tuple[str, str]]:
-    for name in gpu.__struct_fields__[1:]:
-        value = getattr(gpu, name)
-        if name in ("desired", "stored"):
-            value = ", ".join(value)
-        if value:
-            yield name, str(value)

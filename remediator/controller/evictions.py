@@ -38,10 +38,6 @@ class _Eviction(msgspec.Struct, frozen=True):
     """Of the last refusal."""
 
 
-def _unpaused(seconds: float) -> None:
-    """Slow nothing else down."""
-
-
 class Evictions:
     """Requests one eviction at a time, and again after a backoff where it was refused.
 
@@ -52,7 +48,7 @@ class Evictions:
         self,
         client: Client,
         clock: Callable[[], float] = monotonic,
-        pause: Callable[[float], None] = _unpaused,
+        pause: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -80,7 +76,12 @@ class Evictions:
         if now < max(before.again_at, self._silent_until):
             return
         try:
-            self._delete(pod) if delete else self._ask(pod)
+            if delete:
+                # As the eviction controller does, with the pod's own grace period.
+                path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod}"
+                self._client.delete(path, {"preconditions": {"uid": pod.uid}})
+            else:
+                self._ask(pod)
         except (NotFound, Conflict):
             self._evictions[pod.uid] = _Eviction(now + SETTLING)
         except ApiError as error:
@@ -123,11 +124,6 @@ class Evictions:
             pod.pod,
             error,
         )
-
-    def _delete(self, pod: AffectedPod) -> None:
-        """Delete a pod as the eviction controller does, with the pod's own grace period."""
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod}"
-        self._client.delete(path, {"preconditions": {"uid": pod.uid}})
 
     def _ask(self, pod: AffectedPod) -> None:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod}/eviction"

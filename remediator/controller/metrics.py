@@ -14,7 +14,6 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.openmetrics import exposition as openmetrics_exposition
 
 from remediator.controller.metric_table import OWN_FAMILIES
-from remediator.diagnose.fault import Healthy, Sick, Verdict
 from remediator.metrics.families import CLUSTER_FAMILIES
 from remediator.metrics.family import Family
 from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
@@ -141,7 +140,9 @@ class Metrics:
         self.reconciles.labels("bug" if decision.bugs else "done").inc()
         for step in decision.steps:
             self.steps.labels(type(step).__name__).inc()
-        self._nodes[decision.node] = Tally(_word(case.verdict) for case, _ in decision.pairs)
+        self._nodes[decision.node] = Tally(
+            type(case.verdict).__name__.lower() for case, _ in decision.pairs
+        )
         unbound = sum(bool(case.unbound) for case, _ in decision.pairs)
         ignoring = {claim for case, _ in decision.pairs for claim in case.ignoring}
         amiss = {"gpus_not_taintable": unbound, "taint_ignored_claims": len(ignoring)}
@@ -239,9 +240,3 @@ class Metrics:
 def _sum(tallies: Mapping[str, Tally[str]], always: Iterable[str]) -> dict[tuple[str, ...], float]:
     total = sum(list(tallies.values()), Tally[str]())
     return {(word,): total[word] for word in (*always, *total)}
-
-
-def _word(verdict: Verdict) -> str:
-    if isinstance(verdict, Sick):
-        return "sick"
-    return "healthy" if isinstance(verdict, Healthy) else "unknown"

@@ -65,29 +65,26 @@ def changed(before: Incident, after: Incident, spared: Spared = ()) -> Iterator[
             yield Happened("pods_spared", (fault, reason), float(pods))
     for step, reason in sorted(_deferrals(new) - _deferrals(old)):
         yield Happened("deferrals", (step, reason))
-        pods = _affected(new) if step == "Eviction" else 0
-        if pods:
-            yield Happened("pods_deferred", (reason,), float(pods))
+        if step == "Eviction":
+            # Each pod once; a gang's peers would not be evicted.
+            affected = {_pod(pod) for pod in new.affected if pod.pod and pod.via != GANG}
+            if count := len(affected) + new.affected_left_out:
+                yield Happened("pods_deferred", (reason,), float(count))
 
 
 def _durations(
     incident: Incident, old: IncidentStatus, new: IncidentStatus
 ) -> Iterator[tuple[str, float | None]]:
     """Yield each duration that ends with the new status, None where its start is not known."""
-    if _first_taint(old, new):
+    # Every device is tainted now and none was before, in one and the same mode.
+    tainted_before = any(rule.effect != "None" for rule in old.rules) or old.tainted_at is not None
+    if new.tainted_at is not None and not tainted_before and old.mode in ("", new.mode):
         yield "time_to_taint_seconds", _between(_first_signal(old, new), new.tainted_at)
     if old.drained_at is None and new.drained_at is not None:
         yield "time_to_drain_seconds", _between(new.evicting_at or new.tainted_at, new.drained_at)
     if old.closed_at is None and new.closed_at is not None and _result(new) == "Recovered":
         opening = incident.metadata.creation_timestamp or _first_entry(new)
         yield "time_to_repair_seconds", _between(opening, new.closed_at)
-
-
-def _first_taint(old: IncidentStatus, new: IncidentStatus) -> bool:
-    """Whether every device is tainted now and none was before, in one and the same mode."""
-    tainted = any(rule.effect != "None" for rule in old.rules)
-    same_mode = old.mode in ("", new.mode)
-    return new.tainted_at is not None and old.tainted_at is None and not tainted and same_mode
 
 
 def _first_signal(old: IncidentStatus, new: IncidentStatus) -> datetime | None:
@@ -140,12 +137,6 @@ def _evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
 
 def _pod(pod: AffectedPod) -> Pod:
     return pod.namespace, pod.pod, pod.uid
-
-
-def _affected(status: IncidentStatus) -> int:
-    """Count the pods that would be evicted, each once; a gang's peers would not."""
-    pods = {_pod(pod) for pod in status.affected if pod.pod and pod.via != GANG}
-    return len(pods) + status.affected_left_out
 
 
 def _deferrals(status: IncidentStatus) -> set[Deferral]:

@@ -125,7 +125,9 @@ class _Keeper:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
+                preexec_fn=lambda: _libc.prctl(  # noqa: PLW1509 - this process has one thread
+                    _PR_SET_PDEATHSIG, signal.SIGKILL
+                ),
             )
         self._processes[process.pid] = process
         return process.pid
@@ -135,10 +137,6 @@ class _Keeper:
             process.kill()
         for process in processes:
             process.wait()
-
-
-def _die_with_parent() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _serve(folder: str) -> None:

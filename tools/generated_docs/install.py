@@ -21,7 +21,11 @@ def values() -> Iterator[tuple[str, str, str]]:
     defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     for name, one in _described(schema, schema["definitions"], ()):
         default = reduce(getitem, name, defaults)
-        yield ".".join(name), _shown(default), one["description"]
+        plain = json.dumps(default) if isinstance(default, list | dict | bool) else str(default)
+        text = plain.strip()
+        shown = f"`{text}`" if len(text) <= _LONGEST else "see values.yaml"
+        empty = default in ("", None, [], {})
+        yield ".".join(name), "" if empty else shown, one["description"]
 
 
 def _described(
@@ -34,13 +38,6 @@ def _described(
         return
     for key, below in cast("Json", schema["properties"]).items():
         yield from _described(below, named, (*name, key))
-
-
-def _shown(default: object) -> str:
-    if default in ("", None, [], {}):
-        return ""
-    text = json.dumps(default) if isinstance(default, list | dict | bool) else str(default).strip()
-    return f"`{text}`" if len(text) <= _LONGEST else "see values.yaml"
 
 
 def _values() -> Iterator[Sequence[str]]:

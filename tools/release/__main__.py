@@ -1,6 +1,7 @@
 """`python -m tools.release`: write the files of a release into a folder."""
 
 import argparse
+import itertools
 import shutil
 import sys
 import tempfile
@@ -44,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machines = given.arch or tuple(MACHINES)
     try:
         if not why_no_images:
-            _write_images(folder, machines)
+            for image, machine in itertools.product(IMAGES, machines):
+                images.write(image, machine, version("draguard"), Commit.here(), folder)
         _write(folder.resolve(), machines, given.url)
     except (single_file.ReleaseError, HelmError, BuildError) as error:
         print(f"release: {error}", file=sys.stderr)
@@ -52,12 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size:>12,}  {path.name}")
     return 0
-
-
-def _write_images(folder: Path, machines: Sequence[str]) -> None:
-    for image in IMAGES:
-        for machine in machines:
-            images.write(image, machine, version("draguard"), Commit.here(), folder)
 
 
 def _write(folder: Path, machines: Sequence[str], url: str) -> None:

@@ -12,7 +12,6 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,7 +66,10 @@ def write(image: str, machine: str, number: str, commit: Commit, folder: Path) -
     with tempfile.TemporaryDirectory() as temporary:
         layout = Path(temporary) / "image"
         buildah.save_layout(built, f"{name}:{number}", layout)
-        _pack(layout, packed)
+        with tarfile.open(packed, "w") as files:
+            for path in sorted(layout.rglob("*")):
+                name_there = os.fspath(path.relative_to(layout))
+                files.add(path, name_there, recursive=False, filter=plain)
     return packed
 
 
@@ -79,28 +81,18 @@ def archive(folder: Path, image: str, number: str, machine: str) -> Path:
 def debian_packages(archive: Path) -> list[DebianPackage]:
     """Return what an image has of Debian, by name."""
     with tarfile.open(archive) as packed:
-        (layer,) = _manifest(packed)["layers"]
+        index: dict[str, Any] = json.loads(_read(packed, "index.json"))
+        manifest: dict[str, Any] = json.loads(_blob(packed, index["manifests"][0]["digest"]))
+        (layer,) = manifest["layers"]
         root = io.BytesIO(gzip.decompress(_blob(packed, layer["digest"])))
+    found: list[DebianPackage] = []
     with tarfile.open(fileobj=root) as files:
-        return sorted(_described(files))
-
-
-def _described(files: tarfile.TarFile) -> Iterator[DebianPackage]:
-    for member in files:
-        content = files.extractfile(member) if member.isfile() else None
-        if content is not None and member.name.startswith(_DESCRIBED):
-            said = email.message_from_bytes(content.read())
-            yield DebianPackage(said["Package"], said["Version"], said["Architecture"])
-
-
-def _manifest(packed: tarfile.TarFile) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(_blob(packed, _index(packed)["manifests"][0]["digest"]))
-    return found
-
-
-def _index(packed: tarfile.TarFile) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(_read(packed, "index.json"))
-    return found
+        for member in files:
+            content = files.extractfile(member) if member.isfile() else None
+            if content is not None and member.name.startswith(_DESCRIBED):
+                said = email.message_from_bytes(content.read())
+                found.append(DebianPackage(said["Package"], said["Version"], said["Architecture"]))
+    return sorted(found)
 
 
 def _blob(packed: tarfile.TarFile, digest: str) -> bytes:
@@ -112,9 +104,3 @@ def _read(packed: tarfile.TarFile, name: str) -> bytes:
     if content is None:
         raise BuildError(f"{packed.name}: {name} is no file")
     return content.read()
-
-
-def _pack(layout: Path, to: Path) -> None:
-    with tarfile.open(to, "w") as packed:
-        for path in sorted(layout.rglob("*")):
-            packed.add(path, os.fspath(path.relative_to(layout)), recursive=False, filter=plain)

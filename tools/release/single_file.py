@@ -75,13 +75,9 @@ def _merge(folder: Path, site: Path) -> None:
         other = site / name
         if path.is_dir() or name.parts[0] == "bin" or not is_useful("controller", name.as_posix()):
             continue
+        only_says_what_was_installed = any(part.endswith(".dist-info") for part in name.parts)
         if not other.exists():
             other.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, other)
-        elif not _is_record(name) and not filecmp.cmp(path, other, shallow=False):
+        elif not (only_says_what_was_installed or filecmp.cmp(path, other, shallow=False)):
             raise ReleaseError(f"{name} is not the same for all versions of Python")
-
-
-def _is_record(name: Path) -> bool:
-    """Whether a file only says what was installed."""
-    return any(part.endswith(".dist-info") for part in name.parts)

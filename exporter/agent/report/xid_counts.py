@@ -308,9 +308,8 @@ def _take_one(by_key: dict[Key, XidRecord], record: XidRecord) -> None:
 
 
 def _sorted(by_key: dict[Key, XidRecord]) -> tuple[XidRecord, ...]:
-    return tuple(by_key[key] for key in sorted(by_key, key=_order))
+    def order(key: Key) -> tuple[int, ...]:
+        place = (key.placement.start, key.placement.size) if key.placement else (-1, -1)
+        return key.code, -1 if key.gi is None else key.gi, -1 if key.ci is None else key.ci, *place
 
-
-def _order(key: Key) -> tuple[int, ...]:
-    place = (key.placement.start, key.placement.size) if key.placement else (-1, -1)
-    return key.code, -1 if key.gi is None else key.gi, -1 if key.ci is None else key.ci, *place
+    return tuple(by_key[key] for key in sorted(by_key, key=order))

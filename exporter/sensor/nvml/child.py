@@ -137,15 +137,15 @@ class _Listener:
             self._listen(self._wait_for_device)
 
     def _listen(self, wait: Callable[[], None]) -> None:
-        threading.Thread(target=self._repeat, args=(wait,), daemon=True).start()
+        def repeat() -> None:
+            failure: int | None = None
+            while True:
+                try:
+                    failure = self._wait_once(wait, failure)
+                except (protocol.WireError, _Absent):
+                    return
 
-    def _repeat(self, wait: Callable[[], None]) -> None:
-        failure: int | None = None
-        while True:
-            try:
-                failure = self._wait_once(wait, failure)
-            except (protocol.WireError, _Absent):
-                return
+        threading.Thread(target=repeat, daemon=True).start()
 
     def _wait_once(self, wait: Callable[[], None], before: int | None) -> int | None:
         """Hear once; returns how that failed, which it may do as long as a GPU is lost."""

@@ -77,7 +77,11 @@ class Gpm:
         """Return the wanted fields of a GPU with so many NVLinks."""
         if not _supported(fields):
             return {}
-        absent = _absent(fields, desired, links)
+        # Of wires and engines that the GPU lacks: GPM answers 0 for them.
+        absent = set(range(_FIRST_LANE + 2 * links, _FIRST_LANE + len(_LANES)))
+        if not C2C.isdisjoint(desired) and not fields.whole(TABLE[C2C_LINKS]):
+            absent |= C2C
+        absent |= absent_of_gpu(fields, desired)
         numbers = [number for number in METRICS if number in desired and number not in absent]
         return self._read(key, fields, numbers, "nvmlGpmSampleGet", gpu)
 
@@ -138,14 +142,6 @@ class Gpm:
             if value is not None:
                 found[number] = value
         return found
-
-
-def _absent(fields: Fields, desired: Collection[int], links: int) -> Collection[int]:
-    """Return the fields of wires and engines that the GPU lacks: GPM answers 0 for them."""
-    absent = set(range(_FIRST_LANE + 2 * links, _FIRST_LANE + len(_LANES)))
-    if not C2C.isdisjoint(desired) and not fields.whole(TABLE[C2C_LINKS]):
-        absent |= C2C
-    return absent | absent_of_gpu(fields, desired)
 
 
 def _supported(fields: Fields) -> bool:

@@ -130,7 +130,9 @@ class VendorChild(Generic[R]):
         """When the reading that is shown came (monotonic)."""
         self._sample_by = 0.0
         """When the sample that is waited for must be there (monotonic)."""
-        self._releases = FolderWatch(settings.release_file.parent, self._look)
+        self._releases = FolderWatch(
+            settings.release_file.parent, lambda: self._inbox.put(_Mark.LOOK)
+        )
         self._thread = threading.Thread(target=self._run, name=vendor.name, daemon=True)
 
     def start(self) -> None:
@@ -150,10 +152,6 @@ class VendorChild(Generic[R]):
         if not self._requested.is_set():
             self._requested.set()
             self._inbox.put(_Mark.REQUESTED)
-
-    def _look(self) -> None:
-        """Have the release file looked at."""
-        self._inbox.put(_Mark.LOOK)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
