@@ -18,6 +18,7 @@ PACKAGES = (
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
+MOST_METHODS = 25
 
 
 def modules(*folders: str) -> list[Path]:
@@ -57,6 +58,20 @@ def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
     }
     longest = LONGEST_FUNCTION if "tests" not in path.parts else 2 * LONGEST_FUNCTION
     assert {name: size for name, size in lengths.items() if size > longest} == {}
+
+
+def test_no_class_has_more_methods_than_a_reader_keeps_in_mind() -> None:
+    """Beyond 25 methods some share attributes that the others never touch: a class of their own."""
+    counts = {
+        f"{path.relative_to(ROOT)} {node.name}": sum(
+            isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) for member in node.body
+        )
+        for path in modules(*PACKAGES)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+
+    assert {name: count for name, count in counts.items() if count > MOST_METHODS} == {}
 
 
 def test_the_simulators_c_includes_without_cycles() -> None:
