@@ -6,25 +6,15 @@ state. Nothing that a server sends ends the thread; `error` has what is wrong.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from kubeapi.client import (
-    JSON,
-    METADATA,
-    METADATA_LIST,
-    UNREADABLE,
-    ApiError,
-    Client,
-    Gone,
-    NotFound,
-    error_of,
-)
+from kubeapi.client import ApiError, Client, Gone, NotFound
+from kubeapi.collection import Collection, Event
 from kubeapi.store import Change, Store, key_of, meta_of
 
 T = TypeVar("T")
@@ -41,8 +31,6 @@ _DENIALS = 3
 _BUSY, _BUSY_TIMES = 429, 6
 """A server that begins to serve a CRD answers so at each first installation: it is a warning only
 after so many failures in a row."""
-_LISTED = "k8s.io/initial-events-end"
-"""Annotation of the bookmark that ends a list by watch (KEP-3157)."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,39 +54,6 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
         """Return the longest wait after so many failures in a row, at least one."""
         # Bounded before it is raised: after hours 2 ** n is no float any more.
         return min(self.first_retry * 2 ** min(failures - 1, 16), self.longest_retry)
-
-
-class _Event(msgspec.Struct, frozen=True):
-    type: str
-    object: msgspec.Raw
-
-
-class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-    more: str = msgspec.field(name="continue", default="")
-
-
-class _Page(msgspec.Struct, frozen=True):
-    metadata: _ListMeta
-    items: list[msgspec.Raw] | None = None
-
-
-class _Failure(msgspec.Struct, frozen=True):
-    code: int = 0
-
-
-class _BookmarkMeta(msgspec.Struct, frozen=True):
-    annotations: dict[str, str] = {}
-
-
-class _Bookmark(msgspec.Struct, frozen=True):
-    metadata: _BookmarkMeta = _BookmarkMeta()
-
-
-_bookmarks = msgspec.json.Decoder(_Bookmark)
-_events = msgspec.json.Decoder(_Event)
-_pages = msgspec.json.Decoder(_Page)
-_failures = msgspec.json.Decoder(_Failure)
 
 
 def ignore(change: Change[Any]) -> None:
@@ -130,11 +85,10 @@ class Reflector(Generic[T]):
     ) -> None:
         self._client = client.sibling()
         self._path = path
-        self._params = dict(params)
+        self._collection = Collection(self._client, path, params, metadata_only=metadata_only)
         self._on_change = on_change
         self._pace = pace
         self._by_watch = by_watch
-        self._accepts = (METADATA_LIST, METADATA) if metadata_only else (JSON, JSON)
         self._store: Store[T] = Store(kind, known)
         self._version: str | None = None
         self._failures = 0
@@ -273,19 +227,13 @@ class Reflector(Generic[T]):
             self._list()
 
     def _list_by_watch(self) -> None:
-        query = {
-            **self._params,
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "sendInitialEvents": "true",
-            "resourceVersionMatch": "NotOlderThan",
-        }
+        options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         seen: set[str] = set()
-        with self._open(query, self._pace.initial) as lines:
+        with self._collection.watch(options, self._pace.initial) as lines:
             for line in lines:
-                event = self._event(line)
+                event = self._collection.event(line)
                 self._contact()
-                if event.type == "BOOKMARK" and _LISTED in _annotations(event.object):
+                if event.ends_list:
                     self._complete(seen, meta_of(event.object).resource_version)
                     return
                 if event.type != "BOOKMARK":
@@ -302,8 +250,8 @@ class Reflector(Generic[T]):
         seen: set[str] = set()
         more = ""
         while True:
-            query = {**self._params, "limit": str(self._pace.page)}
-            page = self._page(query | ({"continue": more} if more else {}))
+            page = self._collection.page(self._pace.page, more)
+            self._contact()
             for raw in page.items or ():
                 seen.add(key_of(meta_of(raw)))
                 self._notify(self._store.put(raw, listed=True))
@@ -312,35 +260,21 @@ class Reflector(Generic[T]):
                 break
         self._complete(seen, page.metadata.resource_version)
 
-    def _page(self, query: Mapping[str, str]) -> _Page:
-        body = self._client.get(self._path, query, accept=self._accepts[0])
-        try:
-            page = _pages.decode(body)
-        except UNREADABLE as error:
-            raise ApiError(f"list {self._path}: the answer is no list ({error})") from error
-        if not page.metadata.resource_version:
-            raise ApiError(f"list {self._path}: the answer is no list (it has no version)")
-        self._contact()
-        return page
-
     def _watch(self) -> None:
         seconds = self._pace.watch * self._random.uniform(1.0, 2.0)
-        query = {
-            **self._params,
-            "watch": "true",
-            "allowWatchBookmarks": "true",
+        options = {
             "resourceVersion": self._version or "",
             "timeoutSeconds": str(max(1, round(seconds))),
         }
         opened = monotonic()
         received = False
         try:
-            with self._open(query, self._pace.idle) as lines:
+            with self._collection.watch(options, self._pace.idle) as lines:
                 self.error, self._denials = "", 0
                 for line in lines:
                     # After what is no event the version is not known: only a new list helps then.
                     before, self._version = self._version, None
-                    event = self._event(line)
+                    event = self._collection.event(line)
                     meta = meta_of(event.object)
                     self._apply(event)
                     self._version = meta.resource_version or before
@@ -360,25 +294,7 @@ class Reflector(Generic[T]):
             raise ApiError(f"watch {self._path}: ended as soon as it was open")
         self._failures = 0
 
-    def _open(
-        self, query: Mapping[str, str], silence: float
-    ) -> AbstractContextManager[Iterator[bytes]]:
-        return self._client.stream(self._path, query, idle_timeout=silence, accept=self._accepts[1])
-
-    def _event(self, line: bytes) -> _Event:
-        try:
-            event = _events.decode(line)
-        except UNREADABLE as error:
-            raise ApiError(f"watch {self._path}: not an event ({error})") from error
-        if event.type != "ERROR":
-            return event
-        try:
-            code = _failures.decode(event.object).code
-        except UNREADABLE:
-            code = 0
-        raise error_of(f"watch {self._path}", code, bytes(event.object))
-
-    def _apply(self, event: _Event, *, listed: bool = False) -> None:
+    def _apply(self, event: Event, *, listed: bool = False) -> None:
         if event.type in ("ADDED", "MODIFIED"):
             self._notify(self._store.put(event.object, listed=listed))
         elif event.type == "DELETED":
@@ -391,10 +307,3 @@ class Reflector(Generic[T]):
             except Exception:  # noqa: BLE001 - logged with its trace
                 # The copy must go on; the listener has its own way of reading it again.
                 _log.exception("%s: the listener failed on %s", self._path, change.key)
-
-
-def _annotations(bookmark: msgspec.Raw) -> Mapping[str, str]:
-    try:
-        return _bookmarks.decode(bookmark).metadata.annotations
-    except UNREADABLE:
-        return {}

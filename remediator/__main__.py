@@ -94,7 +94,8 @@ class Remediator:
             count=self._metrics.happened,
             cluster_name=settings.cluster_name,
         )
-        self._cluster_metrics = ClusterMetrics(lambda: self._cluster.synced, self._rows)
+        self._informers = self._cluster.informers
+        self._cluster_metrics = ClusterMetrics(lambda: self._informers.synced, self._rows)
         self._elector = self._candidate(client)
         self._loop = Loop(
             Reconciler(self._cluster, self._policy, settings.handover),
@@ -145,10 +146,10 @@ class Remediator:
                     sleep(POLICY_LOOK)
             # Wait for a whole world: acting on a part of it would be acting on absence.
             self._cluster.start()
-            while not self._loop.stopped and not self._cluster.synced:
+            while not self._loop.stopped and not self._informers.synced:
                 self._probe()
-                if not self._cluster.wait_synced(2.0):
-                    _log.warning("waiting for the first lists: %s", self._cluster.waiting_for())
+                if not self._informers.wait_synced(2.0):
+                    _log.warning("waiting for the first lists: %s", self._informers.waiting_for())
             _log.info("caches are complete: %d nodes", len(self._cluster.cache.nodes()))
             self._elector.start()
             self._loop.every(POLICY_LOOK, self._reload_policy, "policy file")
@@ -172,7 +173,7 @@ class Remediator:
         policy = self._policy_file.policy
         if why := self._policy_on_lease.disagrees(policy):
             policy = msgspec.structs.replace(policy, disagrees=why)
-        return policy if self._cluster.rules.version else without_rules(policy)
+        return policy if self._informers.rules.version else without_rules(policy)
 
     def _reload_policy(self) -> None:
         if self._policy_file.load():
@@ -196,7 +197,7 @@ class Remediator:
 
     def _look_whether_rules_work(self) -> None:
         """Log once when no component acts on our rules."""
-        unstated = self._cluster.rules_without_status() or ()
+        unstated = self._informers.rules_without_status() or ()
         if unstated and not self._unstated:
             _log.error("%s: %s", ", ".join(unstated[:3]), UNSTATED)
         if self._elector.leading:
@@ -249,8 +250,8 @@ class Remediator:
         return cluster_rows(self._cluster.cache, self._cluster.stale_agents(), limits, brakes)
 
     def _reading(self) -> Reading:
-        watches, now = self._cluster.reflectors(), monotonic()
-        unstated = self._cluster.rules_without_status()
+        watches, now = self._informers.reflectors(), monotonic()
+        unstated = self._informers.rules_without_status()
         evictions = self._cluster.writer.evictions
         return Reading(
             leading=self._elector.leading,
@@ -261,7 +262,7 @@ class Remediator:
             },
             untrusted={kind: bool(why) for kind, why in self._cluster.blind().items()},
             undecodable=sum(watch.undecodable for watch in watches),
-            rules_served=self._cluster.rules.version is not None,
+            rules_served=self._informers.rules.version is not None,
             clock_ahead=(
                 self._server_clock.ahead().total_seconds() if self._server_clock.heard else None
             ),
@@ -277,19 +278,19 @@ class Remediator:
 
     def _healthy(self, _: Request) -> Response:
         age = monotonic() - self._loop.last_pass
-        dead = [str(reflector) for reflector in self._cluster.reflectors() if reflector.dead]
+        dead = [str(reflector) for reflector in self._informers.reflectors() if reflector.dead]
         if dead:
             return _words(False, f"a watch has ended: {', '.join(dead)}")  # noqa: FBT003 - see _words
         if self._elector.dead:
             return _words(False, "the leader election has ended")  # noqa: FBT003 - see _words
-        alive = age < HUNG_AFTER or not self._cluster.synced
+        alive = age < HUNG_AFTER or not self._informers.synced
         return _words(alive, f"the loop last turned {age:.0f} s ago")
 
     def _ready(self, _: Request) -> Response:
         if not self._policy_file.ready:
             return _words(False, self._policy_file.error)  # noqa: FBT003 - see _words
-        if not self._cluster.synced:
-            return _words(False, f"not all is listed yet: {self._cluster.waiting_for()}")  # noqa: FBT003 - see _words
+        if not self._informers.synced:
+            return _words(False, f"not all is listed yet: {self._informers.waiting_for()}")  # noqa: FBT003 - see _words
         return _words(True, f"every collection was listed; {self._elector}")  # noqa: FBT003 - see _words
 
 

@@ -22,6 +22,7 @@ LONGEST_FUNCTION = 60
 SHRED = 8
 """Lines of a function that is hardly worth a jump from its only caller."""
 SHREDS = 300
+MOST_METHODS = 25
 
 
 def modules(*folders: str) -> list[Path]:
@@ -78,6 +79,20 @@ def test_few_small_private_functions_have_one_caller() -> None:
         ]
 
     assert len(found) < SHREDS, "\n".join(found)
+
+
+def test_no_class_has_more_methods_than_a_reader_keeps_in_mind() -> None:
+    """Beyond 25 methods some share attributes that the others never touch: a class of their own."""
+    counts = {
+        f"{path.relative_to(ROOT)} {node.name}": sum(
+            isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) for member in node.body
+        )
+        for path in modules(*PACKAGES)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+
+    assert {name: count for name, count in counts.items() if count > MOST_METHODS} == {}
 
 
 def test_the_simulators_c_includes_without_cycles() -> None:

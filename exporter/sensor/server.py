@@ -18,7 +18,8 @@ import msgspec
 from exporter import protocol
 from exporter.model.readings import Observation
 from exporter.sensor.cut import cuts
-from exporter.sensor.process import Position, Sensor
+from exporter.sensor.feed import Position
+from exporter.sensor.process import Sensor
 
 _log = logging.getLogger(__name__)
 
@@ -145,7 +146,7 @@ class SensorServer:
         except protocol.WireError as error:
             self._refuse(error)
         finally:
-            self._sensor.let_go(position)
+            self._sensor.feed.let_go(position)
             channel.end()
 
     def _take(self, channel: protocol.Channel) -> None:
@@ -159,12 +160,12 @@ class SensorServer:
             self._sensor.want(message.fields)
 
     def _tell(self, channel: protocol.Channel, hello: protocol.Hello) -> None:
-        sensor = self._sensor
-        position, boot_id = sensor.resume(hello.cursor, hello.boot_id)
+        feed = self._sensor.feed
+        position, boot_id = feed.resume(hello.cursor, hello.boot_id)
         channel.send(protocol.Welcome(position.run, boot_id))
         _begin("agent's words", self._hear, channel, position)
-        while sensor.is_current(position):
-            signals, observation = sensor.since(position)
+        while feed.is_current(position):
+            signals, observation = feed.since(position)
             if signals is not None:
                 channel.send(signals)
             if observation is not None:

@@ -67,6 +67,7 @@ class Writer:
         pace: Pace,
         leading: Callable[[], bool],
         *,
+        unstored: Unstored,
         count: Count = uncounted,
         cluster_name: str = "",
     ) -> None:
@@ -86,7 +87,7 @@ class Writer:
         """Which the worker decides about."""
         self._switches = rules.switches
         """Of the rules' version when that decision began."""
-        self.unstored = Unstored()
+        self.unstored = unstored
         self._logged_lost = False
         self.statuses_refused = 0
         """Since start: each was followed by a write of less."""

@@ -11,12 +11,13 @@ from datetime import datetime
 
 from exporter.model.device import GPU_DRIVER, Device
 from exporter.model.node_health import NodeDeviceHealth
-from exporter.model.resource_slices import PoolKey, ResourceSlice, SliceDevice, inventory
+from exporter.model.resource_slices import PoolKey, ResourceSlice, SliceDevice
 from kubeapi import clock
 from remediator.controller.census import Census
 from remediator.controller.counted import Counted
 from remediator.controller.index import Buckets, Index, Key
 from remediator.controller.rule_index import RuleIndex, pool_key, version
+from remediator.controller.slice_index import SliceIndex
 from remediator.metrics.claims import Claims, ClaimStates
 from remediator.metrics.devices import PoolCount, pool_count
 from remediator.metrics.mig import MigRequest
@@ -38,17 +39,12 @@ class Cache:
         self._mark = mark
         self._lock = threading.RLock()
         self._reports: dict[str, NodeDeviceHealth] = {}
-        self._slices: dict[str, dict[str, ResourceSlice]] = defaultdict(dict)
-        self._inventory: dict[str, tuple[SliceDevice, ...]] = {}
-        self._rule_index = RuleIndex(self._published)
+        self._slices = SliceIndex()
+        self._rule_index = RuleIndex(self._slices.device)
         self._incidents: Index[Incident] = Index(_incident_keys)
         self._claims: Buckets[Claim] = Buckets(_claim_keys)
         self._reporters: dict[str, set[str]] = defaultdict(set)
         self._publishers: dict[str, set[str]] = defaultdict(set)
-        self._pools: dict[PoolKey, dict[str, str]] = defaultdict(dict)
-        """By slice, the node that publishes it; "" where none does by its name."""
-        self._floating: dict[str, ResourceSlice] = {}
-        """Slices by name that no node publishes by its name, such as network-attached ones."""
         self._promised: dict[str, Rule] = {}
         """By name: ours that are being written now. Only budgets count them."""
         self._nodes: dict[str, NodeFacts] = {}
@@ -114,7 +110,7 @@ class Cache:
             return self._stock.counted()
 
     def _pool_count(self, node: str, pool: PoolKey) -> PoolCount:
-        mine = self._inventory.get(node, ())
+        mine = self._slices.on_node(node)
         devices = [device for device in mine if (device.device.driver, device.device.pool) == pool]
         key = pool_key(*pool)
         return pool_count(
@@ -131,7 +127,7 @@ class Cache:
         """
         with self._lock:
             report = self._reports.get(node)
-            devices = self._inventory.get(node, ())
+            devices = self._slices.on_node(node)
             reported = {gpu.uuid for gpu in report.status.gpus} if report else set[str]()
             rules, leftovers = self._rule_index.of(node, reported)
             # An incident that is not looked up is opened again, under a name that is taken.
@@ -145,21 +141,17 @@ class Cache:
                 node, named, gangs=any(incident.open for incident in incidents)
             )
             uuids = {rule.gpu for rule in rules} | {incident.spec.uuid for incident in incidents}
-            pools = {(device.device.driver, device.device.pool) for device in devices}
             places = self.census.places
             return NodeView(
                 node=node,
                 report=report.status if report else None,
                 stale=stale(node),
                 inventory=devices,
-                # Pools into which not this node alone publishes.
-                contested=frozenset(
-                    pool for pool in pools if {*self._pools.get(pool, {}).values()} - {node}
-                ),
+                contested=self._slices.contested(node),
                 incidents=incidents,
                 rules=rules,
                 leftovers=leftovers,
-                unbound=self._unbound(node, reported - _uuids(devices)),
+                unbound=self._slices.unbound(node, reported - _uuids(devices)),
                 claims=claims,
                 elsewhere=self._elsewhere(node, known | uuids, stale),
                 facts=self._nodes.get(node),
@@ -181,21 +173,6 @@ class Cache:
                 totals=self.census.totals,
                 changes=self.census.changes,
             )
-
-    def _unbound(self, node: str, gpus: set[str]) -> Mapping[str, str]:
-        """Return why GPUs that a node reports and does not publish are published all the same."""
-        if not gpus:
-            return {}
-        found: dict[str, str] = {}
-        for slice_ in self._floating.values():
-            where = f"{slice_.spec.driver}/{slice_.spec.pool.name}"
-            why = f"pool {where} says by {slice_.node_by or 'nothing'} where it is, not by nodeName"
-            found |= dict.fromkeys(slice_.gpus & gpus, why)
-        for slice_ in self._slices.get(node, {}).values():
-            where = f"{slice_.spec.driver}/{slice_.spec.pool.name}"
-            why = f"pool {where} is not published by this node as a whole"
-            found |= dict.fromkeys(slice_.gpus & gpus, why)
-        return found
 
     def _claims_on(self, node: str, devices: set[Device], *, gangs: bool) -> tuple[Claim, ...]:
         """Return the claims in the devices' pools; and those in one ComputeDomain with them.
@@ -242,10 +219,7 @@ class Cache:
 
     def slice(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         with self._lock:
-            dirty = self._share(name, old, None) | self._share(name, None, new)
-            self._floating.pop(name, None)
-            if new is not None and not new.spec.node_name:
-                self._floating[name] = new
+            dirty = self._slices.put(name, old, new)
             placed = {old.spec.node_name: None} if old else dict[str, ResourceSlice | None]()
             placed |= {new.spec.node_name: new} if new else {}
             for node, part in placed.items():
@@ -253,40 +227,12 @@ class Cache:
         for node in dirty:
             self._mark(node)
 
-    def _share(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> set[str]:
-        """Note the publishers of a pool; return those that publish beside others."""
-        current = new or old
-        if current is None:
-            return set()
-        key = (current.spec.driver, current.spec.pool.name)
-        members = self._pools[key]
-        members.pop(name, None)
-        if new is not None:
-            members[name] = new.spec.node_name
-        nodes = {*members.values(), current.spec.node_name}
-        if not members:
-            del self._pools[key]
-        return nodes - {""} if len(nodes) > 1 else set()
-
     def _publish(self, node: str, name: str, part: ResourceSlice | None) -> set[str]:
-        mine = self._slices[node]
-        mine.pop(name, None)
-        if part is not None:
-            mine[name] = part
-        before = self._inventory.get(node, ())
-        after = inventory(mine.values(), before)
-        self._inventory[node] = after
-        if not mine:
-            del self._slices[node], self._inventory[node]
+        before, after = self._slices.publish(node, name, part)
         self.census.published(node, after)
         self._stock.published(node, before, after)
         contested = self._move(self._publishers, node, _uuids(before), _uuids(after))
         return contested | self._rule_index.published()
-
-    def _published(self, device: Device) -> SliceDevice | None:
-        """Return what stands under a name in the pool of the node that it is named after."""
-        mine = self._inventory.get(device.pool, ())
-        return next((candidate for candidate in mine if candidate.device == device), None)
 
     def _move(
         self, owners: dict[str, set[str]], node: str, before: set[str], after: set[str]

@@ -11,6 +11,7 @@ from remediator.controller.apply import Writer
 from remediator.controller.cache import Cache
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.rate_limit import Pace
+from remediator.controller.unstored import Unstored
 from remediator.controller.versions import RULE_VERSIONS, Versioned
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, merge_patch
 from remediator.model.incident_caps import capped
@@ -95,7 +96,13 @@ def test_an_incident_says_in_which_cluster_it_is_where_that_has_a_name(
     rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, lambda _: None)
     pace = Pace(50, 100)
     one = Writer(
-        client, Cache(lambda _: None), rules, pace, leading=lambda: True, cluster_name=name
+        client,
+        Cache(lambda _: None),
+        rules,
+        pace,
+        leading=lambda: True,
+        unstored=Unstored(),
+        cluster_name=name,
     )
     try:
         spec = IncidentSpec(node="node-a", uuid="GPU-0")

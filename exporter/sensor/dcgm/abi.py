@@ -2,7 +2,7 @@
 
 Names, numbers and layouts as in the public headers of DCGM 4.x (dcgm_structs.h,
 dcgm_fields.h, dcgm_agent.h, dcgm_test_structs.h). Only what this project asks
-for. Nothing is called here; `dcgm_library` does that.
+for. Nothing is called here; `library` does that.
 """
 
 from ctypes import (

@@ -18,8 +18,10 @@ from exporter.sensor.dcgm.abi import Kind, Status
 from exporter.sensor.dcgm.entities import Entities, Place, Topology, makes_links
 from exporter.sensor.dcgm.error import ENGINE_BLANK, ENGINE_FROZEN, DcgmError
 from exporter.sensor.dcgm.freshness import Freshness
+from exporter.sensor.dcgm.groups import Groups
 from exporter.sensor.dcgm.health_watch import HealthWatch
 from exporter.sensor.dcgm.library import Library
+from exporter.sensor.dcgm.listing import Listing
 from exporter.sensor.dcgm.node_parts import NodeParts
 from exporter.sensor.dcgm.options import UNIX, Options
 from exporter.sensor.dcgm.reading import (
@@ -53,11 +55,12 @@ class Sampler:
     def __init__(self, slot: Slot, options: Options) -> None:
         self._library = Library(slot)
         self._options = options
-        self._entities = Entities(self._library)
+        self._listing, self._groups = Listing(self._library), Groups(self._library)
+        self._entities = Entities(self._listing)
         self._version = ""
         self._watching: _Watching | None = None
         self._health = HealthWatch(
-            self._library, every=options.interval, keep=_kept(options.interval)
+            self._groups, every=options.interval, keep=_kept(options.interval)
         )
         self._freshness = Freshness(max(_FROZEN, _FROZEN_INTERVALS * options.interval))
 
@@ -70,7 +73,7 @@ class Sampler:
         at, started = clock.now(), time.perf_counter()
         links = makes_links(self._version) and not LINK_FIELDS.isdisjoint(desired)
         topology = self._entities.read(links=links)
-        beside = node_parts.read(self._library, self._options.chosen, desired, self._version)
+        beside = node_parts.read(self._listing, self._options.chosen, desired, self._version)
         answers, fresh = watching.read(topology, tuple(sorted(desired)), beside)
         places = self._read_now(topology, answers, at)
         return DcgmReading(
@@ -118,15 +121,15 @@ class Sampler:
             path, unix = address.removeprefix(UNIX), address.startswith(UNIX)
             self._library.connect(path, unix=unix, timeout_ms=_CONNECT_MS)
         self._version = self._library.version()
-        self._watching = _Watching(self._library, self._options)
+        self._watching = _Watching(self._groups, self._options)
         return self._watching
 
 
 class _Watching:
     """Keeps the right things watched, and the place in the history of XIDs."""
 
-    def __init__(self, library: Library, options: Options) -> None:
-        self._library = library
+    def __init__(self, groups: Groups, options: Options) -> None:
+        self._groups = groups
         self._options = options
         self._cadence = cadence_of(options)
         self._watches: Watches | None = None
@@ -171,7 +174,7 @@ class _Watching:
         if self._watches is not None:
             self._hear(self._watches)
             self._watches.end()
-        self._watches, self._places = Watches(self._library, self._cadence), topology.places
+        self._watches, self._places = Watches(self._groups, self._cadence), topology.places
         self.unsupported = self._watches.begin(topology, desired, beside)
         # At once, so that what happens from now on is news.
         self._hear(self._watches)
@@ -179,7 +182,7 @@ class _Watching:
 
     def _latest(self, watches: Watches, *, update: bool) -> list[Answer]:
         if update or self._options.embedded:
-            self._library.update_all()
+            self._groups.update_all()
         self._hear(watches)
         return list(watches.read())
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from exporter.model.device import normal_bus_id
 from exporter.sensor.dcgm.abi import EntityStatus, Kind
 from exporter.sensor.dcgm.error import DcgmError
-from exporter.sensor.dcgm.library import Library
 from exporter.sensor.dcgm.link_states import LinkState
+from exporter.sensor.dcgm.listing import Listing
 from exporter.sensor.dcgm.values import Entity
 
 _LINKS_SINCE = (4, 4)
@@ -54,8 +54,8 @@ class Topology(msgspec.Struct, frozen=True):
 class Entities:
     """Reads the topology; remembers each GPU's identity for when it can no longer be read."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
         self._gpus: dict[int, Place] = {}
 
     def read(self, *, links: bool) -> Topology:
@@ -65,9 +65,9 @@ class Entities:
         """
         places: dict[Entity, Place] = {}
         detached: list[str] = []
-        for gpu in self._library.entities(Kind.GPU):
+        for gpu in self._listing.entities(Kind.GPU):
             try:
-                status = self._library.gpu_status(gpu)
+                status = self._listing.gpu_status(gpu)
             except DcgmError as error:
                 if error.lost:
                     raise
@@ -82,7 +82,7 @@ class Entities:
 
     def _identify(self, gpu: int) -> bool:
         try:
-            uuid, bus_id, product = self._library.identity(gpu)
+            uuid, bus_id, product = self._listing.identity(gpu)
         except DcgmError as error:
             if error.lost:
                 raise
@@ -93,7 +93,7 @@ class Entities:
 
     def _instances(self, gpus: dict[Entity, Place]) -> dict[Entity, Place]:
         try:
-            found = self._library.instances()
+            found = self._listing.instances()
         except DcgmError as error:
             if error.lost:
                 raise
@@ -107,7 +107,7 @@ class Entities:
 
     def _links(self, gpus: dict[Entity, Place]) -> dict[Entity, Place]:
         try:
-            found = self._library.link_states().gpus
+            found = self._listing.link_states().gpus
         except DcgmError as error:
             if error.lost:
                 raise

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from exporter.model.readings import HealthFinding
 from exporter.sensor.dcgm.abi import HEALTH_WATCH_ALL
 from exporter.sensor.dcgm.entities import Place
-from exporter.sensor.dcgm.library import IncidentInfo
+from exporter.sensor.dcgm.groups import IncidentInfo
 from exporter.sensor.dcgm.values import Entity
 
 WATCHES = {

@@ -12,15 +12,15 @@ from exporter.model.readings import HealthFinding
 from exporter.sensor.dcgm.abi import HEALTH_WATCH_ALL, Kind
 from exporter.sensor.dcgm.entities import Topology
 from exporter.sensor.dcgm.error import DcgmError
+from exporter.sensor.dcgm.groups import Groups
 from exporter.sensor.dcgm.health import ABOUT_GPUS, findings
-from exporter.sensor.dcgm.library import Library
 
 
 class HealthWatch:
     """Watches all that DCGM calls health, on every GPU of a topology."""
 
-    def __init__(self, library: Library, *, every: float, keep: float) -> None:
-        self._library = library
+    def __init__(self, groups: Groups, *, every: float, keep: float) -> None:
+        self._groups = groups
         self._every = every
         self._keep = keep
         self._group: int | None = None
@@ -35,11 +35,11 @@ class HealthWatch:
                 self._begin(topology)
             if self._group is None:
                 return None
-            if self._library.health_watches(self._group) & ABOUT_GPUS != ABOUT_GPUS:
+            if self._groups.health_watches(self._group) & ABOUT_GPUS != ABOUT_GPUS:
                 # Somebody took watches away: what a check leaves out now is not health.
                 self._set(self._group)
                 return None
-            return findings(self._library.check_health(self._group), topology.places)
+            return findings(self._groups.check_health(self._group), topology.places)
         except DcgmError as error:
             if error.lost:
                 raise
@@ -49,11 +49,11 @@ class HealthWatch:
         old, self._group = self._group, None
         if old is not None:
             self._end(old)
-        group = self._library.create_group(f"draguard-{uuid.uuid4().hex[:12]}-health")
+        group = self._groups.create_group(f"draguard-{uuid.uuid4().hex[:12]}-health")
         try:
             for entities in topology.of(Kind.GPU).values():
                 for entity in entities:
-                    self._library.add_entity(group, *entity)
+                    self._groups.add_entity(group, *entity)
             self._set(group)
         except DcgmError as error:
             if not error.lost:
@@ -62,11 +62,11 @@ class HealthWatch:
         self._group = group
 
     def _set(self, group: int) -> None:
-        self._library.watch_health(group, HEALTH_WATCH_ALL, every=self._every, keep=self._keep)
+        self._groups.watch_health(group, HEALTH_WATCH_ALL, every=self._every, keep=self._keep)
 
     def _end(self, group: int) -> None:
         try:
-            self._library.destroy_group(group)
+            self._groups.destroy_group(group)
         except DcgmError as error:
             if error.lost:
                 raise

@@ -14,7 +14,7 @@ from exporter.model.readings import NodePart, Values
 from exporter.sensor.dcgm.abi import Kind
 from exporter.sensor.dcgm.entities import LINKS_THERE, link_entity, makes_links
 from exporter.sensor.dcgm.error import DcgmError, name_of
-from exporter.sensor.dcgm.library import Library
+from exporter.sensor.dcgm.listing import Listing
 from exporter.sensor.dcgm.options import Chosen
 from exporter.sensor.dcgm.values import Answer, Entity, value_of
 from exporter.sensor.dcgm.wanted import CORE_FIELDS, CPU_FIELDS, SWITCH_FIELDS, SWITCH_LINK_FIELDS
@@ -45,22 +45,22 @@ class NodeParts(msgspec.Struct, frozen=True):
 NO_PARTS = NodeParts()
 
 
-def read(library: Library, chosen: Chosen, desired: Collection[int], version: str) -> NodeParts:
+def read(listing: Listing, chosen: Chosen, desired: Collection[int], version: str) -> NodeParts:
     """List what wanted fields are of; raises DcgmError only when the engine is gone."""
     fields = frozenset(desired)
     reader = _Reader()
     if not fields.isdisjoint(SWITCH_FIELDS):
-        reader.take("switch", "--switch-devices", chosen.switches, lambda: _switches(library))
+        reader.take("switch", "--switch-devices", chosen.switches, lambda: _switches(listing))
     if not fields.isdisjoint(SWITCH_LINK_FIELDS):
         if makes_links(version):
-            reader.take("link", "--switch-devices", chosen.switches, lambda: _links(library))
+            reader.take("link", "--switch-devices", chosen.switches, lambda: _links(listing))
         else:
             reader.remarks.append(f"links of NVSwitches need DCGM 4.4, and this is {version}")
     # Fields of cores are told of a CPU, too, as dcgm-exporter shows them.
     if not fields.isdisjoint(CPU_FIELDS | CORE_FIELDS):
-        reader.take("cpu", "--cpu-devices", chosen.cpus, lambda: _cpus(library))
+        reader.take("cpu", "--cpu-devices", chosen.cpus, lambda: _cpus(listing))
     if not fields.isdisjoint(CORE_FIELDS):
-        reader.take("core", "--cpu-devices", chosen.cpus, lambda: _cores(library))
+        reader.take("core", "--cpu-devices", chosen.cpus, lambda: _cores(listing))
     return NodeParts(reader.places, tuple(dict.fromkeys(reader.remarks)))
 
 
@@ -109,25 +109,25 @@ class _Reader:
             self.remarks.append(f"DCGM lists no {_NAMES[kind]} {numbers}, as {option} names")
 
 
-def _switches(library: Library) -> Listed:
-    for number in library.entities(Kind.SWITCH):
+def _switches(listing: Listing) -> Listed:
+    for number in listing.entities(Kind.SWITCH):
         yield (Kind.SWITCH, number), NodePart(kind="switch", id=number)
 
 
-def _links(library: Library) -> Listed:
-    for switch, states in library.link_states().switches.items():
+def _links(listing: Listing) -> Listed:
+    for switch, states in listing.link_states().switches.items():
         for link, state in enumerate(states):
             if state in LINKS_THERE:
                 entity = Kind.LINK, link_entity(switch, link, Kind.SWITCH)
                 yield entity, NodePart(kind="link", id=link, of=switch)
 
 
-def _cpus(library: Library) -> Listed:
-    for cpu in library.cpus():
+def _cpus(listing: Listing) -> Listed:
+    for cpu in listing.cpus():
         yield (Kind.CPU, cpu.id), NodePart(kind="cpu", id=cpu.id, serial=cpu.serial)
 
 
-def _cores(library: Library) -> Listed:
-    for cpu in library.cpus():
+def _cores(listing: Listing) -> Listed:
+    for cpu in listing.cpus():
         for core in cpu.cores:
             yield (Kind.CPU_CORE, core), NodePart(kind="core", id=core, of=cpu.id)

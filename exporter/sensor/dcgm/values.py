@@ -50,7 +50,7 @@ def value_of(answer: Answer) -> int | float | str | None:
     if answer.type == DOUBLE and isinstance(raw, float):
         return None if not math.isfinite(raw) or raw >= FP64_BLANK else raw
     if answer.type == STRING and isinstance(raw, bytes):
-        text = raw.decode("utf-8", "replace")
+        text = text_of(raw)
         return None if not text or (text.startswith("<<<") and ">>>" in text) else text
     return None
 
@@ -58,3 +58,7 @@ def value_of(answer: Answer) -> int | float | str | None:
 def is_gone(answer: Answer) -> bool:
     """Say whether nobody reads this field of this entity (any more)."""
     return answer.status == Status.NOT_WATCHED
+
+
+def text_of(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

@@ -12,7 +12,7 @@ import msgspec
 from exporter.sensor.dcgm.abi import MAX_ENTITIES, MAX_FIELDS, Kind, Status
 from exporter.sensor.dcgm.entities import Topology
 from exporter.sensor.dcgm.error import DcgmError
-from exporter.sensor.dcgm.library import Library
+from exporter.sensor.dcgm.groups import Groups
 from exporter.sensor.dcgm.node_parts import NO_PARTS, NodeParts
 from exporter.sensor.dcgm.values import Answer, Entity
 from exporter.sensor.dcgm.wanted import (
@@ -82,8 +82,8 @@ class _Watched(msgspec.Struct):
 class Watches:
     """Everything watched for one topology and one set of wanted fields."""
 
-    def __init__(self, library: Library, cadence: Cadence) -> None:
-        self._library = library
+    def __init__(self, groups: Groups, cadence: Cadence) -> None:
+        self._groups = groups
         self._cadence = cadence
         self._parts: dict[Part, _Watched] = {}
         # Names are one space for all clients of an engine.
@@ -124,11 +124,11 @@ class Watches:
         """
         for watched in self._parts.values():
             for fields in watched.field_groups:
-                _done(self._library.unwatch, watched.group, fields)
-                _done(self._library.destroy_field_group, fields)
+                _done(self._groups.unwatch, watched.group, fields)
+                _done(self._groups.destroy_field_group, fields)
             if watched.xids is not None:
-                _done(self._library.destroy_field_group, watched.xids)
-            _done(self._library.destroy_group, watched.group)
+                _done(self._groups.destroy_field_group, watched.xids)
+            _done(self._groups.destroy_group, watched.group)
         self._parts.clear()
 
     def read(self) -> Iterator[Answer]:
@@ -147,15 +147,15 @@ class Watches:
         for part, watched in self._parts.items():
             if watched.xids is not None:
                 changes = part in since
-                received, since[part] = self._library.since(
+                received, since[part] = self._groups.since(
                     watched.group, watched.xids, since.get(part, 0)
                 )
                 yield from received if changes else ()
 
     def _begin_part(self, part: Part, entities: list[Entity], fields: list[int]) -> list[int]:
-        group = self._library.create_group(self._next_name())
+        group = self._groups.create_group(self._next_name())
         there = tuple(
-            entity for entity in entities if _done(self._library.add_entity, group, *entity)
+            entity for entity in entities if _done(self._groups.add_entity, group, *entity)
         )
         # A link that is refused is no link to this engine; only a GPU may be back in a moment.
         if part[0] in _OF_GPUS:
@@ -200,24 +200,24 @@ class Watches:
                 raise
             return made
         for part in made:
-            _done(self._library.destroy_field_group, part)
+            _done(self._groups.destroy_field_group, part)
         return [whole]
 
     def _watch(self, group: int, fields: Sequence[int]) -> int:
-        made = self._library.create_field_group(self._next_name(), fields)
+        made = self._groups.create_field_group(self._next_name(), fields)
         cadence = self._cadence
         every = cadence.modules if fields[0] in NODE_FIELDS else cadence.every
         every = cadence.profiling if fields[0] in PROFILING else every
         try:
-            self._library.watch(group, made, every=every, keep=cadence.keep)
+            self._groups.watch(group, made, every=every, keep=cadence.keep)
         except DcgmError:
-            _done(self._library.destroy_field_group, made)
+            _done(self._groups.destroy_field_group, made)
             raise
         return made
 
     def _latest(self, entities: Sequence[Entity], fields: Sequence[int]) -> list[Answer]:
         try:
-            return self._library.latest(entities, fields)
+            return self._groups.latest(entities, fields)
         except DcgmError as error:
             if error.lost:
                 raise

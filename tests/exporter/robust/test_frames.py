@@ -22,7 +22,8 @@ from exporter.model.readings import (
 )
 from exporter.protocol import Signals
 from exporter.sensor.cut import cuts
-from exporter.sensor.process import Position, Sensor
+from exporter.sensor.feed import Feed, Position
+from exporter.sensor.process import Sensor
 from exporter.sensor.server import SensorServer
 from simulator.node import SimulatedNode
 from tests.exporter.robust.peers import FakeAgent, FakeSensor, frame, newer
@@ -184,8 +185,8 @@ def test_without_processes_it_fits_and_the_last_cut_leaves_next_to_nothing() -> 
     assert sizes[-1] < 1000
 
 
-class Crowded(Sensor):
-    """A sensor that observes too many processes every other time."""
+class Crowded(Feed):
+    """A feed that observes too many processes every other time."""
 
     def since(self, position: Position) -> tuple[Signals | None, Observation | None]:
         sleep(0.01)
@@ -252,7 +253,9 @@ def test_an_observation_too_large_to_be_told_loses_its_processes_and_not_the_age
     node: SimulatedNode, at: Path
 ) -> None:
     settings, _ = parse(["sensor", *node.exporter_flags()], {})
-    server = SensorServer(Crowded(settings), at)
+    sensor = Sensor(settings)
+    sensor.feed = Crowded("", lambda: large(1))
+    server = SensorServer(sensor, at)
     server.start()
     with FakeAgent(at) as agent:
         agent.hello()

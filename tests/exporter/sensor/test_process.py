@@ -10,8 +10,9 @@ import pytest
 from exporter.flags.parser import parse
 from exporter.model.node_health import Cursor
 from exporter.model.signals import PASSING, PLACES_A_SECOND, Signal
+from exporter.sensor.feed import Position
 from exporter.sensor.kernel_log.reload import SETTLED
-from exporter.sensor.process import Position, Sensor
+from exporter.sensor.process import Sensor
 from simulator.node import SimulatedNode
 from tests.exporter.worlds import START
 
@@ -29,23 +30,23 @@ def sensor() -> Sensor:
 def test_a_cursor_is_never_behind_the_signals_that_go_with_it() -> None:
     """A record's signal is kept before the record counts as read."""
     one = sensor()
-    position, _ = one.resume(Cursor(), "")
+    position, _ = one.feed.resume(Cursor(), "")
     one.add(XID)
-    reported, _ = one.since(position)
+    reported, _ = one.feed.since(position)
     assert reported is not None
     assert reported.kernel_sequence == 9
 
 
 def test_the_many_lines_of_crashes_push_no_other_error_out_of_the_ring() -> None:
     one = sensor()
-    position, _ = one.resume(Cursor(), "")
+    position, _ = one.feed.resume(Cursor(), "")
     one.add(msgspec.structs.replace(XID, code=95))
     for crash in range(30):
         for line in range(400):
             at = PLACES_A_SECOND * crash * 2 + 24_000 * line
             lines = {"kernel_sequence": at, "unfinished": line < 399}
             one.add(msgspec.structs.replace(XID, code=13, **lines))
-    reported, _ = one.since(position)
+    reported, _ = one.feed.since(position)
     assert reported is not None
     assert [signal.code for signal in reported.signals] == [95, *[13] * 60]
 
@@ -57,21 +58,21 @@ def test_an_agent_that_comes_before_the_old_log_is_read_counts_nothing_twice(
     """A new sensor reads all of this boot again; its agent may be there first."""
     one = sensor()
     cursor = Cursor(kernel_sequence=9, sensor_run="the one before", signal_sequence=4)
-    _, boot_id = one.resume(Cursor(), "")
-    position, _ = one.resume(cursor, boot_id)
-    one.since(position)
+    _, boot_id = one.feed.resume(Cursor(), "")
+    position, _ = one.feed.resume(cursor, boot_id)
+    one.feed.since(position)
     if in_between:
         one.add(msgspec.structs.replace(XID, source="nvml", kernel_sequence=None))
-        reported, _ = one.since(position)
+        reported, _ = one.feed.since(position)
         assert reported is not None
         cursor = Cursor(kernel_sequence=9, sensor_run=position.run, signal_sequence=1)
-        position, _ = one.resume(cursor, boot_id)
-        one.since(position)
+        position, _ = one.feed.resume(cursor, boot_id)
+        one.feed.since(position)
 
     for sequence in (7, 9, 10):
         one.add(msgspec.structs.replace(XID, code=13, kernel_sequence=sequence))
 
-    reported, _ = one.since(position)
+    reported, _ = one.feed.since(position)
     assert reported is not None
     assert [signal.kernel_sequence for signal in reported.signals] == [10]
 
@@ -99,11 +100,11 @@ def test_an_event_of_now_is_no_word_on_a_line_from_before_the_sensor(node: Simul
 
 def _taken(sensor: Sensor, count: int) -> list[Signal]:
     """Wait until an agent that begins with nothing is told of XID 94 so often."""
-    position, _ = sensor.resume(Cursor(), "")
+    position, _ = sensor.feed.resume(Cursor(), "")
     found: list[Signal] = []
     end = time.monotonic() + 60
     while len(found) < count and time.monotonic() < end:
-        reported, _ = sensor.since(position)
+        reported, _ = sensor.feed.since(position)
         found += [signal for signal in reported.signals if signal.code == 94] if reported else []
     return found
 
@@ -114,8 +115,8 @@ def test_what_only_has_the_gpus_looked_at_pushes_no_error_out() -> None:
     for _ in range(9000):
         for kind in PASSING:
             one.add(Signal(kind=kind, source="nvml", at=START))
-    position, _ = one.resume(Cursor(), "")
-    reported, seen = one.since(position)
+    position, _ = one.feed.resume(Cursor(), "")
+    reported, seen = one.feed.since(position)
     assert reported is not None
     assert [(signal.kind, signal.number) for signal in reported.signals] == [("xid", 1)]
     assert seen is not None
@@ -126,13 +127,13 @@ def test_an_agent_that_comes_late_counts_more_than_the_ring_holds() -> None:
     one = sensor()
     for sequence in range(9000):
         one.add(msgspec.structs.replace(XID, kernel_sequence=sequence))
-    position, _ = one.resume(Cursor(), "")
+    position, _ = one.feed.resume(Cursor(), "")
     count, seen = 0, None
     while seen is None:
-        reported, seen = one.since(position)
+        reported, seen = one.feed.since(position)
         count += sum(signal.times for signal in reported.signals) if reported else 0
     while position.backlog:
-        reported, _ = one.since(position)
+        reported, _ = one.feed.since(position)
         count += sum(signal.times for signal in reported.signals) if reported else 0
     assert count == 9000
     assert seen.signals_dropped == 0
@@ -147,7 +148,7 @@ def test_a_gpu_off_the_bus_is_told_by_its_config_space_while_nvml_is_not_there(
     one = Sensor(settings)
     one.start()
     try:
-        position, _ = one.resume(Cursor(), "")
+        position, _ = one.feed.resume(Cursor(), "")
         reported = _told_of_the_bus(one, position, gpus=3)
     finally:
         one.stop()
@@ -183,7 +184,7 @@ def test_a_load_of_a_driver_that_nvml_goes_on_to_use_is_none(
     one = Sensor(settings, moments)
     one.start()
     try:
-        position, _ = one.resume(Cursor(), "")
+        position, _ = one.feed.resume(Cursor(), "")
         loads = [*_loads_until(one, position, up=True)]
         assert len(loads) == 1  # of before the sensor
 
@@ -215,7 +216,7 @@ def _loads_until(
     """Return the loads that are told until NVML is up or not, or so many were refused, or one."""
     end, found = time.monotonic() + 60, list[Signal]()
     while time.monotonic() < end:
-        signals, seen = sensor.since(position)
+        signals, seen = sensor.feed.since(position)
         reported = signals.signals if signals else ()
         found += [signal for signal in reported if signal.kind == "driver-load"]
         if up is None and found:
@@ -231,7 +232,7 @@ def _told_of_the_bus(sensor: Sensor, position: Position, *, gpus: int) -> dict[s
     """Wait until each GPU has an answer."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        _, observation = sensor.since(position)
+        _, observation = sensor.feed.since(position)
         if observation is not None and len(observation.pci_config) == gpus:
             return dict(observation.pci_config)
     raise AssertionError("not every GPU was read within a minute")
@@ -259,10 +260,10 @@ def test_the_first_reading_has_what_an_agent_names_that_starts_beside_the_sensor
 
 def _first_values(sensor: Sensor) -> Mapping[int, object]:
     """Wait for the first reading of the GPUs, and return the fields of one."""
-    position, _ = sensor.resume(Cursor(), "")
+    position, _ = sensor.feed.resume(Cursor(), "")
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        _, seen = sensor.since(position)
+        _, seen = sensor.feed.since(position)
         if seen is not None and seen.nvml is not None and seen.nvml.gpus:
             return seen.nvml.gpus[0].values
     raise AssertionError("no reading came")

@@ -10,7 +10,8 @@ from exporter.agent.report import ledger
 from exporter.flags.parser import parse
 from exporter.model.node_health import Cursor, NodeHealth
 from exporter.model.signals import Signal
-from exporter.sensor.process import Position, Sensor
+from exporter.sensor.feed import Position
+from exporter.sensor.process import Sensor
 from tests.exporter.worlds import BUS, START, at, mig_gpu, seen
 
 STEPS = 60
@@ -29,7 +30,7 @@ class Node:
         self._log: list[Signal] = []
         self.happened: Counts = Counter()
         self._sensor = _sensor()
-        _, boot_id = self._sensor.resume(Cursor(), "")
+        _, boot_id = self._sensor.feed.resume(Cursor(), "")
         self.report = ledger.observe(ledger.begin(boot_id, "1", START), seen(mig_gpu()))
         self.stored = self.report
         self._position = self._connected()
@@ -64,7 +65,7 @@ class Node:
         position = self._position
         # The first state comes after all signals.
         position.state = -1
-        reported, seen_by_it = self._sensor.since(position)
+        reported, seen_by_it = self._sensor.feed.since(position)
         while reported is not None or seen_by_it is None:
             if reported is not None:
                 self.report = ledger.take(
@@ -74,7 +75,7 @@ class Node:
                     kernel_sequence=reported.kernel_sequence,
                 )
             position.state = -1
-            reported, seen_by_it = self._sensor.since(position)
+            reported, seen_by_it = self._sensor.feed.since(position)
 
     def store(self) -> None:
         self.stored = self.report
@@ -102,7 +103,7 @@ class Node:
         return _counts(self.report)
 
     def _connected(self) -> Position:
-        return self._sensor.resume(self.report.cursor, self.report.boot_id)[0]
+        return self._sensor.feed.resume(self.report.cursor, self.report.boot_id)[0]
 
     def _event(self, source: str, code: int, gi: int) -> Signal:
         return Signal(

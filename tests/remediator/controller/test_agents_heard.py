@@ -67,7 +67,9 @@ def watching(watches: list[Behaviour]) -> Generator[tuple[Cluster, Callable[[str
 
         def start(resource: str) -> None:
             (one,) = [
-                reflector for reflector in cluster.reflectors() if reflector.resource == resource
+                reflector
+                for reflector in cluster.informers.reflectors()
+                if reflector.resource == resource
             ]
             requested = len(server.requests)
             one.start()
@@ -186,7 +188,9 @@ def test_an_agent_whose_lease_is_gone_is_believed_by_its_report() -> None:
         start("nodedevicehealths")
         start("leases")
         (leases,) = [
-            reflector for reflector in cluster.reflectors() if reflector.resource == "leases"
+            reflector
+            for reflector in cluster.informers.reflectors()
+            if reflector.resource == "leases"
         ]
         gone.set()
         await_true("what came after is told", lambda: "node-b" in str(leases.items().keys()))

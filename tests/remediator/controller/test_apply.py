@@ -14,6 +14,7 @@ from remediator.controller.apply import NotLeadingError, RulesNotServedError, Wr
 from remediator.controller.cache import Cache
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.rate_limit import Pace, PacedError
+from remediator.controller.unstored import Unstored
 from remediator.controller.versions import RULE_VERSIONS, Versioned
 from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.taint_rule import Rule, manifest
@@ -53,7 +54,9 @@ class Controller:
         self.hurry = False
         # By a clock that stands: how long a write takes here is no time in which a turn comes.
         self.pace = Pace(1, 20, clock=lambda: 0.0, hurried=lambda: self.hurry)
-        self.writer = Writer(client, self.cache, self.rules, self.pace, lambda: self.leading)
+        self.writer = Writer(
+            client, self.cache, self.rules, self.pace, lambda: self.leading, unstored=Unstored()
+        )
 
     def _heard(self, change: Change[StatedRule]) -> None:
         self.cache.rule(change.key, change.new)

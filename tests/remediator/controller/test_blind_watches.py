@@ -55,7 +55,7 @@ class Room:
         self.reconciler = Reconciler(cluster, self._policy)
 
     def _policy(self) -> Policy:
-        return policy() if self.cluster.rules.version else without_rules(policy())
+        return policy() if self.cluster.informers.rules.version else without_rules(policy())
 
     def publish(self, *gpus: GpuHealth) -> None:
         devices = [device for health in gpus for device in published(health)]
@@ -120,7 +120,7 @@ def leader(
     cluster.start()
     cluster.probe()
     try:
-        assert cluster.wait_synced(60)
+        assert cluster.informers.wait_synced(60)
         yield Room(api, cluster)
     finally:
         cluster.stop()
@@ -317,7 +317,7 @@ def test_after_a_restore_of_etcd_what_is_listed_counts_though_versions_fell(room
 def test_a_lease_renewal_confirms_the_report_that_is_stored_and_no_other(room: Room) -> None:
     set_up(room)
     room.renew("h0")
-    room.seen("it is heard of", lambda: LEASES and room.cluster._agents.leases.items())  # pyright: ignore[reportPrivateUsage] # noqa: SLF001
+    room.seen("it is heard of", lambda: LEASES and room.cluster.informers.agents.leases.items())
     for number in range(1, RENEWALS_NEEDED + 1):
         room.renew("h1")
         room.seen("it counts", lambda: len(room.cluster.peek(NODE).renewals) == number)  # noqa: B023

@@ -12,6 +12,7 @@ from remediator.controller.apply import INCIDENTS, Writer
 from remediator.controller.cache import Cache
 from remediator.controller.metrics import Metrics
 from remediator.controller.rate_limit import Pace
+from remediator.controller.unstored import Unstored
 from remediator.controller.versions import Versioned
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from remediator.plan.steps import OpenIncident, WriteStatus
@@ -79,6 +80,7 @@ class Replica:
             cast("Versioned[Any]", Served()),
             Pace(1e3, 1e3, clock=lambda: 0.0, hurried=lambda: False),
             lambda: self.leading,
+            unstored=Unstored(),
             count=self.metrics.happened,
         )
 

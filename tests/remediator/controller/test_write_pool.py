@@ -16,6 +16,7 @@ from kubeapi.client import ApiError, Client
 from remediator.controller.apply import NotLeadingError, Writer
 from remediator.controller.cache import Cache
 from remediator.controller.rate_limit import Pace
+from remediator.controller.unstored import Unstored
 from remediator.controller.versions import Versioned
 from remediator.controller.write_pool import Senders
 from remediator.model.taint_rule import Rule
@@ -67,7 +68,9 @@ class Controller:
         # By a clock that stands: a long hurry lets an incident pass, and none is stored.
         pace = Pace(1e3, 1e3, clock=lambda: 0.0, hurried=lambda: True)
         client, rules = cast("Client", server), cast("Versioned[Any]", Served())
-        self.writer = Writer(client, self.cache, rules, pace, lambda: self.leading)
+        self.writer = Writer(
+            client, self.cache, rules, pace, lambda: self.leading, unstored=Unstored()
+        )
 
     def observe(self, node: str) -> NodeView:
         self.writer.turn_to(node)
@@ -144,6 +147,7 @@ def test_a_replica_that_lost_the_lead_sends_nothing_more() -> None:
             cast("Versioned[Any]", Served()),
             Pace(1, 5, hurried=lambda: True),
             lambda: next(answers),
+            unstored=Unstored(),
         )
         controller.writer.turn_to("node-a")
         controller.writer.apply(CreateRule(rule()))

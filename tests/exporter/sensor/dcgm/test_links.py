@@ -8,6 +8,7 @@ import pytest
 from exporter.sensor.dcgm.abi import Kind, Status
 from exporter.sensor.dcgm.entities import Place, Topology, link_entity
 from exporter.sensor.dcgm.error import DcgmError
+from exporter.sensor.dcgm.groups import Groups
 from exporter.sensor.dcgm.library import Library
 from exporter.sensor.dcgm.values import Entity
 from exporter.sensor.dcgm.watch import Cadence, Watches
@@ -82,7 +83,7 @@ def test_an_engine_that_refuses_links_keeps_its_other_watches() -> None:
         (Kind.GPU, 0): Place("GPU-a"),
         (Kind.LINK, link_entity(0, 3)): Place("GPU-a", link=3),
     }
-    watches = Watches(library, Cadence(1, 1, 60, 1))
+    watches = Watches(Groups(library), Cadence(1, 1, 60, 1))
     assert watches.begin(Topology(places), (150, 585)) == (585,)
     assert watches.complete, "else every sample would begin all watches anew"
     assert "dcgmWatchFields" in library.calls

@@ -14,7 +14,9 @@ from exporter.sensor.dcgm.cpus import CpuInfo
 from exporter.sensor.dcgm.engine import cadence_of
 from exporter.sensor.dcgm.entities import Topology
 from exporter.sensor.dcgm.error import DcgmError
-from exporter.sensor.dcgm.library import Library, LinkTable
+from exporter.sensor.dcgm.groups import Groups
+from exporter.sensor.dcgm.library import Library
+from exporter.sensor.dcgm.listing import LinkTable, Listing
 from exporter.sensor.dcgm.node_parts import NO_PARTS, NodeParts
 from exporter.sensor.dcgm.options import Chosen, Options
 from exporter.sensor.dcgm.vendor import NOT_LISTED
@@ -131,14 +133,24 @@ def test_what_cannot_be_listed_is_said_and_costs_nothing_else(dcgm: SimulatedDcg
 # --- the binding, without an engine
 
 
-class _Asked(Library):
-    """A library that answers by itself, and what it was asked."""
+class _Refusing(Library):
+    """A library whose engine takes all but entities of one kind into groups."""
 
     def __init__(self, refused: Kind | None = None) -> None:
         super().__init__(Slot(mmap.mmap(-1, call_notes.SIZE), call_notes.SAMPLING))
-        self.calls: list[str] = []
-        self.watched: list[tuple[tuple[int, ...], float]] = []
         self._refused = refused
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        if name == "dcgmGroupAddEntity" and arguments[2] == self._refused:
+            raise DcgmError(name, Status.BADPARAM)
+
+
+class _Asked(Listing):
+    """A listing that answers by itself, and what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(_Refusing())
+        self.calls: list[str] = []
 
     def entities(self, kind: Kind) -> list[int]:
         self.calls.append(f"entities {kind.name}")
@@ -152,26 +164,29 @@ class _Asked(Library):
         self.calls.append("cpus")
         return [CpuInfo(0, (0, 1))]
 
-    def create_field_group(self, name: str, fields: Any) -> int:
-        self.calls.append(f"fields {name[-1:]}")
+
+class _Watched(Groups):
+    """Groups that note which fields are watched, and how often each is read."""
+
+    def __init__(self, refused: Kind | None = None) -> None:
+        super().__init__(_Refusing(refused))
+        self.watched: list[tuple[tuple[int, ...], float]] = []
+
+    def create_field_group(self, name: str, fields: Any) -> int:  # noqa: ARG002
         self.watched.append((tuple(fields), 0))
         return len(self.watched)
 
     def watch(self, group: int, fields: int, *, every: float, keep: float) -> None:  # noqa: ARG002
         self.watched[-1] = (self.watched[-1][0], every)
 
-    def _call(self, name: str, *arguments: Any) -> None:
-        if name == "dcgmGroupAddEntity" and arguments[2] == self._refused:
-            raise DcgmError(name, Status.BADPARAM)
-
 
 def test_nothing_is_asked_of_dcgm_that_no_row_wants() -> None:
-    library = _Asked()
+    listing = _Asked()
     others = set(range(1, 1600)) - NODE_FIELDS
-    assert node_parts.read(library, Chosen(), others, "4.6.0") == NO_PARTS
-    assert library.calls == []
-    node_parts.read(library, Chosen(), (CPU_TEMPERATURE,), "4.6.0")
-    assert library.calls == ["cpus"]
+    assert node_parts.read(listing, Chosen(), others, "4.6.0") == NO_PARTS
+    assert listing.calls == []
+    node_parts.read(listing, Chosen(), (CPU_TEMPERATURE,), "4.6.0")
+    assert listing.calls == ["cpus"]
 
 
 def test_only_links_that_are_there_are_watched_and_none_before_4_4() -> None:
@@ -205,20 +220,20 @@ def test_a_lost_engine_is_no_missing_switch() -> None:
 
 
 def test_modules_wake_up_at_half_the_interval_and_for_their_own_fields() -> None:
-    library = _Asked()
-    beside = node_parts.read(library, Chosen(), (SWITCH_TEMPERATURE, LINK_SENT), "4.6.0")
+    groups = _Watched()
+    beside = node_parts.read(_Asked(), Chosen(), (SWITCH_TEMPERATURE, LINK_SENT), "4.6.0")
     desired = (150, SWITCH_TEMPERATURE, LINK_SENT, *CONNECTX_FIELDS)
-    watches = Watches(library, Cadence(1, 2, 60, 15))
+    watches = Watches(groups, Cadence(1, 2, 60, 15))
     assert watches.begin(Topology({}), desired, beside) == tuple(sorted(CONNECTX_FIELDS))
-    assert library.watched == [((SWITCH_TEMPERATURE,), 15), ((LINK_SENT,), 15)]
+    assert groups.watched == [((SWITCH_TEMPERATURE,), 15), ((LINK_SENT,), 15)]
     for address in ("embedded", "127.0.0.1:5555"):
         assert cadence_of(Options(address=address, health=False, interval=30)).modules == 15
 
 
 def test_a_switch_that_an_engine_refuses_begins_nothing_anew() -> None:
-    library = _Asked(refused=Kind.SWITCH)
-    beside = node_parts.read(library, Chosen(), (SWITCH_TEMPERATURE,), "4.6.0")
-    watches = Watches(library, Cadence(1, 1, 60, 1))
+    groups = _Watched(refused=Kind.SWITCH)
+    beside = node_parts.read(_Asked(), Chosen(), (SWITCH_TEMPERATURE,), "4.6.0")
+    watches = Watches(groups, Cadence(1, 1, 60, 1))
     assert watches.begin(Topology({}), (SWITCH_TEMPERATURE,), beside) == (SWITCH_TEMPERATURE,)
     assert watches.complete, "else every sample would begin all watches anew"
-    assert library.watched == []
+    assert groups.watched == []

@@ -9,8 +9,8 @@ from exporter.metrics.fields import by_id, table
 from exporter.model.readings import LinkReading, MigReading, NvmlReading
 from exporter.sensor.dcgm.abi import HEALTH_WATCH_ALL, MAX_FIELDS, Kind
 from exporter.sensor.dcgm.entities import Place
+from exporter.sensor.dcgm.groups import IncidentInfo
 from exporter.sensor.dcgm.health import CODES, WATCHES, code_name, findings
-from exporter.sensor.dcgm.library import IncidentInfo
 from exporter.sensor.dcgm.wanted import (
     ALWAYS_THERE,
     CONNECTX_FIELDS,

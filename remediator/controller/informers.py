@@ -1,0 +1,216 @@
+"""Every watch of the remediator: what it brings goes into the cache.
+
+The only place that knows which collections are watched. `kubeapi` decodes, `cache` indexes.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from exporter.model.node_health import NodeDeviceHealth
+from exporter.model.resource_slices import ResourceSlice
+from kubeapi.client import UNREADABLE, Client
+from kubeapi.reflector import Reflector
+from kubeapi.resources import INCIDENTS, NODES, REPORTS
+from kubeapi.store import Change
+from remediator.controller import feature_gates
+from remediator.controller.agents import Agents
+from remediator.controller.cache import Cache
+from remediator.controller.emergency import Emergency
+from remediator.controller.feature_gates import Gates, StatedRule
+from remediator.controller.unstored import Unstored
+from remediator.controller.versions import DRA_VERSIONS, RULE_VERSIONS, Versioned
+from remediator.controller.watches import (
+    distrust,
+    distrust_versioned,
+    unreadable_claims,
+    unreadable_rules,
+    unreadable_slices,
+)
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident
+from remediator.model.node import RawNode, facts
+from remediator.plan.trust import WatchedKind
+from remediator.plan.view import NodeView
+
+
+class Informers:
+    """The watches, whether they have listed all, and whether their copies can be trusted.
+
+    `mark` gets nodes that changed, `urgent` those whose report did.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        unstored: Unstored,
+        *,
+        mark: Callable[[str], None],
+        urgent: Callable[[str], None],
+        lease_namespace: str,
+        stale_after: float,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._client, self._cache, self._unstored = client, cache, unstored
+        self._mark, self._urgent = mark, urgent
+        self._gates = Gates()
+        self._minor: int | None = None
+        """Of the API server's version, once it matters."""
+        self.rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, self._rule)
+        self.slices = Versioned(client, "resourceslices", DRA_VERSIONS, ResourceSlice, self._slice)
+        self.claims = Versioned(client, "resourceclaims", DRA_VERSIONS, Claim, self._claim)
+        self.emergency = Emergency(client, lease_namespace, self._mark_all)
+        self._reports = Reflector(
+            client, REPORTS, NodeDeviceHealth, on_change=self._report, by_watch=True
+        )
+        self.nodes = Reflector(
+            client, NODES, RawNode, on_change=self._node, by_watch=True, metadata_only=True
+        )
+        self.incidents = Reflector(
+            client, INCIDENTS, Incident, on_change=self._incident, by_watch=True
+        )
+        self.agents = Agents(
+            client, self._reports, lease_namespace, stale_after, now, mark, cache.has_incident
+        )
+        self._reflectors = (self._reports, self.incidents, self.agents.leases)
+
+    def start(self) -> None:
+        self.emergency.start()
+        for reflector in (*self._reflectors, self.nodes):
+            reflector.start()
+
+    def stop(self) -> None:
+        for reflector in self.reflectors():
+            reflector.stop()
+
+    def reflectors(self) -> tuple[Reflector[Any], ...]:
+        """Return every watch that there should be now."""
+        return (*self._needed(), self.nodes, *self.emergency.reflectors())
+
+    def _versioned(self) -> tuple[Versioned[Any], ...]:
+        return self.rules, self.slices, self.claims
+
+    def _needed(self) -> tuple[Reflector[Any], ...]:
+        """Return the watches without which nothing is decided.
+
+        Without Nodes we know less of what others do, and that is all.
+        """
+        served = [
+            resource.reflector for resource in self._versioned() if resource.version is not None
+        ]
+        return (*self._reflectors, *(reflector for reflector in served if reflector is not None))
+
+    def _mark_all(self) -> None:
+        for node in self._cache.nodes():
+            self._mark(node)
+
+    def wait_synced(self, timeout: float) -> bool:
+        """Wait until every collection was listed once; a part would look like the whole."""
+        until = monotonic() + timeout
+        return all(
+            reflector.wait_synced(max(0.0, until - monotonic())) for reflector in self._needed()
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether the whole world was seen once; a part of it would be acting on absence."""
+        probed = self.rules.probed and all(
+            resource.version for resource in (self.slices, self.claims)
+        )
+        return (
+            probed
+            and self.emergency.settled
+            and all(reflector.synced for reflector in self._needed())
+        )
+
+    def waiting_for(self) -> str:
+        """Return what still lacks its first list, with what to do about it."""
+        missing = [
+            reflector
+            for reflector in self.reflectors()
+            if not reflector.synced and reflector is not self.nodes
+        ]
+        if any(reflector.missing for reflector in missing):
+            return "Draguard's objects are not served; install them: kubectl apply -f deploy/crds"
+        reasons = sorted({reflector.error for reflector in missing if reflector.error})
+        if self.slices.probed and self.slices.version is None:
+            reasons.append(
+                "this API server has no ResourceSlices; Kubernetes 1.34 has them, 1.32 and 1.33 "
+                "need --runtime-config=resource.k8s.io/v1beta1=true"
+            )
+        return "; ".join(reasons)
+
+    def probe(self) -> None:
+        """Find which versions are served, and watch those; raises ApiError without an answer."""
+        for resource in self._versioned():
+            resource.probe()
+        if self.rules.version == RULE_VERSIONS[-1] and self._minor is None:
+            self._minor = self._ask_minor()
+
+    def _ask_minor(self) -> int | None:
+        try:
+            found = msgspec.json.decode(self._client.get("/version"), type=dict[str, Any])
+            return int(str(found.get("minor", "")).rstrip("+"))
+        except UNREADABLE:
+            return None
+
+    def rules_without_status(self) -> tuple[str, ...] | None:
+        """Return rules of ours that no component acts on; None where that cannot be known."""
+        if not feature_gates.has_status(self.rules.version, self._minor):
+            return None
+        return self._gates.silent()
+
+    def distrusted(self) -> Mapping[WatchedKind, str]:
+        """Return by kind why its objects cannot be trusted now, of any node; "" where they can.
+
+        Where no DeviceTaintRules are served there is nothing to be blind to: incidents only.
+        """
+        served = self.rules.version is not None
+        return {
+            "reports": distrust(self._reports),
+            "leases": distrust(self.agents.leases),
+            "slices": distrust_versioned(self.slices, "ResourceSlices"),
+            "claims": distrust_versioned(self.claims, "ResourceClaims"),
+            "rules": distrust_versioned(self.rules, "DeviceTaintRules") if served else "",
+            "incidents": distrust(self.incidents),
+        }
+
+    def unreadable(self, view: NodeView) -> Mapping[WatchedKind, str]:
+        """Return by kind which objects of this one node cannot be read; "" where all can."""
+        return {
+            "slices": unreadable_slices(self.slices, view.node),
+            "claims": unreadable_claims(self.claims, view),
+            "rules": unreadable_rules(self.rules, view.node),
+        }
+
+    def _report(self, change: Change[NodeDeviceHealth]) -> None:
+        self.agents.reported(change)
+        self._cache.report(change.key, change.new)
+        self._urgent(change.key)
+
+    def _slice(self, change: Change[ResourceSlice]) -> None:
+        self._cache.slice(change.key, change.old, change.new)
+
+    def _claim(self, change: Change[Claim]) -> None:
+        self._cache.claim(change.key, change.old, change.new)
+
+    def _incident(self, change: Change[Incident]) -> None:
+        gone = change.old.metadata.uid if change.old else ""
+        new = change.new
+        if new is None:
+            self._unstored.forget(change.key)
+        else:
+            new = self._unstored.whole(new)
+        self._cache.incident(change.key, new, listed=change.listed, gone=gone)
+
+    def _rule(self, change: Change[StatedRule]) -> None:
+        self._gates.observed(change)
+        gone = change.old.metadata.uid if change.old else ""
+        self._cache.rule(change.key, change.new, listed=change.listed, gone=gone)
+
+    def _node(self, change: Change[RawNode]) -> None:
+        self._cache.node(change.key, facts(change.new) if change.new else None)
