@@ -1,7 +1,7 @@
 """What is promised of the Node's conditions, by which others are called to repair it."""
 
 from collections.abc import Callable, Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from remediator.diagnose.fault import Healthy
 from remediator.model.incident import Incident
@@ -106,12 +106,12 @@ class Calls:
         an older need of another. That it counts at all is up to what the hardware asks for.
         """
         waited = [
-            self._machine.now - self._begun(incident, since)
+            timedelta(seconds=self._machine.now - self._begun(incident, since))
             for incident in stored.incidents.values()
             if incident.open and incident.spec.uuid == gpu and incident.status.mode == "Enforce"
             if (since := incident.status.deadline_start_time)
         ]
-        over = any(seconds >= options.deadline.total_seconds() for seconds in waited)
+        over = any(long >= options.deadline for long in waited)
         return over and gpu in self._machine.asks_node
 
     def _begun(self, incident: Incident, since: datetime) -> float:
