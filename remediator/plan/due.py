@@ -29,9 +29,9 @@ class Due(msgspec.Struct, frozen=True):
     """The need of a class that may evict: for that, pods are waited for until the deadline."""
 
     def until(self, deadline: timedelta, now: datetime) -> datetime | None:
-        """Return until when pods are waited for; None: without an end."""
+        """Return until when pods are waited for; None: without an end, as by a wrong clock."""
         since = self.incident.status.deadline_start_time
-        if since is None or self.insists not in NODE_LEVEL:
+        if since is None or self.insists not in NODE_LEVEL or self.case.clock_doubt:
             return None
         return min(since, now) + deadline
 

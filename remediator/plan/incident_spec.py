@@ -59,9 +59,13 @@ def _is_fresh(case: Case, fault: Fault, policy: Policy, moment: datetime, now: d
     """Whether a fault was not over for a soak time at a moment of ours.
 
     By the node's clock where that is behind: else it would lose every contained error. The age of
-    a report says how far at most, and much too much where nothing has changed for a while.
+    a report says how far at most, and much too much where nothing has changed for a while. While
+    ours is not trusted, the node's clock alone counts, both for a new incident and for one that was
+    opened by the API server's.
     """
     behind = case.behind
+    if case.clock_doubt and case.reported_at:
+        moment, behind = case.reported_at, timedelta()
     if behind is None:
         behind = max(now - case.reported_at, timedelta()) if case.reported_at else timedelta()
     soak = policy.row(fault.fault_class, case.place).soak

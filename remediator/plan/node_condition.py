@@ -131,7 +131,8 @@ def called_since(
 ) -> Mapping[str, Waiting]:
     """Return by GPU since when a node-level act may be called for, and the deadline counts.
 
-    A hold before the first call ends both; with the option off neither begins.
+    A hold before the first call ends both; with the option off neither begins. While our clock is
+    not trusted no deadline begins: once the clock is right, it would be over at once.
     """
     reported = _is_reported(view)
     found: dict[str, Waiting] = {}
@@ -141,7 +142,8 @@ def called_since(
         since = old or (now if begins else None)
         deadline = due_gpu.incident.status.deadline_start_time
         if due_gpu.stands:
-            deadline = deadline_start(deadline, due_gpu.insists, now if begins else None)
+            dated = begins and not due_gpu.case.clock_doubt
+            deadline = deadline_start(deadline, due_gpu.insists, now if dated else None)
         if since is not None and (reported or not held):
             found[due_gpu.case.uuid] = Waiting(since, deadline)
     return found

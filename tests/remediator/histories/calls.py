@@ -1,9 +1,10 @@
 """What is promised of the Node's conditions, by which others are called to repair it."""
 
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
 
 from remediator.diagnose.fault import Healthy
+from remediator.model.incident import Incident
 from remediator.model.node import PROBLEM
 from remediator.plan.case import Desired
 from remediator.plan.node_condition import HandoverOptions
@@ -11,7 +12,7 @@ from remediator.plan.reconcile import NodeDecision
 from remediator.plan.steps import WriteNodeConditions, WriteStatus
 from remediator.plan.trust import NEEDED
 from remediator.policy.table import Evict
-from tests.remediator.builders import Stored
+from tests.remediator.builders import Stored, at
 from tests.remediator.histories.machines import Machine
 
 NEAR = 60.0
@@ -21,8 +22,10 @@ NEAR = 60.0
 class Calls:
     """No repair is called for while a pod holds a GPU, but after a deadline of who may evict."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, machine: Machine, clock: Callable[[], datetime]) -> None:
+        self._machine, self._clock = machine, clock
+        self._waits_since: dict[str, tuple[datetime, float]] = {}
+        """By incident the stored start of its deadline, and when it was truly stored."""
 
     def judge(
         self,
@@ -58,9 +61,12 @@ class Calls:
                         unseen = bool(machine.blind & set(NEEDED["True"]))
                         self._nobody_is_in_the_way(stored, options, plan, free, unseen=unseen)
                 case WriteStatus(incident, status):
+                    begins = status.deadline_start_time
+                    if begins and begins != incident.status.deadline_start_time:
+                        self._waits_since[incident.name] = begins, machine.now
                     for date in "needs_since", "deadline_start_time":
                         old, new = getattr(incident.status, date), getattr(status, date)
-                        begins = old is None and new == machine.time
+                        begins = old is None and new == self._clock()
                         assert new in (None, old) or begins, f"{date}: another time"
                 case _:
                     pass
@@ -89,26 +95,31 @@ class Calls:
     ) -> None:
         """Check that no pod holds a GPU, and that this is known, or that a deadline has passed."""
         users = self._machine.tenants.users()
-        late = [gpu for gpu in gpus if _is_overdue(gpu, self._machine, stored, options)]
+        late = [gpu for gpu in gpus if self._is_overdue(gpu, stored, options)]
         overridden = late and plan.then != "wait"
         assert overridden or not (users or unseen), f"the node is rebooted under {users}"
+
+    def _is_overdue(self, gpu: str, stored: Stored, options: HandoverOptions) -> bool:
+        """Whether pods need not be waited for any more, whatever the leader's clock says.
+
+        The time counts from when a class that may evict called for a repair of the node, not from
+        an older need of another. That it counts at all is up to what the hardware asks for.
+        """
+        waited = [
+            timedelta(seconds=self._machine.now - self._begun(incident, since))
+            for incident in stored.incidents.values()
+            if incident.open and incident.spec.uuid == gpu and incident.status.mode == "Enforce"
+            if (since := incident.status.deadline_start_time)
+        ]
+        over = any(long >= options.deadline for long in waited)
+        return over and gpu in self._machine.asks_node
+
+    def _begun(self, incident: Incident, since: datetime) -> float:
+        """Return when it was that a stored deadline began."""
+        stored, truly = self._waits_since.get(incident.name, (since, 0.0))
+        return truly if stored == since else (since - at(0)).total_seconds()
 
 
 def _waits(desired: Desired) -> bool:
     """Whether a GPU waits for more than its pods, which the deadline of its repair overrides."""
     return bool(desired.deferred) and desired.deferred_by not in {"PodOwner", "PodsUnknown"}
-
-
-def _is_overdue(gpu: str, machine: Machine, stored: Stored, options: HandoverOptions) -> bool:
-    """Whether pods need not be waited for any more.
-
-    The time counts from when a class that may evict called for a repair of the node, not from an
-    older need of another. That it counts at all is up to what the hardware asks for.
-    """
-    reported: list[datetime | None] = [
-        incident.status.deadline_start_time
-        for incident in stored.incidents.values()
-        if incident.open and incident.spec.uuid == gpu and incident.status.mode == "Enforce"
-    ]
-    over = any(since and machine.time - since >= options.deadline for since in reported)
-    return over and gpu in machine.asks_node

@@ -29,7 +29,7 @@ class Judged(Played):
     def __init__(self) -> None:
         super().__init__()
         self.classes: dict[str, int] = {}
-        self.calls = Calls(self.machine)
+        self.calls = Calls(self.machine, lambda: self.clock)
 
     def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
         self._unknown_changes_nothing(decision)
@@ -167,7 +167,8 @@ class Judged(Played):
                 assert expected <= {rule.device for rule in stored}
                 settled = self.machine.now - SETTLE
                 for rule in [rule for rule in stored if rule.gpu == step.rule.gpu]:
-                    assert self.tainted_since[rule.uid, rule.gpu] <= settled + 1e-6
+                    since = self.tainted_since[rule.uid, rule.gpu]
+                    assert since <= max(settled, self.clock_set_at) + 1e-6
 
     def _budget_holds(self, steps: Iterable[Step], before: set[str]) -> None:
         raised = {step.rule.gpu for step in steps if isinstance(step, ChangeRule) and raises(step)}
@@ -175,9 +176,7 @@ class Judged(Played):
 
     def _order_of_observation_does_not_matter(self, seen: NodeView, decision: NodeDecision) -> None:
         turned = turned_round(self.over(self.calm, seen))
-        other = decide_node(
-            turned, self.calm.fleet(), self.in_use(), self.machine.time, self.options
-        )
+        other = decide_node(turned, self.calm.fleet(), self.in_use(), self.clock, self.options)
         assert sorted(map(repr, other.steps)) == sorted(map(repr, decision.steps))
 
     @invariant()

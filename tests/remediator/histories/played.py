@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 from hypothesis.stateful import RuleBasedStateMachine
 
+from remediator.controller.policy_on_lease import PolicyOnLease
 from remediator.plan.node_condition import OFF
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import (
@@ -21,7 +22,7 @@ from remediator.plan.steps import (
     Step,
 )
 from remediator.plan.view import NodeView
-from remediator.policy.table import AT_ONCE, Policy
+from remediator.policy.table import AT_ONCE, SHIPPED, Policy
 from remediator.policy.windows import Window
 from tests.remediator.builders import Stored, policy
 from tests.remediator.histories.machines import Machine
@@ -48,11 +49,17 @@ class Played(RuleBasedStateMachine):
         self.calm, self.dying = Stored(), Stored()
         self.plan = AT_ONCE
         self.policy = policy(LIMITS)
+        self.lease = self.leads()
+        """Which policy the leader obeys, and whether the leader before obeyed another one."""
+        self.enforced_before = True
+        """The leader before enforced each class."""
         self.options = OFF
         self.stopped = ""
         self.window: tuple[Window, ...] = ()
         self.tainted_since: dict[tuple[str, str], float] = {}
         """By the UID of a rule that keeps work away, and its GPU."""
+        self.clock_set_at = -1e9
+        """When the leader's clock last jumped: the few seconds of the settle time are by it."""
         self.taints = Taints()
         self.steady = Steady()
         self.sound = True
@@ -60,9 +67,18 @@ class Played(RuleBasedStateMachine):
         self.afresh = False
         """It is the first decision about something that has happened."""
 
+    def view(self) -> NodeView:
+        """Return what the remediator sees now."""
+        return self.machine.view()
+
+    @property
+    def clock(self) -> datetime:
+        """What time it is for the leader."""
+        return self.machine.time
+
     @property
     def paused(self) -> str:
-        open_now = any(window.when.open_until(self.machine.time) for window in self.window)
+        open_now = any(window.when.open_until(self.clock) for window in self.window)
         return "maintenance" if open_now else ""
 
     def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
@@ -76,15 +92,27 @@ class Played(RuleBasedStateMachine):
     def both(self) -> tuple[Stored, Stored]:
         return self.calm, self.dying
 
+    def leads(self) -> PolicyOnLease:
+        """Return what a replica that begins to lead knows of policies."""
+        steady = self.machine
+        return PolicyOnLease(lambda _: None, lambda: steady.time, lambda: steady.now)
+
+    @property
+    def disagrees(self) -> str:
+        """Why the policy in force takes nothing down now."""
+        self.lease.loaded(self.policy)
+        return self.lease.disagrees(self.policy)
+
     @property
     def enforced(self) -> bool:
-        return all(row.mode == "enforce" for row in self.policy.rows)
+        """Whether no policy takes anything down."""
+        return enforces(self.policy) or (bool(self.disagrees) and self.enforced_before)
 
     def then(self, seconds: float, dies: int) -> None:
         """Let time pass, and both controllers look."""
         self.sound = False
         self.machine.passes(seconds)
-        seen = self.machine.view()
+        seen = self.view()
         if self.machine.gone:
             for stored in self.both():
                 stored.conditions.clear()
@@ -94,7 +122,7 @@ class Played(RuleBasedStateMachine):
         assert self.calm.effects() == self.dying.effects()
         assert told(self.calm) == told(self.dying)
         assert _said(self.calm) == _said(self.dying)
-        if all(row.mode == "off" for row in self.policy.rows):
+        if all(row.mode == "off" for row in self.policy.rows) and not self.disagrees:
             assert not self.calm.rules, "off leaves nothing behind"
         self.sound = True
 
@@ -122,7 +150,7 @@ class Played(RuleBasedStateMachine):
 
     def _rests(self, seen: NodeView, decision: NodeDecision) -> None:
         wake_at = decision.wake_at
-        assert wake_at is None or wake_at > self.machine.time, "looked at again for nothing"
+        assert wake_at is None or wake_at > self.clock, "looked at again for nothing"
         if self.enforced:
             self.taints.stand(self.calm, seen, decision)
         self.judge_rest()
@@ -140,7 +168,7 @@ class Played(RuleBasedStateMachine):
 
     def _stands_still(self) -> None:
         """Look at what stays as it is at the moments that decisions ask for, and at the end."""
-        seen = self.machine.view()
+        seen = self.view()
         self.steady.begin()
         decision, wrote = self._live(seen), list[Step]()
         for look in range(LOOKS + MORE_LOOKS):
@@ -175,11 +203,18 @@ class Played(RuleBasedStateMachine):
         return msgspec.structs.replace(view, facts=facts)
 
     def decide(self, stored: Stored, seen: NodeView, now: datetime | None = None) -> NodeDecision:
-        view, now = self.over(stored, seen), now or self.machine.time
+        view, now = self.over(stored, seen), now or self.clock
         return decide_node(view, stored.fleet(), self.in_use(), now, self.options)
 
     def in_use(self) -> Policy:
-        return msgspec.structs.replace(self.policy, stopped=self.stopped, maintenance=self.window)
+        now = {"stopped": self.stopped, "maintenance": self.window, "disagrees": self.disagrees}
+        return msgspec.structs.replace(self.policy, **now)
+
+
+def enforces(one: Policy) -> bool:
+    """Whether each class is enforced, up to where it is shipped."""
+    shipped = {row.fault_class: row.ceiling for row in SHIPPED}
+    return all((row.mode, row.ceiling) == ("enforce", shipped[row.fault_class]) for row in one.rows)
 
 
 def lasting(steps: Iterable[Step]) -> list[Step]:

@@ -8,11 +8,12 @@ from hypothesis.stateful import initialize, rule
 
 from remediator.diagnose.fault import Unknown
 from remediator.model.taint_rule import EVICTING
+from remediator.plan.evicting import COUNTS_LEAST, COUNTS_MOST
 from remediator.plan.reconcile import NodeDecision
-from remediator.plan.steps import ChangeRule, CreateRule, EvictPod
+from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, WriteStatus
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
-from tests.remediator.builders import at, policy
+from tests.remediator.builders import policy
 from tests.remediator.histories.outside import DIES, INDEX, THEN
 from tests.remediator.histories.played import LIMITS
 from tests.remediator.histories.taints import raises
@@ -42,6 +43,8 @@ class EvictHistory(History):
         super().__init__()
         self.clocks: dict[str, timedelta] = {}
         """By incident, how much of `within` has counted."""
+        self.asked: dict[str, float] = {}
+        """By incident, when its first eviction was requested."""
 
     @initialize(plan=PLANS)
     def a_policy(self, plan: Evict) -> None:
@@ -115,6 +118,7 @@ class EvictHistory(History):
     def forget(self, name: str) -> None:
         super().forget(name)
         self.clocks.pop(name, None)
+        self.asked.pop(name, None)
 
     def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
         super().judge(seen, decision, before)
@@ -122,11 +126,16 @@ class EvictHistory(History):
         self._slurms_pods_are_left_to_it(seen, decision)
         self._noexecute_never_comes_early(decision)
         self._who_waits_is_never_deleted(decision)
+        for step in decision.steps:
+            if isinstance(step, WriteStatus) and step.status.eviction_start_time is None:
+                self.asked.pop(step.incident.name, None)
+            elif isinstance(step, WriteStatus):
+                self.asked.setdefault(step.incident.name, self.machine.now)
 
     def then(self, seconds: float, dies: int) -> None:
         super().then(seconds, dies)
         self._clocks_go_on()
-        last = self.decide(self.calm, self.machine.view())
+        last = self.decide(self.calm, self.view())
         for step in last.steps:
             if isinstance(step, EvictPod) and step.pod.pod not in self.machine.tenants.refusals:
                 self.machine.tenants.is_told_to_end(step.pod.pod)
@@ -153,7 +162,11 @@ class EvictHistory(History):
                 continue
             since = self.calm.incidents[step.rule.incident].status.eviction_start_time
             assert since is not None, "deleted without having been asked to leave"
-            assert self.machine.time - since >= self.plan.within, "deleted before its time"
+            assert self.clock - since >= self.plan.within, "deleted before its time"
+            asked = self.asked.get(step.rule.incident, self.machine.now)
+            waited = timedelta(seconds=self.machine.now - asked)
+            gained = min(max(self.plan.within / 10, COUNTS_LEAST), COUNTS_MOST) * self.jumps
+            assert waited + gained >= self.plan.within, "deleted before its time by a wrong clock"
 
     def _only_holders_of_sick_devices_are_evicted(
         self, seen: NodeView, decision: NodeDecision
@@ -223,7 +236,7 @@ class EvictHistory(History):
                 assert start is last
                 self.clocks.pop(name, None)
             else:
-                assert start <= last <= at(self.machine.now)
+                assert start <= last <= self.latest
                 assert last - start >= self.clocks.get(name, timedelta()), "it is set back"
                 self.clocks[name] = last - start
 

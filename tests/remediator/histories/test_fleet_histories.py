@@ -15,7 +15,7 @@ from exporter.model.node_health import GpuHealth, RecoveryAction
 from remediator.model.taint_rule import EFFECTS, Effect
 from remediator.plan.fleet import Fleet, GpuPlace
 from remediator.plan.reconcile import NodeDecision, decide_node
-from remediator.plan.steps import CreateRule
+from remediator.plan.steps import ChangeRule, CreateRule
 from remediator.plan.view import NodeView
 from remediator.policy.limits import Cap, Caps, Correlation, Limits, Rate
 from tests.remediator.builders import DRIVER, Stored, at, gpu, policy, report, view, xid
@@ -47,6 +47,9 @@ class FleetHistory(RuleBasedStateMachine):
         self.gpus: dict[tuple[str, int], GpuHealth] = {
             (node, index): gpu(index, node=node) for node in NODES for index in range(GPUS)
         }
+        self.boots: dict[str, int] = dict.fromkeys(NODES, 1)
+        self.listed: set[str] = set()
+        """Nodes of which it is known that no pod holds a GPU: what is evicted there is drained."""
         self.begun: list[float] = []
         self.stopped = ""
 
@@ -61,7 +64,32 @@ class FleetHistory(RuleBasedStateMachine):
     def a_repair(self, node: str, which: int, order: list[str], then: float) -> None:
         old, moment = self.gpus[node, which], at(self.now)
         none = RecoveryAction(support="Supported", value=0, since=moment, observed_at=moment)
-        self._becomes(node, which, epoch=old.epoch + 1, epoch_started=moment, recovery_action=none)
+        there = {"presence": "Present", "presence_since": moment}
+        there |= {"epoch": old.epoch + 1, "epoch_started": moment, "recovery_action": none}
+        self._becomes(node, which, **there)
+        self._everybody_is_looked_at(order, EVERYTHING, then)
+
+    @rule(node=NODE, which=WHICH, order=ORDER, days=st.sampled_from([0.01, 2.0, 9.0]), then=THEN)
+    def a_board_waits_for_its_replacement(
+        self, node: str, which: int, order: list[str], days: float, then: float
+    ) -> None:
+        """It has left the bus, no pod is on it, and nobody comes for days."""
+        lost = {"presence": "Lost", "presence_since": at(self.now)}
+        self._becomes(node, which, recovery_action=RecoveryAction(), **lost)
+        self.listed.add(node)
+        for seconds in (1.0, 4.0, days * 86400.0, then):
+            self._everybody_is_looked_at(order, EVERYTHING, seconds)
+
+    @rule(node=NODE, order=ORDER, then=THEN)
+    def a_node_is_replaced(self, node: str, order: list[str], then: float) -> None:
+        """Under the same name, with other boards in the same slots."""
+        self.boots[node] += 1
+        for which in range(GPUS):
+            old = self.gpus[node, which]
+            new = gpu(self.boots[node] * GPUS + which, node=node)
+            healthy = msgspec.structs.replace(new, minor=old.minor, pci_bus_id=old.pci_bus_id)
+            self.gpus[node, which] = healthy
+        self.listed.discard(node)
         self._everybody_is_looked_at(order, EVERYTHING, then)
 
     @rule(stopped=st.booleans())
@@ -83,6 +111,7 @@ class FleetHistory(RuleBasedStateMachine):
     def _takes(self, node: str, most: int) -> bool:
         before = self._suffering("NoExecute")
         decision = self._decide(node)
+        self._a_budget_counts_what_goes_on(node, decision)
         for step in decision.steps[:most]:
             if isinstance(step, CreateRule):
                 assert not self.stopped
@@ -90,6 +119,22 @@ class FleetHistory(RuleBasedStateMachine):
             self.the_budget_holds()
         self.begun += [self.now for _ in self._suffering("NoExecute") - before]
         return bool(decision.steps)
+
+    def _a_budget_counts_what_goes_on(self, node: str, decision: NodeDecision) -> None:
+        """Drained boards and nodes that are gone stop no eviction, there or elsewhere."""
+        evicts = [step.rule for step in decision.steps if isinstance(step, ChangeRule)]
+        begins = {rule.gpu for rule in evicts if rule.effect == "NoExecute"}
+        evicting = self.stored.evicting()
+        here = [gpu for where, gpu in self._suffering("NoExecute") if where == node]
+        for _, desired in decision.pairs:
+            if desired.deferred_by == "Budget" and "NoExecute deferred" in desired.deferred:
+                full = len(evicting) >= EVICTING or len(evicting & set(here)) >= EVICTING_ON_NODE
+                assert full or begins or self._began_lately(), (
+                    f"nothing goes on: {desired.deferred}"
+                )
+
+    def _began_lately(self) -> list[float]:
+        return [moment for moment in self.begun if self.now - moment < RATE.within.total_seconds()]
 
     def _settles(self, node: str) -> None:
         for _ in range(12):
@@ -114,11 +159,13 @@ class FleetHistory(RuleBasedStateMachine):
 
     def _view(self, node: str) -> NodeView:
         mine = [health for (where, _), health in self.gpus.items() if where == node]
-        reported = msgspec.structs.replace(report(*mine), observed_at=at(self.now))
+        dated = {"observed_at": at(self.now), "boot_id": f"boot-{self.boots[node]}"}
+        reported = msgspec.structs.replace(report(*mine), **dated)
         return view(
             *mine,
             node=node,
             report=reported,
+            pods=() if node in self.listed else None,
             rules=tuple(
                 taint_rule for taint_rule in self.stored.rules.values() if taint_rule.node == node
             ),
@@ -141,14 +188,15 @@ class FleetHistory(RuleBasedStateMachine):
         assert len(evicting) <= EVICTING
         nodes = [node for node, gpu in self._suffering("NoExecute") if gpu in evicting]
         assert all(nodes.count(node) <= EVICTING_ON_NODE for node in NODES)
-        lately = [
-            moment for moment in self.begun if self.now - moment < RATE.within.total_seconds()
-        ]
-        assert len(lately) <= RATE.count
+        assert len(self._began_lately()) <= RATE.count
 
     @invariant()
     def only_the_sick_are_tainted(self) -> None:
-        given = {health.uuid for health in self.gpus.values() if health.xids or health.epoch > 1}
+        given = {
+            health.uuid
+            for health in self.gpus.values()
+            if health.xids or health.epoch > 1 or health.presence == "Lost"
+        }
         assert {taint_rule.gpu for taint_rule in self.stored.rules.values()} <= given
 
     def _suffering(self, least: Effect) -> set[tuple[str, str]]:

@@ -302,3 +302,40 @@ def test_a_row_that_was_remapped_is_no_signal_where_the_driver_requests_nothing(
     history.nothing_happens(dies=0, then=61.0)
     history.an_xid(code=63, dies=0, gi=None, index=0, then=0.1)
     history.teardown()
+
+
+def test_a_clock_that_was_behind_and_is_set_right_ends_no_deadline() -> None:
+    """The deadline of an hour began by the wrong clock; a pod runs on the other GPU."""
+    history = History()
+    calls = HandoverOptions(enabled=True, deadline=timedelta(hours=1))
+    history.a_cluster(options=calls, placing=False, dynamic=False)
+    history.a_pod_comes(dies=0, index=1, part=0, pod=0, then=0.1)
+    history.the_leaders_clock_jumps(ahead=-4000.0, dies=0, then=0.1)
+    history.a_recovery_action(dies=0, index=0, value=7, then=1.0)
+    history.the_leaders_clock_jumps(ahead=0.0, dies=0, then=1.0)
+    history.teardown()
+
+
+def test_nor_does_one_that_jumps_ahead() -> None:
+    history = History()
+    calls = HandoverOptions(enabled=True, deadline=timedelta(hours=1))
+    history.a_cluster(options=calls, placing=False, dynamic=False)
+    history.a_pod_comes(dies=0, index=1, part=0, pod=0, then=0.1)
+    history.a_recovery_action(dies=0, index=0, value=7, then=1.0)
+    history.the_leaders_clock_jumps(ahead=8 * 86400.0, dies=0, then=0.1)
+    history.teardown()
+
+
+@pytest.mark.parametrize("late", [0.1, 601.0])
+@pytest.mark.parametrize("ahead", [-61.0, 700.0])
+def test_a_contained_error_opens_at_most_one_incident_whatever_the_leaders_clock(
+    ahead: float, late: float
+) -> None:
+    """An incident's own date is by the API server's clock: each decision opened and closed one."""
+    history = History()
+    history.a_cluster(options=NO_CALLS, placing=False, dynamic=False)
+    history.the_leaders_clock_jumps(ahead=ahead, dies=0, then=0.1)
+    history.an_xid(code=94, dies=0, gi=5, index=1, then=late)
+    history.nothing_happens(dies=0, then=11.0)
+    assert bool(history.calm.rules) == (late < 600)
+    history.teardown()

@@ -14,8 +14,9 @@ from remediator.model.intent import Intent
 from remediator.plan.node_condition import OFF, HandoverOptions
 from remediator.plan.trust import WatchedKind
 from tests.remediator.histories.judged import SOAK
+from tests.remediator.histories.leaders import Leaders
 from tests.remediator.histories.machines import ACTIONS, SIGNALS, WATCHED
-from tests.remediator.histories.outside import DIES, INDEX, THEN, Outside
+from tests.remediator.histories.outside import DIES, INDEX, THEN
 
 HISTORYS = int(os.environ.get("HISTORIES", "120"))
 BLIND = st.frozensets(st.sampled_from(WATCHED), max_size=2)
@@ -32,7 +33,7 @@ HANDOVER = st.one_of(
 )
 
 
-class History(Outside):
+class History(Leaders):
     """A node of which the hardware breaks, is repaired, moved and misread."""
 
     @initialize(options=HANDOVER, dynamic=st.booleans(), placing=st.booleans())
