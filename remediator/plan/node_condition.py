@@ -207,7 +207,8 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
         why = stopped or "; ".join(sorted({due_gpu.deferred for due_gpu in standing}))
         message = _bounded(f"{_needs(standing)}; deferred: {why}")
         answer = _Answer(needed=False, reason=HELD, message=message)
-    certain = len(standing) == len(due) and not undecided
+    # Of one whose call is deferred now, the deadline may be over: below.
+    certain = len(free) == len(due) and not undecided
     if not stated:
         # A lost incident of one GPU may count against a call for another.
         return None if undecided and answer and answer.needed else answer

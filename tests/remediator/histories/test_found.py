@@ -339,3 +339,20 @@ def test_a_contained_error_opens_at_most_one_incident_whatever_the_leaders_clock
     history.nothing_happens(dies=0, then=11.0)
     assert bool(history.calm.rules) == (late < 600)
     history.teardown()
+
+
+def test_a_request_over_pods_is_not_taken_back_while_the_overdue_gpu_waits_for_the_budget() -> None:
+    """Its neighbour, whose deadline is not over, has used it up."""
+    history = EvictHistory()
+    calls = HandoverOptions(
+        enabled=True, deadline=timedelta(hours=1), accelerated_hardware_ready=True
+    )
+    history.a_cluster(options=calls, dynamic=True, placing=True)
+    history.a_policy(
+        plan=Evict(within=timedelta(minutes=10), then="NoExecute", extended_resources="delete")
+    )
+    history.slurm_holds_a_sick_gpu(dies=0, index=0, then=0.1)
+    history.slurm_holds_a_sick_gpu(dies=0, index=1, then=601.0)
+    history.pods_keep_joining(dies=0, index=0)
+    history.other_numbers(dies=0, then=4000.0)
+    history.teardown()
