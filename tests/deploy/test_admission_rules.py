@@ -69,7 +69,11 @@ EFFECT: Json = {"spec": {"taint": {"effect": "NoExecute"}}}
 TAKEN: Json = {"metadata": {"labels": OURS}, "spec": {"taint": {"key": "draguard.dev/gpu"}}}
 KEPT: Json = {"metadata": {"finalizers": ["a.b/c"]}}
 FREED: Json = {"metadata": {"finalizers": None}}
-ALL_THREE, ALONE, THEIRS = "driver, pool and device, all three", "only draguard-remediator", "else"
+ALL_THREE, ALONE, THEIRS = (
+    "driver, pool and device, all three",
+    "only draguard-remediator",
+    "another user",
+)
 HAND = foreign("by-hand", MAINTENANCE, full("gpu-2"))
 WRITES = [
     Write(REMEDIATOR, "create", "", new()),
