@@ -14,7 +14,7 @@ from remediator.policy.limits import LIFTED, Cap, Caps, Limits
 from remediator.policy.table import Evict, Policy
 from tests.remediator.builders import Stored, policy
 from tests.remediator.histories.machines import Machine
-from tests.remediator.playing import pod, tick
+from tests.remediator.playing import tick
 
 ONE_AT_A_TIME = Limits(evict=Caps(cluster=Cap(1)))
 plans = st.builds(
@@ -56,7 +56,7 @@ class World:
                 getattr(self.machine, str(name))(*stated)
 
     def pods(self) -> tuple[PodFacts, ...]:
-        return tuple(pod(name) for name in self.machine.tenants.users())
+        return self.machine.tenants.pods()
 
     def view(self) -> NodeView:
         return msgspec.structs.replace(self.machine.view(), pods=self.pods())
