@@ -60,7 +60,7 @@ STACKS = (
     Stack("aks", (("kubernetes.azure.com/accelerator=nvidia",),)),
     Stack("openshift", ((_OPENSHIFT,),)),
 )
-"""The chart's presets, with what tells them apart; tests/deploy/stacks/ has the sources."""
+"""The chart's presets, with what distinguishes them; tests/deploy/stacks/ has the sources."""
 _TRIED = {stack.name for stack in STACKS if stack.tried}
 _GPU_LABELS = (
     "nvidia.com/gpu.present=true",
@@ -130,28 +130,32 @@ def found_on(
 
 def judged(groups: Sequence[Group], installed: Sequence[Workload], namespace: str) -> Check:
     """Judge the exporter's DaemonSets by the nodes with GPUs. Pure."""
-    told = [group for group in groups if group.evidence]
-    if not told:
-        nothing = "nothing on the GPU nodes tells" if groups else "no node has a label of GPU nodes"
+    evident = [group for group in groups if group.evidence]
+    if not evident:
+        nothing = (
+            "nothing on the GPU nodes shows the stack"
+            if groups
+            else "no node has a label of GPU nodes"
+        )
         return unknown(ABOUT, nothing, f"if nodes have GPUs: {_CHOOSE}")
-    looks = f"looks like {'; '.join(group.words() for group in told)}"
+    looks = f"looks like {'; '.join(group.words() for group in evident)}"
     if not installed:
-        choice = " or ".join(f"--set stack={name}" for name in _everywhere(told))
+        choice = " or ".join(f"--set stack={name}" for name in _everywhere(evident))
         return ok(ABOUT, f"{looks}; no DaemonSet here: install with {choice or _POOLS}")
     if any(_own_values(workload) for workload in installed):
         return ok(ABOUT, f"{looks}; the exporter has values of its own, which are not judged")
     chosen = sorted({workload.metadata.labels.get(LABEL, _DEFAULT) for workload in installed})
-    misfits = [group for group in told if group.evidence.keys().isdisjoint(chosen)]
+    misfits = [group for group in evident if group.evidence.keys().isdisjoint(chosen)]
     says = f"{looks}; installed is {', '.join(chosen)}"
     if not misfits:
         return ok(ABOUT, says)
     if all(len(group.evidence) > 1 for group in misfits):
         return unknown(ABOUT, says, f"if the exporter is not ready, choose one: {_CHOOSE}")
-    return warn(ABOUT, says, _remedy(told, installed, namespace))
+    return warn(ABOUT, says, _remedy(evident, installed, namespace))
 
 
-def _remedy(told: Iterable[Group], installed: Sequence[Workload], namespace: str) -> str:
-    names = _everywhere(told)
+def _remedy(evident: Iterable[Group], installed: Sequence[Workload], namespace: str) -> str:
+    names = _everywhere(evident)
     if len(installed) > 1 or not names:
         return f"set {_POOLS}"
     release = installed[0].metadata.annotations.get(_RELEASE)
@@ -161,9 +165,11 @@ def _remedy(told: Iterable[Group], installed: Sequence[Workload], namespace: str
     return f"helm upgrade {release} deploy/helm/draguard {flags}"
 
 
-def _everywhere(told: Iterable[Group]) -> list[str]:
+def _everywhere(evident: Iterable[Group]) -> list[str]:
     """Return the stacks that every node may be."""
-    return [stack.name for stack in STACKS if all(stack.name in group.evidence for group in told)]
+    return [
+        stack.name for stack in STACKS if all(stack.name in group.evidence for group in evident)
+    ]
 
 
 def _signs(node: Node, publishing: Collection[str]) -> tuple[str, ...]:

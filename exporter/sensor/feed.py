@@ -21,7 +21,7 @@ BATCH = 1000
 
 
 class Position(msgspec.Struct):
-    """How far one agent was told."""
+    """How far one agent has received."""
 
     run: str
     number: int
@@ -37,7 +37,7 @@ class Position(msgspec.Struct):
 class Feed:
     """The signals of one run of the node, and the number of its state.
 
-    `changed` is the one lock of the sensor too: `observe` runs under it, and whoever changes what
+    `changed` is the one lock of the sensor too: `observe` runs under it, and all that changes what
     it returns calls `touch` before the lock is released.
     """
 

@@ -189,7 +189,7 @@ def test_nodes_that_tell_nothing_are_no_fault(
     found = told([node(labels, os_image)], signs, exporter("gke"))
 
     assert found.state == "unknown"
-    assert "nothing on the GPU nodes tells" in found.says
+    assert "nothing on the GPU nodes shows the stack" in found.says
 
 
 def test_nodes_without_gpus_do_not_count() -> None:
