@@ -62,10 +62,11 @@ def parts(*, seed: int, scale: float = 1.0, jobs: int = 1) -> tuple[Part, ...]:
 
 def _histories(seed: int, count: int, about: float) -> Part:
     folder = "tests/remediator/histories"
-    # The fleet's histories are a third of the number, beside it.
+    # Beside that number: a third of it of fleets, a sixth with eviction, a sixth with old watches.
+    played = count + count // 3 + 2 * (count // 6)
     return Part(
         name="histories",
-        what=f"HISTORIES={count}: {count + count // 3:,} random histories",
+        what=f"HISTORIES={count}: {played:,} random histories",
         command=_pytest(*_hypothesis(seed), "--timeout", "0", folder),
         environment={"HISTORIES": str(count)},
         figures=closing.histories,

@@ -50,7 +50,7 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Cluster:
-    """Implements `reconcile.Hands` on a real API server.
+    """Implements `reconcile.ControlPlane` on a real API server.
 
     `mark` gets nodes that changed, `urgent` those whose report did.
     """
@@ -188,10 +188,7 @@ class Cluster:
 
     def confirm(self, view: NodeView, begins: Disruption) -> str:
         """Return what the API server has otherwise than a view on which a disruption rests."""
-        devices = begins.devices
-        if begins.repair:
-            devices |= {device.device for device in view.inventory}
-        return self._quorum.differs(view, devices)
+        return self._quorum.differs(view, begins)
 
     def known(self) -> Collection[str]:
         """Return every node that a report, a rule or an incident names."""

@@ -6,29 +6,55 @@ so that the answer is the newest that is stored.
 """
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
 from exporter.model.device import Device
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, incomplete, inventory
-from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
-from remediator.controller.versions import GROUP, Versioned
-from remediator.model.claim import Claim
+from kubeapi.client import UNREADABLE, ApiError, NotFound
+from remediator.controller.versions import GROUP
+from remediator.model.claim import Claim, ClaimMeta, unreported
+from remediator.plan.disruption import Disruption
 from remediator.plan.view import NodeView
+
+MOST_UNREPORTED = 128
+"""Claims of a node's pods that are read, beside those that the watch has reported: those of other
+drivers are among them, and a tenant's pods may name any number."""
 
 
 class _Slices(msgspec.Struct, frozen=True):
     items: tuple[ResourceSlice, ...] = ()
 
 
-class Quorum:
-    def __init__(
-        self, client: Client, slices: Versioned[ResourceSlice], claims: Versioned[Claim]
-    ) -> None:
-        self._client, self._slices, self._claims = client, slices, claims
+class Reader(Protocol):
+    """The API server, as a last look reads it."""
 
-    def differs(self, view: NodeView, devices: frozenset[Device]) -> str:
-        """Return what is otherwise than in the view, or cannot be read; "" when all is as seen."""
+    def get(self, path: str, params: Mapping[str, str] | None = None, /) -> bytes: ...
+
+
+class Served(Protocol):
+    """A kind in the version that is served now."""
+
+    @property
+    def version(self) -> str | None: ...
+
+    @property
+    def path(self) -> str: ...
+
+
+class Quorum:
+    def __init__(self, reader: Reader, slices: Served, claims: Served) -> None:
+        self._reader, self._slices, self._claims = reader, slices, claims
+
+    def differs(self, view: NodeView, begins: Disruption) -> str:
+        """Return what is otherwise than in the view, or cannot be read; "" when all is as seen.
+
+        A repair of the node disrupts all its devices.
+        """
+        devices = begins.devices
+        if begins.repair:
+            devices |= {device.device for device in view.inventory}
         try:
             return self._slices_differ(view, devices) or self._claims_differ(view, devices)
         except ApiError as error:
@@ -41,7 +67,7 @@ class Quorum:
 
     def _slices_differ(self, view: NodeView, devices: frozenset[Device]) -> str:
         params = {"fieldSelector": f"spec.nodeName={view.node}"}
-        stored = msgspec.json.decode(self._client.get(self._slices.path, params), type=_Slices)
+        stored = msgspec.json.decode(self._reader.get(self._slices.path, params), type=_Slices)
         pools = {(device.driver, device.pool) for device in devices}
         if pools & incomplete(stored.items):
             return f"the devices of {view.node} are being published anew"
@@ -54,15 +80,30 @@ class Quorum:
             if not any(result.name in devices for result in claim.results):
                 continue
             meta = claim.metadata
-            name = f"{meta.namespace}/{meta.name}"
-            path = f"/apis/{GROUP}/{self._claims.version}/namespaces/{meta.namespace}"
-            try:
-                raw = self._client.get(f"{path}/resourceclaims/{meta.name}")
-            except NotFound:
-                return f"claim {name} is gone, and the watch has not reported it"
-            if msgspec.json.decode(raw, type=Claim).status != claim.status:
-                return f"claim {name} differs from what the watch reported"
+            stored = self._claim(meta.namespace, meta.name)
+            if stored is None:
+                return f"claim {_name(meta)} is gone, and the watch has not reported it"
+            if stored.status != claim.status:
+                return f"claim {_name(meta)} differs from what the watch reported"
+        # Pods are listed, so they show claims that a watch of claims has not reported yet.
+        for namespace, name in unreported(view.claims, view.pods or ())[:MOST_UNREPORTED]:
+            stored = self._claim(namespace, name)
+            if stored and any(result.name in devices for result in stored.results):
+                return f"claim {_name(stored.metadata)} has not been reported by the watch"
         return ""
+
+    def _claim(self, namespace: str, name: str) -> Claim | None:
+        """Return a claim as it is stored; None where there is none."""
+        path = f"/apis/{GROUP}/{self._claims.version}/namespaces/{namespace}"
+        try:
+            raw = self._reader.get(f"{path}/resourceclaims/{name}")
+        except NotFound:
+            return None
+        return msgspec.json.decode(raw, type=Claim)
+
+
+def _name(meta: ClaimMeta) -> str:
+    return f"{meta.namespace}/{meta.name}"
 
 
 def _hardware(devices: tuple[SliceDevice, ...]) -> Mapping[Device, tuple[str | None, str | None]]:

@@ -277,6 +277,23 @@ def absent(
     return tuple(sorted(found))
 
 
+def unreported(claims: Iterable[Claim], pods: Iterable[PodFacts]) -> tuple[tuple[str, str], ...]:
+    """Return (namespace, name) of the claims that running pods have and no claim here shows."""
+    shown = {
+        (claim.metadata.namespace, claim.metadata.name, consumer.uid or consumer.name)
+        for claim in claims
+        for consumer in claim.consumers
+    }
+    found = {
+        (pod.namespace, name)
+        for pod in pods
+        if pod.running
+        for name in (*pod.claims, pod.extended_claim)
+        if name and shown.isdisjoint((pod.namespace, name, by) for by in (pod.uid, pod.pod_group))
+    }
+    return tuple(sorted(found))
+
+
 def reserved(claim: Claim, pods: tuple[PodFacts, ...]) -> list[tuple[str, str]]:
     """Return (name, uid) of the pods that a claim is reserved for, at least one."""
     found: list[tuple[str, str]] = []

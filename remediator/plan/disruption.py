@@ -105,7 +105,7 @@ class Disruption(msgspec.Struct, frozen=True):
     """What steps would begin to do to running pods."""
 
     devices: frozenset[Device] = frozenset()
-    """UUIDs of the GPUs whose pods would be evicted."""
+    """Of which pods would be evicted."""
     repair: bool = False
     """A repair of the node would be called for."""
 

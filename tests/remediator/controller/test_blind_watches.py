@@ -212,6 +212,34 @@ def test_a_claim_that_is_otherwise_than_the_watch_told_is_looked_at_again(room: 
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
 
 
+def test_a_claim_of_a_listed_pod_that_no_watch_has_reported_evicts_nobody(room: Room) -> None:
+    set_up(room)
+    room.api.frozen.add(CLAIMS)
+    room.hold("gpu-0", "late")
+    named = {"name": "gpu", "resourceClaimName": "claim-late"}
+    room.api.put(PODS, "late", spec={"nodeName": NODE, "resourceClaims": [named]})
+    room.report(dead(0), gpu(1))
+    room.seen("the report is there", lambda: _presence(room) == "Lost")
+    room.decide()
+    room.ahead = SETTLED
+    assert "team/claim-late has not been reported by the watch" in room.decide().unconfirmed
+    assert room.api.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_a_claim_on_another_device_that_no_watch_has_reported_delays_nothing(room: Room) -> None:
+    set_up(room)
+    room.api.frozen.add(CLAIMS)
+    room.hold("gpu-1", "late")
+    named = {"name": "gpu", "resourceClaimName": "claim-late"}
+    room.api.put(PODS, "late", spec={"nodeName": NODE, "resourceClaims": [named]})
+    room.report(dead(0), gpu(1))
+    room.seen("the report is there", lambda: _presence(room) == "Lost")
+    room.decide()
+    room.ahead = SETTLED
+    room.decide()
+    assert room.api.effects() == {"gpu-0": "NoExecute"}
+
+
 def test_a_last_look_that_is_refused_evicts_nobody_and_says_so(room: Room) -> None:
     """A watch that is open outlives the right to open it."""
     set_up(room)

@@ -14,12 +14,14 @@ from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, Step, WriteStatus, gpu_of
 from remediator.plan.view import NodeView
 from tests.remediator.histories.calls import Calls
-from tests.remediator.histories.machines import PENDING, severity, turned_round
+from tests.remediator.histories.machines import PENDING, severity
 from tests.remediator.histories.played import Played
 from tests.remediator.histories.taints import in_force, is_rebound, raises
 
 SETTLE, SOAK = 3.0, 600.0
 """Seconds, as in `builders.policy`."""
+ROUNDED = 1e-3
+"""Seconds by which the history's own time may be off: a decision counts in microseconds."""
 RULE_STEPS = (CreateRule, ChangeRule, DeleteRule)
 
 
@@ -136,8 +138,10 @@ class Judged(Played):
         answered = any(
             health.uuid == gpu and health.recovery_action.value == 0 for health in machine.gpus
         )
-        assert machine.now - machine.bad_at.get(gpu, -1e9) >= SOAK
-        assert machine.now - machine.signal_of(gpu, pending=not (alone or answered)) >= SOAK
+        assert machine.now - machine.bad_at.get(gpu, -1e9) >= SOAK - ROUNDED
+        assert (
+            machine.now - machine.signal_of(gpu, pending=not (alone or answered)) >= SOAK - ROUNDED
+        )
         proven = machine.confirmed_at >= machine.bad_at.get(gpu, -1e9)
         owed = machine.owes_an_epoch.get(gpu, frozenset()) - (PENDING if alone else set())
         assert (proven and not owed) or "RepairConfirmed" in stated
@@ -175,7 +179,7 @@ class Judged(Played):
         assert not raised - before or len(before | raised) <= 1
 
     def _order_of_observation_does_not_matter(self, seen: NodeView, decision: NodeDecision) -> None:
-        turned = turned_round(self.over(self.calm, seen))
+        turned = _turned_round(self.over(self.calm, seen))
         other = decide_node(turned, self.calm.fleet(), self.in_use(), self.clock, self.options)
         assert sorted(map(repr, other.steps)) == sorted(map(repr, decision.steps))
 
@@ -202,3 +206,19 @@ def _is_other(rule: Rule, device: SliceDevice) -> bool:
     if rule.gpu not in (device.uuid, device.parent_uuid):
         return True
     return rule.fault == "contained" and rule.uuid not in (rule.gpu, device.uuid)
+
+
+def _turned_round(seen: NodeView) -> NodeView:
+    """Return a view in which everything was observed in another order."""
+    assert seen.report is not None
+    gpus = (
+        msgspec.structs.replace(health, xids=health.xids[::-1]) for health in seen.report.gpus[::-1]
+    )
+    return msgspec.structs.replace(
+        seen,
+        report=msgspec.structs.replace(seen.report, gpus=tuple(gpus)),
+        inventory=seen.inventory[::-1],
+        claims=seen.claims[::-1],
+        rules=seen.rules[::-1],
+        incidents=seen.incidents[::-1],
+    )

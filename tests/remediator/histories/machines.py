@@ -95,15 +95,9 @@ class Machine:
         self._read_actions()
         dated = {"observed_at": self.time, "boot_id": f"boot-{self.boot}"}
         self.looks()
-        inventory = tuple(
-            device
-            for index, health in enumerate(self.gpus)
-            if index not in self.unpublished
-            for device in self._published(health)
-        )
         return view(
             report=msgspec.structs.replace(report(*self.gpus), **dated),
-            inventory=inventory,
+            inventory=self.published(),
             stale="silent for a while" if self.silent else "",
             blind=dict.fromkeys(sorted(self.blind), "refused"),
             renewals=ALWAYS_CONFIRMED if self.confirms else (),
@@ -113,6 +107,15 @@ class Machine:
             refusals={self.tenants.uid(name): why for name, why in self.tenants.refusals.items()},
             nodes_known=True,
             facts=None if self.gone else NodeFacts(name=NODE),
+        )
+
+    def published(self) -> tuple[SliceDevice, ...]:
+        """Return the devices that the node publishes now."""
+        return tuple(
+            device
+            for index, health in enumerate(self.gpus)
+            if index not in self.unpublished
+            for device in self._published(health)
         )
 
     def _published(self, health: GpuHealth) -> list[SliceDevice]:
@@ -371,22 +374,6 @@ def partition_of(device: Device) -> MemorySlices | None:
     """Return what a partition of dynamic MIG is made of, None for a full GPU."""
     named = placement_of(device.device.partition("-r")[0])
     return MemorySlices(named.start, 4 if named.gi_profile_id == 9 else 1) if named else None
-
-
-def turned_round(seen: NodeView) -> NodeView:
-    """Return a view in which everything was observed in another order."""
-    assert seen.report is not None
-    gpus = (
-        msgspec.structs.replace(health, xids=health.xids[::-1]) for health in seen.report.gpus[::-1]
-    )
-    return msgspec.structs.replace(
-        seen,
-        report=msgspec.structs.replace(seen.report, gpus=tuple(gpus)),
-        inventory=seen.inventory[::-1],
-        claims=seen.claims[::-1],
-        rules=seen.rules[::-1],
-        incidents=seen.incidents[::-1],
-    )
 
 
 def severity(name: str) -> int:

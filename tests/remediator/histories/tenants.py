@@ -2,6 +2,7 @@
 
 import msgspec
 
+from exporter.model.device import Device
 from remediator.model.claim import (
     Allocation,
     Claim,
@@ -50,6 +51,13 @@ class Tenants:
             )
             for name in self.users()
         )
+
+    def of_slurm(self, device: Device) -> bool:
+        """Whether a pod of a NodeSet has a device."""
+        theirs = (
+            it for it in self.claims.values() if self.slurm & {by.name for by in it.consumers}
+        )
+        return any(result.name == device for claim in theirs for result in claim.results)
 
     def uid(self, name: str) -> str:
         """Return the UID of the pod that has, or had, a name."""

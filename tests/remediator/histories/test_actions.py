@@ -5,10 +5,12 @@ from datetime import timedelta
 import pytest
 
 from remediator.plan.node_condition import OFF
-from remediator.policy.table import Evict, Mode
+from remediator.plan.trust import WatchedKind
+from remediator.policy.table import AT_ONCE, Evict, Mode
 from tests.remediator.builders import uuid
 from tests.remediator.histories.test_evict_histories import EvictHistory
 from tests.remediator.histories.test_fleet_histories import NODES, FleetHistory
+from tests.remediator.histories.test_frozen_histories import FrozenHistory
 from tests.remediator.histories.test_histories import History
 
 
@@ -99,3 +101,41 @@ def test_a_replaced_node_has_no_taint_left_of_the_boards_before() -> None:
 
     assert not fleet.stored.rules
     assert all(not incident.open for incident in fleet.stored.incidents.values())
+
+
+def frozen_history(*kinds: WatchedKind) -> FrozenHistory:
+    """Return a history whose first GPU has a user, and whose watches of some kinds then freeze."""
+    history = FrozenHistory()
+    history.a_policy(plan=AT_ONCE)
+    history.a_cluster(options=OFF, dynamic=False, placing=False)
+    history.a_pod_comes(index=0, part=0, pod=0, then=0.1, dies=0)
+    history.watches_freeze(kinds=frozenset(kinds), then=0.1, dies=0)
+    return history
+
+
+def test_nobody_is_evicted_for_a_name_that_a_frozen_watch_still_shows() -> None:
+    history = frozen_history("slices")
+    history.other_numbers(then=0.1, dies=0)
+    history.a_gpu_goes_or_comes(index=0, presence="Lost", then=0.1, dies=0)
+    history.nothing_happens(then=11.0, dies=0)
+    assert history.unconfirmed
+    assert history.calm.effects() == {"gpu-0": "NoSchedule"}
+    assert history.machine.tenants.users() == ("pod-0",)
+
+    history.watches_go_on(then=11.0, dies=0)
+    history.nothing_happens(then=11.0, dies=0)
+    assert history.calm.effects()["gpu-1"] == "NoExecute"
+    assert history.machine.tenants.users() == ("pod-0",)
+    history.teardown()
+
+
+def test_one_list_after_a_long_silence_shows_what_a_frozen_watch_has_missed() -> None:
+    history = frozen_history("claims")
+    history.a_pod_comes(index=0, part=0, pod=1, then=0.1, dies=0)
+    history.a_gpu_goes_or_comes(index=0, presence="Lost", then=0.1, dies=0)
+    history.nothing_happens(then=61.0, dies=0)
+    assert history.calm.effects() == {"gpu-0": "NoSchedule"}
+
+    history.nothing_happens(then=601.0, dies=0)
+    assert history.calm.effects() == {"gpu-0": "NoExecute"}
+    history.teardown()

@@ -137,9 +137,14 @@ class EvictHistory(History):
         self._clocks_go_on()
         last = self.decide(self.calm, self.view())
         for step in last.steps:
-            if isinstance(step, EvictPod) and step.pod.pod not in self.machine.tenants.refusals:
+            if isinstance(step, EvictPod) and self._is_granted(step):
                 self.machine.tenants.is_told_to_end(step.pod.pod)
         self._the_eviction_controller_acts()
+
+    def _is_granted(self, step: EvictPod) -> bool:
+        """Whether the API server evicts a pod: no budget refuses, and it is still that one."""
+        tenants, name = self.machine.tenants, step.pod.pod
+        return name not in tenants.refusals and step.pod.uid == tenants.uid(name)
 
     def _the_eviction_controller_acts(self) -> None:
         """NoExecute deletes who holds the device by a claim and does not tolerate it."""

@@ -1,0 +1,73 @@
+"""Watches that show the cluster as it was, before an API server that knows how it is."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from exporter.model.resource_slices import SliceDevice
+from kubeapi.client import NotFound
+from remediator.controller.quorum import Quorum
+from remediator.model.claim import Claim
+from remediator.plan.disruption import Disruption
+from remediator.plan.events import Event
+from remediator.plan.fleet import Fleet
+from remediator.plan.steps import Step
+from remediator.plan.view import NodeView
+from tests.chain.scene import resource_slice
+from tests.remediator.builders import NODE, Stored
+
+GROUP = "/apis/resource.k8s.io/v1"
+
+
+class Kind:
+    """One kind of resource.k8s.io, as it is served."""
+
+    version = "v1"
+
+    def __init__(self, resource: str) -> None:
+        self.path = f"{GROUP}/{resource}"
+
+
+class Truth:
+    """The API server that a last look reads: what is published and claimed now."""
+
+    def __init__(self, devices: tuple[SliceDevice, ...], claims: tuple[Claim, ...]) -> None:
+        self.devices, self.claims = devices, claims
+
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        if path == f"{GROUP}/resourceslices":
+            assert params == {"fieldSelector": f"spec.nodeName={NODE}"}
+            slices = [resource_slice(NODE, list(self.devices))] if self.devices else []
+            return msgspec.json.encode({"items": slices})
+        for claim in self.claims:
+            meta = claim.metadata
+            if path == f"{GROUP}/namespaces/{meta.namespace}/resourceclaims/{meta.name}":
+                return msgspec.json.encode(claim)
+        raise NotFound(path, status=404)
+
+
+class LaggingCluster:
+    """What the reconciler sees of a cluster of which the watches lag; its steps are only noted."""
+
+    def __init__(self, stored: Stored, fleet: Fleet, seen: NodeView, truth: Truth) -> None:
+        self._stored, self._fleet, self._seen = stored, fleet, seen
+        self._truth = truth
+
+    def confirm(self, view: NodeView, begins: Disruption, /) -> str:
+        return Quorum(self._truth, Kind("resourceslices"), Kind("resourceclaims")).differs(
+            view, begins
+        )
+
+    def observe(self, node: str) -> NodeView:
+        assert node == NODE
+        return self._seen
+
+    def fleet(self) -> Fleet:
+        return self._fleet
+
+    def apply(self, step: Step) -> None:
+        """Leave it to the history, which judges a decision before its steps are taken."""
+
+    def post(self, event: Event, now: datetime) -> None:
+        """Tell nobody."""
