@@ -10,9 +10,10 @@ import msgspec
 
 from remediator.diagnose.fault import Unknown, or_unknown
 from remediator.model.incident import IncidentStatus
-from remediator.plan import adoption, incident_status, node_condition, recovery
+from remediator.plan import adoption, incident_status, recovery
 from remediator.plan.api_words import mode_of
 from remediator.plan.case import Case, Desired
+from remediator.plan.due import called_since
 from remediator.plan.emptied import Turned, turned
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.steps import Step, WriteStatus, no_eviction_of_others, steps_of
@@ -82,7 +83,7 @@ def _status(  # noqa: PLR0917 - everything that a status rests on
     if desired.incident is None:
         return None
     before = desired.incident.status
-    calls = node_condition.called_since(view, ((case, desired),), now, options, stopped)
+    calls = called_since(view, ((case, desired),), now, stopped, calling=options.enabled)
     called = calls.get(case.uuid)
     since = called.called if called else None
     deadline = called.deadline if called else None

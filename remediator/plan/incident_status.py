@@ -35,7 +35,7 @@ from remediator.policy.table import Mode
 
 
 def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
-    """Return what the incident should read now, but for what `node_condition.called_since` returns.
+    """Return what the incident should read now, but for what `due.called_since` returns.
 
     What was found is in the desired incident (`incident_spec`); the rest of it is as stored.
     """
