@@ -150,12 +150,7 @@ def _case_or_blank(
 
 
 @or_unknown
-def _case(
-    view: NodeView,
-    uuid: str,
-    gpu: GpuHealth | None,
-    common: _Common,
-) -> Case | Unknown:
+def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> Case | Unknown:
     if unread := _unread(view, uuid):
         return unread
     rules, incidents = _rules(view, uuid), of_gpu(view.incidents, uuid)
