@@ -23,8 +23,8 @@ from remediator.metrics.lifecycle import (
 from remediator.metrics.rows import Labels
 from remediator.model.claim import EXTENDED_RESOURCE, GANG
 from remediator.model.incident import AffectedPod, Incident, IncidentStatus
-from remediator.plan.incident_status import EVICTION_REFUSED as REFUSED
-from remediator.plan.incident_status import REPAIR_DEFERRED
+from remediator.plan.incident_conditions import EVICTION_REFUSED as REFUSED
+from remediator.plan.incident_conditions import REPAIR_DEFERRED
 from remediator.plan.spared import Spared
 
 Pod = tuple[str, str, str]

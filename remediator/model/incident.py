@@ -6,6 +6,7 @@ GPU and is written once; `status` has what was found and done. An empty status i
 the rules that stand (`plan.adoption`). Pure.
 """
 
+import re
 from datetime import datetime
 from typing import Any, Literal, get_args
 
@@ -35,6 +36,8 @@ RULES_NOT_SERVED = "RulesNotServed"
 HARDWARE_LIMIT = 64
 """Entries of `hardware`: the GPU first, then slices. A GPU has seven slices at once."""
 SIBLINGS_LIMIT = 64
+GPU_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""NVML's form. Objects are named after it, so another form cannot have an incident."""
 
 Phase = Literal[
     "Suspected",

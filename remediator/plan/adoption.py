@@ -25,6 +25,7 @@ from remediator.model.taint_rule import Rule
 from remediator.plan import history, incident_spec, recovery, signals
 from remediator.plan.case import Case
 from remediator.plan.escalation import FRESH
+from remediator.plan.steps import WriteStatus
 
 NOTHING_LEFT = "nothing is tainted for it, and no fault that opens an incident is seen any more"
 """Why an incident ends of which nothing was written down."""
@@ -93,6 +94,20 @@ def duplicate(incident: Incident, leading: Incident, now: datetime) -> IncidentS
         timeline=(*incident.status.timeline, TimelineEntry(now, "Closed", why)),
     )
     return capped(closed)
+
+
+def closings(
+    case: Case, leading: Incident, duplicates: tuple[Incident, ...], now: datetime
+) -> tuple[WriteStatus, ...]:
+    """Return how younger incidents of the GPU are closed in favour of the one that leads."""
+    if recovery.unseen_rules(case):
+        return ()
+    return tuple(
+        WriteStatus(
+            double, over(case, double, now) if double.blank else duplicate(double, leading, now)
+        )
+        for double in duplicates
+    )
 
 
 def ends(case: Case, *, empty: bool) -> str:

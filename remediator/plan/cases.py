@@ -5,7 +5,6 @@ that another node publishes, is Unknown for both: no node can get another node's
 naming it. Pure.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -22,7 +21,7 @@ from remediator.diagnose.surroundings import Surroundings, surroundings
 from remediator.diagnose.suspicion import joined
 from remediator.diagnose.verdict import verdict
 from remediator.model.claim import absent, affected_pods
-from remediator.model.incident import Incident, concerns, of_gpu
+from remediator.model.incident import GPU_UUID, Incident, concerns, of_gpu
 from remediator.model.taint_rule import Rule
 from remediator.plan.affected_pods import gang
 from remediator.plan.case import Case, Roster
@@ -34,8 +33,6 @@ from remediator.policy.table import Place
 
 _NVIDIAS = ".nvidia.com"
 """How the names of NVIDIA's DRA drivers end: that of GPUs, that of ComputeDomains."""
-_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""NVML's form. Objects are named after it, so another form cannot have an incident."""
 
 
 def cases(view: NodeView) -> tuple[Case, ...]:
@@ -60,7 +57,7 @@ def cases(view: NodeView) -> tuple[Case, ...]:
     ruled = {rule.gpu for rule in view.rules}
     here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
     here |= left | {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
-    uuids = sorted(uuid for uuid in here if _UUID.fullmatch(uuid))
+    uuids = sorted(uuid for uuid in here if GPU_UUID.fullmatch(uuid))
     common = attempt(_common, bound)
     return tuple(_case_or_blank(bound, uuid, reported.get(uuid), common) for uuid in uuids)
 
@@ -109,12 +106,6 @@ def _not_own(view: NodeView, own: tuple[SliceDevice, ...]) -> Mapping[str, str]:
     return {uuid: why for uuid, why in found.items() if uuid not in bound}
 
 
-def unnamed(view: NodeView) -> int:
-    """Return how many GPUs the report lists without a UUID that can be acted on."""
-    gpus = view.report.gpus if view.report else ()
-    return sum(_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
-
-
 def _is_own(device: SliceDevice, view: NodeView) -> bool:
     """Whether a node may have a device tainted that it publishes.
 
@@ -159,17 +150,14 @@ def _case_or_blank(
 
 
 @or_unknown
-def _case(
-    view: NodeView,
-    uuid: str,
-    gpu: GpuHealth | None,
-    common: _Common,
-) -> Case | Unknown:
+def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> Case | Unknown:
     if unread := _unread(view, uuid):
         return unread
     rules, incidents = _rules(view, uuid), of_gpu(view.incidents, uuid)
     parts = published_parts(uuid, gpu, view.inventory)
     place = _place(view, uuid, parts, incidents, rules)
+    left = _left(view, uuid)
+    elsewhere = view.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents)
     why = common.unbelieved or _unusable(view, uuid, gpu, common)
     ruled = {rule.device for rule in rules}
     devices = {device.device for device in parts} | ruled
@@ -213,8 +201,8 @@ def _case(
         behind=view.behind,
         nvml_up=common.nvml_up,
         reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
-        elsewhere=view.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents),
-        left=_left(view, uuid),
+        elsewhere=elsewhere,
+        left=left,
         peers=view.domains.get(uuid, ()),
         roster=common.roster,
         cordons=view.facts.cordons if view.facts else (),

@@ -1,9 +1,9 @@
-"""Which GPUs of a node need a node-level act, and until when pods are waited for.
+"""Which GPUs of a node need a node-level act, since when, and until when pods are waited for.
 
 Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -12,6 +12,8 @@ from remediator.diagnose.fault import NEEDS, NODE_LEVEL, Healthy, Need, Sick, mo
 from remediator.model.incident import Incident
 from remediator.plan.api_words import MODES, need_of
 from remediator.plan.case import ONLY_NEW, Case, Desired
+from remediator.plan.needs import Waiting, deadline_start
+from remediator.plan.view import NodeView
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -46,6 +48,33 @@ def due_gpus(pairs: Iterable[tuple[Case, Desired]]) -> tuple[Due, ...]:
     return tuple(
         sorted((due_gpu for due_gpu in found if due_gpu), key=lambda due_gpu: due_gpu.incident.name)
     )
+
+
+def called_since(
+    view: NodeView,
+    pairs: Iterable[tuple[Case, Desired]],
+    now: datetime,
+    stopped: str,
+    *,
+    calling: bool,
+) -> Mapping[str, Waiting]:
+    """Return by GPU since when a node-level act may be called for, and the deadline counts.
+
+    A hold before the first call ends both; without `calling` neither begins. While our clock is
+    not trusted no deadline begins: once the clock is right, it would be over at once.
+    """
+    found: dict[str, Waiting] = {}
+    for due_gpu in due_gpus(pairs):
+        old, held = due_gpu.incident.status.needs_since, bool(due_gpu.deferred or stopped)
+        begins = calling and due_gpu.stands and not held
+        since = old or (now if begins else None)
+        deadline = due_gpu.incident.status.deadline_start_time
+        if due_gpu.stands:
+            dated = begins and not due_gpu.case.clock_doubt
+            deadline = deadline_start(deadline, due_gpu.insists, now if dated else None)
+        if since is not None and (view.repair_called or not held):
+            found[due_gpu.case.uuid] = Waiting(since, deadline)
+    return found
 
 
 def enforced(

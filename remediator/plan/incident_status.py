@@ -11,52 +11,31 @@ from datetime import datetime
 import msgspec
 
 from remediator.diagnose.fault import Healthy, Unknown
-from remediator.diagnose.surroundings import NEAR
 from remediator.model.claim import GANG
 from remediator.model.incident import (
-    EVICTION_BLOCKED,
     INFORMED_LIMIT,
     PODS_LIMIT,
-    RULES_NOT_SERVED,
     SCHEMA_VERSION,
     SIBLINGS_LIMIT,
     AffectedPod,
-    Condition,
     IncidentStatus,
     RuleRecord,
 )
-from remediator.model.incident_caps import capped
 from remediator.model.taint_rule import EVICTING
 from remediator.plan.api_words import MODES, NEEDS
 from remediator.plan.case import Case, Desired
 from remediator.plan.drain import affected_in_scope, empty_since
-from remediator.plan.escalation import AWAITING, waits_since
 from remediator.plan.foreign import in_words
-from remediator.plan.monitors import EVICTS_MONITOR, evicts_monitor
-from remediator.plan.needs import NODE_REPAIRS, missing_since
+from remediator.plan.incident_conditions import conditions
+from remediator.plan.needs import missing_since
 from remediator.plan.phase import phase, progress
-from remediator.plan.recovery import confirmed, errors_rose, unseen_rules, volatile_before
-from remediator.plan.timeline import kernel, timeline
-from remediator.plan.words import some
+from remediator.plan.recovery import confirmed, errors_rose, volatile_before
+from remediator.plan.timeline import timeline
 from remediator.policy.table import Mode
-
-STATE_UNKNOWN = "DeviceStateUnknown"
-"""Condition of an incident: nothing is known of its GPU now, so nothing changes."""
-EVICTION_REFUSED = "EvictionRefused"
-"""Condition of an incident: pods that the Eviction API does not evict now, each with the reason."""
-REFUSED_NAMED = 5
-"""Pods that it names; beyond that it has their number."""
-REPAIR_DEFERRED = "RepairDeferred"
-"""Condition of an incident: the repair of the node is needed and not requested yet."""
-WOULD_REPAIR = "WouldRequestRepair"
-"""Condition of an incident: a repair of the node that a milder mode than enforce spares."""
-
-UNCONFIRMED = "FaultUnconfirmed"
-"""Condition of an incident: only the kernel log reports the fault, and nothing can confirm it."""
 
 
 def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
-    """Return what the incident should read now, but for what `node_condition.called_since` returns.
+    """Return what the incident should read now, but for what `due.called_since` returns.
 
     What was found is in the desired incident (`incident_spec`); the rest of it is as stored.
     """
@@ -90,7 +69,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         closed_at=now if closed else None,
         seen_through=desired.record.seen_through or old.seen_through,
         handled_through=(desired.record.seen_through or old.seen_through) if closed else None,
-        conditions=_conditions(case, desired, old, now),
+        conditions=conditions(case, desired, old, now),
         rules=_records(case, old),
         hardware=desired.hardware,
         would_taint=() if closed or desired.closing else spared,
@@ -109,25 +88,6 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
     new = _soak(case, new, old, now, news=desired.record.is_new)
     new = _opening(case, desired, new, old, now)
     return msgspec.structs.replace(new, timeline=timeline(old, new, desired, now))
-
-
-def unknown(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
-    """Return the status of an incident about whose GPU nothing is decided: as before, and why.
-
-    Health that was seen until now has a gap. Words that differ in figures only are no change.
-    """
-    known = next((stored for stored in old.conditions if stored.type == STATE_UNKNOWN), None)
-    message = known.message if known and kernel(known.message) == kernel(why) else why
-    condition = _condition(STATE_UNKNOWN, "ReportUnusable", message, known, now)
-    others = (stored for stored in old.conditions if stored.type != STATE_UNKNOWN)
-    new = msgspec.structs.replace(
-        old,
-        message=message,
-        healthy_since=None,
-        soak_confirmed_time=None,
-        conditions=(*others, condition),
-    )
-    return capped(new)
 
 
 def _tainted_at(
@@ -255,135 +215,3 @@ def _pods(
 
 def _key(pod: AffectedPod) -> tuple[str, str, str, str, str]:
     return (pod.namespace, pod.pod, pod.uid, pod.claim, pod.device)
-
-
-def _unnamed(case: Case) -> str:
-    """Return why pods may be affected that the incident does not name."""
-    if case.no_disruption and not case.distrust:
-        return case.no_disruption
-    if case.pods is None:
-        return "the pods of the node could not be listed"
-    if any(case.uuid in (device.uuid, device.parent_uuid) for device in case.inventory):
-        return ""
-    plugged = sorted(
-        f"{pod.namespace}/{pod.name}"
-        for pod in case.pods
-        if pod.running and pod.plugin_resources and not pod.extended_claim
-    )
-    if not plugged:
-        return ""
-    return f"the GPU is not published, so a device plugin may have given it to {some(plugged)}"
-
-
-def _conditions(
-    case: Case, desired: Desired, before: IncidentStatus, now: datetime
-) -> tuple[Condition, ...]:
-    old, waits = before.conditions, waits_since(before, now)
-    unknown = case.verdict.why if isinstance(case.verdict, Unknown) else ""
-    named = some(case.ignoring)
-    ignored = f"allocated after the taint: {named}" if named else ""
-    found = (
-        ("Deferred", desired.deferred_by, desired.deferred),
-        (STATE_UNKNOWN, "ReportUnusable", unknown),
-        ("NeedsHuman", "Sticky", desired.record.confirmation),
-        (AWAITING, "Doubtful", _awaited(desired, old, waits, now)),
-        (EVICTION_REFUSED, "EvictionAPI", _refused(case, desired)),
-        (
-            EVICTION_BLOCKED,
-            "PodsJoin" if desired.eviction.joined_too_often else "DisruptionBudget",
-            desired.eviction.blocked,
-        ),
-        (REPAIR_DEFERRED, desired.repair.deferred_by, desired.repair.deferred),
-        (WOULD_REPAIR, *_would_repair(case, desired, old)),
-        (UNCONFIRMED, *_unconfirmed(case, desired, old)),
-        ("TaintIgnored", "SchedulerIgnoresTaints", ignored),
-        ("AffectedPodsIncomplete", "NotKnown", _unnamed(case)),
-    )
-    stored = {condition.type: condition for condition in old}
-    if waits is None and AWAITING in stored and stored[AWAITING].status == "True":
-        del stored[AWAITING]  # what is waited for now is another fault
-    unseen = unseen_rules(case)
-    if unseen or RULES_NOT_SERVED in stored:
-        found += ((RULES_NOT_SERVED, "NotServed", unseen),)
-    monitor = evicts_monitor(case, desired)
-    if monitor or EVICTS_MONITOR in stored:
-        found += ((EVICTS_MONITOR, "NoToleration", monitor),)
-    generation = desired.incident.metadata.generation if desired.incident else 0
-    conditions = (
-        _condition(kind, reason, message, stored.get(kind), now) for kind, reason, message in found
-    )
-    return tuple(
-        msgspec.structs.replace(condition, observed_generation=generation)
-        for condition in conditions
-    )
-
-
-def _refused(case: Case, desired: Desired) -> str:
-    """Return which pods the Eviction API does not evict now, and why."""
-    found = sorted(
-        f"{pod.namespace}/{pod.pod}: {case.refusals[pod.uid]}"
-        for pod in desired.eviction.pods
-        if pod.uid in case.refusals
-    )
-    more = f"; and {len(found) - REFUSED_NAMED} more" if len(found) > REFUSED_NAMED else ""
-    return "; ".join(found[:REFUSED_NAMED]) + more
-
-
-def _would_repair(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tuple[str, str]:
-    """Return the act on the node that enforce mode would request, as reason and sentence.
-
-    While nothing is known, it is as it was before.
-    """
-    if isinstance(case.verdict, Unknown) and not (desired.closing or desired.ending):
-        return next(
-            (
-                (condition.reason, condition.message)
-                for condition in old
-                if condition.type == WOULD_REPAIR
-            ),
-            ("", ""),
-        )
-    needed = NODE_REPAIRS.get(desired.repair.would_call)
-    if needed is None or desired.closing or desired.ending:
-        return "", ""
-    when = "once no pod holds a GPU of the node"
-    when += ", or after the deadline" if desired.repair.would_insist else ""
-    return needed, f"mode enforce would ask for: {desired.repair.would_call} of {case.node}, {when}"
-
-
-def _unconfirmed(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tuple[str, str]:
-    """Return why no second source can confirm the fault, as reason and sentence.
-
-    While nothing is known, it is as it was before.
-    """
-    if isinstance(case.verdict, Unknown) and not (desired.closing or desired.ending):
-        known = (stored for stored in old if stored.type == UNCONFIRMED and stored.status == "True")
-        return next(((stored.reason, stored.message) for stored in known), ("", ""))
-    if not desired.record.unprovable:
-        return "", ""
-    alone = "only the kernel log reports the fault, and"
-    if case.gpu is not None and case.gpu.recovery_action.supported is False:
-        return "DriverTooOld", f"{alone} this driver has no recovery action: R565 is the first"
-    return "NvmlUnavailable", f"{alone} NVML does not answer on the node"
-
-
-def _awaited(
-    desired: Desired, old: tuple[Condition, ...], since: datetime | None, now: datetime
-) -> str:
-    """Return what is waited for, or was within the last minute.
-
-    So a fault that comes and goes does not begin to wait anew each time.
-    """
-    if desired.record.awaits or desired.closing or desired.ending:
-        return desired.record.awaits
-    if since is None or now - since > NEAR:
-        return ""
-    return next(condition.message for condition in old if condition.type == AWAITING)
-
-
-def _condition(
-    kind: str, reason: str, message: str, old: Condition | None, now: datetime
-) -> Condition:
-    state = "True" if message else "False"
-    since = old.last_transition_time if old and old.status == state else now
-    return Condition(kind, state, reason if message else "AsExpected", since, message)

@@ -30,7 +30,7 @@ from remediator.model.node import (
 )
 from remediator.plan.case import Case, Desired
 from remediator.plan.due import Due, due_gpus, enforced
-from remediator.plan.needs import NODE_REPAIRS, Waiting, deadline_start
+from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.neighbours import Neighbours, neighbours
 from remediator.plan.promised import in_words, with_promises
 from remediator.plan.recovery import unseen_rules
@@ -102,7 +102,7 @@ def conditions(
     if options.enabled:
         old = stored.get(REPAIR_NEEDED)
         answer = _answer(view, decided, due, old, now, options.deadline, stopped)
-        if unsettled and answer and answer.needed and not _is_reported(view):
+        if unsettled and answer and answer.needed and not view.repair_called:
             answer = None
     if answer is None:
         return ()
@@ -122,48 +122,12 @@ def conditions(
     return (WriteNodeConditions(view.node, written),) if written else ()
 
 
-def called_since(
-    view: NodeView,
-    pairs: Iterable[tuple[Case, Desired]],
-    now: datetime,
-    options: HandoverOptions = OFF,
-    stopped: str = "",
-) -> Mapping[str, Waiting]:
-    """Return by GPU since when a node-level act may be called for, and the deadline counts.
-
-    A hold before the first call ends both; with the option off neither begins. While our clock is
-    not trusted no deadline begins: once the clock is right, it would be over at once.
-    """
-    reported = _is_reported(view)
-    found: dict[str, Waiting] = {}
-    for due_gpu in due_gpus(pairs):
-        old, held = due_gpu.incident.status.needs_since, bool(due_gpu.deferred or stopped)
-        begins = options.enabled and due_gpu.stands and not held
-        since = old or (now if begins else None)
-        deadline = due_gpu.incident.status.deadline_start_time
-        if due_gpu.stands:
-            dated = begins and not due_gpu.case.clock_doubt
-            deadline = deadline_start(deadline, due_gpu.insists, now if dated else None)
-        if since is not None and (reported or not held):
-            found[due_gpu.case.uuid] = Waiting(since, deadline)
-    return found
-
-
 def wake_at(
     pairs: Iterable[tuple[Case, Desired]], now: datetime, options: HandoverOptions = OFF
 ) -> datetime | None:
     """Return when the next deadline passes, which alone can change the answer."""
     ends = (due_gpu.until(options.deadline, now) for due_gpu in due_gpus(pairs) if options.enabled)
     return min((at for at in ends if at is not None and at > now), default=None)
-
-
-def _is_reported(view: NodeView) -> bool:
-    """Whether a repair was called for, as far as is known: an unknown state removes nothing."""
-    stored = view.facts.conditions if view.facts else None
-    return stored is None or any(
-        condition.type == REPAIR_NEEDED and condition.status == PROBLEM[REPAIR_NEEDED]
-        for condition in stored
-    )
 
 
 def _soaked(pairs: Iterable[tuple[Case, Desired]]) -> tuple[str, ...]:

@@ -6,40 +6,29 @@ through the functions that it is given.
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
 from remediator.diagnose.fault import Unknown, attempt
 from remediator.plan import events, history, node_condition
-from remediator.plan.affected_pods import moving
-from remediator.plan.budget import budget
 from remediator.plan.case import Case, Desired
-from remediator.plan.cases import cases
-from remediator.plan.disruption import Disruption, deferred, disruption, until_drained
-from remediator.plan.episode import decided
+from remediator.plan.disruption import Disruption, disruption
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
-from remediator.plan.gpu_plan import GpuPlan, gpu_plan
+from remediator.plan.gpu_plans import gpu_plans
 from remediator.plan.node_condition import HandoverOptions
+from remediator.plan.order import bounded, ordered
 from remediator.plan.sentence import sentence
 from remediator.plan.steps import (
     DeleteIncident,
     DeleteRule,
-    OpenIncident,
     Step,
     gpu_of,
-    ordered,
     written,
 )
-from remediator.plan.undecided import or_undecided, undecided
 from remediator.plan.view import NodeView
 from remediator.policy.table import Place, Policy
-
-T = TypeVar("T")
-MOST_OPEN = 64
-"""Open incidents of one node, more than it has GPUs: a node that reports ever new ones is lying."""
-
 
 _FIRST_LOOK_AGAIN, _LAST_LOOK_AGAIN = timedelta(seconds=0.25), timedelta(seconds=30)
 """After a last look that saw something else: the watch needs some time to catch up."""
@@ -92,47 +81,46 @@ def decide_node(
 ) -> NodeDecision:
     """Return everything that follows from one view of a node.
 
-    A GPU on which this program fails is unknown and stays as it stands; the others go on.
+    A GPU on which this program fails is unknown and stays as it stands; the others go on. What goes
+    beyond single GPUs (the Node's conditions, pruning, Events) is left out where it fails on that.
     """
     if not view.gone:
         fleet = msgspec.structs.replace(fleet, seen_node=view.node)
     stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
-    plans = _gpu_plans(view, fleet, policy, now, options, stopped)
-    if again := frozenset(rule for plan in plans for rule in plan.turned.filled):
-        # What pods are under again counts in the caps at once, as it will once that is noted.
-        fleet = msgspec.structs.replace(fleet, filled_again=again)
-        plans = _gpu_plans(view, fleet, policy, now, options, stopped)
+    plans = gpu_plans(view, fleet, policy, now, options, stopped)
     pairs = tuple((plan.case, plan.desired) for plan in plans)
-    bugs: list[Bug] = []
     unsettled = any(plan.turned.emptied for plan in plans)
-    conditions = _courtesy(
-        bugs,
-        lambda: node_condition.conditions(view, pairs, now, options, stopped, unsettled=unsettled),
+    conditions = attempt(
+        lambda: node_condition.conditions(view, pairs, now, options, stopped, unsettled=unsettled)
     )
     aged = () if view.clock_doubt else view.incidents
-    old = _courtesy(bugs, lambda: history.pruned(aged, policy, now))
+    old = attempt(lambda: history.pruned(aged, policy, now))
     steps = [step for plan in plans for step in plan.steps]
     steps += [step for plan in plans for step in plan.closings]
+    steps += () if isinstance(conditions, Unknown) else conditions
     steps += [
-        *conditions,
-        *(DeleteIncident(incident) for incident in old if incident.name not in view.unread),
+        DeleteIncident(incident)
+        for incident in (() if isinstance(old, Unknown) else old)
+        if incident.name not in view.unread
     ]
-    steps = _bounded(view, ordered(steps, view.rules))
-    decision_events = _courtesy(bugs, lambda: events.of_decision(view, steps, pairs))
+    steps = bounded(view, ordered(steps, view.rules))
+    posted = attempt(lambda: events.of_decision(view, steps, pairs))
+    verdicts = ((case.uuid, case.verdict) for case, _ in pairs)
+    made = (*verdicts, ("", conditions), ("", old), ("", posted))
     stored = (view.facts.conditions if view.facts else None) or ()
-    unknown = ((case.uuid, case.verdict) for case, _ in pairs if isinstance(case.verdict, Unknown))
-    bugs = [*(Bug(uuid, verdict.bug) for uuid, verdict in unknown if verdict.bug), *bugs]
     return NodeDecision(
         node=view.node,
         steps=steps,
-        events=decision_events,
+        events=() if isinstance(posted, Unknown) else posted,
         sentence=sentence(view, pairs, steps),
         wake_at=_earliest(
             _wake_at(desired for _, desired in pairs), node_condition.wake_at(pairs, now, options)
         ),
         pairs=pairs,
         begins=disruption(steps, (case for case, _ in pairs), stored),
-        bugs=tuple(bugs),
+        bugs=tuple(
+            Bug(uuid, part.bug) for uuid, part in made if isinstance(part, Unknown) and part.bug
+        ),
     )
 
 
@@ -231,66 +219,3 @@ def _wake_at(all_desired: Iterable[Desired]) -> datetime | None:
 
 def _earliest(*times: datetime | None) -> datetime | None:
     return min((at for at in times if at is not None), default=None)
-
-
-def _bounded(view: NodeView, steps: list[Step]) -> list[Step]:
-    """Leave out incidents beyond a node's limit, first those of GPUs that no node publishes."""
-    new = [step for step in steps if isinstance(step, OpenIncident)]
-    room = max(0, MOST_OPEN - sum(incident.open for incident in view.incidents))
-    new.sort(key=lambda step: not step.incident.status.scope.devices)
-    over = {step.incident.name for step in new[room:]}
-    return [
-        step
-        for step in steps
-        if not (isinstance(step, OpenIncident) and step.incident.name in over)
-    ]
-
-
-def _granted(
-    view: NodeView, fleet: Fleet, policy: Policy, now: datetime, *, calling: bool
-) -> list[tuple[Case, Desired]]:
-    """Return every GPU with what should be so for it, cut to what may be done now."""
-    known = [decided(case, policy, now) for case in cases(view)]
-    known = [_or_deferred(case, desired, now) for case, desired in known]
-    places = {case.uuid: case.place for case, _ in known}
-    all_desired = (desired for _, desired in known)
-    granted = budget(all_desired, fleet, policy, now, places, calling=calling)
-    by_gpu = {desired.uuid: desired for desired in granted}
-    return [(case, by_gpu[case.uuid]) for case, _ in known]
-
-
-def _or_deferred(case: Case, desired: Desired, now: datetime) -> tuple[Case, Desired]:
-    if desired.undecided is not None:
-        return case, desired
-    return or_undecided(case, lambda: until_drained(case, deferred(case, desired), now))
-
-
-def _moved(
-    case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: datetime
-) -> tuple[Case, Desired]:
-    """Return what a budget has granted, with the pods that are to be evicted for it."""
-    if desired.undecided is not None:
-        return undecided(case, desired.undecided)
-    return or_undecided(case, lambda: moving(case, desired, fleet, policy, now))
-
-
-def _gpu_plans(  # noqa: PLR0917 - everything that a decision rests on
-    view: NodeView,
-    fleet: Fleet,
-    policy: Policy,
-    now: datetime,
-    options: HandoverOptions,
-    stopped: str,
-) -> list[GpuPlan]:
-    granted = _granted(view, fleet, policy, now, calling=options.enabled)
-    moved = (_moved(case, desired, fleet, policy, now) for case, desired in granted)
-    return [gpu_plan(view, case, desired, policy, now, options, stopped) for case, desired in moved]
-
-
-def _courtesy(bugs: list[Bug], make: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
-    """Return what goes beyond single GPUs; nothing of it where this program fails on it."""
-    made = attempt(make)
-    if isinstance(made, Unknown):
-        bugs.append(Bug("", made.bug))
-        return ()
-    return made

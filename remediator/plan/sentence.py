@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.model.incident import GPU_UUID
 from remediator.plan.case import Case, Desired
-from remediator.plan.cases import unnamed
 from remediator.plan.steps import Step, WriteStatus
 from remediator.plan.view import NodeView
 
@@ -22,7 +22,8 @@ def sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[
     sick = sum(isinstance(verdict, Sick) for verdict in verdicts)
     unknown = sorted({verdict.why for verdict in verdicts if isinstance(verdict, Unknown)})
     counts = f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown"
-    nameless = unnamed(view)
+    gpus = view.report.gpus if view.report else ()
+    nameless = sum(GPU_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
     counts += f", {nameless} without a name" if nameless else ""
     names = [type(step).__name__ for step in steps if not isinstance(step, WriteStatus)]
     done = ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))

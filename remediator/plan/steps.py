@@ -1,10 +1,6 @@
-"""What is desired and what is stored into ordered steps.
+"""What is desired and what is stored into the steps for one GPU; `order` has them in order.
 
-The order is the safety argument. New work is kept away first and recorded right after: a rule names
-its own reason and gets its incident at the next tick if this one is cut off. Every NoSchedule of a
-node precedes every NoExecute, and no NoExecute goes before its incident. Rules are removed before
-an incident is closed. A plan that was cut off after any step is simply made again: what was done is
-not repeated. Pure.
+A plan that was cut off after any step is simply made again: what was done is not repeated. Pure.
 """
 
 from collections.abc import Iterable
@@ -15,7 +11,7 @@ from remediator.diagnose.scope import displaced
 from remediator.model.incident import AffectedPod, Incident, IncidentStatus
 from remediator.model.incident_caps import capped
 from remediator.model.node import NodeCondition
-from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
+from remediator.model.taint_rule import Rule
 from remediator.plan.case import Case, Desired
 from remediator.plan.hardware import lowered
 from remediator.plan.spared import Spared, spared
@@ -85,33 +81,6 @@ Step = (
     | DeleteIncident
     | WriteNodeConditions
 )
-
-
-def ordered(steps: Iterable[Step], stored: Iterable[Rule] = ()) -> list[Step]:
-    """Return the steps for one node, in the order in which they must be taken.
-
-    `stored` are our rules of the node, of which a step may find another GPU's under its name.
-    """
-    return sorted(_in_place(tuple(steps), stored), key=_rank)
-
-
-def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]:
-    """Rewrite rules whose name another GPU's rule needs, in one write, so that none is missing.
-
-    A stored rule that cannot be removed yet keeps work away from that GPU as well, so the new rule
-    waits. A stored rule of effect None keeps nothing away, so the new rule replaces it at once.
-    """
-    there = {rule.device: rule for rule in stored}
-    made = {step.rule.device for step in steps if isinstance(step, CreateRule)}
-    going = {step.stored.device: step for step in steps if isinstance(step, DeleteRule)}
-    for step in steps:
-        if isinstance(step, CreateRule) and step.rule.device in going:
-            yield ChangeRule(going[step.rule.device].stored, step.rule)
-        elif isinstance(step, CreateRule) and (other := there.get(step.rule.device)):
-            if other.effect == "None":
-                yield ChangeRule(other, step.rule)
-        elif not (isinstance(step, DeleteRule) and step.stored.device in made):
-            yield step
 
 
 def steps_of(case: Case, desired: Desired, status: IncidentStatus | None) -> list[Step]:
@@ -186,32 +155,6 @@ def written(step: Step) -> frozenset[str]:
 
 def _content(rule: Rule) -> tuple[str, str, str, str, str]:
     return (rule.effect, rule.fault, rule.cause, rule.incident, rule.uuid)
-
-
-_ORDER: tuple[type[Step], ...] = (
-    CreateRule,
-    DeleteRule,
-    OpenIncident,
-    ChangeRule,
-    WriteStatus,
-    EvictPod,
-    WriteNodeConditions,
-    DeleteIncident,
-)
-_FIRST = -1
-"""What stops a disruption waits for nothing."""
-
-
-def _rank(step: Step) -> tuple[int, int]:
-    """Order of steps; the second number puts milder effects first."""
-    effect = step.rule.effect if isinstance(step, CreateRule | ChangeRule) else EFFECTS[0]
-    if isinstance(step, ChangeRule | DeleteRule):
-        before = step.stored.effect
-        if before in EVICTING and EFFECTS.index(effect) < EFFECTS.index(before):
-            return _FIRST, 0
-    if isinstance(step, ChangeRule) and step.stored.gpu != step.rule.gpu:
-        return _ORDER.index(CreateRule), EFFECTS.index(effect)
-    return _ORDER.index(type(step)), EFFECTS.index(effect)
 
 
 def gpu_of(step: Step) -> str:

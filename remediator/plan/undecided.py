@@ -6,11 +6,17 @@ budgets, which are counted from what is stored. Pure.
 """
 
 from collections.abc import Callable
+from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.fault import Unknown, attempt
+from remediator.diagnose.fault import Unknown, attempt, or_unknown
+from remediator.model.incident import IncidentStatus
+from remediator.model.incident_caps import capped
 from remediator.plan.case import Case, Desired
+from remediator.plan.incident_conditions import STATE_UNKNOWN, condition
+from remediator.plan.steps import WriteStatus
+from remediator.plan.timeline import kernel
 
 
 def undecided(case: Case, why: Unknown) -> tuple[Case, Desired]:
@@ -23,3 +29,33 @@ def or_undecided(case: Case, answer: Callable[[], Desired]) -> tuple[Case, Desir
     """Return a case with its answer; where this program fails to give one, nothing changes."""
     desired = attempt(answer)
     return undecided(case, desired) if isinstance(desired, Unknown) else (case, desired)
+
+
+@or_unknown
+def bug_noted(case: Case, why: Unknown, now: datetime) -> list[WriteStatus]:
+    """Return the step that records a bug in the GPU's incident, where it can be recorded there."""
+    incident = next((candidate for candidate in case.incidents if candidate.open), None)
+    # One that cannot be read as it is stored now cannot be written either.
+    if incident is None or incident.node != case.node or not why.bug:
+        return []
+    status = _as_before(incident.status, why.why, now)
+    return [WriteStatus(incident, status)] if status != incident.status else []
+
+
+def _as_before(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
+    """Return the status of an incident about whose GPU nothing is decided: as before, and why.
+
+    Health that was seen until now has a gap. Words that differ in figures only are no change.
+    """
+    known = next((stored for stored in old.conditions if stored.type == STATE_UNKNOWN), None)
+    message = known.message if known and kernel(known.message) == kernel(why) else why
+    unknown = condition(STATE_UNKNOWN, "ReportUnusable", message, known, now)
+    others = (stored for stored in old.conditions if stored.type != STATE_UNKNOWN)
+    new = msgspec.structs.replace(
+        old,
+        message=message,
+        healthy_since=None,
+        soak_confirmed_time=None,
+        conditions=(*others, unknown),
+    )
+    return capped(new)

@@ -10,7 +10,7 @@ from exporter.model.resource_slices import PoolKey, SliceDevice
 from remediator.diagnose.fault import Fault
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
-from remediator.model.node import NodeFacts
+from remediator.model.node import PROBLEM, REPAIR_NEEDED, NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import ForeignRule, Rule
 from remediator.plan.fleet import GpuPlace
@@ -80,6 +80,15 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     def gone(self) -> bool:
         """Nodes are read, none has this name now, and no source reports its hardware."""
         return self.nodes_known and self.facts is None and bool(self.unbelieved)
+
+    @property
+    def repair_called(self) -> bool:
+        """Whether a repair was called for, as far as is known: an unknown state removes nothing."""
+        stored = self.facts.conditions if self.facts else None
+        return stored is None or any(
+            condition.type == REPAIR_NEEDED and condition.status == PROBLEM[REPAIR_NEEDED]
+            for condition in stored
+        )
 
     @property
     def unbelieved(self) -> str:

@@ -12,7 +12,7 @@ from kubeapi.client import ApiError
 from remediator.diagnose.fault import Unknown
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
-from remediator.plan.incident_status import EVICTION_REFUSED
+from remediator.plan.incident_conditions import EVICTION_REFUSED
 from remediator.plan.reconcile import Reconciler, StepsFailedError
 from remediator.plan.steps import DeleteRule, Step, gpu_of
 from remediator.plan.view import NodeView

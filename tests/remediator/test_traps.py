@@ -9,7 +9,8 @@ from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Healthy
 from remediator.plan.cases import cases
 from remediator.plan.fleet import Fleet
-from remediator.plan.reconcile import MOST_OPEN, decide_node
+from remediator.plan.order import MOST_OPEN
+from remediator.plan.reconcile import decide_node
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     ALL_SEVEN,

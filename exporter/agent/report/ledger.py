@@ -5,14 +5,21 @@ own last report and takes the signals after its cursor arrives where it would
 have been without a restart. Pure: time comes in as `now` or with the news.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
 
-from exporter.agent.report import config_space, inventory, naming, presence, switches, xid_counts
-from exporter.agent.report.inventory import Bus, Published
+from exporter.agent.report import (
+    config_space,
+    inventory,
+    listed,
+    naming,
+    presence,
+    switches,
+    xid_counts,
+)
+from exporter.agent.report.inventory import Published
 from exporter.agent.report.naming import MAX_UNKNOWN, UNKNOWN_PREFIX, Gpus
 from exporter.model.node_health import (
     SCHEMA_VERSION,
@@ -23,7 +30,7 @@ from exporter.model.node_health import (
     SwitchHealth,
     VersionSince,
 )
-from exporter.model.readings import STARTING, NvmlReading, Observation
+from exporter.model.readings import STARTING, Observation
 from exporter.model.signals import ERRORS, Signal
 from kubeapi.types import LATEST
 
@@ -156,14 +163,14 @@ def observe(
     `clock_step` is by how much the wall clock was set since the last observation.
     """
     gpus = {gpu.uuid: presence.clock_was_set(gpu, clock_step) for gpu in report.gpus}
+    nvml, driver = seen.nvml, report.driver_version
+    reason = next((source.reason for source in seen.sources if source.name == "nvml"), "")
+    if nvml is None and reason == STARTING:
+        # Nothing was said yet: a restarting agent must not make its GPUs unknown.
+        return _with_gpus(report, gpus, sources=seen.sources, observed_at=seen.at)
     before = _dropped(gpus)
     bus = inventory.bus_of(seen, gpus.values(), published)
-    nvml, driver = seen.nvml, report.driver_version
     if nvml is None:
-        reason = next((source.reason for source in seen.sources if source.name == "nvml"), "")
-        if reason == STARTING:
-            # Nothing was said yet: a restarting agent must not make its GPUs unknown.
-            return _with_gpus(report, gpus, sources=seen.sources, observed_at=seen.at)
         hung = seen.hang.uuid if seen.hang else None
         for uuid, gpu in gpus.items():
             why = presence.HUNG if uuid == hung else f"Nvml{reason}"
@@ -178,14 +185,14 @@ def observe(
                 for uuid, gpu in gpus.items()
             }
         driver = nvml.driver_version or driver
-        _read_all(gpus, nvml)
-        listed = {reading.uuid for reading in nvml.gpus}
-        _miss(gpus, listed, seen, published, bus, lost_after)
+        listed.read_all(gpus, nvml)
+        there = {reading.uuid for reading in nvml.gpus}
+        listed.miss(gpus, there, seen, published, bus, lost_after)
         # Of too many GPUs those that were gone first are dropped, with their records.
-        gone = sorted(gpus.keys() - listed, key=lambda uuid: (gpus[uuid].presence_since, uuid))
+        gone = sorted(gpus.keys() - there, key=lambda uuid: (gpus[uuid].presence_since, uuid))
         dropped = [gpus.pop(uuid) for uuid in gone[:-MAX_GONE]]
         before -= sum(len(gpu.xids) + gpu.xids_dropped for gpu in dropped)
-    before -= _forget_phantoms(gpus, bus)
+    before -= listed.forget_phantoms(gpus, bus)
     naming.name_by_bus(gpus, published.by_bus if published else {})
     on_pci = {uuid: config_space.updated(gpu, seen, bus) for uuid, gpu in gpus.items()}
     return _with_gpus(
@@ -268,59 +275,6 @@ def _count(node: _Node, signal: Signal) -> None:
 def _dropped(gpus: Gpus) -> int:
     """Count what was left out: a GPU known under two names may have more than there is room for."""
     return sum(gpu.xids_dropped for gpu in gpus.values())
-
-
-def _read_all(gpus: Gpus, nvml: NvmlReading) -> None:
-    bearers = Counter(reading.uuid for reading in nvml.gpus)
-    for reading in nvml.gpus:
-        if bearers[reading.uuid] > 1:
-            known = gpus.get(reading.uuid) or presence.blank(reading.uuid, nvml.at)
-            gpus[reading.uuid] = presence.ambiguous(known, nvml.at)
-        else:
-            naming.rename(gpus, reading.bus_id, reading.uuid)
-            old = gpus.get(reading.uuid) or presence.blank(reading.uuid, nvml.at)
-            gpus[reading.uuid] = xid_counts.completed(presence.read(old, reading, nvml.at), nvml.at)
-            # Once more, as the name may have been ambiguous up to now.
-            naming.rename(gpus, reading.bus_id, reading.uuid)
-
-
-def _miss(  # noqa: PLR0917 - what is there, what should be, and when
-    gpus: Gpus,
-    listed: set[str],
-    seen: Observation,
-    published: Published | None,
-    bus: Bus,
-    lost_after: timedelta,
-) -> None:
-    # A reading that is sent again does not lengthen an absence: a GPU is missing as of the time of
-    # the reading. That time may be from before the clock was set back.
-    missed_at = min(seen.at, seen.nvml.at) if seen.nvml else seen.at
-    for uuid, gpu in gpus.items():
-        if uuid not in listed:
-            gpus[uuid] = presence.absent(
-                gpu,
-                seen.at,
-                missed_at=missed_at,
-                published=None if published is None else uuid in published.uuids,
-                place=bus.place_of(gpu),
-                lost_after=lost_after,
-            )
-
-
-def _forget_phantoms(gpus: Gpus, bus: Bus) -> int:
-    """Drop GPUs of which only syslog(2) told and that the kernel does not list.
-
-    A program can write such lines. Returns how many XID records went.
-    """
-    named_by_log = (gpu for gpu in gpus.values() if gpu.presence_reason == presence.NEVER_LISTED)
-    phantoms = [
-        gpu.uuid
-        for gpu in named_by_log
-        if bus.present is not None
-        and gpu.pci_bus_id not in bus.present
-        and all(record.sources == ("syslog",) for record in gpu.xids)
-    ]
-    return sum(len(gpu.xids) + gpu.xids_dropped for gpu in map(gpus.pop, phantoms))
 
 
 def _with_gpus(report: NodeHealth, gpus: dict[str, GpuHealth], **fields: object) -> NodeHealth:

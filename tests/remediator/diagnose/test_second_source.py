@@ -23,7 +23,7 @@ from remediator.diagnose import xid_table
 from remediator.diagnose.fault import LOGS, SOURCES, Fault, Source, faults_of
 from remediator.diagnose.surroundings import Surroundings
 from remediator.diagnose.verdict import verdict
-from remediator.plan.incident_status import UNCONFIRMED
+from remediator.plan.incident_conditions import UNCONFIRMED
 from tests.remediator.builders import (
     NO_ACTION_FIELD,
     RESET,
