@@ -244,7 +244,8 @@ class Agent:
         return f"GPU-{self._history.node:08x}-{index:04x}-{board:04x}-0000-000000000000"
 
     def _mig_uuid(self, index: int, part: int) -> str:
-        return f"MIG-{self._history.node:08x}-{index:04x}-{part:04x}-0000-000000000000"
+        board = self._gpus[index].board
+        return f"MIG-{self._history.node:08x}-{index:04x}-{board:04x}-{part:04x}-000000000000"
 
     def _whole(self, index: int) -> tuple[SliceDevice, ...]:
         name = Device(GPU_DRIVER, self.name, f"gpu-{self._number_of(index)}")
