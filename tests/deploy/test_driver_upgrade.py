@@ -221,13 +221,17 @@ def test_an_exporter_that_stays_holds_the_driver_until_the_release_file_is_there
     upgraded: Upgraded,
 ) -> None:
     upgraded.label((*CLASSIC, "client"))
+    create_operand(upgraded, "nvidia-dcgm-exporter")
     upgraded.configure("exporter.pauseLabels=[]")
     await_true("it is rolled out", lambda: rolled_out(upgraded))
     pod = upgraded.start()
     manager, release = upgraded.manager(), upgraded.at.node.root / "release" / "release"
 
     manager.stop_clients()
-    time.sleep(1)
+    # The operand is gone, so the controller knows the paused labels. It looks at our DaemonSet
+    # again because that has changed.
+    upgraded.configure("exporter.pauseLabels=[]", "exporter.revisionHistoryLimit=3")
+    await_true("the controller has looked again", lambda: observed(upgraded))
     assert [found.uid for found in upgraded.at.pods_now("exporter")] == [pod.uid]
     with pytest.raises(DriverInUseError):
         manager.unload()
@@ -243,13 +247,21 @@ def test_an_exporter_that_stays_holds_the_driver_until_the_release_file_is_there
     upgraded.configure()
 
 
-def rolled_out(upgraded: Upgraded) -> bool:
+def daemonset(upgraded: Upgraded) -> Json:
     path = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/draguard-exporter"
-    found = upgraded.at.cluster.get(path)
-    status = found["status"]
+    return upgraded.at.cluster.get(path)
+
+
+def observed(upgraded: Upgraded) -> bool:
+    """Say whether the controller has created and deleted pods for the present DaemonSet."""
+    found = daemonset(upgraded)
+    return found["status"]["observedGeneration"] == found["metadata"]["generation"]
+
+
+def rolled_out(upgraded: Upgraded) -> bool:
     return (
-        status["observedGeneration"] == found["metadata"]["generation"]
-        and status.get("updatedNumberScheduled", 0) == 1
+        observed(upgraded)
+        and daemonset(upgraded)["status"].get("updatedNumberScheduled", 0) == 1
         and len(upgraded.at.pods_now("exporter")) == 1
     )
 
