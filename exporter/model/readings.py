@@ -132,7 +132,7 @@ class GpuReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """NVML said GPU_IS_LOST."""
     hung_call: str = ""
     """The call that did not come back; the GPU is then left out of sampling for a while."""
-    unheard: bool = False
+    without_events: bool = False
     """nvmlDeviceRegisterEvents is refused, so NVML tells of no XID of this GPU."""
     released: bool = False
     """The GPU was let go on request (`Settings.release_file`) and is not read meanwhile."""

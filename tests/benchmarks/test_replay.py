@@ -326,7 +326,7 @@ def test_the_agent_names_the_slice_that_only_the_nvml_event_names() -> None:
     assert record.sources == ("kmsg", "nvml")
 
 
-def mig_uuids(agent: Agent, gpu: int) -> set[str]:
+def mig_uuids(agent: Agent, gpu: int) -> set[str | None]:
     """Return what the driver publishes as the slices of a GPU; the report has the same."""
     parent = agent.uuid(gpu)
     (health,) = (found for found in agent.report.gpus if found.uuid == parent)

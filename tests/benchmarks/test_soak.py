@@ -109,7 +109,7 @@ class TestParts:
 
         assert not ran(tmp_path, part("deaf", script))["deaf"].passed
 
-    def test_run_side_by_side_when_asked_to(self, tmp_path: Path) -> None:
+    def test_run_side_by_side_on_request(self, tmp_path: Path) -> None:
         two = [part(name, meets(tmp_path, name, other)) for name, other in ("ab", "ba")]
 
         assert [outcome.passed for outcome in ran(tmp_path, *two, jobs=2).values()] == [True, True]
@@ -382,7 +382,7 @@ class TestTheParts:
 
         assert taken == {"histories", "chaos", "fuzz", "drawn", "search"}
 
-    def test_are_as_small_as_asked(self) -> None:
+    def test_are_as_small_as_requested(self) -> None:
         small = {found.name: found for found in parts(seed=1, scale=0.01)}
 
         assert small["histories"].environment == {"HISTORIES": "200"}

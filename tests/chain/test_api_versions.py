@@ -84,7 +84,7 @@ def test_rules_are_made_raised_with_a_new_time_and_taken_away(
         await_true("the incident is closed", lambda: scene.phase() == "Recovered")
 
 
-def test_a_server_that_stops_serving_a_version_is_asked_again_at_once(
+def test_a_server_that_stops_serving_a_version_is_queried_again_at_once(
     control_plane_built: None, tmp_path: Path
 ) -> None:
     """An upgrade from 1.36 to 1.37 takes v1beta2 away and brings v1."""

@@ -140,7 +140,7 @@ def reasons(page: Page) -> set[str]:
     return set(page.by("draguard_claim_pending_since_timestamp_seconds", "reason"))
 
 
-def test_only_a_claim_that_a_pod_asked_for_is_waited_for(scene: Scene) -> None:
+def test_only_a_claim_that_a_pod_requested_is_waited_for(scene: Scene) -> None:
     scene.node("node-a", gpu(0))
     scene.train("train", 1, gpu_request())
     cluster = scene.cluster
@@ -169,13 +169,13 @@ def test_an_agent_that_falls_silent_is_stale_and_one_that_speaks_is_not(scene: S
     scene.agents_live = False
     page = remediator(scene, "--stale-after=20")
 
-    def told(*speaking: str) -> dict[str, float]:
+    def reported(*speaking: str) -> dict[str, float]:
         for name in speaking:
             scene.alive(name)
         return {labels["node"]: stale for labels, stale in page.samples("draguard_agent_stale")}
 
-    await_true("both speak", lambda: told("node-a", "node-b") == {"node-a": 0, "node-b": 0})
-    await_true("one is silent", lambda: told("node-b") == {"node-a": 1, "node-b": 0})
+    await_true("both speak", lambda: reported("node-a", "node-b") == {"node-a": 0, "node-b": 0})
+    await_true("one is silent", lambda: reported("node-b") == {"node-a": 1, "node-b": 0})
 
 
 def test_a_follower_tells_what_the_leader_tells(scene: Scene) -> None:

@@ -24,7 +24,7 @@ def await_condition(scene: Scene, status: str, reason: str, kind: str = OURS) ->
     await_true(f"{kind} is {status}, {reason}", lambda: condition(scene, kind) == (status, reason))
 
 
-def test_a_reboot_is_asked_for_when_the_pods_are_gone_and_no_longer_once_it_happened(
+def test_a_reboot_is_requested_when_the_pods_are_gone_and_no_longer_once_it_happened(
     scene: Scene,
 ) -> None:
     one, other = gpu(0), gpu(1)

@@ -34,7 +34,7 @@ def for_seconds(seconds: float) -> Json:
     return {"until": f"{end:%Y-%m-%dT%H:%M:%SZ}", "by": "ana", "reason": "a run must end first"}
 
 
-def told(incident: Json) -> list[str]:
+def timeline(incident: Json) -> list[str]:
     return [entry["text"] for entry in incident["status"]["timeline"]]
 
 
@@ -48,7 +48,7 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
     await_true("the incident is told", scene.phase)
     counts = "in force: hold until"
     intend(scene, "hold", for_seconds(600))
-    await_true("it counts", lambda: any(counts in text for text in told(scene.incident())))
+    await_true("it counts", lambda: any(counts in text for text in timeline(scene.incident())))
 
     scene.policy(EVICTING)
 
@@ -57,8 +57,8 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
     intend(scene, "hold", for_seconds(15))  # less could be over before kubectl has written it
     scene.await_rules(EMPTIED)
     over = "expired: hold until"  # the status follows the rules
-    await_true("its end is told", lambda: any(over in text for text in told(scene.incident())))
-    texts = told(scene.incident())
+    await_true("its end is told", lambda: any(over in text for text in timeline(scene.incident())))
+    texts = timeline(scene.incident())
     assert sum(counts in text for text in texts) == 2
     assert sum(over in text for text in texts) == 1
     await_true("an event says so", lambda: scene.events("IntentInForce"))

@@ -79,7 +79,7 @@ def test_the_other_replica_finishes_the_incident_of_one_that_was_killed(scene: S
     assert len(scene.incidents()) == 1
 
 
-def test_a_leader_that_is_told_to_stop_hands_over_within_two_seconds(scene: Scene) -> None:
+def test_a_leader_that_gets_sigterm_hands_over_within_two_seconds(scene: Scene) -> None:
     """A busy machine may be slow once, and is not each time."""
     one = gpu(0)
     scene.node("node-a", one)

@@ -225,7 +225,7 @@ def test_incident_only_says_what_would_go_and_a_lowered_mode_takes_rules_down(
     scene.await_rules({})
 
 
-def test_a_node_that_names_another_nodes_gpu_is_bound_to_nothing_and_told_of(
+def test_a_node_that_names_another_nodes_gpu_is_bound_to_nothing_and_reported(
     scene: Scene,
 ) -> None:
     mine, theirs = gpu(0, node="node-a"), gpu(0, node="node-b")

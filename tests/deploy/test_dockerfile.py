@@ -135,7 +135,7 @@ def test_beside_the_pinned_packages_only_our_own_wheel_is_installed() -> None:
 
 
 @pytest.mark.parametrize("target", IMAGES)
-def test_what_is_staged_is_of_the_architecture_that_is_asked_for(target: str) -> None:
+def test_what_is_staged_is_of_the_architecture_that_is_requested(target: str) -> None:
     """By programs of the builder's own: nothing of the other one runs."""
     packages = STAGES[f"packages-{target}"]
 

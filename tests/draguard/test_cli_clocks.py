@@ -36,7 +36,7 @@ def shift(monkeypatch: pytest.MonkeyPatch) -> Shift:
 
 
 @pytest.mark.parametrize("time", [-HOURS, HOURS, timedelta()], ids=["behind", "ahead", "right"])
-def test_who_is_alive_is_told_by_the_servers_clock(
+def test_which_agent_is_alive_is_judged_by_the_server_s_clock(
     time: timedelta, shift: Shift, fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shift(time)

@@ -141,7 +141,7 @@ def test_a_kubeconfig_that_does_not_work_is_one_sentence_with_its_remedy(
     assert [word for word in said if word not in words] == [], words
 
 
-def test_a_context_that_is_nearly_there_is_asked_about(
+def test_a_context_that_is_nearly_there_is_suggested(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ("--kubeconfig", fleet.kubeconfig, "--context", "remediato")

@@ -112,7 +112,7 @@ ODD_TIMES: tuple[str, ...] = (
 
 @pytest.mark.parametrize("time", ODD_TIMES)
 @pytest.mark.parametrize("output", ["text", "json", "yaml"])
-def test_any_time_that_the_server_stores_can_be_told(
+def test_any_time_that_the_server_stores_can_be_shown(
     time: str, output: str, fleet: Fleet, tell: Tell
 ) -> None:
     line = {"time": time, "phase": "Tainted", "text": "x"}
@@ -143,7 +143,7 @@ def test_a_time_without_a_zone_or_beyond_a_minute_is_not_stored_at_all(
         pass
 
 
-def test_a_time_of_another_zone_is_told_in_utc(fleet: Fleet, tell: Tell) -> None:
+def test_a_time_of_another_zone_is_reported_in_utc(fleet: Fleet, tell: Tell) -> None:
     line = {"time": "2026-01-05T12:00:00+02:00", "phase": "Tainted", "text": "x"}
     with incident(fleet, phase="Tainted", healthySinceTime=line["time"], timeline=[line]):
         stated = tell("incidents", ODD)

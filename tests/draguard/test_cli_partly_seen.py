@@ -111,7 +111,7 @@ def test_without_leases_no_agent_is_called_alive_or_silent(
     assert "silent" not in stated
 
 
-def test_the_mode_is_not_told_where_the_policy_is_not_known(
+def test_the_mode_is_not_shown_where_the_policy_is_not_known(
     without: Without, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The shipped one enforces nothing: to name it would call an enforcing cluster harmless."""

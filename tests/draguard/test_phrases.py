@@ -20,7 +20,7 @@ NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
         (timedelta(days=-3), "2026-01-02T12:00:00Z, 3d ago"),
     ],
 )
-def test_a_moment_is_told_with_how_far_it_is(away: timedelta, said: str) -> None:
+def test_a_moment_is_reported_with_how_far_it_is(away: timedelta, said: str) -> None:
     assert moment(NOW + away, NOW) == said
 
 

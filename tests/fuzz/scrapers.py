@@ -118,13 +118,13 @@ _HEADERS = {
 class Wire:
     """A socket of which the whole is known beforehand."""
 
-    def __init__(self, heard: bytes) -> None:
-        self._heard = heard
+    def __init__(self, received: bytes) -> None:
+        self._received = received
         self.said = b""
         self.closed = False
 
     def recv(self, size: int) -> bytes:
-        part, self._heard = self._heard[:size], self._heard[size:]
+        part, self._received = self._received[:size], self._received[size:]
         return part
 
     def sendall(self, data: bytes) -> None:

@@ -268,7 +268,7 @@ def make_answers(random: Random) -> list[Answer]:
 def check_answers(answers: list[Answer]) -> None:
     desired = frozenset((150, 155, 1001, 53))
     for answer in answers:
-        _told(answer)
+        _print(answer)
     for entity in dcgm_reading.entities_of(answers, dict(_PLACES), desired):
         demand(entity.values.keys() <= desired | {230}, "a field that nobody wanted", entity)
         place = Place(entity.uuid, "0000:01:00.0", "", entity.gi, entity.ci, entity.link)
@@ -287,7 +287,7 @@ def check_answers(answers: list[Answer]) -> None:
     dcgm_reading.all_blank(answers)
 
 
-def _told(answer: Answer) -> None:
+def _print(answer: Answer) -> None:
     value = dcgm_values.value_of(answer)
     if value is None:
         return

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeapi.client import LONGEST_ASKED, ApiError, Client, Conflict, Gone, NotFound
+from kubeapi.client import LONGEST_RETRY_AFTER, ApiError, Client, Conflict, Gone, NotFound
 from kubeapi.discovery import served
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 from tests.kubeapi import hostile
@@ -50,7 +50,7 @@ def test_each_failure_becomes_the_error_that_says_what_happened(
         assert said in caught.value.message
 
 
-def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
+def test_a_server_that_is_not_there_is_reported_with_its_address() -> None:
     client = Client(Endpoint(server="http://127.0.0.1:9"), timeout=60.0)
     with pytest.raises(ApiError, match=r"127\.0\.0\.1:9: connection refused or unreachable"):
         client.get("/version")
@@ -84,14 +84,14 @@ def test_the_wait_that_a_server_asks_for_is_in_the_error() -> None:
         assert caught.value.retry_after == 7.0
 
 
-@pytest.mark.parametrize("asked", ["86400", "9" * 400])
-def test_no_server_makes_us_wait_for_a_day(asked: str) -> None:
-    with Hostile([hostile.refusal(503, headers=f"retry-after: {asked}\r\n")]) as server:
+@pytest.mark.parametrize("requested", ["86400", "9" * 400])
+def test_no_server_makes_us_wait_for_a_day(requested: str) -> None:
+    with Hostile([hostile.refusal(503, headers=f"retry-after: {requested}\r\n")]) as server:
         client = Client(server.endpoint)
         with pytest.raises(ApiError) as caught:
             client.get("/version")
         client.close()
-        assert caught.value.retry_after == LONGEST_ASKED == 60.0
+        assert caught.value.retry_after == LONGEST_RETRY_AFTER == 60.0
 
 
 def test_nothing_is_retried_behind_the_callers_back() -> None:
@@ -276,7 +276,7 @@ def test_warnings_beside_an_accepted_write_are_given_to_who_asks(
     assert received == sentences
 
 
-def test_several_warning_headers_are_all_heard() -> None:
+def test_several_warning_headers_are_all_read() -> None:
     received: list[str] = []
     lines = 'warning: 299 - "one"\r\nwarning: 299 - "two"\r\n'
     with Hostile([hostile.body(b"{}", headers=lines)]) as server:

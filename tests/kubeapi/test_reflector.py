@@ -183,7 +183,7 @@ def test_it_stops_in_time_while_watches_fail(name: str) -> None:
         assert "default/a" in reflector.items()
 
 
-def test_a_broken_watch_goes_on_from_the_last_version_it_heard_of() -> None:
+def test_a_broken_watch_goes_on_from_the_last_version_it_received() -> None:
     bookmark = event("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
     first = hostile.watch(event("ADDED", B1), bookmark, then=hostile.drop)
     with Hostile([hostile.listing("5", A1)], [first, hostile.watch()]) as server:
@@ -193,7 +193,7 @@ def test_a_broken_watch_goes_on_from_the_last_version_it_heard_of() -> None:
         assert sum("watch=true" not in line for line in server.requests) == 1
 
 
-def test_deletions_that_no_watch_told_of_are_delivered_after_the_next_list() -> None:
+def test_deletions_that_no_watch_reported_are_delivered_after_the_next_list() -> None:
     seen: list[Change[ConfigMap]] = []
     lists = [hostile.listing("5", A1, B1), hostile.listing("6", A2)]
     with (

@@ -102,11 +102,11 @@ class Pytest:
 
     def __init__(self, **by_path: Ran) -> None:
         self.by_path = by_path
-        self.asked: list[tuple[str, ...]] = []
+        self.requested: list[tuple[str, ...]] = []
         self.seen: list[str] = []
 
     def __call__(self, folder: Path, paths: Sequence[str]) -> Ran:
-        self.asked.append(tuple(paths))
+        self.requested.append(tuple(paths))
         self.seen.append((folder / "a.txt").read_text(encoding="utf-8"))
         return self.by_path.get(paths[0], GREEN)
 
@@ -124,7 +124,7 @@ class TestJudged:
         steps = (("a",), ("b",), ("c",))
 
         assert judged(mutant("m", *steps), folder, played).verdict == "killed"
-        assert played.asked == [("a",), ("b",)]
+        assert played.requested == [("a",), ("b",)]
 
     @pytest.mark.parametrize(
         ("first", "second", "verdict"),
@@ -161,17 +161,17 @@ class TestRedAnyway:
         mutants = [mutant("m", ("a", "b")), mutant("n", ("b", "c"))]
 
         assert red_anyway(mutants, [folder], played, at_once=True) == []
-        assert played.asked == [("a", "b", "c")]
+        assert played.requested == [("a", "b", "c")]
         assert played.seen == ["as it was"]
 
-    def test_else_each_is_asked_by_itself(self, folder: Path) -> None:
+    def test_else_each_is_queried_by_itself(self, folder: Path) -> None:
         played = Pytest(a=Ran(1, "boom"), b=EMPTY)
         mutants = [mutant("m", ("a",)), mutant("n", ("b",)), mutant("o", ("c",))]
 
         (red,) = red_anyway(mutants, [folder], played, at_once=True)
         assert (red.mutant.name, red.verdict) == ("m", "error")
         assert "boom" in red.said
-        assert sorted(played.asked[1:]) == [("a",), ("b",), ("c",)]
+        assert sorted(played.requested[1:]) == [("a",), ("b",), ("c",)]
 
 
 def test_mutants_are_judged_side_by_side_each_in_a_copy_of_its_own(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ class TestReport:
         assert share([self.KILLED, self.BROKEN]) == "killed 1 of 1 (100%), 1 errors"
         assert share([self.BROKEN]) == "killed 0 of 0, 1 errors"
 
-    def test_who_survives_is_told_with_the_promise(self) -> None:
+    def test_who_survives_is_reported_with_the_promise(self) -> None:
         reported = list(survivors([self.LATE, self.ALIVE, self.BROKEN, self.KILLED]))
 
         assert reported == [

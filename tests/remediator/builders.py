@@ -188,7 +188,7 @@ def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:
     return msgspec.structs.replace(standard, **fields)
 
 
-def told(seen: NodeView, **fields: object) -> NodeHealth:
+def report_with(seen: NodeView, **fields: object) -> NodeHealth:
     """Return the report of a view with other fields."""
     assert seen.report is not None
     return msgspec.structs.replace(seen.report, **fields)

@@ -65,10 +65,10 @@ def test_a_crash_after_any_step_changes_nothing_in_the_end(
         settle(broken, seen, second)
 
         assert calm.effects() == broken.effects()
-        assert _told(calm) == _told(broken)
+        assert _reported(calm) == _reported(broken)
 
 
-def _told(stored: Stored) -> dict[str, tuple[str, str]]:
+def _reported(stored: Stored) -> dict[str, tuple[str, str]]:
     return {
         name: (incident.status.fault, incident.status.phase)
         for name, incident in stored.incidents.items()

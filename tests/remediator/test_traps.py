@@ -25,7 +25,7 @@ from tests.remediator.builders import (
     policy,
     published,
     report,
-    told,
+    report_with,
     uuid,
     view,
     xid,
@@ -241,7 +241,7 @@ class TestSettling:
 
         drained = msgspec.structs.replace(made_again, recovery_action=action(4, 3, 3))
         seen = view(drained)
-        seen = msgspec.structs.replace(seen, report=told(seen, observed_at=at(3)))
+        seen = msgspec.structs.replace(seen, report=report_with(seen, observed_at=at(3)))
         for second in (3, 10, 60):
             settle(stored, seen, second)
 
@@ -285,7 +285,7 @@ class TestSettling:
         assert effects == ["NoSchedule", "NoExecute"]
 
 
-def test_a_gpu_that_moved_is_told_of_by_the_node_that_has_it() -> None:
+def test_a_gpu_that_moved_is_reported_by_the_node_that_has_it() -> None:
     stored = Stored()
     settle(stored, view(dead()), 1)
     left = NodeView(node=NODE, report=report(), elsewhere={uuid(0): ("node-b",)})

@@ -334,7 +334,7 @@ def year_0(stored: Stored) -> frozenset[str]:
 
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("state", ["sick", "healthy"])
-def test_a_taint_whose_incident_cannot_be_read_stays_as_it_is_and_is_told(
+def test_a_taint_whose_incident_cannot_be_read_stays_as_it_is_and_is_reported(
     state: str, restarted: bool
 ) -> None:
     stored = tainted(gpu(1))

@@ -106,7 +106,7 @@ def get(
         link.close()
 
 
-def test_a_password_is_asked_for_and_the_right_one_opens(fronts: list[Front], folder: Path) -> None:
+def test_a_password_is_requested_and_the_right_one_opens(fronts: list[Front], folder: Path) -> None:
     front = serve(fronts, folder, USERS)
     status, headers = get(front)
     assert (status, headers["WWW-Authenticate"]) == (401, 'Basic realm="draguard"')

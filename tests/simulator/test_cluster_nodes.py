@@ -61,7 +61,7 @@ def test_two_pods_share_one_claim(cluster: Cluster) -> None:
     assert claims[0][0]["claim_name"] == "both"
 
 
-def test_a_deleted_pod_is_finished_at_once_and_its_node_told(
+def test_a_deleted_pod_is_finished_at_once_and_its_node_notified(
     cluster: Cluster, client: Client
 ) -> None:
     """Its grace period is 30 seconds; without a kubelet it would stay for ever."""

@@ -88,8 +88,14 @@ def with_versions(report: NodeHealth, last: NodeHealth, at: datetime) -> NodeHea
     """Return the report with since when its versions are there, as far as `last` knew others."""
     if not _readable(last):
         return report
-    agent = last.agent_since.seen(last.agent_version, at) if _untold(last) else last.agent_since
-    driver = last.driver_since.seen(last.driver_version, at) if _untold(last) else last.driver_since
+    agent = (
+        last.agent_since.seen(last.agent_version, at) if _without_since(last) else last.agent_since
+    )
+    driver = (
+        last.driver_since.seen(last.driver_version, at)
+        if _without_since(last)
+        else last.driver_since
+    )
     return msgspec.structs.replace(
         report,
         agent_since=agent.seen(report.agent_version, at),
@@ -101,7 +107,7 @@ def _readable(last: NodeHealth) -> bool:
     return abs(last.schema_version - SCHEMA_VERSION) <= 1
 
 
-def _untold(last: NodeHealth) -> bool:
+def _without_since(last: NodeHealth) -> bool:
     """Whether the agent that wrote the report did not record since when versions are there."""
     return last.agent_since == VersionSince()
 

@@ -54,7 +54,7 @@ class Events:
                 self._known[address(handle)] = identity
         return len(self._known)
 
-    def unheard(
+    def without_events(
         self, handles: Mapping[int, Any], identity_of: Callable[[int], tuple[str, str]]
     ) -> frozenset[int]:
         """Return the GPUs whose events nobody gets, because they could not be registered."""

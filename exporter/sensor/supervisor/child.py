@@ -94,7 +94,7 @@ class Vendor(Protocol[R_co]):
 
 class _Mark(Enum):
     CLOSED = "closed"
-    REQUESTED = "asked"
+    REQUESTED = "requested"
     LOOK = "look"
     STOP = "stop"
 
@@ -271,7 +271,7 @@ class VendorChild(Generic[R]):
     def _next(self, process: Process, seconds: float) -> protocol.FromChild | _Mark | None:
         message = self._received_within(max(seconds, 0.0))
         if isinstance(message, protocol.Happened):
-            self._limits.heard()
+            self._limits.reported()
             self._on_signal(message.signal)
         elif isinstance(message, protocol.Failed):
             raise Ended(message.reason, message.message)

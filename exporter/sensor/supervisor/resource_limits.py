@@ -46,7 +46,7 @@ class ResourceLimits:
         self._before: tuple[float, Taken] | None = None
         self._events = 0
 
-    def heard(self) -> None:
+    def reported(self) -> None:
         """Take note of an event that the process told."""
         self._events += 1
 

@@ -20,13 +20,13 @@ class PlayedApi(Served):
         self,
         answers: Mapping[str, object],
         silent: Collection[str] = (),
-        asked: list[str] | None = None,
+        requested: list[str] | None = None,
     ) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 path = urlsplit(self.path).path
-                if asked is not None:
-                    asked.append(path)
+                if requested is not None:
+                    requested.append(path)
                 if path in silent:
                     self.close_connection = True
                     return

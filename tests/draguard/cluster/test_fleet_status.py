@@ -123,13 +123,13 @@ def test_a_leader_that_is_silent_or_not_there_is_bad() -> None:
     assert letters("no remediator leads: nothing is tainted or untainted") in said(nobody)
 
 
-def test_objects_that_cannot_be_read_are_told_of() -> None:
+def test_objects_that_cannot_be_read_are_reported() -> None:
     assert letters("cannot read them: 2 claims") in said(
         looked_at(objects(gpu(0), unreadable=("2 claims",)))
     )
 
 
-def test_modes_are_told_from_the_strongest() -> None:
+def test_modes_are_listed_from_the_strongest() -> None:
     assert modes_in_words({"a": "off", "b": "off"}) == "off: every class"
     assert modes_in_words({"a": "dry-run", "b": "enforce", "c": "off", "d": "off"}) == (
         "enforce: b; dry-run: a; off: all others"
@@ -147,7 +147,7 @@ def rules(**effects: int) -> Rules:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("standing", "words"),
     [
         (rules(none=0, NoSchedule=2, NoExecute=0), "2 NoSchedule"),
         (rules(NoSchedule=2, NoExecute=1), "2 NoSchedule, 1 NoExecute"),
@@ -156,8 +156,8 @@ def rules(**effects: int) -> Rules:
         (msgspec.structs.replace(rules(), others=3), "0 from Draguard; 3 from others"),
     ],
 )
-def test_rules_that_do_not_stand_are_not_counted_out(told: Rules, words: str) -> None:
-    found = msgspec.structs.replace(looked_at(objects(gpu(0))), rules=told)
+def test_rules_that_do_not_stand_are_not_counted_out(standing: Rules, words: str) -> None:
+    found = msgspec.structs.replace(looked_at(objects(gpu(0))), rules=standing)
 
     assert f"\nrules      {words}\n" in plain(status_page(found, T0))
 
@@ -186,7 +186,7 @@ def nodes(*names: str) -> tuple[RawNode, ...]:
     return tuple(RawNode(ObjectMeta(name=name)) for name in names)
 
 
-def test_a_report_that_outlived_its_node_is_told_and_its_gpus_are_nobodys() -> None:
+def test_a_report_that_outlived_its_node_is_reported_and_its_gpus_are_nobodys() -> None:
     found = looked_at(objects(gpu(0), at=LATE, nodes=nodes("node-b")))
 
     assert (known(found.nodes).stale, known(found.nodes).gone) == ((), ("node-a",))

@@ -109,7 +109,7 @@ def test_what_the_server_would_refuse_is_not_written(
         ("9999d", "9999d is longer than 3660 days"),
     ],
 )
-def test_what_is_no_time_to_come_is_a_wrong_flag_and_no_cluster_is_asked(
+def test_what_is_no_time_to_come_is_a_wrong_flag_and_no_cluster_is_queried(
     command: str, flag: str, text: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

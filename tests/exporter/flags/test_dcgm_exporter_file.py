@@ -121,7 +121,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def test_what_can_be_done_is_in_force_and_the_rest_is_told(files: Files) -> None:
+def test_what_can_be_done_is_in_force_and_the_rest_is_reported(files: Files) -> None:
     found = files.settings(FULL)
     assert (found.max_scrapes, found.interval, found.collectors) == (8, 30.0, None)
     assert [(row.line, row.name, row.type) for row in found.counter_rows] == [
@@ -245,7 +245,7 @@ def test_schema_1_has_its_own_names(files: Files) -> None:
     }
 
 
-def test_keys_of_a_newer_release_are_told_and_no_end(files: Files) -> None:
+def test_keys_of_a_newer_release_are_reported_and_no_end(files: Files) -> None:
     text = FULL + "    of_next_year: {a: [1, 2]}\nnewer: [1]\n"
     assert {name for name, reason in files.ignored(text).items() if reason == "Unknown"} == {
         "collections[0].of_next_year",
@@ -253,7 +253,7 @@ def test_keys_of_a_newer_release_are_told_and_no_end(files: Files) -> None:
     }
 
 
-def test_of_very_many_keys_the_first_are_told(files: Files) -> None:
+def test_of_very_many_keys_the_first_are_reported(files: Files) -> None:
     text = "version: 2\n" + "".join(f"k{number}: 1\n" for number in range(1000)) + f"{'k' * 999}: 1"
     found = files.settings(text).ignored
     assert len(found) == dcgm_exporter_file.MOST_REPORTED + 1

@@ -229,7 +229,7 @@ def test_what_nvml_does_not_show_has_a_row_and_no_series(joined: Joined) -> None
     assert not samples(joined.exporter, "draguard_gpu_other_driver")
 
 
-def test_shares_of_one_device_are_told_apart_by_their_share(joined: Joined) -> None:
+def test_shares_of_one_device_are_distinguished_by_their_share(joined: Joined) -> None:
     joined.show(
         *(
             holdings.pod(

@@ -112,7 +112,7 @@ def test_two_gpus_that_claim_one_number_are_neither() -> None:
         ("cpu", False, False),
     ],
 )
-def test_resources_are_told_apart(resource: str, certain: bool, possible: bool) -> None:
+def test_resources_are_distinguished(resource: str, certain: bool, possible: bool) -> None:
     more = ("team.example/gpu",)
     assert (certainly_gpu(resource, more), possibly_gpu(resource, more)) == (certain, possible)
 

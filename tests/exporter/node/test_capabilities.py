@@ -128,7 +128,7 @@ def test_a_token_or_a_server_is_the_way_to_the_api(tmp_path: Path) -> None:
     assert "no service account" in message(Process())["api-server"]
 
 
-def test_every_need_is_asked_for_and_says_what_to_do() -> None:
+def test_every_need_is_checked_and_says_what_to_do() -> None:
     assert message(Process()).keys() == {row.need for row in CAPABILITIES}
     for row in CAPABILITIES:
         assert row.shows

@@ -249,7 +249,7 @@ def test_a_sensor_that_has_no_room_for_a_thread_hears_the_next_agent(
     server.stop()
 
 
-def test_an_observation_too_large_to_be_told_loses_its_processes_and_not_the_agent(
+def test_an_observation_too_large_to_be_reported_loses_its_processes_and_not_the_agent(
     node: SimulatedNode, at: Path
 ) -> None:
     settings, _ = parse(["sensor", *node.exporter_flags()], {})

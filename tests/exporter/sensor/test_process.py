@@ -139,7 +139,7 @@ def test_an_agent_that_comes_late_counts_more_than_the_ring_holds() -> None:
     assert seen.signals_dropped == 0
 
 
-def test_a_gpu_off_the_bus_is_told_by_its_config_space_while_nvml_is_not_there(
+def test_a_gpu_off_the_bus_is_reported_by_its_config_space_while_nvml_is_not_there(
     node: SimulatedNode,
 ) -> None:
     node.lose(0)
@@ -149,7 +149,7 @@ def test_a_gpu_off_the_bus_is_told_by_its_config_space_while_nvml_is_not_there(
     one.start()
     try:
         position, _ = one.feed.resume(Cursor(), "")
-        reported = _told_of_the_bus(one, position, gpus=3)
+        reported = _reported_of_the_bus(one, position, gpus=3)
     finally:
         one.stop()
 
@@ -228,7 +228,7 @@ def _loads_until(
     raise AssertionError("the sensor did not tell it within a minute")
 
 
-def _told_of_the_bus(sensor: Sensor, position: Position, *, gpus: int) -> dict[str, str]:
+def _reported_of_the_bus(sensor: Sensor, position: Position, *, gpus: int) -> dict[str, str]:
     """Wait until each GPU has an answer."""
     end = time.monotonic() + 60
     while time.monotonic() < end:

@@ -48,7 +48,7 @@ class Controller:
 
     def __init__(self, client: Client, *, versions: tuple[str, ...] = RULE_VERSIONS) -> None:
         self.cache = Cache(lambda _: None)
-        self.rules = Versioned(client, "devicetaintrules", versions, StatedRule, self._heard)
+        self.rules = Versioned(client, "devicetaintrules", versions, StatedRule, self._received)
         self.rules.probe()
         self.leading = True
         self.hurry = False
@@ -58,7 +58,7 @@ class Controller:
             client, self.cache, self.rules, self.pace, lambda: self.leading, unstored=Unstored()
         )
 
-    def _heard(self, change: Change[StatedRule]) -> None:
+    def _received(self, change: Change[StatedRule]) -> None:
         self.cache.rule(change.key, change.new)
 
     def stored(self) -> Rule:
@@ -122,7 +122,7 @@ def test_a_rule_of_a_crashed_run_is_adopted(controller: Controller, cluster: Clu
     assert controller.stored().uid == cluster.items(RULES)[0]["metadata"]["uid"]
 
 
-def test_a_rule_of_a_crashed_run_that_says_something_else_is_heard_of_and_decided_anew(
+def test_a_rule_of_a_crashed_run_that_says_something_else_is_read_and_decided_anew(
     controller: Controller, cluster: Cluster
 ) -> None:
     cluster.client.create(RULES, manifest(wanted("NoExecute"), "v1"))

@@ -200,7 +200,7 @@ def test_a_watch_of_slices_that_lags_evicts_nobody_because_of_the_last_look(room
     assert room.api.effects() == {"gpu-1": "NoExecute"}
 
 
-def test_a_claim_that_is_otherwise_than_the_watch_told_is_looked_at_again(room: Room) -> None:
+def test_a_claim_that_is_otherwise_than_the_watch_reported_is_looked_at_again(room: Room) -> None:
     set_up(room)
     room.api.frozen.add(CLAIMS)
     room.hold("gpu-1", "train-on-b")

@@ -197,7 +197,7 @@ class TestPeers:
         ):
             cache.claim(f"team/{pod}", None, channel(node, pod, domain))
 
-    def test_those_of_a_compute_domain_on_other_nodes_are_told_of(self, cache: Cache) -> None:
+    def test_those_of_a_compute_domain_on_other_nodes_are_reported(self, cache: Cache) -> None:
         self.fill(cache)
         cache.incident("node-a-1", incident())
 

@@ -89,7 +89,7 @@ def test_another_namespace_stops_nothing(client: Client, emergency: Emergency) -
 
 
 @pytest.mark.parametrize(
-    ("annotations", "told"),
+    ("annotations", "reported"),
     [
         ({}, ""),
         ({ANNOTATION: "ann: why"}, "ann: why"),
@@ -98,8 +98,8 @@ def test_another_namespace_stops_nothing(client: Client, emergency: Emergency) -
         ({ANNOTATION: "ann:\nin two\tlines"}, "ann: in two lines"),
     ],
 )
-def test_a_stop_says_who_and_why_in_one_line(annotations: dict[str, str], told: str) -> None:
-    assert stop_of(Namespace(ObjectMeta(annotations=annotations))) == told
+def test_a_stop_says_who_and_why_in_one_line(annotations: dict[str, str], reported: str) -> None:
+    assert stop_of(Namespace(ObjectMeta(annotations=annotations))) == reported
 
 
 def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_said_once(

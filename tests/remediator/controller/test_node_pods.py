@@ -43,7 +43,7 @@ def names(pods: NodePods, node: str = "node-a") -> list[str] | None:
     return None if found is None else [facts.name for facts in found]
 
 
-def test_all_pages_are_asked_for_with_the_nodes_name() -> None:
+def test_all_pages_are_requested_with_the_nodes_name() -> None:
     pages = [hostile.listing("1", pod("a"), more="token"), hostile.listing("1", pod("b"))]
     with listed(Clock(), pages) as (pods, server):
         assert names(pods) == ["a", "b"]
@@ -64,7 +64,7 @@ def test_they_are_read_from_the_servers_cache_and_further_pages_go_on_from_there
     assert "resourceVersion" not in second
 
 
-def test_the_newest_state_is_asked_for_where_a_node_is_handed_over() -> None:
+def test_the_newest_state_is_requested_where_a_node_is_handed_over() -> None:
     answers = [hostile.listing("1", pod(name)) for name in ("cached", "newest")]
     with listed(Clock(), answers) as (pods, server):
         assert names(pods) == ["cached"]

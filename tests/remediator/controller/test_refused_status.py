@@ -58,7 +58,7 @@ def _without(field: str) -> Callable[[Json], str]:
     return lambda status: f'status.{field}: Unsupported value: "new"' if status.get(field) else ""
 
 
-def _told(at: Room) -> Json:
+def _reported(at: Room) -> Json:
     (one,) = at.api.stored[INCIDENTS].values()
     status: Json = one["status"]
     return status
@@ -85,7 +85,11 @@ def test_what_is_refused_is_not_written_again_at_each_decision(
     field: str,
 ) -> None:
     _evicting(room, _without(field))
-    status, before, refused = _told(room), len(_writes(room)), room.cluster.writer.statuses_refused
+    status, before, refused = (
+        _reported(room),
+        len(_writes(room)),
+        room.cluster.writer.statuses_refused,
+    )
     assert before < 20
     assert field not in status
 
@@ -95,7 +99,7 @@ def test_what_is_refused_is_not_written_again_at_each_decision(
 
     assert len(_writes(room)) == before
     assert room.cluster.writer.statuses_refused == refused
-    assert _told(room) == status
+    assert _reported(room) == status
     assert len({entry["text"] for entry in status["timeline"]}) == len(status["timeline"])
 
 
@@ -107,7 +111,7 @@ def test_what_an_older_crd_drops_is_written_once_and_remembered(
     room.api.lacks = frozenset({field})
     _evicting(room, lambda _: "")
     before, known = len(_writes(room)), room.cluster.peek(NODE).incidents
-    assert field not in _told(room)
+    assert field not in _reported(room)
 
     for minutes in range(1, 4):
         room.ahead = SETTLED + timedelta(minutes=minutes)
@@ -159,7 +163,7 @@ def test_once_the_crd_is_replaced_the_whole_status_is_written_as_it_was(
     _evicting(room, _without("phase"))
     (known,) = room.cluster.peek(NODE).incidents
     room.decide()
-    assert "phase" not in _told(room)
+    assert "phase" not in _reported(room)
 
     room.api.misfit = lambda _: ""
     later = FIRST_TRY + 1
@@ -168,7 +172,7 @@ def test_once_the_crd_is_replaced_the_whole_status_is_written_as_it_was(
     unstored._clock = lambda: clock() + later  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - as above
     room.decide()
 
-    assert _told(room)["phase"] == known.status.phase
+    assert _reported(room)["phase"] == known.status.phase
     (after,) = room.cluster.peek(NODE).incidents
     assert after.status == known.status
 
@@ -201,7 +205,7 @@ def test_what_another_leader_has_written_since_is_left_as_it_is(
     _evicting(room, _without("phase"))
     unstored = room.cluster.writer.unstored
     (name,) = room.api.stored[INCIDENTS]
-    room.api.put(INCIDENTS, name, status={**_told(room), "message": "by another leader"})
+    room.api.put(INCIDENTS, name, status={**_reported(room), "message": "by another leader"})
     room.seen(
         "it is heard of",
         lambda: "another leader" in room.cluster.peek(NODE).incidents[0].status.message,

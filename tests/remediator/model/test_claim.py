@@ -96,7 +96,7 @@ def test_an_extended_claim_of_the_same_name_in_another_namespace_is_not_meant() 
     assert one.via == ""
 
 
-def test_admin_access_is_told_of_as_such() -> None:
+def test_admin_access_is_reported_as_such() -> None:
     (one,) = deferred_by(claim(TRAIN, result={"adminAccess": True}))
 
     assert one.via == "AdminAccess"

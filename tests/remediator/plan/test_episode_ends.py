@@ -133,7 +133,7 @@ class TestNodeGone:
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         assert stored.incident.open
 
-    def test_a_node_that_is_heard_of_is_not_gone(self) -> None:
+    def test_a_node_that_is_reported_is_not_gone(self) -> None:
         stored = Stored()
         settle(stored, view(dead()), 1)
 
@@ -180,7 +180,7 @@ class TestMoves:
         assert len(stored.incidents) == 1
         assert {rule.device.pool for rule in stored.rules.values()} == {"node-a", "node-b"}
 
-    def test_the_old_node_takes_its_rule_down_when_it_is_heard_of_without_the_board(self) -> None:
+    def test_the_old_node_takes_its_rule_down_when_it_reports_without_the_board(self) -> None:
         stored = Stored()
         settle(stored, view(dead()), 1)
         settle(stored, self.there(), 1000)

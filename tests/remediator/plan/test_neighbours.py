@@ -13,7 +13,7 @@ from remediator.plan.node_condition import WAITING
 from remediator.plan.trust import Blind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import DRIVER, NODE, uuid
-from tests.remediator.plan.handover import node, pair, pod, repair, stored, told
+from tests.remediator.plan.handover import node, pair, pod, repair, reported, stored
 from tests.remediator.playing import claim
 
 NOBODY = pod("web", claims=())
@@ -128,7 +128,7 @@ class TestWhatIsNotKnown:
 
         assert seen.facts is not None
         facts = msgspec.structs.replace(seen.facts, conditions=(stored(),))
-        stated = told(msgspec.structs.replace(seen, facts=facts), pair())
+        stated = reported(msgspec.structs.replace(seen, facts=facts), pair())
         assert all(condition.status == "True" for condition in stated.values())
 
         assert repair(seen, pair(), seconds=3600).status == "True", "the deadline ends the wait"
@@ -186,11 +186,11 @@ def test_the_condition_is_never_true_while_a_gpu_pod_runs_before_a_deadline(
     seen = msgspec.structs.replace(seen, blind=blind)
     seen = seen if published else wiped(seen)
 
-    found = told(seen, pair(insists=insists), seconds=3599)
+    found = reported(seen, pair(insists=insists), seconds=3599)
 
     now = next(iter(found.values())).status if found else "True" if said else "False"
     assert now == "False" or not held
-    late = told(seen, pair(insists=insists), seconds=3600)
+    late = reported(seen, pair(insists=insists), seconds=3600)
     after = next(iter(late.values())).status if late else "True" if said else "False"
     assert (after == "True") >= insists
     assert after == "False" or insists or not held

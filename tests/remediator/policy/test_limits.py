@@ -48,7 +48,7 @@ def test_the_correlation_hold_is_set_and_lifted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "reported"),
     [
         ({"evict": 3}, r"budget.evict: 3 is not a mapping with any of node, pool, deviceClass"),
         (
@@ -87,9 +87,9 @@ def test_the_correlation_hold_is_set_and_lifted() -> None:
     ],
 )
 def test_a_mistake_is_named_with_its_path_and_what_may_be_written(
-    raw: dict[str, object], told: str
+    raw: dict[str, object], reported: str
 ) -> None:
-    with pytest.raises(PolicyError, match=told):
+    with pytest.raises(PolicyError, match=reported):
         limits_of(raw)
 
 

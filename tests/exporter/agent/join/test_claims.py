@@ -156,7 +156,7 @@ def test_a_gpu_that_nvml_lists_no_more_is_still_held() -> None:
     assert sorted(join([holds("main", claim("gpu-0"))], known=known).by_uuid) == ["GPU-1"]
 
 
-def test_a_device_that_a_plugin_made_up_is_told_as_a_miss() -> None:
+def test_a_device_that_a_plugin_made_up_is_reported_as_a_miss() -> None:
     device = PluginDevice("nvidia.com/gpu", "GPU-1-3")
     pod = ContainerDevices("team", "pod", "main", (), (device,))
     found = join([pod], known=Known(hardware=live()))
@@ -323,7 +323,7 @@ def test_without_the_pod_its_uid_comes_from_the_claims_reservation() -> None:
     assert holder.pod_uid == "reserved-uid"
 
 
-def test_a_container_is_no_holder_of_what_its_pod_asked_for_another() -> None:
+def test_a_container_is_no_holder_of_what_its_pod_requested_for_another() -> None:
     fact = PodFact(uid="u", requests=frozenset({("a", "claim", "first"), ("b", "claim", "second")}))
     detail = ClaimDetail(
         uid=UID, results=(result(request="first"), result("gpu-1", request="second"))

@@ -55,7 +55,7 @@ def test_a_board_that_was_swapped_is_another_gpu(node: SimulatedNode) -> None:
     assert (gpu.uuid, gpu.serial) == ("GPU-00000000-0000-5000-8000-00000000beef", "1650111111111")
 
 
-def test_a_gpu_that_went_between_the_count_and_the_look_is_not_told_twice(
+def test_a_gpu_that_went_between_the_count_and_the_look_is_not_reported_twice(
     node: SimulatedNode,
 ) -> None:
     with NvmlChild(node) as child:
@@ -114,7 +114,7 @@ def test_what_could_not_be_read_at_first_is_read_later(
         assert getattr(child.gpu(0), field) == whole
 
 
-def test_what_was_told_once_stays_while_the_rest_is_asked_again(node: SimulatedNode) -> None:
+def test_what_was_reported_once_stays_while_the_rest_is_queried_again(node: SimulatedNode) -> None:
     node.error(0, 999, "nvmlDeviceGetSerial")
     with NvmlChild(node) as child:
         child.sample()
@@ -123,7 +123,7 @@ def test_what_was_told_once_stays_while_the_rest_is_asked_again(node: SimulatedN
     assert (gpu.serial, gpu.bus_id) == (node.gpu(0).serial, node.gpu(0).pci)
 
 
-def test_a_bus_id_that_was_told_late_is_in_the_events(node: SimulatedNode) -> None:
+def test_a_bus_id_that_was_reported_late_is_in_the_events(node: SimulatedNode) -> None:
     node.error(0, 999, "nvmlDeviceGetPciInfo_v3")
     with NvmlChild(node) as child:
         child.sample()
@@ -197,7 +197,7 @@ def test_a_slice_made_again_with_the_same_number_has_its_new_name(node: Simulate
     assert [part.uuid for part in found] == [new.uuid]
 
 
-def test_a_number_used_again_by_another_profile_is_not_told_by_the_old_one(
+def test_a_number_used_again_by_another_profile_is_not_reported_by_the_old_one(
     node: SimulatedNode,
 ) -> None:
     with NvmlChild(node) as child:
@@ -216,7 +216,7 @@ def test_a_slice_that_goes_while_it_is_read_is_left_out_and_no_error(node: Simul
     assert (gpu.instances, gpu.error, gpu.lost) == ((), "", False)
 
 
-def test_a_slice_without_a_name_yet_is_asked_again(node: SimulatedNode) -> None:
+def test_a_slice_without_a_name_yet_is_queried_again(node: SimulatedNode) -> None:
     node.error(2, 999, "nvmlDeviceGetName")
     with NvmlChild(node) as child:
         assert [part.profile for part in child.gpu(2).instances or ()] == [""] * 3
@@ -240,7 +240,7 @@ def test_mig_mode_is_switched_while_running(node: SimulatedNode) -> None:
         assert (gpu.mig, gpu.instances, gpu.values) == (False, None, {203: 0})
 
 
-def test_what_a_gpu_lacks_is_asked_again_after_a_while(node: SimulatedNode) -> None:
+def test_what_a_gpu_lacks_is_queried_again_after_a_while(node: SimulatedNode) -> None:
     node.set_value(0, "memory_temperature_c", None)
     with NvmlChild(node) as child:
         assert child.gpu(0, (140,)).values == {}

@@ -260,7 +260,7 @@ def read() -> Iterator[GpuReading]:
 
 
 @pytest.mark.parametrize("number", sorted(TABLE.keys() - NOT_SIMULATED - OF_THE_BOARD.keys()))
-def test_a_field_is_told_in_dcgms_unit(read: GpuReading, number: int) -> None:
+def test_a_field_is_reported_in_dcgms_unit(read: GpuReading, number: int) -> None:
     assert read.values.get(number) == SHOWN[number]
 
 
@@ -350,5 +350,5 @@ def test_every_name_is_one_of_nvidia_ml_pys() -> None:
         assert gpm.metric_number(name), name
 
 
-def test_what_slices_are_asked_is_in_the_table() -> None:
+def test_what_slices_are_queried_for_is_in_the_table() -> None:
     assert OF_SLICES - TABLE.keys() == set()

@@ -70,7 +70,7 @@ def test_many_slow_gpus_show_nothing_old_and_are_left_out_one_by_one(nine: Simul
             assert "it is at GPU" in ended
 
 
-def test_a_gpu_that_used_up_its_time_is_not_asked_any_more() -> None:
+def test_a_gpu_that_used_up_its_time_is_not_queried_any_more() -> None:
     requested: list[tuple[int, str]] = []
 
     def call(gpu: int, name: str, *_: Any) -> str:
