@@ -157,7 +157,7 @@ def observe(
     lost_after: timedelta = timedelta(seconds=60),
     clock_step: timedelta = timedelta(0),
 ) -> NodeHealth:
-    """Return the report after the sensor told what it sees; `published` None: not known.
+    """Return the report after the sensor sent what it sees; `published` None: not known.
 
     `clock_step` is by how much the wall clock was set since the last observation.
     """
@@ -216,7 +216,7 @@ def _clock_was_set(since: VersionSince, step: timedelta) -> VersionSince:
 
 
 def blind(report: NodeHealth, reason: str, message: str, at: datetime) -> NodeHealth:
-    """Return the report while the sensor itself cannot be heard."""
+    """Return the report while the sensor itself is stale."""
     names = [source.name for source in report.sources] or ["nvml", "kmsg", "podresources"]
     before = {source.name: source.last_success for source in report.sources}
     sources = tuple(
@@ -314,7 +314,7 @@ def _miss(  # noqa: PLR0917 - what is there, what should be, and when
 
 
 def _forget_phantoms(gpus: Gpus, bus: Bus) -> int:
-    """Drop GPUs of which only syslog(2) told and that the kernel does not list.
+    """Drop GPUs of which only syslog(2) reported and that the kernel does not list.
 
     A program can write such lines. Returns how many XID records went.
     """

@@ -102,7 +102,7 @@ def _serve(channel: Sender, notes: mmap.mmap) -> None:
     while True:
         options = SampleOptions(frozenset(request.wanted), request.processes)
         reading = sampler.sample(frozenset(request.skip), options, request.gpu_seconds)
-        # Registered before the first answer, so that no XID after it goes unheard.
+        # Registered before the first answer, so that no XID after it is missed.
         registered = events.register(sampler.handles, sampler.uuid_of)
         if registered:
             listener.listen_to_devices()

@@ -48,7 +48,7 @@ class Events:
         for index, handle in handles.items():
             identity = identity_of(index)
             before = self._known.get(address(handle))
-            # The same GPU may have told its bus id later than its UUID.
+            # The same GPU may have reported its bus id later than its UUID.
             same = before is not None and before[0] == identity[0]
             if same or self._register(index, handle):
                 self._known[address(handle)] = identity

@@ -40,7 +40,7 @@ class NvmlVendor:
         self._wanted = wanted
         self._quarantine = Quarantine(settings.hang_retry)
         self._held: frozenset[int] = frozenset()
-        """GPUs that the running child was told to read."""
+        """GPUs that the running child reads."""
         self._without_events = ""
         """Which GPUs tell no events, as a sentence."""
 

@@ -47,11 +47,11 @@ class ResourceLimits:
         self._events = 0
 
     def reported(self) -> None:
-        """Take note of an event that the process told."""
+        """Take note of an event that the process reported."""
         self._events += 1
 
     def works(self) -> None:
-        """Take note that it was asked for a sample: what it burns from here on is no rest."""
+        """Take note that a sample was requested from it: what it burns from here on is no rest."""
         self._before = None
 
     def judge(self, taken: Taken | None, now: float, *, resting: bool) -> Excess | None:
