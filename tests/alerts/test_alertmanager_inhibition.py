@@ -40,7 +40,7 @@ class Alert(NamedTuple):
 
 
 class Case(NamedTuple):
-    """`source` fires. It inhibits each of `muted`; nothing inhibits those of `heard`."""
+    """`source` fires. It inhibits each of `muted`; nothing inhibits those of `notified`."""
 
     source: Alert
     muted: tuple[Alert, ...]

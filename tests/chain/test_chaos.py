@@ -119,7 +119,7 @@ def what_happened(
 
 
 def await_right(scene: Scene, fleet: Fleet, trouble: Trouble) -> None:
-    """Wait until exactly the broken GPUs are tainted, told of, and empty."""
+    """Wait until exactly the broken GPUs are tainted, reported, and empty."""
     expected = dict.fromkeys(fleet.broken, "NoExecute")
 
     def right() -> bool:

@@ -1,4 +1,4 @@
-"""What Prometheus is told of a real cluster: an incident's whole life, claims, agents."""
+"""What Prometheus scrapes of a real cluster: an incident's whole life, claims, agents."""
 
 import urllib.request
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ budget: {correlation: {after_change: 0s}}
 
 
 class Page:
-    """The page of one replica, asked for anew at each look."""
+    """The page of one replica, fetched anew at each look."""
 
     def __init__(self, port: int) -> None:
         self.address = f"127.0.0.1:{port}"
@@ -88,7 +88,7 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
 
     broken = fails(one)
     scene.report("node-a", broken, other)
-    await_true("the incident is told", scene.phase)
+    await_true("the incident is reported", scene.phase)
     intend(scene, "hold", for_seconds(600))
     await_true("the hold counts", lambda: scene.incident()["status"].get("intents"))
     scene.policy(EVICTING)
@@ -224,7 +224,7 @@ def test_a_real_prometheus_reads_hostile_words_of_an_incident(
         path = f"{INCIDENTS}/forged-{number}/status"
         scene.cluster.client.merge_patch(path, found_by(word))
     page = remediator(scene)
-    await_true("all are told", lambda: len(page.samples("draguard_incident_info")) == len(WORDS))
+    await_true("all are there", lambda: len(page.samples("draguard_incident_info")) == len(WORDS))
 
     assert check_metrics(prometheus_built, page.text().encode()) == ""
     with Prometheus(

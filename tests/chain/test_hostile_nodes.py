@@ -90,7 +90,7 @@ def telling(scene: Scene, lie: Lie) -> Generator[Callable[[], int]]:
     def run() -> None:
         while not stop.wait(0.05):
             written[0] = next(counted)
-            with suppress(ApiError):  # a server that is busy is asked again
+            with suppress(ApiError):  # a server that is busy gets the request again
                 scene.write(LIAR, lie(written[0]))
 
     thread = threading.Thread(target=run)
@@ -139,7 +139,7 @@ def test_a_liar_harms_its_own_devices_at_most_and_others_are_tainted(
         )
     harmed = {device for device in scene.rules() if not device.startswith(LIAR)}
     assert harmed == {f"{VICTIM}/gpu-3"}
-    await_true("it is told of, and no other", lambda: of_others(scene) == [uuid(3, VICTIM)])
+    await_true("it is reported, and no other", lambda: of_others(scene) == [uuid(3, VICTIM)])
     assert len(of_liar) <= MOST_OPEN
     assert memory < MEMORY
     assert took < SECONDS

@@ -1,4 +1,4 @@
-"""What the shipped roles allow, asked of the real API server under a ServiceAccount's own token."""
+"""What the shipped roles allow, by the real API server under a ServiceAccount's own token."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager

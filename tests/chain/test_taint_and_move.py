@@ -208,7 +208,7 @@ def test_incident_only_says_what_would_go_and_a_lowered_mode_takes_rules_down(
     scene.remediator()
     scene.report("node-a", off_the_bus(one))
 
-    await_true("an incident is told", scene.phase)
+    await_true("an incident is reported", scene.phase)
     status = scene.incident()["status"]
     assert [(would["device"], would["effect"]) for would in status["plannedTaints"]] == [
         ("gpu.nvidia.com/node-a/gpu-0", "NoExecute")

@@ -68,7 +68,7 @@ class Observatory:
         scene.policy(WATCHING)
 
     def start(self) -> None:
-        """Start everything, and the jobs; returns when each GPU is told as healthy."""
+        """Start everything, and the jobs; returns when each GPU is reported as healthy."""
         player = self.scene.cluster.player
         player.add_node(NODE)
         player.publish(NODE, self.node.slices())
@@ -143,7 +143,7 @@ VARIABLES: Mapping[str, str] = {
 }
 """What Grafana would put in; `uuid` is that of the GPU that is lost."""
 Variables = Callable[[], Mapping[str, str]]
-"""Asked for before each question, since time goes on between two of them."""
+"""Filled in before each question, since time goes on between two of them."""
 
 
 def since(began: float, uuid: str) -> Mapping[str, str]:
@@ -222,7 +222,7 @@ def await_answer(prometheus: Prometheus, what: str, expression: str) -> None:
 
 
 Scenario = Callable[[Observatory, Prometheus], None]
-"""Lets something happen, and returns when Prometheus has heard of it."""
+"""Lets something happen, and returns when Prometheus has observed it."""
 
 
 def healthy(observatory: Observatory, prometheus: Prometheus) -> None:
@@ -375,7 +375,7 @@ NEARBY = sorted(range(-30, 31), key=abs)
 def caught_up(
     oldest: Prometheus, reported: Mapping[BoardQuery, Answer], moment: float, variables: Variables
 ) -> Mapping[BoardQuery, Answer]:
-    """Return what another server answers of when the first was asked: the scenario has gone on.
+    """Return what another server answers of when the first was queried: the scenario has gone on.
 
     Of nearby where that is less. Where it never is as much, its answers are returned all the same,
     for a test to name them.

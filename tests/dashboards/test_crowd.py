@@ -1,7 +1,7 @@
 """Every question of every dashboard, where pages overlap: no error, and nothing counted twice.
 
 A pod that is replaced, a second Prometheus and a second scrape job tell the same things again; a
-replica that is late, a new driver and a board that moves contradict what was told before.
+replica that is late, a new driver and a board that moves contradict what was reported before.
 """
 
 from collections import Counter

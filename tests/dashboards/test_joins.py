@@ -1,4 +1,4 @@
-"""Joins on who holds what, asked of the real promtool: nothing is counted twice."""
+"""Joins on who holds what, computed by the real promtool: nothing is counted twice."""
 
 from pathlib import Path
 

@@ -81,7 +81,7 @@ class Visits:
 
 
 def uuids(shown: Gallery, matchers: str, state: str) -> list[str]:
-    """Return the UUIDs of the GPUs whose exporters told of them in a state of the story."""
+    """Return the UUIDs of the GPUs whose exporters reported them in a state of the story."""
     moment = shown.at(STATES_OF_THE_STORY[state])
     found = shown.prometheus.query(f"draguard_gpu_info{{{matchers}}} @ {moment}")
     return sorted({series["metric"]["UUID"] for series in found})

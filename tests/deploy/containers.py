@@ -2,7 +2,7 @@
 
 Arguments, environment and volumes are the pod's own, the user is whoever runs the tests. There is
 no container around them, so paths of mounts become folders here, and what a container's own file
-system would hold (the host's kernel and driver, the address of the API server) is told by flags:
+system would hold (the host's kernel and driver, the address of the API server) is given by flags:
 `Surroundings` has them all.
 """
 

@@ -1,4 +1,4 @@
-"""What roles allow an account, and what it asked for by the API server's audit log; compared.
+"""What roles allow an account, and what it requested by the API server's audit log; compared.
 
 Both ways: a request that no role allows, and a verb that no request needed. Pure but for the log.
 """
@@ -59,10 +59,10 @@ def _of_role(role: Json, namespace: str) -> Iterator[Grant]:
 
 
 class Request(NamedTuple):
-    """One request, as the API server heard it."""
+    """One request, as the API server logged it."""
 
     need: Grant
-    """With namespace and name as they were asked for."""
+    """With namespace and name as they were requested."""
     forbidden: bool
 
 
@@ -115,7 +115,7 @@ def _need(entry: _Entry) -> Grant:
 
 
 def missing(requests: Iterable[Request], granted: Collection[Grant]) -> set[Grant]:
-    """Return what was asked for and is not granted, or was refused."""
+    """Return what was requested and is not granted, or was refused."""
     return {
         right.need
         for right in requests
@@ -124,7 +124,7 @@ def missing(requests: Iterable[Request], granted: Collection[Grant]) -> set[Gran
 
 
 def unused(requests: Iterable[Request], granted: Collection[Grant]) -> set[Grant]:
-    """Return what is granted and no request needs: nobody asked, or another grant allows it too."""
+    """Return what is granted and no request needs, or what another grant allows too."""
     needs = {right.need for right in requests}
     allowed_by = [[grant for grant in granted if covers(grant, need)] for need in needs]
     return set(granted) - {only for only, *others in filter(None, allowed_by) if not others}

@@ -1,4 +1,4 @@
-"""What the admission policies let whom write, asked of the real API server with real tokens."""
+"""What the admission policies let whom write, answered by the real API server with real tokens."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -29,8 +29,8 @@ HERE, THERE, FRESH = "agent node-a", "agent node-b", "agent node-c"
 """The tokens of agents' pods on three nodes, the last of which has reported nothing yet."""
 NOWHERE = "agent"
 """The token of an agent's pod that no node runs."""
-REQUESTED = "asked for node-b"
-"""A token for which somebody in the namespace asked, for a node of his choice."""
+REQUESTED = "requested for node-b"
+"""A token that an account in the namespace requested, for a node of his choice."""
 OWNED = [{"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": "a"}]
 SEEN = {"status": {"bootID": "8f6c"}}
 STATUS = f"{REPORTS}/node-a/status"

@@ -1,4 +1,4 @@
-"""A server that is busy, forgets or hangs: waited for where it asks for it, else told."""
+"""A server that is busy, forgets or hangs: waited for where it asks for it, else reported."""
 
 import json
 import signal
@@ -199,7 +199,7 @@ class Ended(NamedTuple):
 
 
 def interrupted(script: str, command: str, folder: Path) -> Ended:
-    """Press Ctrl-C once a server that hangs was asked; gives how the command ended."""
+    """Press Ctrl-C once a server that hangs has the request; gives how the command ended."""
     with socket.create_server(("127.0.0.1", 0)) as unanswered:
         path = written(
             folder, "config", config(f"http://127.0.0.1:{unanswered.getsockname()[1]}", "t")
@@ -228,7 +228,7 @@ def interrupted(script: str, command: str, folder: Path) -> Ended:
 def test_ctrl_c_ends_a_command_that_waits_for_a_server_that_hangs(
     command: str, tmp_path: Path
 ) -> None:
-    """Within seconds, though several lists are asked for and each may take half a minute."""
+    """Within seconds, though several lists are requested and each may take half a minute."""
     ended = interrupted(INTERRUPTIBLE, command, tmp_path)
 
     assert ended.seconds < 25  # an answer is waited for half a minute

@@ -1,4 +1,4 @@
-"""Objects that somebody edited, or another version wrote: told of, and never taken for well."""
+"""Objects that somebody edited, or another version wrote: reported, and never taken for well."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress

@@ -1,4 +1,4 @@
-"""Whoever may read a part is told that part, and of the rest that it is not known."""
+"""Whoever may read a part gets that part, and of the rest that it is not known."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -202,7 +202,7 @@ def through(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_a_list_that_fails_for_another_reason_fails_the_whole(
     collection: str, through: tuple[Proxy, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is only broken may be asked again; what is forbidden stays so."""
+    """What is only broken may be queried again; what is forbidden stays so."""
     proxy, path = through
     proxy.refuse, proxy.refused_path = 500, f"/{collection}?"
 

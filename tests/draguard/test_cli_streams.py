@@ -1,4 +1,4 @@
-"""Streams that are closed, full, or cannot spell: told as far as possible, and never a crash."""
+"""Streams that are closed, full, or cannot spell: shown as far as possible, and never a crash."""
 
 import subprocess
 import sys

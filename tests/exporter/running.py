@@ -37,7 +37,7 @@ def wait_for(probe: Callable[[], T | None], seconds: float = PATIENCE, what: str
 
 
 class Page:
-    """What `/metrics` said at one moment: what is asked of it is true of the same moment."""
+    """What `/metrics` said at one moment: what is checked of it is true of the same moment."""
 
     def __init__(self, text: str) -> None:
         self._text = text

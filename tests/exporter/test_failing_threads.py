@@ -58,7 +58,7 @@ def folder() -> Iterator[Path]:
 
 
 class FailingCounters(CountersFile):
-    """Fails at each look while it is told to."""
+    """Fails at each look while the test says so."""
 
     failing = False
 

@@ -261,7 +261,7 @@ def _tells(exporter: Exporter, code: int, source: str) -> bool:
 
 def test_a_reboot_begins_the_counts_anew(node: SimulatedNode, exporter: Exporter) -> None:
     node.inject_xid(0, 43)
-    # Both: what NVML told after the reboot only would be of the new boot.
+    # Both: what NVML reported after the reboot only would be of the new boot.
     for source in ("kmsg", "nvml"):
         wait_for(lambda source=source: _tells(exporter, 43, source), what=source)
     exporter.wait_count(43, 1)

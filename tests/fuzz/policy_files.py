@@ -46,7 +46,7 @@ def check(raw: bytes) -> None:
             found = _REPORTED.fullmatch(problem)
             demand(found, "a problem without its line", problem)
             demand(found and int(found[1]) <= last, "a line that is not there", problem)
-        demand(len(set(error.problems)) == len(error.problems), "told twice", error.problems)
+        demand(len(set(error.problems)) == len(error.problems), "reported twice", error.problems)
         return
     demand(all(row.soak > row.settle for row in policy.rows), "untainted before it is judged")
     demand(all(value for _, value, _ in described(policy.limits)), "a limit", policy.limits)

@@ -194,7 +194,7 @@ _SHAPES: tuple[tuple[Container[str], Callable[[Library, str], Any]], ...] = (
 
 
 def make_library(random: Random) -> tuple[int, int, bool]:
-    """Make the seed of a library, how many passes are asked of it, and whether all is wanted."""
+    """Make the seed of a library, how many passes it gets, and whether all is wanted."""
     return random.getrandbits(32), random.randrange(1, 3), random.randrange(4) == 0
 
 

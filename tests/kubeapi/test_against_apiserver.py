@@ -268,7 +268,7 @@ def test_what_changed_while_the_apiserver_was_away_is_known_after_its_restart(
         caplog.set_level("INFO")
         gate.open()
         await_true("the deletion is known", lambda: "kubeapi-test/deleted" not in reflector.items())
-        await_true("both were told", lambda: len(seen) >= 2)
+        await_true("both were notified", lambda: len(seen) >= 2)
         await_true("all is well again", lambda: not reflector.error)
         reflector.stop()
         client.close()

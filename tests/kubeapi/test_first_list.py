@@ -140,7 +140,7 @@ def test_of_what_was_known_before_only_the_changes_are_reported() -> None:
         assert set(reflector.items()) == {"default/a", "default/gone"}
         looked.set()
         assert reflector.wait_synced(60.0)
-        await_true("both were told", lambda: len(seen) == 2)
+        await_true("both were notified", lambda: len(seen) == 2)
         assert seen == [
             Change("default/a", RED, RED, listed=True),
             Change("default/gone", ConfigMap(), None, listed=True),

@@ -16,7 +16,7 @@ from simulator.cluster.workloads import device_classes
 T = TypeVar("T")
 CLEAN_SECONDS = 120.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
-"""Seconds between two looks: what comes soon is seen soon, what takes long is asked seldom."""
+"""Seconds between two looks: what comes soon is seen soon, what takes long is queried seldom."""
 Json = dict[str, Any]
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 """`Cluster` reads it in the version that its API server has."""

@@ -91,7 +91,7 @@ def test_no_eviction_without_a_settled_taint_on_the_whole_scope(
                 continue
             assert isinstance(step, ChangeRule)
             if step.stored.effect == "NoExecute":
-                continue  # it is not raised, only told anew
+                continue  # it is not raised, only reported anew
             status = reported[step.rule.gpu]
             assert status.tainted_at is not None
             assert at(second) >= status.tainted_at + timedelta(seconds=3)

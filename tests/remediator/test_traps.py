@@ -292,7 +292,7 @@ def test_a_gpu_that_moved_is_reported_by_the_node_that_has_it() -> None:
 
     decision = decide_node(stored.over(left), Fleet(), ENFORCE, at(5))
 
-    # It takes its own rule down, because the node is heard of without the board.
+    # It takes its own rule down, because the node is observed without the board.
     assert [type(step).__name__ for step in decision.steps] == ["DeleteRule"]
     assert [desired.incident for _, desired in decision.pairs] == [None]
     unanswered = msgspec.structs.replace(left, stale="the agent is silent")

@@ -108,7 +108,7 @@ def test_while_the_compiler_is_silent_progress_is_said(
 
 
 def pausing(folder: Path, text: str) -> tuple[str, Callable[[str], None]]:
-    """Return a shell command that goes on once a line with `text` is said, and who is told it."""
+    """Return a shell command that goes on once a line has `text`, and the callback for lines."""
     received = folder / "heard"
 
     def say(line: str) -> None:

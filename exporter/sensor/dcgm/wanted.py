@@ -29,7 +29,7 @@ CPU_FIELDS = frozenset((*range(1110, 1113), *range(1130, 1134), 1140, 1141))
 CORE_FIELDS = frozenset((*range(1100, 1105), 1120))
 """Reported for a core, and for its CPU as a whole."""
 CONNECTX_FIELDS = frozenset(range(1300, 1311))
-"""Reported for a ConnectX card. dcgm-exporter 4.8.4 does not show them: its renderer refuses them."""
+"""Reported for a ConnectX card. dcgm-exporter 4.8.4 does not show them: its renderer refuses."""
 NODE_FIELDS = SWITCH_FIELDS | SWITCH_LINK_FIELDS | CPU_FIELDS | CORE_FIELDS
 """Read by modules of the engine, of no GPU."""
 _PARTS = {

@@ -11,7 +11,7 @@ from tests.lab.served import Served
 class PlayedApi(Served):
     """`answers` by path: an object as JSON, a text as it is; any other path is 404.
 
-    A path that is `silent` gets no answer. Each path is added to `asked`.
+    A path that is `silent` gets no answer. Each path is added to `requested`.
 
     The real API server refuses to proxy to pods whose address is on loopback.
     """

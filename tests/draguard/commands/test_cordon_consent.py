@@ -1,4 +1,4 @@
-"""Before pods are deleted a person is asked, about exactly those that will be."""
+"""Before pods are deleted the user confirms exactly those that will be."""
 
 import argparse
 import io

@@ -1,4 +1,4 @@
-"""dcgm-exporter's YAML file: what is in force, what is told, and what ends the start."""
+"""dcgm-exporter's YAML file: what is in force, what is reported, and what ends the start."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -168,7 +168,7 @@ def test_a_flag_outranks_the_environment_which_outranks_the_file(files: Files) -
     flags = ("--max-concurrent-scrapes=10", "-c", "3000")
     assert files.settings(text, *flags, **env).max_scrapes == 10
     assert files.settings(text, *flags, **env).interval == 3.0
-    # What a flag outranks is no setting without effect: it is the order that is asked for.
+    # What a flag outranks is no setting without effect: it is the order that is requested.
     assert "collections[0].every" not in files.ignored(text, *flags, **env)
 
 

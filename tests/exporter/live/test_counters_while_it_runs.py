@@ -1,4 +1,4 @@
-"""What is asked for of a running exporter: counters files, dcgm-exporter's arguments, labels."""
+"""What is requested of a running exporter: counters files, dcgm-exporter's arguments, labels."""
 
 import signal
 from collections.abc import Iterator

@@ -56,7 +56,7 @@ def test_profiling_of_an_a100_comes_through_dcgm_alone_and_all_else_from_nvml() 
 
 def test_equal_xids_that_only_dcgm_tells_are_counted_one_by_one(node: SimulatedNode) -> None:
     dcgm = SimulatedDcgm(node)
-    # NVML is asked for events and refuses (NVML_ERROR_NOT_SUPPORTED), and there is no kernel log.
+    # NVML refuses its events (NVML_ERROR_NOT_SUPPORTED), and there is no kernel log.
     node.error(0, 3, "nvmlDeviceRegisterEvents")
     deaf = 'draguard_source_up{source="nvml",reason="NoEvents"} 1'
     with beside(node, dcgm, "embedded", "--kernel-log=/nowhere/kmsg", nvml=deaf) as exporter:

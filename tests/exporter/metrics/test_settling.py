@@ -32,7 +32,7 @@ class Shown:
         return self.said
 
     def event(self, line: int, gi: int | None = 5) -> None:
-        """NVML's word on an error that a log line told of."""
+        """NVML's word on an error that a log line reported."""
         self.said += 1
         ci = None if gi is None else 0
         self._take(self.sensed.nvml(self.said, 94, 2, gi=gi, ci=ci, partner=Partner(line)))

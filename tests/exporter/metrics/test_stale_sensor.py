@@ -1,4 +1,4 @@
-"""What the page says of the sensor's own counts while the sensor is not heard."""
+"""What the page says of the sensor's own counts while the sensor is stale."""
 
 import pytest
 

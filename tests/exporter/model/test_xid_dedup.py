@@ -313,7 +313,7 @@ def test_a_storm_of_many_codes_on_many_gpus_is_kept_in_little_memory() -> None:
 def test_every_order_of_the_tellings_gives_the_same_totals(
     bursts: list[list[int]], naming: set[Source], random: Random
 ) -> None:
-    """Bursts of errors 15 s apart, each told by all; a source names instances or does not."""
+    """Bursts of errors 15 s apart, each reported by all; a source names instances or does not."""
     before: list[Signal] = []
     for place, burst in enumerate(bursts):
         for (error, gi), (lag, source) in itertools.product(enumerate(burst), enumerate(SOURCES)):

@@ -1,6 +1,6 @@
 """What `--check` and `doctor` say of each need, where it is there and where it is not.
 
-Asked in processes of their own, with other users and capabilities: it is the effective set that
+Checked in processes of their own, with other users and capabilities: it is the effective set that
 counts, and user 0 without one is told so.
 """
 

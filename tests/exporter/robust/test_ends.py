@@ -1,4 +1,4 @@
-"""Processes that are killed in any order, and ends that are asked for while something hangs."""
+"""Processes that are killed in any order, and ends that are requested while something hangs."""
 
 import itertools
 import signal

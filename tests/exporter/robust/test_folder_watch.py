@@ -1,4 +1,4 @@
-"""A folder whose changes are told, whether it is there or not."""
+"""A folder whose changes are reported, whether it is there or not."""
 
 import threading
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.exporter.running import PATIENCE, wait_for
 
 
 class Reported:
-    """Counts, and says what was there when it was told last."""
+    """Counts, and says what was there at the last notification."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

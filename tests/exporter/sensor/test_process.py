@@ -1,4 +1,4 @@
-"""What a sensor keeps for its agent, and how far it says that it has told."""
+"""What a sensor keeps for its agent, and how far it says that it has reported."""
 
 import threading
 import time
@@ -99,7 +99,7 @@ def test_an_event_of_now_is_no_word_on_a_line_from_before_the_sensor(node: Simul
 
 
 def _taken(sensor: Sensor, count: int) -> list[Signal]:
-    """Wait until an agent that begins with nothing is told of XID 94 so often."""
+    """Wait until an agent that begins with nothing receives XID 94 so often."""
     position, _ = sensor.feed.resume(Cursor(), "")
     found: list[Signal] = []
     end = time.monotonic() + 60
@@ -213,7 +213,7 @@ def test_a_load_of_a_driver_that_nvml_goes_on_to_use_is_none(
 def _loads_until(
     sensor: Sensor, position: Position, *, up: bool | None = None, contradicted: int | None = None
 ) -> list[Signal]:
-    """Return the loads that are told until NVML is up or not, or so many were refused, or one."""
+    """Return the reported loads until NVML is up or not, or so many were refused, or one."""
     end, found = time.monotonic() + 60, list[Signal]()
     while time.monotonic() < end:
         signals, seen = sensor.feed.since(position)

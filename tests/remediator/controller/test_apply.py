@@ -66,7 +66,7 @@ class Controller:
         return one
 
     def deleted(self) -> bool:
-        """Delete the rule, unless its status was written meanwhile and not heard of yet."""
+        """Delete the rule, unless its status was written meanwhile and not observed yet."""
         try:
             self.writer.apply(DeleteRule(self.stored(), "over"))
         except Conflict:
@@ -83,7 +83,7 @@ class Controller:
                 reported and there["metadata"]["resourceVersion"] == self.stored().resource_version
             )
 
-        await_true("the rule's status was written and heard of", same)
+        await_true("the rule's status was written and observed", same)
         return self.stored()
 
 

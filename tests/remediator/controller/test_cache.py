@@ -1,4 +1,4 @@
-"""What is heard of the cluster, found again by node, and who is told to look."""
+"""What is observed of the cluster, found again by node, and which nodes are queued."""
 
 from collections.abc import Callable
 from typing import Any
@@ -313,7 +313,7 @@ OPEN = IncidentStatus(fault="gpu", cause="xid-95")
 
 
 def reported_elsewhere(status: IncidentStatus = OPEN) -> Incident:
-    """The incident of a board of node-a that was told while it was on node-b."""
+    """The incident of a board of node-a that was opened while it was on node-b."""
     name = incident_name(uuid(0), 1)
     meta = ObjectMeta(name=name, uid="i", resource_version="3")
     return Incident(meta, IncidentSpec("node-b", uuid(0)), status)
@@ -330,7 +330,7 @@ def test_a_rule_whose_incident_another_node_has_opened_gets_no_second_one(cache:
 
 
 def test_a_published_gpu_that_nobody_reports_goes_on_with_its_episodes(cache: Cache) -> None:
-    """Its last one was told under another node, where the board was then."""
+    """Its last one was opened under another node, where the board was then."""
     past = IncidentStatus(
         fault="gpu", phase="Recovered", closed_at=at(-9999), handled_through=at(-9999)
     )

@@ -249,7 +249,7 @@ class _Steps:
 
     def __enter__(self) -> None:
         self._before = sys.gettrace(), gc.isenabled()
-        # What others have asked to be told of by the collector are steps as well.
+        # What others have the collector report are steps as well.
         gc.disable()
         sys.settrace(self._seen)
 

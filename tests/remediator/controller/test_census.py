@@ -216,7 +216,7 @@ class TestDomains:
             joined(gpu(0), cluster="00000000-0000-0000-0000-000000000000"),
             joined(gpu(0), cluster=""),
         ],
-        ids=["no fabric", "not joined yet", "a single machine's switches", "not told"],
+        ids=["no fabric", "not joined yet", "a single machine's switches", "not reported"],
     )
     def test_without_a_domain_there_are_no_peers(self, census: Census, one: GpuHealth) -> None:
         publish(census, "node-a", one, gpu(1))

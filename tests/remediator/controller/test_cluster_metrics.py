@@ -1,4 +1,4 @@
-"""What is told of the cluster: gathered when all is known, and not more often than is needed."""
+"""Metrics of the cluster: gathered when all is known, and not more often than is needed."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -34,7 +34,7 @@ LIMITS = usage(Fleet(), Limits(), at(0))
 
 
 class Source:
-    """Counts how often it is asked."""
+    """Counts how often it is called."""
 
     def __init__(self) -> None:
         self.whole = True

@@ -54,7 +54,7 @@ PODS = tuple(map(pod, TEAMS))
 
 
 def seen(hours: float, *gpus: GpuHealth, holder: str = "", **fields: object) -> NodeView:
-    """A node as it is told of at some hour, its first GPU held by a team."""
+    """A node as it is reported at some hour, its first GPU held by a team."""
     one = view(*gpus, pods=PODS, claims=(held("gpu-0", holder),) if holder else ())
     at_that_time = report_with(one, observed_at=at(hours * 3600 + 10))
     return msgspec.structs.replace(one, report=at_that_time, **fields)

@@ -21,7 +21,7 @@ def annotate(client: Client, namespace: str, value: str | None) -> None:
 
 
 class Changes(list[str]):
-    """What was stopped each time that somebody was told of a change."""
+    """What was stopped each time that a listener got a change."""
 
     emergency: Emergency
 
@@ -60,7 +60,7 @@ def test_setting_the_annotation_stops_and_taking_it_away_releases(
 
     annotate(client, OURS, None)
     await_true("it is released", lambda: not emergency.stopped)
-    await_true("both were told", lambda: changes == ["ann: roll-out went wrong", ""])
+    await_true("both were notified", lambda: changes == ["ann: roll-out went wrong", ""])
 
 
 def test_a_stop_that_stood_before_the_start_is_seen_before_anything_is_done(

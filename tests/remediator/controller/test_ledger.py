@@ -181,7 +181,7 @@ def test_a_write_that_was_stored_without_an_answer_counts_when_the_watch_deliver
     server.silent = False
 
     leader.writer.turn_to("node-a")
-    assert counted(leader) == totals(1, 0, 0), "not heard of yet"
+    assert counted(leader) == totals(1, 0, 0), "not observed yet"
     leader.hears()
     leader.writer.turn_to("node-a")
     leader.writer.turn_to("node-a")

@@ -1,4 +1,4 @@
-"""A status that the API server refuses costs what is told in it, and nothing of what is done."""
+"""A status that the API server refuses costs what it would report, and nothing of what is done."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -39,7 +39,7 @@ def test_taints_are_made_and_raised_though_a_part_of_the_status_is_refused(
     room.api.misfit = misfit
     set_up(room)
     room.report(dead(0), gpu(1))
-    room.seen("the report is heard of", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: _presence(room) == "Lost")
 
     room.decide()
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
@@ -68,7 +68,7 @@ def _evicting(at: Room, misfit: Callable[[Json], str]) -> None:
     at.api.misfit = misfit
     set_up(at)
     at.report(dead(0), gpu(1))
-    at.seen("the report is heard of", lambda: _presence(at) == "Lost")
+    at.seen("the report is observed", lambda: _presence(at) == "Lost")
     at.decide()
     at.ahead = SETTLED
     at.decide()
@@ -134,7 +134,7 @@ def test_a_change_in_what_is_dropped_is_remembered_too(
     (name,) = room.api.stored[INCIDENTS]
     spec = room.api.stored[INCIDENTS][name]["spec"]
     room.api.put(INCIDENTS, name, spec={**spec, "hold": {"by": "ana", "reason": "a run"}})
-    room.seen("it is heard of", lambda: room.cluster.peek(NODE).incidents != known)
+    room.seen("it is observed", lambda: room.cluster.peek(NODE).incidents != known)
 
     assert room.cluster.peek(NODE).incidents[0].status.message == "more is known"
 
@@ -150,7 +150,7 @@ def test_an_edit_by_a_user_in_between_costs_the_incident_nothing(
     (name,) = room.api.stored[INCIDENTS]
     spec = room.api.stored[INCIDENTS][name]["spec"]
     room.api.put(INCIDENTS, name, spec={**spec, "hold": hold})
-    room.seen("it is heard of", lambda: room.cluster.peek(NODE).incidents != known)
+    room.seen("it is observed", lambda: room.cluster.peek(NODE).incidents != known)
 
     (after,) = room.cluster.peek(NODE).incidents
     assert [after.status] == [incident.status for incident in known]
@@ -207,7 +207,7 @@ def test_what_another_leader_has_written_since_is_left_as_it_is(
     (name,) = room.api.stored[INCIDENTS]
     room.api.put(INCIDENTS, name, status={**_reported(room), "message": "by another leader"})
     room.seen(
-        "it is heard of",
+        "it is observed",
         lambda: "another leader" in room.cluster.peek(NODE).incidents[0].status.message,
     )
     before, clock = len(_writes(room)), unstored._clock  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - five minutes

@@ -60,7 +60,7 @@ class Served:
 
 
 class Controller:
-    """World and writer as the cluster joins them, in a hurry; nobody else is asked."""
+    """World and writer as the cluster joins them, in a hurry; nothing else is queried."""
 
     def __init__(self, server: Server) -> None:
         self.marks, self.leading = Marks(), True

@@ -140,7 +140,7 @@ STEPS = st.lists(st.tuples(_step, st.booleans()), max_size=25)
 
 
 class Model:
-    """The cluster as plain sets, beside the world that is told of it change by change."""
+    """The cluster as plain sets, beside the world that receives it change by change."""
 
     def __init__(self) -> None:
         self.cache = Cache(lambda _: None)

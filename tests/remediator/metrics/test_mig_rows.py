@@ -1,4 +1,4 @@
-"""A node whose slices are not what its label asks for is told, by what its report says."""
+"""A node whose slices are not what its label asks for is reported, by what its report says."""
 
 import pytest
 

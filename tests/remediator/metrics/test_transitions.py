@@ -1,4 +1,4 @@
-"""What has happened to an incident, told from two stored versions of it: each thing once."""
+"""What has happened to an incident, read from two stored versions of it: each thing once."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -235,7 +235,7 @@ def test_pods_that_are_passed_by_are_spared_by_kind_when_evictions_begin() -> No
 
 
 def _deferred(fleet: Fleet, seconds: float = 5) -> Reported:
-    """Return a store in which a taint stands and its eviction is asked for in such a fleet."""
+    """Return a store in which a taint stands and its eviction is requested in such a fleet."""
     stored, held = Reported(), view(SICK, claims=(claim("gpu-0"),), pods=(pod(),))
     settle(stored, held, 1)
     for _ in range(4):

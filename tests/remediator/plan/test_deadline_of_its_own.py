@@ -85,7 +85,7 @@ class TestAnOlderNeed:
 
 
 def rebooted(second: float) -> GpuHealth:
-    """The driver asks for a reboot of the node, and is asked each time."""
+    """The driver requests a reboot of the node, each time that it is read."""
     return gpu(0, recovery_action=action(2, 1, second))
 
 

@@ -221,7 +221,7 @@ class TestMoves:
         (slot,) = [device for device in published(mig_gpu(0)) if device.device.device == SLICE_5]
         other = msgspec.structs.replace(slot, uuid="MIG-9", parent_uuid=uuid(77))
         seen = NodeView(node=NODE, inventory=(other,), elsewhere={uuid(0): ("node-b",)})
-        stored.incidents.clear()  # it is told under node-b, where the world shows it
+        stored.incidents.clear()  # it is stored under node-b, where the world shows it
 
         self.alone(stored, seen, 1000)
 

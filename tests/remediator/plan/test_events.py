@@ -1,4 +1,4 @@
-"""What is told to the incident, the node and the pods, once, and never in floods."""
+"""What is reported on the incident, the node and the pods, once, and never in floods."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Episodes of one GPU: counted, told as relapses, and pruned when they are old."""
+"""Episodes of one GPU: counted, reported as relapses, and pruned when they are old."""
 
 from datetime import timedelta
 

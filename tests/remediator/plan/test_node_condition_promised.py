@@ -41,7 +41,7 @@ def busy(
 
 
 def waits(within: timedelta = timedelta(hours=2)) -> Policy:
-    """`gpu` evicts first; `lost`, for which a reboot is asked for, does not."""
+    """`gpu` evicts first; `lost`, for which a reboot is requested, does not."""
     rows = policy(LIFTED)
     return msgspec.structs.replace(
         rows,
@@ -225,7 +225,7 @@ class TestWithin:
         assert with_promises(both, [(case, desired)], at(9 * HOUR)).promised != ()
 
     def test_a_time_that_stands_still_is_not_over(self) -> None:
-        """Nothing is known of the second GPU for hours, and its pods were asked for a minute."""
+        """The second GPU is unknown for hours, and its evictions were requested for a minute."""
         stored, seen = Stored(), busy(sick())
         rows = waits(timedelta(minutes=10))
         play(stored, seen, 1, 61, rows, every=5)

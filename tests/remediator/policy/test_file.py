@@ -1,4 +1,4 @@
-"""The policy file: what it may say, what it is told when it is wrong, and that bad never wins."""
+"""The policy file: what it may say, its errors, and that a bad one is never in force."""
 
 import os
 from datetime import UTC, datetime, timedelta

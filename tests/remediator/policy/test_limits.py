@@ -1,4 +1,4 @@
-"""What the `budget` of a policy may say, and what it is told when it is wrong."""
+"""What the `budget` of a policy may say, and its errors when it is wrong."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Every mistake that a policy file can have, told with its line, its place and a remedy."""
+"""Every mistake that a policy file can have, reported with its line, its place and a remedy."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What a policy file may say, and what is told of each mistake: its line, its place, a remedy."""
+"""What a policy file may say, and the error for each mistake: its line, its place, a remedy."""
 
 from datetime import UTC, datetime, timedelta
 

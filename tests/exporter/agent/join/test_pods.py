@@ -68,7 +68,7 @@ def test_a_change_that_is_not_shown_is_no_news_and_a_deletion_is(
     cluster.add("v1", "pods", made)
     wait_for(cluster.running, what="a running pod")
     wait_for(lambda: KEY in pods.facts(), what="the pod")
-    # Told once, just after it can be seen.
+    # Reported once, just after it can be seen.
     before, reported = pods.facts(), wait_for(lambda: len(news))
     path = "/api/v1/namespaces/default/pods/train-0"
     cluster.client.merge_patch(path, {"metadata": {"annotations": {"a": "b"}}})

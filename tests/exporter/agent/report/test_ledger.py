@@ -268,7 +268,7 @@ def test_adopting_after_any_prefix_gives_the_report_of_no_restart(
 def test_a_new_sensor_in_the_same_boot_loses_and_doubles_no_kernel_line(
     sequence: list[tuple[str, int, float, int, int | None]], cut: int
 ) -> None:
-    """It reads the kernel log from its start; only what NVML alone told is gone."""
+    """It reads the kernel log from its start; only what NVML alone reported is gone."""
     lines = [step for step in sequence if step[0] == "kmsg"]
     first, second = Sensed("run-1"), Sensed("run-2")
     play(lines, first)

@@ -22,7 +22,7 @@ WANTED = (TEMPERATURE, 155, 252)
 
 
 class Supervised:
-    """States and signals of one DCGM, heard in the order in which they came."""
+    """States and signals of one DCGM, received in the order in which they came."""
 
     def __init__(
         self, dcgm: SimulatedDcgm, address: str = "embedded", *wanted: int, **fields: Any
@@ -58,12 +58,12 @@ class Supervised:
         self._child.stop()
 
     def wait(self, good: Callable[[VendorState[DcgmReading]], object]) -> VendorState[DcgmReading]:
-        """Return the first state from now on that is as asked."""
+        """Return the first state from now on that is as requested."""
         with self._changed:
             return self._first(good, len(self.states))
 
     def reading(self, good: Callable[[DcgmReading], object] = lambda _: True) -> DcgmReading:
-        """Return the first reading from now on that is as asked."""
+        """Return the first reading from now on that is as requested."""
         state = self.wait(
             lambda candidate: candidate.reading is not None and good(candidate.reading)
         )
@@ -71,7 +71,7 @@ class Supervised:
         return state.reading
 
     def since(self, good: Callable[[VendorState[DcgmReading]], object]) -> VendorState[DcgmReading]:
-        """Return the first state that is as asked since the one that was returned last.
+        """Return the first state that is as requested since the one that was returned last.
 
         Not from now on: what a test has just done may be known, and over, by the time it asks.
         """

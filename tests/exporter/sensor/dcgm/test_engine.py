@@ -102,7 +102,7 @@ def test_an_embedded_engine_that_went_blank_is_started_again(dcgm: SimulatedDcgm
         dcgm.node.inject_xid(FIRST, 119)
         seen.down("EngineBlank")
         reading = seen.reading(lambda state: values(state, uuid(dcgm, SECOND)))
-    # What made it so is told before it ends.
+    # What made it so is reported before it ends.
     assert [signal.code for signal in seen.signals] == [119]
     assert values(reading, uuid(dcgm, SECOND))[TEMPERATURE] == 31
 

@@ -146,7 +146,7 @@ class _Refusing(Library):
 
 
 class _Requested(Listing):
-    """A listing that answers by itself, and what it was asked."""
+    """A listing that answers by itself, and what was requested of it."""
 
     def __init__(self) -> None:
         super().__init__(_Refusing())

@@ -1,4 +1,4 @@
-"""Which field is asked of whom, what is left to DCGM, and what its health codes are called."""
+"""Which field is read from where, what is left to DCGM, and what its health codes are called."""
 
 import msgspec
 from hypothesis import given

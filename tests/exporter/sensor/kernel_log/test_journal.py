@@ -151,7 +151,7 @@ def test_archived_files_come_first_and_those_of_other_boots_not_at_all(folder: F
 def test_a_journal_of_another_boot_alone_is_no_journal_until_journald_writes_it(
     folder: Folder,
 ) -> None:
-    """As where journald keeps nothing on this disk any more: nothing would ever be heard."""
+    """As where journald keeps nothing on this disk any more: nothing would ever be read."""
     folder.write("journald")
     with pytest.raises(KernelLogError, match="no journal of this boot"):
         folder.messages()

@@ -30,7 +30,7 @@ XID = "NVRM: Xid (PCI:0000:18:00): 31, x"
 
 
 class Received:
-    """What a reader told."""
+    """What a reader reported."""
 
     def __init__(self) -> None:
         self.records: list[tuple[bytes, datetime | None, datetime]] = []

@@ -203,7 +203,7 @@ def speaking(message: bytes) -> Generator[Path]:
         def serve() -> None:
             while True:
                 connection, _ = server.accept()
-                # Who asked may have lost patience before it was heard.
+                # Who asked may have lost patience before the answer came.
                 with connection, contextlib.suppress(OSError):
                     if ended.is_set():
                         return

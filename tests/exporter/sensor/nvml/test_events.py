@@ -135,4 +135,4 @@ def test_a_swapped_board_is_named_by_its_own_uuid(node: SimulatedNode) -> None:
         node.inject_xid(0, 13)
         assert child.wait_signal("xid").uuid == "GPU-00000000-0000-5000-8000-00000000beef"
         child.sample()
-        assert not [signal for signal in child.signals if signal.kind == "xid"], "told twice"
+        assert not [signal for signal in child.signals if signal.kind == "xid"], "reported twice"

@@ -120,7 +120,7 @@ def test_gpus_say_which_others_they_reach(h100: SimulatedNode) -> None:
         gpus = child.sample().gpus
         assert gpus[0].peers == (PeerReading(1, 3), PeerReading(2, 0))
         assert gpus[1].peers == (PeerReading(0, 3), PeerReading(2, 3))
-        # Asked once for each set of GPUs.
+        # Queried once for each set of GPUs.
         h100.set_value(1, "p2p_status", 0)
         assert child.gpu(0).peers == gpus[0].peers
         h100.lose(2, gone=True)

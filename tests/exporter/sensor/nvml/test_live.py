@@ -132,7 +132,7 @@ def test_a_bus_id_that_was_reported_late_is_in_the_events(node: SimulatedNode) -
         node.inject_xid(0, 48)
         assert child.wait_signal("xid").bus_id == node.gpu(0).pci
         child.sample()
-        assert not [signal for signal in child.signals if signal.kind == "xid"], "told twice"
+        assert not [signal for signal in child.signals if signal.kind == "xid"], "reported twice"
 
 
 def test_two_gpus_with_one_uuid_are_both_doubted(node: SimulatedNode) -> None:
@@ -235,7 +235,7 @@ def test_mig_mode_is_switched_while_running(node: SimulatedNode) -> None:
         assert len(child.gpu(1).instances or ()) == 1
         node.destroy_instance(1, node.gpu(1).instances[0].gi)
         node.set_mig(1, on=False)
-        # What the GPU lacked in MIG mode is asked again at once.
+        # What the GPU lacked in MIG mode is queried again at once.
         gpu = child.gpu(1, (203,))
         assert (gpu.mig, gpu.instances, gpu.values) == (False, None, {203: 0})
 
@@ -246,7 +246,7 @@ def test_what_a_gpu_lacks_is_queried_again_after_a_while(node: SimulatedNode) ->
         assert child.gpu(0, (140,)).values == {}
         node.set_value(0, "memory_temperature_c", 55)
         passes = [child.gpu(0, (140,)).values for _ in range(20)]
-    assert passes[0] == {}, "not asked in each pass"
+    assert passes[0] == {}, "not queried in each pass"
     assert passes[-1] == {140: 55}
 
 
