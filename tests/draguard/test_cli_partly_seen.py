@@ -82,7 +82,7 @@ def test_status_tells_the_rest_and_ends_with_one(
     assert {name for name in kept if not found[name]} == set()
     assert "none open" not in text
     assert "0 from Draguard" not in text
-    assert "nobody leads" not in text
+    assert "no remediator leads" not in text
     assert ", 0 allocated" not in text
     assert text.count("unknown: you may not read it, see below") == sum(
         name in {"nodes", "gpus", "devices", "rules", "incidents", "sources_down", "leader"}
