@@ -76,7 +76,7 @@ class Candidate:
         return self._seen_at is not None and now - self._seen_at > lasts
 
     def took(self, lease: Lease, sent_at: float) -> None:
-        """Take in that our write of the Lease was stored; `asked_at` is when it began."""
+        """Take in that our write of the Lease was stored; `sent_at` is when it began."""
         self._seen, self._seen_at = lease.spec, sent_at
         self._until = sent_at + self._terms.renew_deadline
 
