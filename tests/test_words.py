@@ -51,7 +51,7 @@ NOT_YET = re.compile(
     r"|kubeapi/cl(ient|ocks)\.py|tests/kubeapi/test_(against_apiserver|clocks)\.py"
 )
 """The names of `remediator/` with the words below, and what it calls by them, are not renamed."""
-NOT_YET_RENAMED = {"heard", "told", "unheard", "untold"}
+NOT_YET_RENAMED = {"asked", "heard", "told", "unheard", "untold"}
 
 PHRASES = {
     r"fenc(e|ed|es|ing)": "taint; for maintenance by hand: cordon",
