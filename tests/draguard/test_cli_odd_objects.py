@@ -99,6 +99,8 @@ class TestAnIncidentThatCannotBeRead:
         )
 
 
+YEAR_0 = "0000-01-01T00:00:00Z"
+"""Python has no year 0: an incident that has it is skipped, and the command ends with 1."""
 ODD_TIMES: tuple[str, ...] = (
     "9999-12-31T23:59:59Z",
     "0001-01-01T00:00:00Z",
@@ -106,7 +108,7 @@ ODD_TIMES: tuple[str, ...] = (
     "0001-01-01T00:00:00+14:00",
     "2026-01-05T12:00:00+02:00",
     "2026-01-05t12:00:00z",
-    "0000-01-01T00:00:00Z",
+    YEAR_0,
 )
 
 
@@ -123,9 +125,9 @@ def test_any_time_that_the_server_stores_can_be_shown(
         "timeline": [line],
     }
     with incident(fleet, **odd):
-        readable = main(["incidents", ODD, "--kubeconfig", fleet.kubeconfig]) == 0
-        tell("incidents", "-o", output, ends=0 if readable else 1)
-        tell("incidents", ODD, "-o", output, ends=0 if readable else 1)
+        ends = int(time == YEAR_0)
+        tell("incidents", "-o", output, ends=ends)
+        tell("incidents", ODD, "-o", output, ends=ends)
         tell("status", "-o", output)
         tell("plan", "-o", output)
 
