@@ -65,7 +65,7 @@ def _label(name: str) -> str:
     return f"{{{{ $one.Labels.{name} }}}}"
 
 
-def said(name: str, pipeline: str, text: str) -> str:
+def sentence(name: str, pipeline: str, text: str) -> str:
     """Return a text about the first sample of a result, or nothing."""
     return (
         f"{{{{ with {pipeline} }}}}{{{{ with index . 0 }}}}"
@@ -211,12 +211,12 @@ CLAIMANTS = listed(
 )
 """Nodes on which a GPU answers."""
 BOARD = (
-    said("board", of_device("draguard_gpu_info{HERE}"), "{{ $board.Labels.model_name }}, ")
+    sentence("board", of_device("draguard_gpu_info{HERE}"), "{{ $board.Labels.model_name }}, ")
     + "{{ $labels.UUID }}"
 )
 """Model and UUID only: index, address and node are in doubt."""
 
-GONE = said(
+GONE = sentence(
     "gone",
     of_device(_or_before("draguard_gpu_up{HERE}", " == 0")),
     "{{ with $gone.Labels.reason }}, reason {{ . }}{{ end }}",
@@ -344,7 +344,7 @@ SXIDS = listed(
     "not seen now",
 )
 
-SOURCE = said(
+SOURCE = sentence(
     "down",
     queried(
         "max by (reason) (draguard_source_up{cluster=%[1]q,source=%[2]q,node=%[3]q} == 0 "
@@ -357,7 +357,7 @@ SOURCE = said(
 )
 """A source's series have the node only from the scrape: see `identity.named`."""
 
-PENDING = said(
+PENDING = sentence(
     "pending",
     queried(
         f"max by (reason) (draguard_claim_pending_since_timestamp_seconds{{{_OF_CLAIM}}})",

@@ -30,6 +30,7 @@ IDENTIFIERS = {
     "lifeline": "pdeathsig",
     "pairing": "dedup",
     "rulebook": "rule index",
+    "said": "reported, logged, stated",
     "stories": "incidents",
     "story": "incident",
     "survey": "cluster metrics",
@@ -37,6 +38,7 @@ IDENTIFIERS = {
     "unasked": "not requested",
     "unfence": "untaint",
     "unheard": "stale",
+    "unsaid": "not reported",
     "untold": "not reported",
     "whereabouts": "device resolution",
     "wish": "desired",
@@ -51,7 +53,7 @@ NOT_YET = re.compile(
     r"|kubeapi/cl(ient|ocks)\.py|tests/kubeapi/test_(against_apiserver|clocks)\.py"
 )
 """The names of `remediator/` with the words below, and what it calls by them, are not renamed."""
-NOT_YET_RENAMED = {"asked", "heard", "told", "unheard", "untold"}
+NOT_YET_RENAMED = {"asked", "heard", "said", "told", "unheard", "untold"}
 
 PHRASES = {
     r"fenc(e|ed|es|ing)": "taint; for maintenance by hand: cordon",

@@ -59,7 +59,7 @@ def later(number: int) -> Run:
 @pytest.mark.verify
 class TestParts:
     @pytest.mark.parametrize(
-        ("script", "said"),
+        ("script", "expected"),
         [
             ("print('1 good, 2 bad'); raise SystemExit(3)", "1 good, 2 bad; exit status 3"),
             ("print('nothing was run')", "no closing figures; nothing was run"),
@@ -70,11 +70,13 @@ class TestParts:
         ],
         ids=["failed", "without closing figures", "missing"],
     )
-    def test_that_fail_do_not_stop_the_next(self, tmp_path: Path, script: str, said: str) -> None:
+    def test_that_fail_do_not_stop_the_next(
+        self, tmp_path: Path, script: str, expected: str
+    ) -> None:
         found = ran(tmp_path, part("first", GOOD), part("bad", script), part("last", GOOD))
 
         assert [outcome.passed for outcome in found.values()] == [True, False, True]
-        assert found["bad"].figures == said
+        assert found["bad"].figures == expected
         assert found["last"].figures == "3 good, 0 bad"
 
     def test_a_part_out_of_time_has_failed_and_is_gone_with_all_that_it_started(
@@ -297,18 +299,18 @@ PYTEST = "collected 2 items\n\ntests/a.py ..   [100%]\n{}===== {} in 12.34s (0:0
 
 class TestClosingFigures:
     @pytest.mark.parametrize(
-        ("ended", "said"),
+        ("ended", "expected"),
         [
             ("2 passed", "30 histories, 0 failed (2 tests passed, 0 failed)"),
             ("2 passed, 3 warnings", "30 histories, 0 failed (2 tests passed, 0 failed)"),
             ("1 failed, 2 errors", "30 histories, 0 failed (0 tests passed, 3 failed)"),
         ],
     )
-    def test_of_histories(self, ended: str, said: str) -> None:
+    def test_of_histories(self, ended: str, expected: str) -> None:
         examples = "    - 20 passing, 0 failing, and 7 invalid test cases\n"
         examples += "    - 10 passing, 0 failing, and 0 invalid test cases\n"
 
-        assert closing.histories(PYTEST.format(examples, ended)) == said
+        assert closing.histories(PYTEST.format(examples, ended)) == expected
         assert closing.histories(PYTEST.format("", ended)) == ""
 
     def test_of_properties_are_what_hypothesis_prints(self, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_while_slices_are_wiped_and_pods_of_a_device_plugin_run_nobody_is_called
     await_true("an Event says so", lambda: scene.events("NodeRebootNeeded"))
 
 
-def test_without_the_flag_nothing_is_said_on_the_node(scene: Scene) -> None:
+def test_without_the_flag_nothing_is_written_on_the_node(scene: Scene) -> None:
     one = gpu(0)
     scene.node("node-a", one)
     scene.remediator()

@@ -143,4 +143,4 @@ def test_a_liar_harms_its_own_devices_at_most_and_others_are_tainted(
     assert len(of_liar) <= MOST_OPEN
     assert memory < MEMORY
     assert took < SECONDS
-    assert "this is a bug" not in remediator.said()
+    assert "this is a bug" not in remediator.logged()

@@ -165,7 +165,7 @@ class Container:
         finally:
             self.kill()
 
-    def said(self) -> str:
+    def logged(self) -> str:
         return self._pod.log(self._spec["name"]).read_text(encoding="utf-8", errors="replace")
 
     def _here(self, text: str) -> str:

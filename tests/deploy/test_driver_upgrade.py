@@ -287,8 +287,8 @@ def test_meanwhile_the_remediator_knows_nothing_and_does_nothing(upgraded: Upgra
     manager.unload()
     upgraded.at.cluster.player.publish(GPU_NODE, [])
     assert upgraded.remediator is not None
-    said = f"the agent of {GPU_NODE} has not reported for more than 3 s"
-    await_true("the node is unknown", lambda: unknown(scene, said), timeout=90)
+    stated = f"the agent of {GPU_NODE} has not reported for more than 3 s"
+    await_true("the node is unknown", lambda: unknown(scene, stated), timeout=90)
     scene.holds_for(3, "nothing is tainted or untainted", nothing_was_done)
     assert scene.phase() == "Drained"
 
@@ -307,8 +307,8 @@ def test_meanwhile_the_remediator_knows_nothing_and_does_nothing(upgraded: Upgra
     scene.holds_for(3, "the sick GPU is still tainted", nothing_was_done)
 
 
-def unknown(scene: Scene, said: str) -> bool:
-    return said in str(scene.incident().get("status", {}))
+def unknown(scene: Scene, stated: str) -> bool:
+    return stated in str(scene.incident().get("status", {}))
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class TestAnIncidentThatCannotBeRead:
         assert "cannot read them: 1 deviceincidents (gpu-odd-1)" in status
         assert (ODD in listed, missing) == (False, "")
 
-    def test_is_not_said_to_be_missing(
+    def test_is_not_reported_missing(
         self, fleet: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--kubeconfig", fleet.kubeconfig)
@@ -239,7 +239,7 @@ def test_a_cordon_that_somebody_labels_as_ours_is_counted_once(fleet: Fleet, tel
 
 
 @pytest.mark.parametrize(("node", "ends"), [("node-a", 0), ("node-z", 1), ("../nodes", 1)])
-def test_a_node_that_nobody_speaks_of_is_not_said_to_be_without_incidents(
+def test_a_node_that_nobody_speaks_of_is_not_reported_without_incidents(
     node: str, ends: int, tell: Tell
 ) -> None:
     stated = tell("incidents", "--node", node, ends=ends)

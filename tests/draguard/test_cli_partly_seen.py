@@ -90,7 +90,7 @@ def test_status_tells_the_rest_and_ends_with_one(
     )
 
 
-def test_without_claims_nobody_is_said_to_hold_none(
+def test_without_claims_nobody_is_reported_to_hold_none(
     without: Without, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = without("resourceclaims")
@@ -182,7 +182,7 @@ def test_a_policy_that_cannot_be_read_is_no_mode_and_no_plan(
     assert "policy  shipped" in shipped
 
 
-def test_a_namespace_that_is_not_there_is_said(
+def test_a_namespace_that_is_not_there_is_reported(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stated = printed(capsys, "status", "--kubeconfig", fleet.kubeconfig, "-n", "elsewhere")

@@ -18,7 +18,7 @@ _ENDS_BY_TIME: dict[Behaviour, float] = {hostile.hang: 0.4, hostile.drip: 8.0}
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "status", "kind", "said"),
+    ("behaviour", "status", "kind", "stated"),
     [
         (hostile.refusal(500, "InternalError", "etcd is slow"), 500, ApiError, "etcd is slow"),
         (hostile.refusal(403, "Forbidden", "may not"), 403, ApiError, "403 Forbidden: may not"),
@@ -35,7 +35,7 @@ _ENDS_BY_TIME: dict[Behaviour, float] = {hostile.hang: 0.4, hostile.drip: 8.0}
     ],
 )
 def test_each_failure_becomes_the_error_that_says_what_happened(
-    behaviour: Behaviour, status: int | None, kind: type[ApiError], said: str
+    behaviour: Behaviour, status: int | None, kind: type[ApiError], stated: str
 ) -> None:
     with Hostile([behaviour]) as server:
         client = Client(server.endpoint, timeout=_ENDS_BY_TIME.get(behaviour, 60.0))
@@ -47,7 +47,7 @@ def test_each_failure_becomes_the_error_that_says_what_happened(
         assert type(caught.value) is kind
         assert caught.value.status == status
         assert caught.value.message.startswith("GET /api/v1/pods: ")
-        assert said in caught.value.message
+        assert stated in caught.value.message
 
 
 def test_a_server_that_is_not_there_is_reported_with_its_address() -> None:
@@ -128,14 +128,14 @@ def test_a_token_file_that_was_never_there_is_an_error_that_names_it(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "said"),
+    ("endpoint", "stated"),
     [
         (Endpoint(server="127.0.0.1:6443"), "is no URL of an API server"),
         (Endpoint(server="https://127.0.0.1", ca_file="/none/ca.crt"), "/none/ca.crt"),
     ],
 )
-def test_an_unusable_endpoint_is_refused_at_once(endpoint: Endpoint, said: str) -> None:
-    with pytest.raises(EndpointError, match=said):
+def test_an_unusable_endpoint_is_refused_at_once(endpoint: Endpoint, stated: str) -> None:
+    with pytest.raises(EndpointError, match=stated):
         Client(endpoint)
 
 

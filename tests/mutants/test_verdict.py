@@ -74,7 +74,7 @@ class TestRealPytest:
         )
 
         ran = pytest_run(tmp_path, ["test_a.py"])
-        assert ran.green, ran.said
+        assert ran.green, ran.output
         assert list(tmp_path.rglob("__pycache__")) == []
 
 
@@ -149,7 +149,7 @@ class TestJudged:
         outcome = judged(mutant(text="as it was"), folder, Pytest())
 
         assert outcome.verdict == "error"
-        assert "does not change a.txt" in outcome.said
+        assert "does not change a.txt" in outcome.output
 
     def test_a_file_that_is_not_there_is_an_error(self, tmp_path: Path) -> None:
         assert judged(mutant(), tmp_path, Pytest()).verdict == "error"
@@ -170,7 +170,7 @@ class TestRedAnyway:
 
         (red,) = red_anyway(mutants, [folder], played, at_once=True)
         assert (red.mutant.name, red.verdict) == ("m", "error")
-        assert "boom" in red.said
+        assert "boom" in red.output
         assert sorted(played.requested[1:]) == [("a",), ("b",), ("c",)]
 
 
@@ -199,7 +199,7 @@ class TestReport:
     KILLED = Outcome(mutant=mutant("killed-one"), verdict="killed", seconds=1.25)
     LATE = Outcome(mutant=mutant("late-one"), verdict="killed by time-out")
     ALIVE = Outcome(mutant=mutant("living-one"), verdict="survived")
-    BROKEN = Outcome(mutant=mutant("broken-one"), verdict="error", said="no such test")
+    BROKEN = Outcome(mutant=mutant("broken-one"), verdict="error", output="no such test")
 
     def test_a_line_for_each(self) -> None:
         assert progress(3, 12, self.KILLED) == " 3/12   1.2 s killed: killed-one"
@@ -240,7 +240,7 @@ class TestCopies:
             assert root not in [*folders[0].parents, *folders[1].parents]
         assert not folders[0].exists()
 
-    def test_no_checkout_is_said(self, tmp_path: Path) -> None:
+    def test_no_checkout_is_reported(self, tmp_path: Path) -> None:
         with pytest.raises(CopyError, match="ls-files"), copies(1, tmp_path):
             pass
 

@@ -97,7 +97,7 @@ class TestWords:
 
         assert len(stored.taken) == before
 
-    def test_held_work_is_said_once(self) -> None:
+    def test_held_work_is_logged_once(self) -> None:
         stored = Stored()
         none = policy(limits_of({"taint_gpus_per_cluster": 0}))
         for second in range(1, 20):

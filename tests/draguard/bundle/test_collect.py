@@ -82,8 +82,8 @@ def collected(
 
     with PlayedApi(answers, silent, requested) as api:
         client = RetryingClient(Endpoint(server=f"http://127.0.0.1:{api.port}"), timeout=5.0)
-        said = list[str]()
-        collector = Collector(client, "draguard-system", archive, says=said.append, run=run)
+        printed = list[str]()
+        collector = Collector(client, "draguard-system", archive, says=printed.append, run=run)
         collector.collect(timeout=5.0, names=names)
         client.close()
     archive.close(())

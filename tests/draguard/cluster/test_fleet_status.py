@@ -64,7 +64,7 @@ def known(value: T | None) -> T:
     return value
 
 
-def said(found: Status, now: datetime = T0) -> str:
+def shown_words(found: Status, now: datetime = T0) -> str:
     return letters(str(list(status_page(found, now))))
 
 
@@ -116,15 +116,15 @@ def test_a_sick_gpu_without_an_incident_is_talked_of() -> None:
 
 
 def test_a_leader_that_is_silent_or_not_there_is_bad() -> None:
-    assert letters("ago, and no other replica has taken over") in said(
+    assert letters("ago, and no other replica has taken over") in shown_words(
         looked_at(objects(gpu(0))), LATE
     )
     nobody = looked_at(objects(gpu(0), leases=()))
-    assert letters("no remediator leads: nothing is tainted or untainted") in said(nobody)
+    assert letters("no remediator leads: nothing is tainted or untainted") in shown_words(nobody)
 
 
 def test_objects_that_cannot_be_read_are_reported() -> None:
-    assert letters("cannot read them: 2 claims") in said(
+    assert letters("cannot read them: 2 claims") in shown_words(
         looked_at(objects(gpu(0), unreadable=("2 claims",)))
     )
 
@@ -139,7 +139,7 @@ def test_modes_are_listed_from_the_strongest() -> None:
 def test_a_cluster_without_gpus_is_not_green() -> None:
     empty = looked_at(objects(reports=(), slices=()))
 
-    assert letters("0 healthy, 0 sick, 0 unknown', tone='warn'") in said(empty)
+    assert letters("0 healthy, 0 sick, 0 unknown', tone='warn'") in shown_words(empty)
 
 
 def rules(**effects: int) -> Rules:

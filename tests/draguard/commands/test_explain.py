@@ -28,7 +28,7 @@ def test_every_code_of_the_catalogue_can_be_explained(capsys: pytest.CaptureFixt
         assert stated["course"]["verdict"]
 
 
-def test_every_rule_of_the_table_is_said_in_words() -> None:
+def test_every_rule_of_the_table_has_words() -> None:
     assert set(READ_AS) == set(RULE_NAMES)
 
 
@@ -107,7 +107,7 @@ def test_a_fault_that_needs_no_repair_does_not_sound_as_if_nothing_helped(
 @pytest.mark.parametrize(
     "command", [("policy", "check"), ("plan", "--policy"), ("explain", "xid", "79", "--policy")]
 )
-def test_a_policy_file_that_is_not_there_is_said_plainly(
+def test_a_policy_file_that_is_not_there_is_a_plain_error(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, "/nowhere/policy.yaml"]) == 1

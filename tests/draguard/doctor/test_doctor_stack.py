@@ -91,7 +91,9 @@ def test_the_table_has_the_presets_of_the_chart() -> None:
 
 
 @pytest.mark.parametrize("name", GOLDENS)
-def test_what_a_stack_has_is_recognized_and_said_before_anything_is_installed(name: str) -> None:
+def test_what_a_stack_has_is_recognized_and_reported_before_anything_is_installed(
+    name: str,
+) -> None:
     found = of_golden(name)
 
     assert found.state == "ok"
@@ -133,7 +135,7 @@ def test_what_helm_did_not_install_is_rendered_again() -> None:
 
 
 @pytest.mark.parametrize("stack", STACKS, ids=lambda stack: stack.name)
-def test_a_stack_that_was_only_rendered_is_said_to_be_untried(stack: Stack) -> None:
+def test_a_stack_that_was_only_rendered_is_reported_as_untried(stack: Stack) -> None:
     assert (UNTRIED in of_golden(stack.name).says) == (not stack.tried)
 
 

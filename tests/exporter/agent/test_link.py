@@ -48,7 +48,7 @@ def silent() -> Iterator[tuple[Path, socket.socket]]:
         yield path, server
 
 
-def test_the_hello_is_said_first_whatever_is_wanted_meanwhile(
+def test_the_hello_is_sent_first_whatever_is_wanted_meanwhile(
     silent: tuple[Path, socket.socket],
 ) -> None:
     path, server = silent

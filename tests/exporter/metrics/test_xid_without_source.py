@@ -55,7 +55,7 @@ def test_the_last_xid_outlives_the_gpu_that_it_took_away(silence: dict[str, Any]
         assert found[family][0] == alive[family][0], "another label is another series"
 
 
-def test_a_silent_gpu_without_xids_is_not_said_to_have_none() -> None:
+def test_a_silent_gpu_without_xids_is_not_reported_to_have_none() -> None:
     found = rendered(snapshot(seen(gpu(1, lost=True), gpu(2)), shown=SHOWN))
     assert of(found[XID]) == of(found[COUNT]) == []
     assert of(found[XID], "GPU-2") == of(found[COUNT], "GPU-2") == [0]

@@ -23,7 +23,7 @@ def pair(node: SimulatedNode) -> Iterator[tuple[Exporter, Exporter]]:
         agent.wait_shows('draguard_source_up{source="nvml"} 1')
         yield sensor, agent
     for process in (sensor, agent):
-        assert "not everything ended in time" not in process.said(), process.said()
+        assert "not everything ended in time" not in process.logged(), process.logged()
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(("sensor", "agent", "child"))))

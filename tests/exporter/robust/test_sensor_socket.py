@@ -34,7 +34,7 @@ def is_alive(node: SimulatedNode, exporter: Exporter, temperature: int) -> None:
     """The page shows what changes, and its one connection to the sensor was never lost."""
     node.set_value(0, "temperature_c", temperature)
     wait_for(lambda: float(temperature) in exporter.series("DCGM_FI_DEV_GPU_TEMP").values())
-    assert exporter.said().count("connected to sensor") == 1
+    assert exporter.logged().count("connected to sensor") == 1
 
 
 @pytest.fixture

@@ -240,7 +240,7 @@ def test_while_other_nodes_wait_for_their_taints_a_rule_goes_and_its_incident_wa
         controller.writer.apply(OpenIncident(incident))
 
 
-def test_without_rules_in_the_api_it_is_said_what_turns_them_on(cluster: Cluster) -> None:
+def test_without_rules_in_the_api_it_is_reported_what_turns_them_on(cluster: Cluster) -> None:
     controller = Controller(cluster.client, versions=("v9",))
 
     with pytest.raises(RulesNotServedError, match="DRADeviceTaintRules"):

@@ -69,7 +69,7 @@ class TestNodes:
         cache.node("node-a", None)
         assert marks.taken() == {"node-a"}
 
-    def test_what_is_said_of_one_matters_where_an_incident_is_open(
+    def test_the_state_of_one_matters_where_an_incident_is_open(
         self, cache: Cache, marks: Marks
     ) -> None:
         cache.node("node-a", facts("node-a"))

@@ -71,7 +71,7 @@ def test_a_requested_node_shows_all_its_gpus() -> None:
     assert "verdict: healthy" in quiet
 
 
-def test_an_unknown_node_is_said_to_be_unknown() -> None:
+def test_an_unknown_node_is_reported_as_unknown() -> None:
     assert page(SICK, node="node-z").status == 404
 
 

@@ -102,7 +102,7 @@ def test_a_stop_says_who_and_why_in_one_line(annotations: dict[str, str], report
     assert stop_of(Namespace(ObjectMeta(annotations=annotations))) == reported
 
 
-def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_said_once(
+def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     logger = "remediator.controller.emergency"

@@ -74,7 +74,7 @@ def test_a_rule_that_was_changed_is_waited_for_anew() -> None:
     ],
     ids=["observed", "observed without a generation", "moves nobody", "not ours", "gone"],
 )
-def test_nothing_is_said_of_a_rule_that(harmless: StatedRule | None) -> None:
+def test_nothing_is_reported_of_a_rule_that(harmless: StatedRule | None) -> None:
     gates = Gates(time := Time())
     received(gates, stored())
     received(gates, harmless)

@@ -97,7 +97,7 @@ def test_an_answer_is_remembered_for_a_moment_and_for_its_node_only() -> None:
         hostile.body(b'{"items": [{"metadata": 5}]}'),
     ],
 )
-def test_pods_that_cannot_be_listed_are_unknown_and_that_is_said_once(
+def test_pods_that_cannot_be_listed_are_unknown_and_that_is_logged_once(
     answer: Behaviour, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
@@ -117,7 +117,7 @@ def test_a_failure_between_two_pages_makes_no_half_list() -> None:
         assert names(pods) is None
 
 
-def test_it_is_said_again_after_it_worked(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_logged_again_after_it_worked(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     answers = [hostile.refusal(500), hostile.listing("1"), hostile.refusal(500)]
     with listed(clock, answers) as (pods, _):

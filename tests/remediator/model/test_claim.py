@@ -127,7 +127,7 @@ def test_admin_access_is_reported_as_such() -> None:
         ({"key": "", "operator": "Equal"}, ""),
     ],
 )
-def test_what_is_tolerated_is_said_as_the_eviction_controller_reads_it(
+def test_what_is_tolerated_is_shown_as_the_eviction_controller_reads_it(
     toleration: dict[str, Any], words: str
 ) -> None:
     (one,) = deferred_by(claim(TRAIN, result={"tolerations": [toleration]}))
@@ -135,7 +135,7 @@ def test_what_is_tolerated_is_said_as_the_eviction_controller_reads_it(
     assert one.tolerates == words
 
 
-def test_several_tolerations_are_all_said() -> None:
+def test_several_tolerations_are_all_shown() -> None:
     both = [
         {"operator": "Exists", "effect": "NoSchedule"},
         {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},

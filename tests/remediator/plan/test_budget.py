@@ -337,7 +337,7 @@ class TestStopped:
 
         assert answer.deferred_by == "EmergencyStop"
 
-    def test_nothing_that_asks_for_nothing_is_said_to_be_held(self) -> None:
+    def test_nothing_that_asks_for_nothing_is_reported_as_held(self) -> None:
         answer = grant(LIFTED, self.STOP, desired("a0"))["a0"]
 
         assert not answer.deferred

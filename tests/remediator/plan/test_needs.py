@@ -228,7 +228,7 @@ class TestTheGreatestNeed:
         assert stated[:2] == ("False", "OtherRepairNeeded")
         assert uuid(0) in stated[2]
 
-    def test_a_repair_is_not_said_to_be_over_while_the_gpu_is_not_healthy(self) -> None:
+    def test_a_repair_is_not_reported_over_while_the_gpu_is_not_healthy(self) -> None:
         stored = handed_over()
         sick = gpu(0, xid(95, 200), recovery_action=action(1, 201, 201), epoch_started=at(90))
 

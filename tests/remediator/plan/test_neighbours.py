@@ -172,7 +172,7 @@ def test_the_condition_is_never_true_while_a_gpu_pod_runs_before_a_deadline(
     held: list[str],
     published: bool,
     blind: Blind,
-    said: bool,
+    standing: bool,
     insists: bool,
 ) -> None:
     pods: list[PodFacts] = [NOBODY]
@@ -182,15 +182,15 @@ def test_the_condition_is_never_true_while_a_gpu_pod_runs_before_a_deadline(
         pods.append(plugin_pod(name) if sign == "plugin" else pod(name))
         if sign.endswith("claim") and sign != "unknown claim":
             claims.append(claim("gpu-1" if sign == "claim" else "gpu-77", name))
-    seen = node(*((stored(),) if said else ()), pods=tuple(pods), claims=tuple(claims))
+    seen = node(*((stored(),) if standing else ()), pods=tuple(pods), claims=tuple(claims))
     seen = msgspec.structs.replace(seen, blind=blind)
     seen = seen if published else wiped(seen)
 
     found = reported(seen, pair(insists=insists), seconds=3599)
 
-    now = next(iter(found.values())).status if found else "True" if said else "False"
+    now = next(iter(found.values())).status if found else "True" if standing else "False"
     assert now == "False" or not held
     late = reported(seen, pair(insists=insists), seconds=3600)
-    after = next(iter(late.values())).status if late else "True" if said else "False"
+    after = next(iter(late.values())).status if late else "True" if standing else "False"
     assert (after == "True") >= insists
     assert after == "False" or insists or not held

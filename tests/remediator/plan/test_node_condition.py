@@ -241,7 +241,7 @@ def test_a_pod_that_arrives_before_the_deadline_takes_it_back() -> None:
 
 
 @pytest.mark.parametrize("mode", ["Off", "IncidentOnly", "DryRun", "OfTheFuture"])
-def test_below_enforce_nothing_is_said_and_what_was_said_is_taken_back(mode: str) -> None:
+def test_below_enforce_nothing_is_reported_and_what_was_reported_is_taken_back(mode: str) -> None:
     assert reported(node(), pair(mode=mode)) == {}
 
     for verdict in (SICK, HEALTHY, UNKNOWN):
@@ -249,7 +249,7 @@ def test_below_enforce_nothing_is_said_and_what_was_said_is_taken_back(mode: str
         assert (found.status, found.reason) == ("False", "NoRepairNeeded")
 
 
-def test_an_incident_that_is_not_stored_is_not_spoken_of() -> None:
+def test_an_incident_that_is_not_stored_is_not_reported() -> None:
     case, desired = pair()
     assert desired.incident is not None
     fresh = msgspec.structs.replace(
@@ -355,7 +355,7 @@ def test_the_emergency_stop_holds_every_gpu_of_the_node() -> None:
     assert "stopped by ana: drill" in found.message
 
 
-def test_a_hold_freezes_what_was_said_before() -> None:
+def test_a_hold_freezes_what_was_reported_before() -> None:
     assert reported(node(stored()), pair(deferred="no")) == {}
     assert reported(node(stored()), pair(), stopped="drill") == {}
 
@@ -386,6 +386,6 @@ def test_every_reason_is_explained_to_the_reader() -> None:
         line.split("`")[1] for line in page.splitlines() if line.startswith(("| True", "| False"))
     }
 
-    said_while_false = {WAITING, HELD, VERIFYING, OTHER_REPAIR, NOTHING_NEEDED, SWITCHED_OFF}
-    assert rows == {*NODE_REPAIRS.values(), *said_while_false}
+    reasons_while_false = {WAITING, HELD, VERIFYING, OTHER_REPAIR, NOTHING_NEEDED, SWITCHED_OFF}
+    assert rows == {*NODE_REPAIRS.values(), *reasons_while_false}
     assert NODE_REPAIRS.keys() == NODE_LEVEL

@@ -149,7 +149,7 @@ class TestHolds:
         assert stated == ("", "", "")
         assert stored.incident.status.needs == "Replacement", "the incident still says so"
 
-    def test_the_need_of_a_gpu_that_is_held_is_not_said_for_one_that_is_not(self) -> None:
+    def test_the_need_of_a_gpu_that_is_held_is_not_reported_for_one_that_is_not(self) -> None:
         found = repair(node(), pair(0, "replacement", call_deferred="no"), pair(1, "node-reboot"))
 
         assert (found.status, found.reason) == ("True", "NodeRebootNeeded")

@@ -150,7 +150,7 @@ class TestHold:
 
         assert reconciled(stored, busy(sick(), claims=(), pods=()), 60)[0] == "True"
 
-    def test_what_was_said_before_the_hold_stays(self) -> None:
+    def test_what_was_reported_before_the_hold_stays(self) -> None:
         stored, seen = Stored(), busy(sick())
         for second in (1, HOUR + 10):
             reconciled(stored, seen, second)

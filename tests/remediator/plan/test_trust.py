@@ -296,7 +296,7 @@ def test_an_incident_where_no_rules_are_served_is_reported_and_nothing_is_frozen
         ({"contested": frozenset({("gpu.nvidia.com", "pool-x")})}, "is not named after node-a"),
     ],
 )
-def test_why_no_device_can_be_tainted_is_said(fields: dict[str, object], why: str) -> None:
+def test_why_no_device_can_be_tainted_is_reported(fields: dict[str, object], why: str) -> None:
     seen = view(dead(0))
     if "unbound" in fields:
         seen = msgspec.structs.replace(seen, inventory=())

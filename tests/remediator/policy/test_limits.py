@@ -10,7 +10,7 @@ from remediator.policy.limits import KEYS, LIFTED, Cap, Limits, Rate, described
 from tests.remediator.policy.budgets import limits_of
 
 
-def test_what_is_not_said_stays_as_shipped() -> None:
+def test_what_is_not_in_the_file_stays_as_shipped() -> None:
     assert limits_of({}) == Limits()
     stated = limits_of({"evict": {"node": 3, "rate": {"count": 5}}})
 

@@ -33,7 +33,7 @@ def test_tainting_the_target_alone_and_in_order_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "problem"),
     [
         ((), "no rule was made"),
         (TAINTED[:1], f"NoSchedule on {GPU}"),
@@ -45,9 +45,9 @@ def test_tainting_the_target_alone_and_in_order_is_right() -> None:
     ],
 )
 def test_tainting_too_little_too_much_or_in_another_order_is_reported(
-    entries: tuple[Entry, ...], said: str
+    entries: tuple[Entry, ...], problem: str
 ) -> None:
-    assert must.tainted_in_order(acted(GPU, seen(), *entries)) == said
+    assert must.tainted_in_order(acted(GPU, seen(), *entries)) == problem
 
 
 def test_exactly_the_pod_of_the_target_moves() -> None:
@@ -109,14 +109,14 @@ def test_counts_must_agree_on_the_page_and_in_the_report_and_on_no_other_gpu() -
     reported = seen(reports=(report(gpu(0), gpu(1, xid(13, 5)), gpu(2)),))
     question = must.counted({13: 5})
 
-    def said(counted: dict[tuple[str, int], int]) -> str:
+    def problem(counted: dict[tuple[str, int], int]) -> str:
         return question(msgspec.structs.replace(acted(GPU, reported), counted=counted))
 
-    assert said({(uuid, 13): 5}) == ""
-    assert said({(uuid, 13): 5, (other, 94): 2}) == ""
-    assert said({}) == "/metrics counts none"
-    assert said({(uuid, 13): 6}) == f"/metrics counts 6 of XID 13 on {uuid}"
-    assert "of XID 13 on " + other in said({(uuid, 13): 5, (other, 13): 1})
+    assert problem({(uuid, 13): 5}) == ""
+    assert problem({(uuid, 13): 5, (other, 94): 2}) == ""
+    assert problem({}) == "/metrics counts none"
+    assert problem({(uuid, 13): 6}) == f"/metrics counts 6 of XID 13 on {uuid}"
+    assert "of XID 13 on " + other in problem({(uuid, 13): 5, (other, 13): 1})
 
 
 def test_the_repaired_device_must_get_the_new_pod_and_nobody_else_may_move() -> None:

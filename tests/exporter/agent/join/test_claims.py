@@ -131,7 +131,7 @@ def test_an_instance_made_again_with_the_same_ids_is_another_one() -> None:
     assert sorted(partition_held(live(part("MIG-new", 7))).by_uuid) == ["MIG-new"]
 
 
-def test_a_partition_that_is_not_made_yet_is_said_to_be_so() -> None:
+def test_a_partition_that_is_not_made_yet_is_reported_so() -> None:
     name = str(PARTITION.device)
     assert partition_held(live()).misses == (("not_live", name),)
     assert partition_held(Hardware()).misses == (("not_live", name),)

@@ -153,7 +153,7 @@ class TestPresence:
             report = ledger.observe(report, unseen(seconds))
         assert (only(report).presence, only(report).presence_reason) == ("Unknown", "NvmlCrashed")
 
-    def test_a_source_that_has_not_spoken_yet_changes_nothing(self) -> None:
+    def test_a_source_that_has_not_reported_yet_changes_nothing(self) -> None:
         """So an agent that restarts keeps its GPUs and since when they are there."""
         starting = SourceHealth(name="nvml", state="Down", reason="Starting")
         report = ledger.observe(known(gpu()), Observation(at=at(30), sources=(starting,)))
@@ -381,7 +381,7 @@ def test_an_old_reading_that_is_reported_again_was_not_read_after_the_error() ->
     assert observed < record.last_seen
 
 
-def test_a_field_that_was_there_and_is_said_to_be_missing_was_not_read() -> None:
+def test_a_field_that_was_there_and_is_reported_missing_was_not_read() -> None:
     report = ledger.observe(FRESH, seen(gpu(recovery_action=1), seconds=0))
 
     report = ledger.observe(

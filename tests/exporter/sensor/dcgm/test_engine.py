@@ -56,7 +56,7 @@ def test_a_host_engine_is_reached_by_port_and_by_socket(
     assert values(reading, uuid(dcgm, FIRST))[TEMPERATURE] == 31
 
 
-def test_a_host_engine_that_ends_is_said_to_be_gone_and_found_again(
+def test_a_host_engine_that_ends_is_reported_gone_and_found_again(
     dcgm: SimulatedDcgm, tcp: str
 ) -> None:
     with Supervised(dcgm, tcp) as seen:

@@ -113,7 +113,7 @@ def test_a_switch_that_comes_later_is_reported(dcgm: SimulatedDcgm) -> None:
         seen.reading(lambda state: state.node_parts == ())
 
 
-def test_what_cannot_be_listed_is_said_and_costs_nothing_else(dcgm: SimulatedDcgm) -> None:
+def test_what_cannot_be_listed_is_reported_and_costs_nothing_else(dcgm: SimulatedDcgm) -> None:
     dcgm.release.without_switch_module()
     desired = (*WANTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
     with Supervised(dcgm, "embedded", *desired) as seen:

@@ -11,7 +11,7 @@ from simulator.gpu import Failure
 from simulator.node import SimulatedNode
 from tests.exporter.sensor.nvml.child_run import NvmlChild
 
-SAID = {
+RATIOS = {
     1001: ("gpm_graphics", 500_000, 0.5),
     1002: ("gpm_sm", 250_000, 0.25),
     1003: ("gpm_occupancy", 125_000, 0.125),
@@ -64,15 +64,15 @@ def _node(root: str, gpus: str, mig: dict[int, list[str]] | None = None) -> Simu
 def test_profiling_fields_are_ratios_and_bytes_a_second() -> None:
     with TemporaryDirectory(prefix="dg-") as root, _node(root, "2xH100") as node:
         with node.scenario.edit() as scenario:
-            scenario.gpus[1].values |= {name: message for name, message, _ in SAID.values()}
+            scenario.gpus[1].values |= {name: message for name, message, _ in RATIOS.values()}
         with NvmlChild(node) as child:
             assert child.gpu(1, METRICS).values == {}, "nothing happened between two samples yet"
             values = child.gpu(1, METRICS).values
-    assert {number: values[number] for number in SAID} == {
-        number: pytest.approx(shown) for number, (_, _, shown) in SAID.items()
+    assert {number: values[number] for number in RATIOS} == {
+        number: pytest.approx(shown) for number, (_, _, shown) in RATIOS.items()
     }
     whole = {*NOT_OF_SLICES, *range(1084, 1097)}
-    assert all(isinstance(values[number], float) == (number not in whole) for number in SAID)
+    assert all(isinstance(values[number], float) == (number not in whole) for number in RATIOS)
 
 
 def test_only_what_is_wanted_is_computed() -> None:
@@ -159,8 +159,8 @@ def test_no_number_is_left_out_and_is_no_fault() -> None:
         # NaN, as when two samples are very close.
         node.garbage(0, "nvmlGpmSampleGet")
         with NvmlChild(node) as child:
-            child.sample(SAID)
-            reading = child.sample(SAID)
+            child.sample(RATIOS)
+            reading = child.sample(RATIOS)
     assert reading.gpus[0].values == {}
     assert (reading.refused, reading.gpus[0].error) == (0, "")
 

@@ -138,7 +138,7 @@ def test_the_fabric_says_how_far_registration_is(h100: SimulatedNode) -> None:
     assert [gpu.values for gpu in gpus] == [{170: 2}, {170: 4}, {}]
 
 
-def test_without_a_fabric_nothing_is_said_of_it_but_that(h100: SimulatedNode) -> None:
+def test_without_a_fabric_nothing_is_reported_of_it_but_that(h100: SimulatedNode) -> None:
     h100.set_value(0, "fabric_state", 0)
     with NvmlChild(h100) as child:
         gpus = child.sample(range(170, 176)).gpus

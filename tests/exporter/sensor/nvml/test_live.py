@@ -83,7 +83,7 @@ def test_a_count_that_is_too_small_or_huge_is_no_crash(node: SimulatedNode) -> N
         assert len(child.sample().gpus) == 3
 
 
-def test_a_gpu_that_never_said_its_name_is_left_out(node: SimulatedNode) -> None:
+def test_a_gpu_that_never_reported_its_name_is_left_out(node: SimulatedNode) -> None:
     node.error(1, 999, "nvmlDeviceGetUUID")
     with NvmlChild(node) as child:
         assert [gpu.index for gpu in child.sample().gpus] == [0, 2]
@@ -276,7 +276,7 @@ def test_a_driver_that_is_not_there_any_more_ends_the_child(node: SimulatedNode)
         assert child.wait_failure().reason == "DriverNotLoaded"
 
 
-def test_a_library_of_another_version_than_the_driver_is_said_at_the_start(
+def test_a_library_of_another_version_than_the_driver_is_logged_at_the_start(
     node: SimulatedNode,
 ) -> None:
     node.set_node_failure(Failure("error", 18, "nvmlInitWithFlags"))

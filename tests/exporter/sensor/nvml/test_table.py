@@ -16,7 +16,7 @@ from simulator.node import SimulatedNode
 from tests.exporter.running import ROOT
 from tests.exporter.sensor.nvml.child_run import NvmlChild
 
-SAID = {
+VALUES = {
     "utilization": 41,
     "memory_utilization": 42,
     "encoder_utilization": 43,
@@ -253,7 +253,7 @@ def read() -> Iterator[GpuReading]:
         SimulatedNode(Path(root), "node-a").create("2xH100") as node,
     ):
         with node.scenario.edit() as scenario:
-            scenario.gpus[1].values |= SAID
+            scenario.gpus[1].values |= VALUES
             scenario.gpus[1].cluster_uuid = CLUSTER
         with NvmlChild(node) as child:
             yield child.gpu(1, TABLE)
