@@ -59,7 +59,7 @@ def later(number: int) -> Run:
 @pytest.mark.verify
 class TestParts:
     @pytest.mark.parametrize(
-        ("script", "expected"),
+        ("script", "shown"),
         [
             ("print('1 good, 2 bad'); raise SystemExit(3)", "1 good, 2 bad; exit status 3"),
             ("print('nothing was run')", "no closing figures; nothing was run"),
@@ -70,13 +70,11 @@ class TestParts:
         ],
         ids=["failed", "without closing figures", "missing"],
     )
-    def test_that_fail_do_not_stop_the_next(
-        self, tmp_path: Path, script: str, expected: str
-    ) -> None:
+    def test_that_fail_do_not_stop_the_next(self, tmp_path: Path, script: str, shown: str) -> None:
         found = ran(tmp_path, part("first", GOOD), part("bad", script), part("last", GOOD))
 
         assert [outcome.passed for outcome in found.values()] == [True, False, True]
-        assert found["bad"].figures == expected
+        assert found["bad"].figures == shown
         assert found["last"].figures == "3 good, 0 bad"
 
     def test_a_part_out_of_time_has_failed_and_is_gone_with_all_that_it_started(
