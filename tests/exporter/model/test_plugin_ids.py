@@ -1,7 +1,7 @@
 """Device plugin ids of every grammar, against a node with a whole GPU and one in slices."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.model.hardware import Hardware, LiveGpu, LiveSlice
@@ -117,12 +117,21 @@ def test_resources_are_distinguished(resource: str, certain: bool, possible: boo
     assert (certainly_gpu(resource, more), possibly_gpu(resource, more)) == (certain, possible)
 
 
-@given(st.text(max_size=60) | st.from_regex(r"(GPU|MIG|nvidia)[-/:0-9a-gvu]{0,40}"))
+NAMES = {
+    f"GPU-{BARE}": (BARE, "0"),
+    "GPU-2": ("GPU-2", "5"),
+    f"MIG-{PART}": (PART, "GPU-2", "5"),
+    "MIG-b": ("MIG-b", "GPU-2", "5"),
+    "MIG-c": ("MIG-c", "GPU-2", "5"),
+}
+"""By UUID on the node: what names the device, one of its slices or its GPU."""
+PARTS = (BARE, PART, "GPU-", "MIG-", "GPU-2", "nvidia", "/", "gi", "vgpu", "::", *"0345b")
+
+
+@given(st.text(max_size=60) | st.lists(st.sampled_from(PARTS), max_size=7).map("".join))
+@example(f"MIG-{PART}::3")
+@example("nvidia5/gi4")
 def test_any_id_is_read_or_refused_and_never_leads_to_what_is_not_named(text: str) -> None:
     leads = found(text)
     for uuid in leads[0] if leads else ():
-        assert (
-            uuid.removeprefix("GPU-").removeprefix("MIG-") in text
-            or "/" in text
-            or (text.startswith("nvidia"))
-        )
+        assert any(name in text for name in NAMES[uuid])
