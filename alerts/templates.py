@@ -19,20 +19,20 @@ _CLAIM = "{{ $labels.dra_claim_namespace }}/{{ $labels.dra_claim_name }}"
 _NOT_KNOWN = "unknown"
 
 
-def asked(query: str, *labels: str) -> str:
+def queried(query: str, *labels: str) -> str:
     """Return a pipeline with the result of a query; `%q` stands for label values, in order."""
     values = " ".join(f"$labels.{label}" for label in labels)
     return f"printf `{query}` {values} | query"
 
 
 def of_device(query: str) -> str:
-    return asked(query.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID")
+    return queried(query.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID")
 
 
 def of_node(query: str) -> str:
     """Query as `of_device`; OWN: also by the alert's own node, as the remediator names it."""
     own = query.replace("OWN", "cluster=%[1]q,UUID=%[2]q,node=%[3]q")
-    return asked(own.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID", "node")
+    return queried(own.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID", "node")
 
 
 def of_anywhere(query: str) -> str:
@@ -65,7 +65,7 @@ def _label(name: str) -> str:
     return f"{{{{ $one.Labels.{name} }}}}"
 
 
-def said(name: str, pipeline: str, text: str) -> str:
+def sentence(name: str, pipeline: str, text: str) -> str:
     """Return a text about the first sample of a result, or nothing."""
     return (
         f"{{{{ with {pipeline} }}}}{{{{ with index . 0 }}}}"
@@ -131,7 +131,7 @@ _MODE = _of_remediator("draguard_incident_mode", of_node, "mode", " == 1")
 _HELD = _of_remediator("draguard_incident_deferred", of_node, "reason", " == 1")
 _NEEDS = _of_remediator("draguard_incident_needs", of_node, "needs", " == 1")
 _INFO = _of_remediator("draguard_incident_info", of_node, "class, cause, scope")
-_UNSERVED = asked("max(draguard_remediator_rules_served{cluster=%q}) == 0", "cluster")
+_UNSERVED = queried("max(draguard_remediator_rules_served{cluster=%q}) == 0", "cluster")
 
 WHY = (
     "{{ with " + _UNSERVED + " }}The API server does not serve DeviceTaintRules. {{ end }}"
@@ -211,12 +211,12 @@ CLAIMANTS = listed(
 )
 """Nodes on which a GPU answers."""
 BOARD = (
-    said("board", of_device("draguard_gpu_info{HERE}"), "{{ $board.Labels.model_name }}, ")
+    sentence("board", of_device("draguard_gpu_info{HERE}"), "{{ $board.Labels.model_name }}, ")
     + "{{ $labels.UUID }}"
 )
 """Model and UUID only: index, address and node are in doubt."""
 
-GONE = said(
+GONE = sentence(
     "gone",
     of_device(_or_before("draguard_gpu_up{HERE}", " == 0")),
     "{{ with $gone.Labels.reason }}, reason {{ . }}{{ end }}",
@@ -257,7 +257,7 @@ def _at_node(family: str, matchers: str, by: str) -> str:
     """Query a family of a node by either name: the scrape's or the exporter's."""
     of_cluster = f"{family}{{cluster=%[1]q,{matchers}"
     named = _aside(f"{of_cluster},Hostname=%[2]q}} or {of_cluster},node=%[2]q}}")
-    return asked(f"max by ({by}) ({named})", *NODE)
+    return queried(f"max by ({by}) ({named})", *NODE)
 
 
 NODE_HIT = listed(
@@ -268,7 +268,7 @@ NODE_HIT = listed(
 )
 
 CLUSTER_HIT = (
-    "{{ with " + asked("cluster:draguard_gpus:count{cluster=%q}", "cluster") + " }}"
+    "{{ with " + queried("cluster:draguard_gpus:count{cluster=%q}", "cluster") + " }}"
     "All GPUs of the cluster: {{ (index . 0).Value }}"
     "{{ else }}All GPUs of the cluster{{ end }}"
 )
@@ -276,7 +276,7 @@ CLUSTER_HIT = (
 _OF_CLAIM = "cluster=%q,dra_claim_namespace=%q,dra_claim_name=%q"
 _CLAIM_LABELS = ("cluster", "dra_claim_namespace", "dra_claim_name")
 CLAIM_GPUS = listed(
-    asked(
+    queried(
         "max by (UUID, model_name, GPU_I_PROFILE, GPU_I_ID, Hostname) "
         f"(draguard_device_allocation_info{{{_OF_CLAIM}}})",
         *_CLAIM_LABELS,
@@ -292,7 +292,7 @@ CLAIM_PODS = (
     + _CLAIM
     + ", used by "
     + listed(
-        asked(f"max by (pod) ({_CLAIM_HOLDERS})", *_CLAIM_LABELS),
+        queried(f"max by (pod) ({_CLAIM_HOLDERS})", *_CLAIM_LABELS),
         "pod",
         f"pod {_label('pod')}",
         "no pod that is known",
@@ -304,7 +304,7 @@ _SHOWN_BEFORE = " or ".join(
     for label in ("Hostname", "node")
 )
 VANISHED = listed(
-    asked(
+    queried(
         f"max by (model_name, UUID) (({_SHOWN_BEFORE}) "
         "unless on (cluster, UUID) draguard_gpu_info{cluster=%[1]q})",
         "cluster",
@@ -317,7 +317,7 @@ VANISHED = listed(
 """GPUs of a node that no exporter shows any more."""
 
 LAST_SHOWN = listed(
-    asked(
+    queried(
         "max by (model_name, UUID) (last_over_time(draguard_gpu_info{cluster=%q,node=%q}[1d]))",
         "cluster",
         "node",
@@ -329,7 +329,7 @@ LAST_SHOWN = listed(
 """GPUs of a node whose exporter is gone."""
 
 MISSING = listed(
-    asked("node_device:draguard_gpu_missing:max{cluster=%q,node=%q}", "cluster", "node"),
+    queried("node_device:draguard_gpu_missing:max{cluster=%q,node=%q}", "cluster", "node"),
     "device",
     _label("device"),
     "none now",
@@ -344,9 +344,9 @@ SXIDS = listed(
     "not seen now",
 )
 
-SOURCE = said(
+SOURCE = sentence(
     "down",
-    asked(
+    queried(
         "max by (reason) (draguard_source_up{cluster=%[1]q,source=%[2]q,node=%[3]q} == 0 "
         "or draguard_source_up{cluster=%[1]q,source=%[2]q,instance=%[3]q} == 0)",
         "cluster",
@@ -357,9 +357,9 @@ SOURCE = said(
 )
 """A source's series have the node only from the scrape: see `identity.named`."""
 
-PENDING = said(
+PENDING = sentence(
     "pending",
-    asked(
+    queried(
         f"max by (reason) (draguard_claim_pending_since_timestamp_seconds{{{_OF_CLAIM}}})",
         *_CLAIM_LABELS,
     ),

@@ -1,7 +1,7 @@
 """Templates for GPUs that exist but that pods cannot use: which, and why."""
 
 from alerts.identity import NODE
-from alerts.templates import asked, listed
+from alerts.templates import listed, queried
 
 _NONE = "none now"
 _UUID = "{{ $one.Labels.UUID }}"
@@ -10,7 +10,7 @@ _UUID = "{{ $one.Labels.UUID }}"
 def _fabric(family: str, condition: str) -> str:
     """Return a query for the GPUs of a node by a value of their fabric."""
     places = (f"{family}{{cluster=%[1]q,{label}=%[2]q}}" for label in ("Hostname", "node"))
-    return asked(f"max by (UUID) ({' or '.join(places)}) {condition}", *NODE)
+    return queried(f"max by (UUID) ({' or '.join(places)}) {condition}", *NODE)
 
 
 FABRIC_STATES = listed(
@@ -27,7 +27,7 @@ FABRIC_ERRORS = listed(
 )
 
 OTHER_DRIVERS = listed(
-    asked(
+    queried(
         "max by (device, driver) (draguard_gpu_other_driver{cluster=%[1]q,node=%[2]q} "
         "or draguard_gpu_other_driver{cluster=%[1]q,instance=%[2]q})",
         *NODE,
@@ -38,12 +38,12 @@ OTHER_DRIVERS = listed(
 )
 
 MIG_CONFIG = listed(
-    asked("max by (config, state) (draguard_node_mig_config{cluster=%q,node=%q})", *NODE),
+    queried("max by (config, state) (draguard_node_mig_config{cluster=%q,node=%q})", *NODE),
     "config",
     "{{ $one.Labels.config }} (state {{ $one.Labels.state }})",
     "unknown",
 )
-_DIFFERS = asked("max(draguard_node_mig_config_differs_gpus{cluster=%q,node=%q})", *NODE)
+_DIFFERS = queried("max(draguard_node_mig_config_differs_gpus{cluster=%q,node=%q})", *NODE)
 MIG_DIFFERS = (
     f"{{{{ with {_DIFFERS} }}}}{{{{ (index . 0).Value }}}}{{{{ else }}}}unknown{{{{ end }}}}"
 )

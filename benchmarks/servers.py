@@ -2,6 +2,7 @@
 
 import contextlib
 import tempfile
+from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,14 +18,15 @@ REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 
 
-class Opening:
+class Opening(ABC):
     """Base of `with` blocks: the end, or an error in `_open`, closes all that is in `_closing`."""
 
     def __init__(self) -> None:
         self._closing = contextlib.ExitStack()
 
+    @abstractmethod
     def _open(self) -> None:
-        raise NotImplementedError
+        """Start what the block needs; what is to be closed is in `_closing` by then."""
 
     def __enter__(self) -> Self:
         try:

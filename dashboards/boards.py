@@ -18,7 +18,7 @@ DASHBOARDS: tuple[Dashboard, ...] = (
 """From the whole to the part, as in the catalogue."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class BoardQuery(msgspec.Struct, frozen=True, kw_only=True):
     """One query of one panel, mark or variable, to be run or read."""
 
     dashboard: str
@@ -35,12 +35,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Why a counter is shown as its raw value and not as a rate."""
 
 
-def queries() -> Iterator[Asked]:
+def queries() -> Iterator[BoardQuery]:
     """Return every query of panels."""
     for dashboard in DASHBOARDS:
         for panel in panels(dashboard):
             for query in panel.queries:
-                yield Asked(
+                yield BoardQuery(
                     dashboard=dashboard.board.uid,
                     panel=panel.title,
                     expr=query.expr,
@@ -51,12 +51,12 @@ def queries() -> Iterator[Asked]:
                 )
 
 
-def annotation_queries() -> Iterator[Asked]:
+def annotation_queries() -> Iterator[BoardQuery]:
     """Return the queries of the marks on time series."""
     for dashboard in DASHBOARDS:
         for annotation in dashboard.annotations:
             name = f"annotation {annotation.name}"
-            yield Asked(
+            yield BoardQuery(
                 dashboard=dashboard.board.uid,
                 panel=name,
                 expr=annotation.expr,
@@ -64,12 +64,12 @@ def annotation_queries() -> Iterator[Asked]:
             )
 
 
-def variable_queries() -> Iterator[Asked]:
+def variable_queries() -> Iterator[BoardQuery]:
     """Return the queries that list the choices of variables; for claims there may be none."""
     for dashboard in DASHBOARDS:
         for variable in dashboard.variables:
             if variable.query:
-                yield Asked(
+                yield BoardQuery(
                     dashboard=dashboard.board.uid,
                     panel=f"variable {variable.name}",
                     expr=variable.query,

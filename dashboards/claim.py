@@ -38,8 +38,8 @@ _HELD = numbered(holders(FLEET, _CHOSEN), HELD)
 _DEVICE = "GPU {{GPU}} {{GPU_I_PROFILE}} {{GPU_I_ID}}"
 _ONE = f"{{{{dra_claim_name}}}} {_DEVICE}"
 _NONE_HELD = "none of these claims holds a device"
-_IF_HEARD = "None, or no exporter data"
-_NOT_TOLD = f"{_NONE_HELD}, or its memory is not reported"
+_IF_DATA = "None, or no exporter data"
+_NOT_REPORTED = f"{_NONE_HELD}, or its memory is not reported"
 
 
 def _sum(family: str) -> str:
@@ -66,7 +66,7 @@ _NOW: tuple[Panel, ...] = (
         f"count(count by (cluster, {_CLAIM}) ({_HELD}))",
         (Step(0, PLAIN),),
         empty=_NONE_HELD,
-        none=_IF_HEARD,
+        none=_IF_DATA,
     ),
     stats.worst(
         "Worst device",
@@ -79,16 +79,16 @@ _NOW: tuple[Panel, ...] = (
         "Memory allocated to these claims: of a share its capacity, else all of the device.",
         f"sum({_DECLARED})",
         (Step(0, PLAIN),),
-        empty=_NOT_TOLD,
+        empty=_NOT_REPORTED,
         unit="bytes",
-        none=_IF_HEARD,
+        none=_IF_DATA,
     ),
     stats.number(
         "Memory used",
         "Memory that their pods use. For a share, it is the sum over the processes of its pods.",
         f"sum({_USED})",
         (Step(0, PLAIN),),
-        empty=_NOT_TOLD,
+        empty=_NOT_REPORTED,
         unit="bytes",
     ),
     stats.number(
@@ -119,9 +119,9 @@ def _devices() -> Table:
         f"Utilization is that of the whole device. {health.LEGEND}",
         queries=(
             Query(expr=_whole(_HEALTH), value="state", empty=_NONE_HELD),
-            Query(expr=_whole(_DECLARED), value="given", empty=_NOT_TOLD),
-            Query(expr=_whole(_USED), value="used", empty=_NOT_TOLD),
-            Query(expr=_whole(_SHARE), value="share", empty=_NOT_TOLD),
+            Query(expr=_whole(_DECLARED), value="given", empty=_NOT_REPORTED),
+            Query(expr=_whole(_USED), value="used", empty=_NOT_REPORTED),
+            Query(expr=_whole(_SHARE), value="share", empty=_NOT_REPORTED),
             Query(
                 expr=_whole(_BUSY),
                 value="busy",
@@ -211,8 +211,8 @@ def _over_time() -> tuple[Panel, ...]:
             "Memory allocated and used",
             "Memory of each device that is allocated to the claim, and that its pods use.",
             "bytes",
-            Query(expr=numbered(_USED, HELD), legend=f"{_ONE} used", empty=_NOT_TOLD),
-            Query(expr=numbered(_DECLARED, HELD), legend=f"{_ONE} allocated", empty=_NOT_TOLD),
+            Query(expr=numbered(_USED, HELD), legend=f"{_ONE} used", empty=_NOT_REPORTED),
+            Query(expr=numbered(_DECLARED, HELD), legend=f"{_ONE} allocated", empty=_NOT_REPORTED),
         ),
         _graph(
             "GPU utilization by device",

@@ -17,13 +17,13 @@ from dashboards.panel import (
 )
 from dashboards.promql import of_cluster, once
 
-NOT_HEARD = "no remediator data"
+NO_DATA = "no remediator data"
 _SILENT_WATCH = 150
 """Seconds after which a collection is stale for the remediator (`--stale-after`)."""
 
 
-_state = partial(stats.state, empty=NOT_HEARD, none="no data")
-_number = partial(stats.number, empty=NOT_HEARD)
+_state = partial(stats.state, empty=NO_DATA, none="no data")
+_number = partial(stats.number, empty=NO_DATA)
 
 
 def leader() -> Stat:
@@ -134,7 +134,7 @@ def _rate(title: str, says: str, family: str, by: str) -> TimeSeries:
     legend = " ".join(f"{{{{{label}}}}}" for label in by.split(", "))
     rate = once(f"instance, {by}", f"rate({_own(family)}[$__rate_interval])")
     return _graph(
-        title, says, "reqps", Query(expr=f"sum by ({by}) ({rate})", legend=legend, empty=NOT_HEARD)
+        title, says, "reqps", Query(expr=f"sum by ({by}) ({rate})", legend=legend, empty=NO_DATA)
     )
 
 
@@ -157,7 +157,7 @@ def _duration() -> TimeSeries:
             Query(
                 expr=f"histogram_quantile({share}, sum by (le) ({buckets})) >= 0",
                 legend=legend,
-                empty=f"{NOT_HEARD}, or no successful reconcile recently",
+                empty=f"{NO_DATA}, or no successful reconcile recently",
             )
             for share, legend in ((0.5, "median"), (0.99, "99 %"))
         ),
@@ -173,7 +173,7 @@ def _queue() -> TimeSeries:
         Query(
             expr=once("instance", _own("queue_age_seconds")),
             legend="{{instance}}",
-            empty=NOT_HEARD,
+            empty=NO_DATA,
         ),
     )
 
@@ -186,7 +186,7 @@ def _ages() -> TimeSeries:
         Query(
             expr=f"min by (cluster, collection) ({_own('watch_age_seconds')})",
             legend="{{collection}}",
-            empty=NOT_HEARD,
+            empty=NO_DATA,
         ),
     )
 
@@ -201,7 +201,7 @@ def _mishaps() -> TimeSeries:
         Query(
             expr=f"max({_own('undecodable_objects')})",
             legend="objects not decoded",
-            empty=NOT_HEARD,
+            empty=NO_DATA,
         ),
-        Query(expr=f"sum({timers})", legend="timer jobs failed or missed", empty=NOT_HEARD),
+        Query(expr=f"sum({timers})", legend="timer jobs failed or missed", empty=NO_DATA),
     )

@@ -39,7 +39,7 @@ from dashboards.promql import (
 
 _NO_GPU = "no GPU, or no exporter data for an hour"
 _NO_LEADER = "no remediator leads"
-_NOT_HEARD = "no exporter data"
+_NO_DATA = "no exporter data"
 
 
 def _gpus() -> Stat:
@@ -137,7 +137,7 @@ _BLIND_SPOTS: tuple[Panel, ...] = (
         f"count({once_at_nodes('source', _sources_down())})"
         f" or 0 * count({of_cluster('draguard_source_up')})",
         stats.UNSEEN,
-        empty=_NOT_HEARD,
+        empty=_NO_DATA,
     ),
     stats.number(
         "GPUs missing",
@@ -146,7 +146,7 @@ _BLIND_SPOTS: tuple[Panel, ...] = (
         f"sum({once_at_nodes('device', at_nodes('draguard_gpu_missing'))})"
         f" or 0 * sum({of_cluster('draguard_gpus_seen')})",
         stats.BAD,
-        empty=f"NVML is down everywhere, or {_NOT_HEARD}",
+        empty=f"NVML is down everywhere, or {_NO_DATA}",
     ),
     _waiting(),
     idle.count(),
@@ -213,7 +213,7 @@ def _of_nodes() -> tuple[Query, ...]:
         Query(
             expr=f"sum by ({by_node}) ({power})", value="power", empty="no GPU reports its power"
         ),
-        Query(expr=f"time() - min by ({by_node}) ({looked})", value="age", empty=_NOT_HEARD),
+        Query(expr=f"time() - min by ({by_node}) ({looked})", value="age", empty=_NO_DATA),
     )
 
 

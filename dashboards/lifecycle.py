@@ -1,6 +1,6 @@
 """Panels on what happens to incidents and pods over time, and on what limits it. Pure."""
 
-from dashboards.controller import NOT_HEARD
+from dashboards.controller import NO_DATA
 from dashboards.happenings import taken
 from dashboards.panel import BLUE, ORANGE, RED, Panel, Query, TimeSeries
 from dashboards.promql import of_cluster, once
@@ -57,7 +57,7 @@ def _times(title: str, what: str, says: str) -> TimeSeries:
                 # The quantile of no samples is NaN. `>= 0` drops it: comparing NaN gives false.
                 expr=f"histogram_quantile({share}, sum by (le) ({buckets})) >= 0",
                 legend=legend,
-                empty=f"{NOT_HEARD}, or there was none recently",
+                empty=f"{NO_DATA}, or there was none recently",
             )
             for share, legend in ((0.5, "median"), (0.9, "90 %"))
         ),
@@ -122,7 +122,7 @@ def _taint_budget() -> TimeSeries:
             Query(
                 expr=f"sum(max by (cluster) ({of_cluster(_gpus(what), _STANDING)}))",
                 legend=legend,
-                empty=f"{NOT_HEARD}, or the policy has no such limit",
+                empty=f"{NO_DATA}, or the policy has no such limit",
             )
             for what, legend in (("used", "tainted"), ("limit", "limit"))
         ),
@@ -144,7 +144,7 @@ def _budgets() -> TimeSeries:
         Query(
             expr=f"{used} / ({limit} > 0)",
             legend="{{budget}} {{ground}}",
-            empty=f"{NOT_HEARD}, or the policy has no limit",
+            empty=f"{NO_DATA}, or the policy has no limit",
         ),
         unit="percentunit",
     )
@@ -161,14 +161,14 @@ def _brakes() -> TimeSeries:
         Query(
             expr=f"max({of_cluster('draguard_emergency_stop')})",
             legend="emergency stop",
-            empty=NOT_HEARD,
+            empty=NO_DATA,
         ),
         Query(
             expr=f"sum(max by (cluster) ({of_cluster('draguard_maintenance_windows_open')}))",
             legend="maintenance windows",
-            empty=NOT_HEARD,
+            empty=NO_DATA,
         ),
-        Query(expr=f"sum by (reason) ({reasons})", legend="{{reason}}", empty=NOT_HEARD),
+        Query(expr=f"sum by (reason) ({reasons})", legend="{{reason}}", empty=NO_DATA),
         colours={"emergency stop": RED, "maintenance windows": BLUE, "SameCause": ORANGE},
         sparse=True,
         always="emergency stop",

@@ -31,7 +31,7 @@ from dashboards.panel import (
 from dashboards.promql import NODE, at_node, numbered, once, or_none_open
 
 _NO_GPU = "no GPU of this node is known"
-_NOT_HEARD = "no exporter data of this node"
+_NO_DATA = "no exporter data of this node"
 
 
 _WANTED = 'reason!~"Off|HostPIDOff"'
@@ -47,7 +47,7 @@ _NOW: tuple[Panel, ...] = (
         "Age of the data from this node's exporter. Above three minutes it is stale, and the GPUs "
         "are stale too, whatever the values.",
         f"time() - {at_node('draguard_snapshot_timestamp_seconds')}",
-        empty=_NOT_HEARD,
+        empty=_NO_DATA,
         none="No exporter data",
     ),
     stats.state(
@@ -64,7 +64,7 @@ _NOW: tuple[Panel, ...] = (
         "Unknown while NVML is down.",
         f"max({at_node('draguard_gpus_expected')}) - max({at_node('draguard_gpus_seen')})",
         (Step(-100, GREEN), Step(1, RED)),
-        empty=f"{_NOT_HEARD}, or its NVML is down",
+        empty=f"{_NO_DATA}, or its NVML is down",
     ),
     stats.number(
         "Sources down",
@@ -72,7 +72,7 @@ _NOW: tuple[Panel, ...] = (
         f"count({once('source', at_node('draguard_source_up', _WANTED) + ' == 0')})"
         f" or 0 * count({at_node('draguard_source_up')})",
         stats.UNSEEN,
-        empty=_NOT_HEARD,
+        empty=_NO_DATA,
     ),
     stats.number(
         "Incidents",
@@ -130,11 +130,11 @@ def _sources() -> Table:
         says="Sources of this node's exporter, whether each can be read, and when it last was. "
         "docs/exporter.md describes each.",
         queries=(
-            Query(expr=up, value="up", empty=_NOT_HEARD),
+            Query(expr=up, value="up", empty=_NO_DATA),
             Query(
                 expr=f"time() - max by (cluster, source) ({last})",
                 value="age",
-                empty=f"{_NOT_HEARD}, or no source was ever read",
+                empty=f"{_NO_DATA}, or no source was ever read",
             ),
         ),
         none="No exporter data",

@@ -142,7 +142,7 @@ def _policy() -> Table:
         title="Policy in force",
         says="The mode of each fault class before overrides: off, incident-only (the default), "
         "dry-run, enforce. Two lines for one class: the replicas read different files.",
-        queries=(Query(expr=once("class, mode", modes), value="one", empty=controller.NOT_HEARD),),
+        queries=(Query(expr=once("class, mode", modes), value="one", empty=controller.NO_DATA),),
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="class", title="Class"),

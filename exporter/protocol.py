@@ -94,7 +94,7 @@ class SampleRequest(msgspec.Struct, frozen=True, tag="sample"):
 
     skip: tuple[int, ...] = ()
     wanted: tuple[int, ...] = ()
-    """DCGM field ids that are shown; what health needs is read without being asked for."""
+    """DCGM field ids that are shown; what health needs is read without a request."""
     processes: bool = True
     """Whether the NVML child reads which processes use each GPU."""
     gpu_seconds: float | None = None

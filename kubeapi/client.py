@@ -24,7 +24,7 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 """Not for custom resources; they have no merge keys and answer 415."""
-LONGEST_ASKED = 60.0
+LONGEST_RETRY_AFTER = 60.0
 """Seconds of Retry-After that are heeded: a proxy before the server may request a day, and an agent
 that waits so long counts as dead. A higher cap would be a way to switch us off."""
 MAX_LINE = 16 << 20
@@ -33,7 +33,7 @@ MAX_LINE = 16 << 20
 UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 """What decoding an answer may raise: it is no such JSON, no UTF-8, or nested too deep."""
 
-Heard = Callable[[str, int | None], None]
+OnAnswer = Callable[[str, int | None], None]
 """Called for each answer: the verb (GET, WATCH...) and the HTTP status, None when none came."""
 
 
@@ -126,7 +126,7 @@ class Client:
         *,
         timeout: float = 10.0,
         agent: str = "draguard",
-        heard: Heard = lambda _verb, _status: None,
+        heard: OnAnswer = lambda _verb, _status: None,
         server_clock: ServerClock | None = None,
     ) -> None:
         nesting.allow()
@@ -280,7 +280,7 @@ class Client:
         # A Retry-After with a date is none, as servers send none.
         text = answer.headers.get("retry-after")
         seconds = float(text) if text and text.isascii() and text.isdigit() else 0.0
-        return error_of(doing, answer.status, body, min(seconds, LONGEST_ASKED))
+        return error_of(doing, answer.status, body, min(seconds, LONGEST_RETRY_AFTER))
 
 
 def warnings(header: str | None) -> list[str]:

@@ -75,10 +75,10 @@ class Candidate:
         lasts = max(self._seen.lease_duration_seconds or 0, self._terms.lease)
         return self._seen_at is not None and now - self._seen_at > lasts
 
-    def took(self, lease: Lease, asked_at: float) -> None:
-        """Take in that our write of the Lease was stored; `asked_at` is when it began."""
-        self._seen, self._seen_at = lease.spec, asked_at
-        self._until = asked_at + self._terms.renew_deadline
+    def took(self, lease: Lease, sent_at: float) -> None:
+        """Take in that our write of the Lease was stored; `sent_at` is when it began."""
+        self._seen, self._seen_at = lease.spec, sent_at
+        self._until = sent_at + self._terms.renew_deadline
 
     def gave_up(self) -> None:
         self._until = float("-inf")

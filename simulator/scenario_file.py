@@ -20,7 +20,7 @@ class ScenarioFile:
     ) -> None:
         self.path = path
         self._saved = saved
-        """Told each scenario that was saved."""
+        """Receives each scenario that was saved."""
 
     def load(self) -> Scenario:
         """Read it; raises ScenarioError, also when there is no such file."""

@@ -110,7 +110,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Build servers before the first test, whose time limit is too short for it."""
     if session.config.option.collectonly:
         return
-    requested = {name for item in session.items for name in _asked(item)}
+    requested = {name for item in session.items for name in _requested(item)}
     release = RELEASES[str(session.config.getoption("--kubernetes"))]
     known = {
         **builds.NODE,
@@ -121,7 +121,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[BUILT] = dict(builds.make(needed, printer(session.config)))
 
 
-def _asked(item: pytest.Item) -> set[str]:
+def _requested(item: pytest.Item) -> set[str]:
     """Return the fixtures that a test uses; a parameter may name one, too."""
     requested: set[str] = set(getattr(item, "fixturenames", ()))
     called = getattr(item, "callspec", None)

@@ -230,7 +230,7 @@ class FleetBench(Servers):
                 wrote, last = now, time.monotonic()
             return time.monotonic() - last > STILL
 
-        await_true("the storm is told to its end", over, 600.0)
+        await_true("the whole storm is reported", over, 600.0)
         moved = [
             entry.at - began
             for entry in self._rules.since(began)

@@ -41,7 +41,7 @@ def _of_one_profile(given: argparse.Namespace, parameters: Parameters) -> int:
     nothing fails."""
     profile = (given.profile or list(PROFILES))[-1]
     if given.sources:
-        table, marks = document.heard(sources.shares(parameters, profile)), document.SOURCES
+        table, marks = document.by_sources(sources.shares(parameters, profile)), document.SOURCES
     else:
         table = document.unusable(signs.seen_of_each(parameters, profile))
         marks = document.STATES

@@ -49,11 +49,11 @@ class Cut(NamedTuple):
     parts: int
 
 
-AS_ASKED = Cut("1g.10gb", 19, 1, SLICES)
+AS_REQUESTED = Cut("1g.10gb", 19, 1, SLICES)
 OTHERWISE = Cut("2g.20gb", 14, 2, 3)
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Which sources a node's agent has."""
 
     log: Log = "kmsg"
@@ -64,7 +64,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """NVML hangs as a whole from a hardware fault's line until the GPU is reset."""
 
 
-EVERYTHING = Heard()
+EVERYTHING = Inputs()
 OFF_BUS: State = "off the bus"
 UNBOUND: dict[State, str] = {"nouveau": "nouveau", "no driver": ""}
 """The owner of a GPU that NVIDIA's driver has not, by its state."""
@@ -93,9 +93,9 @@ class _Gpu(msgspec.Struct):
 
 
 class Agent:
-    def __init__(self, history: NodeHistory, heard: Heard = EVERYTHING) -> None:
+    def __init__(self, history: NodeHistory, inputs: Inputs = EVERYTHING) -> None:
         self._history = history
-        self._inputs = heard
+        self._inputs = inputs
         self._hung = False
         self.name = f"node-{history.node:04d}"
         self._gpus = [_Gpu() for _ in range(GPUS)]
@@ -244,7 +244,8 @@ class Agent:
         return f"GPU-{self._history.node:08x}-{index:04x}-{board:04x}-0000-000000000000"
 
     def _mig_uuid(self, index: int, part: int) -> str:
-        return f"MIG-{self._history.node:08x}-{index:04x}-{part:04x}-0000-000000000000"
+        board = self._gpus[index].board
+        return f"MIG-{self._history.node:08x}-{index:04x}-{board:04x}-{part:04x}-000000000000"
 
     def _whole(self, index: int) -> tuple[SliceDevice, ...]:
         name = Device(GPU_DRIVER, self.name, f"gpu-{self._number_of(index)}")
@@ -252,7 +253,7 @@ class Agent:
         return (SliceDevice(device=name, kind="gpu", uuid=uuid, pci_bus_id=bus, node=self.name),)
 
     def _cut(self, index: int) -> Cut:
-        return OTHERWISE if self._gpus[index].state == "cut otherwise" else AS_ASKED
+        return OTHERWISE if self._gpus[index].state == "cut otherwise" else AS_REQUESTED
 
     def _slices(self, index: int) -> tuple[SliceDevice, ...]:
         cut = self._cut(index)

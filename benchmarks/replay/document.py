@@ -69,7 +69,7 @@ def budgeted(runs: Iterable[Budgeted]) -> str:
     return _table(header, rows)
 
 
-def heard(found: Iterable[Share]) -> str:
+def by_sources(found: Iterable[Share]) -> str:
     """Return what fewer sources cost: faults that were reported and not tainted."""
     header = (
         "sources",

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 import msgspec
 
 from benchmarks.replay.drawing import DAY
-from benchmarks.replay.findings import told
+from benchmarks.replay.findings import described
 from benchmarks.replay.generator import history_with
 from benchmarks.replay.ours import enforced, play
 from benchmarks.replay.ranges import Draw, drawn
@@ -42,7 +42,7 @@ def play_draw(draw: Draw, policy: Policy | None = None) -> Outcome:
             found.append(f"node {node}: {traceback.format_exc()}")
             continue
         score_node(of_node, history, player.store.taints.all(), parameters.days * DAY)
-        found += told(of_node.misses, history, player)
+        found += described(of_node.misses, history, player)
         score = joined([score, of_node])
     figures = [f"{name} {count}" for name, count in wrongs(score).items() if count]
     return Outcome(draw, score, (*figures, *found))

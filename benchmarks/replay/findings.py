@@ -26,7 +26,7 @@ FIELDS = (
 )
 
 
-def told(misses: Iterable[Miss], history: NodeHistory, player: Player) -> Iterator[str]:
+def described(misses: Iterable[Miss], history: NodeHistory, player: Player) -> Iterator[str]:
     """Report what went wrong, what the GPU had shown before, and what was decided; once a
     moment."""
     mig = "MIG" if history.mig else "no MIG"

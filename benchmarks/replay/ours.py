@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import msgspec
 
-from benchmarks.replay.agent import EVERYTHING, ORIGIN, Agent, Heard, moment
+from benchmarks.replay.agent import EVERYTHING, ORIGIN, Agent, Inputs, moment
 from benchmarks.replay.taints import Taints
 from benchmarks.replay.truth import WHOLE, Happening, NodeHistory
 from benchmarks.replay.truth import Device as Slot
@@ -130,8 +130,8 @@ def slot_of(device: Device) -> Slot:
 class Player:
     """One node under our policy, moment by moment."""
 
-    def __init__(self, history: NodeHistory, policy: Policy, heard: Heard = EVERYTHING) -> None:
-        self._agent = Agent(history, heard)
+    def __init__(self, history: NodeHistory, policy: Policy, inputs: Inputs = EVERYTHING) -> None:
+        self._agent = Agent(history, inputs)
         self._policy = policy
         self.store = Store()
         self._agenda: list[tuple[float, int, Happening | str | None]] = [
@@ -270,7 +270,7 @@ def with_node(fleet: Fleet, node: str, store: Store) -> Fleet:
     return msgspec.structs.replace(fleet, rules=rules, incidents=incidents)
 
 
-def play(history: NodeHistory, policy: Policy, received: Heard = EVERYTHING) -> Player:
+def play(history: NodeHistory, policy: Policy, received: Inputs = EVERYTHING) -> Player:
     """Play one node to its end, with a fleet of this node alone."""
     player = Player(history, policy, received)
     while player.next_at is not None:

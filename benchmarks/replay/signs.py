@@ -29,7 +29,7 @@ from remediator.model.node import NodeFacts
 
 OFTEN = 100.0
 """Per million GPU-hours; no rate is published, so this one is high enough to be seen."""
-ASKED = "all-1g.10gb"
+REQUESTED = "all-1g.10gb"
 """What `nvidia.com/mig.config` requests of every node that is cut into slices."""
 
 Shown = dict[str, dict[str, float]]
@@ -97,7 +97,7 @@ def _had_unknown_xid(agent: Agent, gpu: int) -> bool:
 
 
 def _is_cut_otherwise(agent: Agent, _gpu: int) -> bool:
-    facts = NodeFacts(name=agent.name, mig_config=ASKED, mig_state="success")
+    facts = NodeFacts(name=agent.name, mig_config=REQUESTED, mig_state="success")
     report = NodeDeviceHealth(ObjectMeta(name=agent.name), agent.report)
     rows: Rows = mig_rows([MigRequest(facts, report)])
     return any(rows["node_mig_config_differs_gpus"].values())

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.replay.agent import Heard
+from benchmarks.replay.agent import Inputs
 from benchmarks.replay.generator import DAY, history_with
 from benchmarks.replay.names import by_hardware
 from benchmarks.replay.ours import Player, enforced, play
@@ -24,7 +24,7 @@ SWITCH_FAULTS: dict[Kind, float] = {"switch": 100.0}
 class Mode(NamedTuple):
     """Sources of a node's agent, and which fleet is played to it."""
 
-    heard: Heard
+    inputs: Inputs
     no_action_share: float | None = None
     """Share of nodes whose driver has no recovery action; None: as drawn."""
     rates: dict[Kind, float] | None = None
@@ -32,17 +32,17 @@ class Mode(NamedTuple):
 
 
 MODES: dict[str, Mode] = {
-    "kmsg, NVML events": Mode(Heard()),
-    "kmsg alone": Mode(Heard(events=False)),
-    "syslog, NVML events": Mode(Heard(log="syslog")),
-    "syslog alone": Mode(Heard(log="syslog", events=False)),
-    "driver before R565, kmsg, NVML events": Mode(Heard(), 1.0),
-    "driver before R565, kmsg alone": Mode(Heard(events=False), 1.0),
-    "driver before R565, syslog alone": Mode(Heard(log="syslog", events=False), 1.0),
-    "NVML hangs, kmsg": Mode(Heard(hangs=True)),
-    "NVML hangs, syslog": Mode(Heard(log="syslog", hangs=True)),
-    "SXids, kmsg": Mode(Heard(), rates=SWITCH_FAULTS),
-    "SXids, syslog": Mode(Heard(log="syslog"), rates=SWITCH_FAULTS),
+    "kmsg, NVML events": Mode(Inputs()),
+    "kmsg alone": Mode(Inputs(events=False)),
+    "syslog, NVML events": Mode(Inputs(log="syslog")),
+    "syslog alone": Mode(Inputs(log="syslog", events=False)),
+    "driver before R565, kmsg, NVML events": Mode(Inputs(), 1.0),
+    "driver before R565, kmsg alone": Mode(Inputs(events=False), 1.0),
+    "driver before R565, syslog alone": Mode(Inputs(log="syslog", events=False), 1.0),
+    "NVML hangs, kmsg": Mode(Inputs(hangs=True)),
+    "NVML hangs, syslog": Mode(Inputs(log="syslog", hangs=True)),
+    "SXids, kmsg": Mode(Inputs(), rates=SWITCH_FAULTS),
+    "SXids, syslog": Mode(Inputs(log="syslog"), rates=SWITCH_FAULTS),
 }
 
 
@@ -75,7 +75,7 @@ def shares(parameters: Parameters, profile: str) -> Iterator[Share]:
         share, score = Share(mode=name), Score(policy=name)
         for node in range(drawn.nodes):
             history = history_with(drawn, fails, node)
-            player = play(history, enforced(), mode.heard)
+            player = play(history, enforced(), mode.inputs)
             score_node(score, history, player.store.taints.all(), drawn.days * DAY)
             _add(share, history, player)
         share.precision = score.precision

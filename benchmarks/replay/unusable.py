@@ -12,7 +12,7 @@ from benchmarks.replay.truth import GPUS, State
 
 UNKNOWN_XID = 999
 """A code that is in no table of Draguard's and not in NVIDIA's catalogue."""
-TOLD = 3600.0
+REPORTED = 3600.0
 """Seconds for which an alert reports an XID that no table knows."""
 
 Script = Callable[[NodeDrawing, int, float], None]
@@ -28,7 +28,7 @@ def _service_down(node: NodeDrawing, _gpu: int, at: float) -> None:
 
 
 def _unknown_xid(node: NodeDrawing, gpu: int, at: float) -> None:
-    node.tell("of no use", "unknown XID", gpu, at, until=at + TOLD)
+    node.tell("of no use", "unknown XID", gpu, at, until=at + REPORTED)
     node.line(at, gpu, UNKNOWN_XID, gi=node.any_gi())
 
 

@@ -87,8 +87,8 @@ def _put_in_place(client: Client, objects: Objects, cordon: Cordon, *, dry: bool
     for left in reversed(range(TRIES)):
         effect = stored.spec.taint.effect if stored else ""
         if stored and effect in EFFECTS and EFFECTS.index(effect) >= EFFECTS.index(cordon.effect):
-            said = already_cordoned(stored)
-            return Changed(str(cordon.target.name), effect, stored.metadata.name, said)
+            stated = already_cordoned(stored)
+            return Changed(str(cordon.target.name), effect, stored.metadata.name, stated)
         if dry:
             return _changed(cordon, "would be cordoned")
         try:

@@ -45,11 +45,11 @@ class Deciding:
         self._behind: dict[str, timedelta] = {}
         self.cache = _cache(objects)
         for report in objects.reports:
-            self._heard(report.metadata.name, "report", report.status.observed_at)
+            self._dated(report.metadata.name, "report", report.status.observed_at)
         for lease in objects.leases:
             prefix, is_agents, node = lease.metadata.name.partition(AGENT_LEASE_PREFIX)
             if is_agents and not prefix:
-                self._heard(node, "Lease", lease.spec.renew_time)
+                self._dated(node, "Lease", lease.spec.renew_time)
                 if lease.spec.renew_time is not None:
                     late = objects.at - lease.spec.renew_time
                     self._behind[node] = max(late, timedelta())
@@ -94,7 +94,7 @@ class Deciding:
         found |= {case.node for case in self.cases() if isinstance(case.verdict, Sick)}
         return sorted(found - {""})
 
-    def _heard(self, node: str, sign: Sign, at: datetime | None) -> None:
+    def _dated(self, node: str, sign: Sign, at: datetime | None) -> None:
         """Record a date by the node's clock; one that is far ahead is not used: it may be old."""
         ahead = at - self._objects.at if at is not None else timedelta()
         if ahead > self._stale_after:

@@ -135,8 +135,8 @@ def _fits(action: argparse.Action | None, text: str) -> bool:
 
 
 def _commands() -> Candidates:
-    said = dict(_DESCRIBED.findall(USAGE))
-    return [(name, said.get(name, "")) for name in (*COMMANDS, "help") if name not in _HIDDEN]
+    stated = dict(_DESCRIBED.findall(USAGE))
+    return [(name, stated.get(name, "")) for name in (*COMMANDS, "help") if name not in _HIDDEN]
 
 
 def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -179,15 +179,15 @@ def _change(row: IntentCommand, client: Client, options: argparse.Namespace) -> 
         changes = [(each, change_of(row.kind, each, intent)) for each in incidents]
         facts = _checked(row, reader, changes, objects.at, options)
         question = questions(len(facts))
-        asked = [line for about in facts for line in about]
-        if asked and not options.yes and not confirmed(row.command, asked, question, yes=False):
+        shown = [line for about in facts for line in about]
+        if shown and not options.yes and not confirmed(row.command, shown, question, yes=False):
             return PROBLEM
     except (NoIncidentError, WrongIntentError) as error:
         print_error(row.command, f"{error}{left_out(objects)}")
         return PROBLEM
     written, failed = _written(row.command, client, changes, options)
     note = _not_applied_yet(reader) if intent and written else ""
-    done = tuple(msgspec.structs.replace(change, unheard=note) for change in written)
+    done = tuple(msgspec.structs.replace(change, unapplied=note) for change in written)
     print_result(
         done,
         options.output,
@@ -276,6 +276,6 @@ def _facts(row: IntentCommand, change: IntentChange, now: datetime) -> Facts:
             ("reason", intent.reason),
             ("replaces", "" if same else change.before),
             ("effect", row.means),
-            ("note", Cell(change.unheard, "warn")),
+            ("note", Cell(change.unapplied, "warn")),
         )
     )

@@ -78,7 +78,7 @@ class Agent:
         self._listening = False
         self._reconnecting = False
         self._blind = ""
-        """Why nothing is heard of the sensor, as it was last reported."""
+        """Why the sensor is stale, as it was last reported."""
         self._skew = ""
         """What the sensor sent that only a newer agent understands."""
         self._silent: frozenset[str] = frozenset()

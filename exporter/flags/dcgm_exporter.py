@@ -30,7 +30,7 @@ class Unused(NamedTuple):
     instead: str
     takes_value: bool = False
     refused: bool = False
-    """Going on without it would silently show something else than was asked for."""
+    """Going on without it would silently show something else than was requested."""
     silent: bool = False
     """What it asks for is always so."""
     default: str = ""

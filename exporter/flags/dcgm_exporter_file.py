@@ -1,8 +1,8 @@
 """dcgm-exporter's YAML file (`--config-file`, schemas 1 and 2 of 4.8.4) into settings of ours.
 
 A file that its own program would refuse as a whole is refused here with file and line; a key that
-means nothing here is passed over and told. There is one interval for all fields: the shortest one
-that is asked for, so that nothing is older than somebody wanted it. Pure.
+means nothing here is passed over and reported. There is one interval for all fields: the shortest
+one that is requested, so that nothing is older than requested. Pure.
 """
 
 import re
@@ -18,18 +18,18 @@ from exporter.model.given import Ignored, WrittenRow
 from exporter.settings import SettingsError
 
 MOST_REPORTED = 50
-"""Keys without effect that are told one by one."""
+"""Keys without effect that are reported one by one."""
 
 
 _LONGEST_PATH = 120
-"""Letters of a key's path that are told."""
+"""Letters of a key's path that are reported."""
 _LAST_PORT = 65_535
 _LONGEST = 86_400.0
 """Seconds of an interval."""
 
 
 class Every(msgspec.Struct, frozen=True):
-    """An interval that is asked for."""
+    """An interval that is requested."""
 
     path: str
     seconds: float

@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 Meaning = Literal["in force", "always so", "interval", "not done"]
-"""`interval`: in force where it is the shortest. `not done`: told, and without effect."""
+"""`interval`: in force where it is the shortest. `not done`: reported, without effect."""
 
 
 class Key(NamedTuple):

@@ -75,7 +75,7 @@ class Counters(msgspec.Struct, frozen=True):
 
     @property
     def wanted(self) -> tuple[int, ...]:
-        """DCGM field ids that a library must be asked for, in order."""
+        """DCGM field ids that a library must read, in order."""
         rows = (*self.metrics, *self.labels)
         requested = {row.field.id for row in rows if not row.field.computed}
         if any(row.field.id in (fields.CLOCK_EVENTS, fields.CLOCK_EVENTS_TOTAL) for row in rows):
@@ -104,7 +104,7 @@ def of_rows(rows: Sequence[WrittenRow], name: str) -> Counters:
 
 
 def _checked(written: Iterable[tuple[int, Callable[[str], Counter | None]]], name: str) -> Counters:
-    """Read each row, which is told where it stands."""
+    """Read each row, which gets its place in the file."""
     rows: dict[str, Counter] = {}
     notes: list[str] = []
     bad: list[_BadRowError] = []

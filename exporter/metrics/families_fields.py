@@ -111,7 +111,7 @@ def _would_be_reported(view: View, row: Row) -> bool:
         return False
     dcgm, sources = view.snapshot.dcgm, view.snapshot.report.sources
     return (
-        not row.gpu.unheard
+        not row.gpu.without_events
         or any(source.name == "kmsg" and source.up for source in sources)
         or (dcgm is not None and row.gpu.uuid in dcgm.gpus)
     )

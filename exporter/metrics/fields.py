@@ -19,7 +19,7 @@ FieldType = Literal["int", "float", "text", "binary"]
 
 Level = Literal["gpu", "gi", "ci", "link", "global", "vgpu", "switch", "cpu", "core", "connectx"]
 """The smallest entity that the field is of: a GPU, GPU instance, compute instance, NVLink, or
-the node. A field of an instance can be asked of the whole GPU too."""
+the node. A field of an instance can be read of the whole GPU too."""
 
 XID_COUNT = 9001
 CLOCK_EVENTS = 9002

@@ -1,6 +1,6 @@
 """The rows of what DCGM tells of no GPU: NVSwitches, their links, CPUs and cores. Pure.
 
-Labels from fields are those that the entity itself told, and the driver's version, as with
+Labels from fields are those that the entity itself reported, and the driver's version, as with
 dcgm-exporter.
 """
 

@@ -1,4 +1,4 @@
-"""A snapshot into the bytes that are served, once, in every form that is asked for.
+"""A snapshot into the bytes that are served, once, in every form that is requested.
 
 Own renderer for the device families: prometheus_client renames counters without
 `_total`, and DCGM's names must stay as dashboards know them. Pure.

@@ -15,7 +15,7 @@ from exporter.metrics.xid_changes import Change, Counted
 
 SETTLED = 5.0
 """Seconds after which an error that nobody placed is taken to have no better place; the other
-source of an error is heard within one."""
+source of an error is reported within one."""
 MOST = 4096
 """Codes at places that are remembered."""
 

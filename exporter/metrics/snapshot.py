@@ -39,7 +39,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     report: NodeHealth
     """What is known of each GPU, seen now or not."""
     seen: Observation | None = None
-    """What the sensor last sent, with the GPUs that are chosen; None while it is not heard: its
+    """What the sensor last sent, with the GPUs that are chosen; None while it is stale: its
     samples vanish, and so do its counts, as a counter that is 0 meanwhile jumps afterwards."""
     relayed: NvmlReading | None = None
     """GPUs as DCGM calls them, while NVML is not available (`exporter.metrics.relay`)."""

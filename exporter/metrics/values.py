@@ -24,7 +24,7 @@ Key = tuple[str, int | None, int | None, int | None]
 
 
 def by_entity(reading: DcgmReading | None) -> dict[Key, Values]:
-    """Return what DCGM told, by entity."""
+    """Return what DCGM reported, by entity."""
     entities: Iterable[DcgmEntity] = reading.entities if reading else ()
     return {(entity.uuid, entity.gi, entity.ci, entity.link): entity.values for entity in entities}
 
@@ -53,7 +53,7 @@ def of_slice(
 
 
 def of_instance(gpu: GpuReading, gi: int, dcgm: Mapping[Key, Values]) -> Values:
-    """Return what DCGM told of a GPU instance that has several compute instances."""
+    """Return what DCGM reported for a GPU instance that has several compute instances."""
     return _merged(dcgm.get((gpu.uuid, gi, None, None), {}))
 
 

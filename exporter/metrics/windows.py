@@ -1,6 +1,6 @@
 """How often something happened in the last minutes, as the DCGM_EXP_* counts say it.
 
-XIDs are booked to the GPU, or to the MIG slice that they were told of, and never to a
+XIDs are booked to the GPU, or to the MIG slice that they were reported for, and never to a
 slice with the same number on another GPU. Pure: times come with what is counted.
 """
 

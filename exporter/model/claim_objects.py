@@ -14,7 +14,7 @@ from exporter.model.readings import ClaimDevice
 from kubeapi.types import ObjectMeta, kubernetes_case
 
 EXTENDED = "resource.kubernetes.io/extended-resource-claim"
-"""Annotation ("true") of a claim that the scheduler made for a pod that asked by resource name."""
+"""Annotation ("true") of a claim of a pod that requested devices by resource name."""
 
 _UID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _CDI = re.compile(rf"[^=\s]+/claim=(?P<uid>{_UID})-(?P<device>.+)")

@@ -105,7 +105,7 @@ class XidRecord(Entry, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
     """`kmsg`, `syslog` (the same log, read by syslog(2)), `nvml`, `dcgm`."""
     event_at: Moment | None = msgspec.field(default=None, name="eventTime")
-    """When NVML or DCGM told of it last: a second source of errors at about that time."""
+    """When NVML or DCGM reported it last: a second source of errors at about that time."""
 
 
 class RecoveryAction(Entry, frozen=True, kw_only=True):
@@ -207,7 +207,7 @@ class SxidRecord(Entry, frozen=True, kw_only=True):
 
 
 class SwitchHealth(Entry, frozen=True, kw_only=True):
-    """One NVSwitch that has told of an error; only the kernel log speaks of them."""
+    """One NVSwitch that has reported an error; only the kernel log speaks of them."""
 
     pci_bus_id: str
     sxids: tuple[SxidRecord, ...] = ()

@@ -13,7 +13,7 @@ from exporter.model.node_health import SourceHealth
 from kubeapi.types import Moment
 
 Values = dict[int, int | float | str]
-"""By DCGM field id (`exporter.metrics.fields`), in DCGM's unit, whichever library told it."""
+"""By DCGM field id (`exporter.metrics.fields`), in DCGM's unit, whichever library reported it."""
 
 ConfigAnswer = Literal["Answers", "AllOnes"]
 """What the config space of a GPU says (`exporter.sensor.kernel_log.config_space`)."""
@@ -83,7 +83,7 @@ class PeerReading(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class GpuReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One physical GPU: who it is, what the report needs of it, and the fields a page asked for.
+    """One physical GPU: who it is, what the report needs of it, and the fields a page requested.
 
     Each attribute names the NVML call that it is from. What pages show under a DCGM field is in
     `values` alone.
@@ -132,7 +132,7 @@ class GpuReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """NVML said GPU_IS_LOST."""
     hung_call: str = ""
     """The call that did not come back; the GPU is then left out of sampling for a while."""
-    unheard: bool = False
+    without_events: bool = False
     """nvmlDeviceRegisterEvents is refused, so NVML tells of no XID of this GPU."""
     released: bool = False
     """The GPU was let go on request (`Settings.release_file`) and is not read meanwhile."""
@@ -222,7 +222,7 @@ class DcgmReading(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     entities: tuple[DcgmEntity, ...] = ()
     health: tuple[HealthFinding, ...] | None = None
-    """None: not watched, or could not be asked."""
+    """None: not watched, or could not be queried."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that the engine reads: of these alone no finding is health."""
     identities: tuple[DcgmGpu, ...] = ()
@@ -232,7 +232,7 @@ class DcgmReading(msgspec.Struct, frozen=True, kw_only=True):
     remarks: tuple[str, ...] = ()
     """What is missing of that."""
     unsupported: tuple[int, ...] = ()
-    """Field ids that were asked for and that this engine cannot watch."""
+    """Field ids that were requested and that this engine cannot watch."""
     detached: tuple[str, ...] = ()
     """UUIDs of GPUs that the driver let go (DCGM status 7)."""
     took: float | None = None
@@ -308,7 +308,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     refused: int = 0
     """Frames on the sensor's socket that could not be read."""
     cut: int = 0
-    """Observations of which a part was left out, because they were too large to be told."""
+    """Observations of which a part was left out, because they were too large to be sent."""
     signals_dropped: int = 0
     """Signals that fell out of the ring before any agent took them."""
     restarts: int = 0

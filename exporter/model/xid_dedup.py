@@ -65,7 +65,7 @@ class _Open(msgspec.Struct):
 
 
 class _Error(msgspec.Struct, eq=False, kw_only=True):
-    """An error that was told of, as far as it is known."""
+    """An error that was reported, as far as it is known."""
 
     place: _Place
     number: int

@@ -1,4 +1,4 @@
-"""What is left out of an observation that is too large to be told to the agent.
+"""What is left out of an observation that is too large to be sent to the agent.
 
 What costs most and matters least goes first, until the rest fits; the source that
 it is of says so. Health comes last: values of a GPU before the GPU itself. Pure.

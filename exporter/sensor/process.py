@@ -257,7 +257,7 @@ class Sensor:
     def _reject(self, reason: str) -> None:
         with self.feed.changed:
             self._rejected[reason] = self._rejected.get(reason, 0) + 1
-            # Told with the next observation: a flood of garbage must not become a flood of frames.
+            # Sent with the next observation: a flood of garbage must not become a flood of frames.
 
     def _begin_run(self) -> None:
         """Start over, as after a reboot; the agent is let go and comes again."""
@@ -280,7 +280,7 @@ def _boot_id(path: Path) -> str:
 
 
 def _placed(signal: Signal, reading: NvmlReading | None) -> Signal:
-    """Name a signal's GPU in both ways where NVML told them."""
+    """Name a signal's GPU in both ways where NVML reported them."""
     if bool(signal.uuid) == bool(signal.bus_id) or reading is None:
         return signal
     for gpu in reading.gpus:

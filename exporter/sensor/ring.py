@@ -19,7 +19,7 @@ class Ring:
         self.run = run
         self.boot_id = boot_id
         self.dropped = 0
-        """Signals that an agent had not taken when it asked for them, and that it cannot have."""
+        """Signals that an agent had not taken when it requested them, and that it cannot have."""
         self.last_number = 0
         self._signals: deque[Signal] = deque(maxlen=capacity)
         self._overflow = Overflow()

@@ -196,12 +196,14 @@ class ControlPlane:
 
     def versions(self) -> str:
         """Say in one line which real programs run here."""
-        etcd = self._said("etcd", "--version").splitlines()[0].removeprefix("etcd Version: ")
-        kubernetes = self._said("kube-apiserver", "--version").strip().removeprefix("Kubernetes ")
+        etcd = self._version_of("etcd", "--version").splitlines()[0].removeprefix("etcd Version: ")
+        kubernetes = (
+            self._version_of("kube-apiserver", "--version").strip().removeprefix("Kubernetes ")
+        )
         names = ", ".join(component.name for component in self.components[1:])
         return f"{names}, kubectl {kubernetes}; etcd {etcd}"
 
-    def _said(self, program: str, *arguments: str) -> str:
+    def _version_of(self, program: str, *arguments: str) -> str:
         command = [self.layout.programs / program, *arguments]
         return subprocess.run(
             command, check=True, capture_output=True, text=True, timeout=120

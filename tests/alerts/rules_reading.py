@@ -13,7 +13,7 @@ _QUERY = re.compile(r"printf `([^`]*)`")
 _VALUE = re.compile(r"%(\[\d+\])?q")
 
 
-def asked_in_texts(alert: Alert) -> list[str]:
+def queried_in_texts(alert: Alert) -> list[str]:
     """Return the queries in an alert's annotations, with values in place of labels."""
     texts = annotations(alert, Settings()).values()
     found = {query for text in texts for query in _QUERY.findall(text)}
@@ -24,7 +24,7 @@ def expressions(rule: Alert | Recording) -> Iterator[str]:
     """Return every query of a rule."""
     yield rule.expr
     if isinstance(rule, Alert):
-        yield from asked_in_texts(rule)
+        yield from queried_in_texts(rule)
 
 
 def nodes(expr: Any) -> Iterator[Any]:

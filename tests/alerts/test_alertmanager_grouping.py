@@ -58,7 +58,7 @@ def posted(name: str, labels: dict[str, str], started: str) -> dict[str, Any]:
     }
 
 
-def told(pager: Pager) -> Groups:
+def notified(pager: Pager) -> Groups:
     """Return the labels of each group, and how many alerts its largest notification had."""
     groups: Groups = {}
     for notification in pager.taken("/draguard-ticket"):
@@ -76,5 +76,5 @@ def test_a_gpu_a_node_and_the_claims_of_a_namespace_are_one_notification_each(
         with Alertmanager(alertmanager_built, tmp_path, config, port=free_port()) as server:
             server.post([posted(name, labels, started) for name, labels in TICKETS])
             with suppress(AssertionError):
-                await_true("each group", lambda: told(pager) == GROUPS)
-            assert told(pager) == GROUPS
+                await_true("each group", lambda: notified(pager) == GROUPS)
+            assert notified(pager) == GROUPS

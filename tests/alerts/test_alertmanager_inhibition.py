@@ -40,11 +40,11 @@ class Alert(NamedTuple):
 
 
 class Case(NamedTuple):
-    """`source` fires. It inhibits each of `muted`; nothing inhibits those of `heard`."""
+    """`source` fires. It inhibits each of `muted`; nothing inhibits those of `notified`."""
 
     source: Alert
     muted: tuple[Alert, ...]
-    heard: tuple[Alert, ...]
+    notified: tuple[Alert, ...]
 
 
 def of(labels: Labels, *names: str) -> tuple[Alert, ...]:
@@ -262,11 +262,11 @@ def keys(alerts: tuple[Alert, ...]) -> set[str]:
 @pytest.mark.parametrize("name", CASES)
 def test_inhibition(server: Alertmanager, name: str) -> None:
     case = CASES[name]
-    everything = (case.source, *case.muted, *case.heard)
+    everything = (case.source, *case.muted, *case.notified)
     server.post([posted(alert, name) for alert in everything])
     desired = {
         **{alert: {case.source.name} for alert in keys(case.muted)},
-        **{alert: set[str]() for alert in keys((case.source, *case.heard))},
+        **{alert: set[str]() for alert in keys((case.source, *case.notified))},
     }
     with suppress(AssertionError):
         await_true("the expected inhibition", lambda: inhibited(server, name) == desired)

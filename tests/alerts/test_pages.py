@@ -44,7 +44,7 @@ PATIENCE = 240.0
 Json = dict[str, Any]
 
 
-class Told(NamedTuple):
+class Outcome(NamedTuple):
     """The state after both faults have fired."""
 
     gone: str
@@ -82,9 +82,9 @@ def scene(
 
 
 @pytest.fixture(scope="module")
-def told(
+def outcome(
     scene: Scene, programs: Programs, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Told]:
+) -> Iterator[Outcome]:
     with ExitStack() as stack:
         root = Path(stack.enter_context(TemporaryDirectory(prefix="dg-")))
         node = SimulatedNode(root, NODE).create("8xH100", mig={7: ["1g.10gb"] * 7})
@@ -115,7 +115,7 @@ def watched(stack: ExitStack, scene: Scene, node: SimulatedNode) -> dict[str, Ta
     }
 
 
-def play(scene: Scene, node: SimulatedNode, servers: Paging) -> Told:
+def play(scene: Scene, node: SimulatedNode, servers: Paging) -> Outcome:
     pods = [pod["metadata"]["name"] for pod in scene.cluster.running()]
     holder = next(name for name in pods if name.startswith("train"))
     lost = int(scene.cluster.device_of(holder).rpartition("-")[2])
@@ -133,7 +133,7 @@ def play(scene: Scene, node: SimulatedNode, servers: Paging) -> Told:
     )
     kept_quiet = {("DraguardDeviceTainted", gone), ("DraguardSliceFault", sliced)}
     known = await_true("the inhibition", lambda: all_of(kept_quiet, servers), PATIENCE)
-    return Told(gone, holder, sliced, moved, page, ticket, known, servers)
+    return Outcome(gone, holder, sliced, moved, page, ticket, known, servers)
 
 
 def all_of(kept_quiet: set[tuple[str, str]], servers: Paging) -> dict[tuple[str, str], set[str]]:
@@ -169,7 +169,7 @@ def inhibited(servers: Paging) -> dict[tuple[str, str], set[str]]:
     }
 
 
-def masked(page: Json, reported: Told) -> str:
+def masked(page: Json, reported: Outcome) -> str:
     """Return a notification without what differs between runs."""
     text = (
         json.dumps(page, indent=1, sort_keys=True)
@@ -188,64 +188,66 @@ def masked(page: Json, reported: Told) -> str:
     return text
 
 
-def test_a_gpu_off_the_bus_is_one_page_with_its_identity_and_nothing_else(told: Told) -> None:
-    identity = {"cluster": "lab", "node": NODE, "UUID": told.gone}
+def test_a_gpu_off_the_bus_is_one_page_with_its_identity_and_nothing_else(outcome: Outcome) -> None:
+    identity = {"cluster": "lab", "node": NODE, "UUID": outcome.gone}
 
-    assert told.page["groupLabels"] == identity
-    assert [alert["labels"] for alert in told.page["alerts"]] == [
+    assert outcome.page["groupLabels"] == identity
+    assert [alert["labels"] for alert in outcome.page["alerts"]] == [
         {**identity, "alertname": "DraguardGpuGone", "severity": "critical"}
     ]
-    assert len(told.servers.pager.taken("/draguard-page")) == 1
+    assert len(outcome.servers.pager.taken("/draguard-page")) == 1
 
 
-def test_the_page_says_what_failed_who_is_hit_what_was_done_and_what_is_next(told: Told) -> None:
-    stated = told.page["alerts"][0]["annotations"]
+def test_the_page_says_what_failed_who_is_hit_what_was_done_and_what_is_next(
+    outcome: Outcome,
+) -> None:
+    stated = outcome.page["alerts"][0]["annotations"]
 
     assert "XID 79" in stated["description"]
-    assert told.gone in stated["gpu"]
+    assert outcome.gone in stated["gpu"]
     assert NODE in stated["gpu"]
-    assert f"pod {told.holder}" in stated["hit"]
+    assert f"pod {outcome.holder}" in stated["hit"]
     assert "is Tainted. Taint rules: 1 NoSchedule." in stated["done"]
     assert stated["next"]
     assert stated["runbook_url"].endswith("/DraguardGpuGone.md")
-    assert f"var-uuid={told.gone}" in stated["dashboard_url"]
+    assert f"var-uuid={outcome.gone}" in stated["dashboard_url"]
 
 
-def test_the_taint_of_that_gpu_makes_no_ticket_beside_the_page(told: Told) -> None:
-    assert told.inhibited["DraguardDeviceTainted", told.gone] == {"DraguardGpuGone"}
-    assert told.inhibited["DraguardGpuGone", told.gone] == set()
-    assert first(told.servers, "/draguard-ticket", UUID=told.gone) == {}
+def test_the_taint_of_that_gpu_makes_no_ticket_beside_the_page(outcome: Outcome) -> None:
+    assert outcome.inhibited["DraguardDeviceTainted", outcome.gone] == {"DraguardGpuGone"}
+    assert outcome.inhibited["DraguardGpuGone", outcome.gone] == set()
+    assert first(outcome.servers, "/draguard-ticket", UUID=outcome.gone) == {}
 
 
-def test_a_slice_fault_is_one_ticket_that_says_it_is_tainted(told: Told) -> None:
-    assert told.inhibited["DraguardSliceFault", told.sliced] == {"DraguardDeviceTainted"}
-    assert [alert["labels"]["alertname"] for alert in told.ticket["alerts"]] == [
+def test_a_slice_fault_is_one_ticket_that_says_it_is_tainted(outcome: Outcome) -> None:
+    assert outcome.inhibited["DraguardSliceFault", outcome.sliced] == {"DraguardDeviceTainted"}
+    assert [alert["labels"]["alertname"] for alert in outcome.ticket["alerts"]] == [
         "DraguardDeviceTainted"
     ]
-    stated = told.ticket["alerts"][0]["annotations"]
+    stated = outcome.ticket["alerts"][0]["annotations"]
     assert "xid-94" in stated["description"]
     assert "1 of 7 slices" in stated["description"]
     assert "1 NoExecute" in stated["done"]
-    assert told.moved in stated["hit"]
+    assert outcome.moved in stated["hit"]
     assert stated["hit"].count("pod ") == 1
-    assert first(told.servers, "/draguard-page", UUID=told.sliced) == {}
+    assert first(outcome.servers, "/draguard-page", UUID=outcome.sliced) == {}
 
 
 def test_what_slack_gets_is_what_amtool_renders_of_the_same_notification(
-    told: Told, alertmanager_built: Path, tmp_path: Path
+    outcome: Outcome, alertmanager_built: Path, tmp_path: Path
 ) -> None:
-    (posted,) = told.servers.pager.taken("/slack/draguard-page")
+    (posted,) = outcome.servers.pager.taken("/slack/draguard-page")
     (attachment,) = posted["attachments"]
 
     for field, template in (("title", "draguard.title"), ("text", "draguard.slack.text")):
         assert attachment[field] == rendered(
-            alertmanager_built, TEMPLATE, template, told.page, tmp_path
+            alertmanager_built, TEMPLATE, template, outcome.page, tmp_path
         )
 
 
-def test_the_recorded_page_is_what_is_sent(told: Told) -> None:
+def test_the_recorded_page_is_what_is_sent(outcome: Outcome) -> None:
     """The goldens of the texts are rendered from the recorded page."""
-    page = masked(told.page, told)
+    page = masked(outcome.page, outcome)
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text(f"{page}\n", encoding="utf-8")

@@ -120,7 +120,7 @@ def _silent(name: str) -> bool:
 
 
 def _expected(name: str) -> list[list[bool]]:
-    """Return, for each test of an alert's own files, whether it fires at each time asked for."""
+    """Return, for each test of an alert's own files, whether it fires at each requested time."""
     files = sorted(CASES.glob(f"{name}.yaml")) + sorted(CASES.glob(f"{name}.*.yaml"))
     assert files, f"{name} has no tests in {CASES}"
     documents: list[dict[str, Any]] = [

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 Series = tuple[str, frozenset[tuple[str, str]]]
 Alerts = set[Series]
 Recorded = dict[Series, float]
-TOLD = {
+REPORTED = {
     "DraguardAgentStale",
     "DraguardClaimIdle",
     "DraguardDeviceTainted",
@@ -117,28 +117,28 @@ def test_the_incident_is_one_that_alerts(evaluated: Evaluated) -> None:
     """Two empty results would be equal, too."""
     found: set[str] = set()
 
-    def told() -> bool:
+    def reported() -> bool:
         nonlocal found
         found = names(evaluated)
-        return found == TOLD
+        return found == REPORTED
 
     with suppress(AssertionError):
-        await_true("every alert", told)
-    assert found == TOLD
+        await_true("every alert", reported)
+    assert found == REPORTED
 
 
 @pytest.mark.parametrize("shape", [name for name in crowd.SAME if name != crowd.ONCE])
-def test_what_is_told_twice_is_one_alert_and_recorded_once(
+def test_what_is_reported_twice_is_one_alert_and_recorded_once(
     shape: str, evaluated: Evaluated
 ) -> None:
-    await_true("alerts", lambda: names(evaluated) >= TOLD)
-    told: list[tuple[Alerts, Recorded]] = []
+    await_true("alerts", lambda: names(evaluated) >= REPORTED)
+    reported: list[tuple[Alerts, Recorded]] = []
 
     def alike() -> bool:
-        nonlocal told
-        told = evaluated.at_once(shape, crowd.ONCE)
-        return told[0] == told[1]
+        nonlocal reported
+        reported = evaluated.at_once(shape, crowd.ONCE)
+        return reported[0] == reported[1]
 
     with suppress(AssertionError):
         await_true("the same", alike)
-    assert told[0] == told[1]
+    assert reported[0] == reported[1]

@@ -12,7 +12,7 @@ from alerts.render import annotations
 from alerts.rule import Alert, Group, Recording, Settings, Severity
 from alerts.table import GROUPS, alerts, recorded
 from dashboards.catalogue import BOARDS
-from tests.alerts.rules_reading import asked_in_texts, expressions, nodes
+from tests.alerts.rules_reading import expressions, nodes, queried_in_texts
 from tests.dashboards.known import FAMILIES_KNOWN, LABELS, SCRAPED, Known
 from tests.dashboards.promql_reading import named_labels, selectors
 
@@ -167,7 +167,7 @@ class TestExpressions:
 
     @each_alert
     def test_a_text_asks_of_its_own_cluster_alone(self, alert: Alert) -> None:
-        for query in asked_in_texts(alert):
+        for query in queried_in_texts(alert):
             assert all("cluster" in selector.labels for selector in _selected(query)), query
 
     @each_alert

@@ -80,7 +80,7 @@ def test_a_page_has_the_five_sections_and_says_of_what_it_is(page: Path) -> None
 
 
 @pytest.mark.parametrize("page", OF_ALERTS, ids=lambda page: page.stem)
-def test_every_query_can_be_asked(page: Path) -> None:
+def test_every_query_can_be_run(page: Path) -> None:
     queries = blocks(page, "promql")
 
     assert queries
@@ -135,7 +135,7 @@ def help_of(words: list[str]) -> str:
     return stated.getvalue()
 
 
-def asked_of_the_cluster() -> set[tuple[str, ...]]:
+def requested_of_the_cluster() -> set[tuple[str, ...]]:
     """Return every complete kubectl command of all pages, with names of missing objects."""
     return {
         tuple(re.sub(r"\b[A-Z]{3,}\b(?!:)", lambda name: name[0].lower(), word) for word in words)
@@ -151,7 +151,7 @@ def test_a_real_apiserver_takes_every_kubectl_command(
 ) -> None:
     """A missing object is not found; an unknown resource, field or flag is rejected."""
     install(control_plane, client)
-    requested = asked_of_the_cluster()
+    requested = requested_of_the_cluster()
     refused: dict[tuple[str, ...], str] = {}
     for words in sorted(requested):
         try:

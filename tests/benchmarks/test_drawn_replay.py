@@ -106,7 +106,7 @@ def test_a_healthy_gpu_that_is_tainted_fails_its_draw(monkeypatch: pytest.Monkey
     assert "  false taint: node " in text
 
 
-def test_what_was_shown_and_decided_before_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_shown_and_decided_before_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings, "SLACK", 1e9)  # as if it had gone wrong at the end
     outcome = play_draw(tiny(SICK), watching())
     (first, *_) = (text for text in outcome.wrong if text.startswith("not recalled"))

@@ -23,7 +23,16 @@ from benchmarks.replay.peers import (
 from benchmarks.replay.rates import A100, H100, PROFILES, Parameters
 from benchmarks.replay.scoring import Score, joined, score_node
 from benchmarks.replay.taints import FOREVER, Taint, Taints
-from benchmarks.replay.truth import WHOLE, Device, Episode, Happening, NodeHistory, devices
+from benchmarks.replay.truth import (
+    GPUS,
+    SLICES,
+    WHOLE,
+    Device,
+    Episode,
+    Happening,
+    NodeHistory,
+    devices,
+)
 from tests.benchmarks.replayed import history
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
@@ -315,6 +324,27 @@ def test_the_agent_names_the_slice_that_only_the_nvml_event_names() -> None:
     (record,) = next(gpu for gpu in agent.report.gpus if gpu.uuid == agent.uuid(1)).xids
     assert (record.code, record.gi, record.count) == (94, 5, 1)
     assert record.sources == ("kmsg", "nvml")
+
+
+def mig_uuids(agent: Agent, gpu: int) -> set[str | None]:
+    """Return what the driver publishes as the slices of a GPU; the report has the same."""
+    parent = agent.uuid(gpu)
+    (health,) = (found for found in agent.report.gpus if found.uuid == parent)
+    published = {device.uuid for device in agent.inventory if device.parent_uuid == parent}
+    assert published == {instance.uuid for instance in health.instances}
+    return published
+
+
+def test_the_slices_of_another_board_have_other_uuids_and_those_of_the_same_board_do_not() -> None:
+    agent = Agent(history(mig=True))
+    before = [mig_uuids(agent, gpu) for gpu in range(GPUS)]
+    agent.take(Happening(at=10.0, kind="down"))
+    agent.take(Happening(at=300.0, kind="booted", boards=(3,)))
+    after = [mig_uuids(agent, gpu) for gpu in range(GPUS)]
+
+    assert len(after[3]) == SLICES
+    assert after[3].isdisjoint(before[3])
+    assert after[:3] + after[4:] == before[:3] + before[4:]
 
 
 def test_a_fleet_under_budgets_is_played_in_one_order_of_time() -> None:

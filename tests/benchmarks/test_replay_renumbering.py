@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from benchmarks.replay import document
-from benchmarks.replay.agent import Agent, Heard, bus_id
+from benchmarks.replay.agent import Agent, Inputs, bus_id
 from benchmarks.replay.drawing import DAY
 from benchmarks.replay.generator import fleet, history_with
 from benchmarks.replay.names import SLACK
@@ -277,7 +277,7 @@ class TestPolicies:
 
     def test_ours_follows_a_board_that_cannot_be_read(self) -> None:
         seen = broken(numbered(MOVED))
-        taints = play(seen, enforced(), Heard(hangs=True)).store.taints.all()
+        taints = play(seen, enforced(), Inputs(hangs=True)).store.taints.all()
         score = score_of(seen, *taints)
 
         assert [taint.device for taint in taints] == [(0, WHOLE), (7, WHOLE)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.replay.agent import Heard, Log
+from benchmarks.replay.agent import Inputs, Log
 from benchmarks.replay.ours import enforced, play
 from benchmarks.replay.rates import Parameters
 from benchmarks.replay.sources import MODES, shares
@@ -18,13 +18,13 @@ SXID = Happening(at=1000.0, kind="sxid", code=23001)
 LINK_DOWN = Happening(at=1000.05, kind="link-down", gpu=0)
 
 
-def told(received: Heard, *, has_action: bool) -> tuple[int, int, int]:
+def outcome(received: Inputs, *, has_action: bool) -> tuple[int, int, int]:
     """Return how many taints there were, how many of them moved pods, and how many incidents."""
     happenings = (LINE, ASKS, RESET) if has_action else (LINE,)
     return counted(history(*happenings, has_action=has_action), received)
 
 
-def counted(history: NodeHistory, received: Heard) -> tuple[int, int, int]:
+def counted(history: NodeHistory, received: Inputs) -> tuple[int, int, int]:
     player = play(history, enforced(), received)
     taints = player.store.taints.all()
     moved = sum(taint.evicts_from < taint.end for taint in taints)
@@ -32,23 +32,23 @@ def counted(history: NodeHistory, received: Heard) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(
-    ("heard", "has_action", "expected"),
+    ("inputs", "has_action", "expected"),
     [
-        (Heard(), True, (1, 1, 1)),
-        (Heard(events=False), True, (1, 1, 1)),
-        (Heard(log="syslog", events=False), True, (1, 1, 1)),
-        (Heard(), False, (1, 1, 1)),
-        (Heard(events=False), False, (1, 0, 1)),
-        (Heard(log="syslog"), False, (1, 1, 1)),
-        (Heard(log="syslog", events=False), False, (0, 0, 1)),
-        (Heard(hangs=True), True, (1, 0, 1)),
-        (Heard(log="syslog", hangs=True), True, (0, 0, 1)),
+        (Inputs(), True, (1, 1, 1)),
+        (Inputs(events=False), True, (1, 1, 1)),
+        (Inputs(log="syslog", events=False), True, (1, 1, 1)),
+        (Inputs(), False, (1, 1, 1)),
+        (Inputs(events=False), False, (1, 0, 1)),
+        (Inputs(log="syslog"), False, (1, 1, 1)),
+        (Inputs(log="syslog", events=False), False, (0, 0, 1)),
+        (Inputs(hangs=True), True, (1, 0, 1)),
+        (Inputs(log="syslog", hangs=True), True, (0, 0, 1)),
     ],
 )
 def test_a_fault_is_moved_restricted_or_only_reported_by_its_sources(
-    heard: Heard, has_action: bool, expected: tuple[int, int, int]
+    inputs: Inputs, has_action: bool, expected: tuple[int, int, int]
 ) -> None:
-    assert told(heard, has_action=has_action) == expected
+    assert outcome(inputs, has_action=has_action) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_fault_is_moved_restricted_or_only_reported_by_its_sources(
 def test_a_switch_s_fatal_error_restricts_its_gpus_where_a_program_cannot_have_made_it_up(
     happenings: tuple[Happening, ...], log: Log, expected: tuple[int, int, int]
 ) -> None:
-    assert counted(history(*happenings), Heard(log=log)) == expected
+    assert counted(history(*happenings), Inputs(log=log)) == expected
 
 
 def test_each_mode_has_a_row() -> None:

@@ -59,7 +59,7 @@ def later(number: int) -> Run:
 @pytest.mark.verify
 class TestParts:
     @pytest.mark.parametrize(
-        ("script", "said"),
+        ("script", "shown"),
         [
             ("print('1 good, 2 bad'); raise SystemExit(3)", "1 good, 2 bad; exit status 3"),
             ("print('nothing was run')", "no closing figures; nothing was run"),
@@ -70,11 +70,11 @@ class TestParts:
         ],
         ids=["failed", "without closing figures", "missing"],
     )
-    def test_that_fail_do_not_stop_the_next(self, tmp_path: Path, script: str, said: str) -> None:
+    def test_that_fail_do_not_stop_the_next(self, tmp_path: Path, script: str, shown: str) -> None:
         found = ran(tmp_path, part("first", GOOD), part("bad", script), part("last", GOOD))
 
         assert [outcome.passed for outcome in found.values()] == [True, False, True]
-        assert found["bad"].figures == said
+        assert found["bad"].figures == shown
         assert found["last"].figures == "3 good, 0 bad"
 
     def test_a_part_out_of_time_has_failed_and_is_gone_with_all_that_it_started(
@@ -109,7 +109,7 @@ class TestParts:
 
         assert not ran(tmp_path, part("deaf", script))["deaf"].passed
 
-    def test_run_side_by_side_when_asked_to(self, tmp_path: Path) -> None:
+    def test_run_side_by_side_on_request(self, tmp_path: Path) -> None:
         two = [part(name, meets(tmp_path, name, other)) for name, other in ("ab", "ba")]
 
         assert [outcome.passed for outcome in ran(tmp_path, *two, jobs=2).values()] == [True, True]
@@ -297,18 +297,18 @@ PYTEST = "collected 2 items\n\ntests/a.py ..   [100%]\n{}===== {} in 12.34s (0:0
 
 class TestClosingFigures:
     @pytest.mark.parametrize(
-        ("ended", "said"),
+        ("ended", "expected"),
         [
             ("2 passed", "30 histories, 0 failed (2 tests passed, 0 failed)"),
             ("2 passed, 3 warnings", "30 histories, 0 failed (2 tests passed, 0 failed)"),
             ("1 failed, 2 errors", "30 histories, 0 failed (0 tests passed, 3 failed)"),
         ],
     )
-    def test_of_histories(self, ended: str, said: str) -> None:
+    def test_of_histories(self, ended: str, expected: str) -> None:
         examples = "    - 20 passing, 0 failing, and 7 invalid test cases\n"
         examples += "    - 10 passing, 0 failing, and 0 invalid test cases\n"
 
-        assert closing.histories(PYTEST.format(examples, ended)) == said
+        assert closing.histories(PYTEST.format(examples, ended)) == expected
         assert closing.histories(PYTEST.format("", ended)) == ""
 
     def test_of_properties_are_what_hypothesis_prints(self, tmp_path: Path) -> None:
@@ -382,7 +382,7 @@ class TestTheParts:
 
         assert taken == {"histories", "chaos", "fuzz", "drawn", "search"}
 
-    def test_are_as_small_as_asked(self) -> None:
+    def test_are_as_small_as_requested(self) -> None:
         small = {found.name: found for found in parts(seed=1, scale=0.01)}
 
         assert small["histories"].environment == {"HISTORIES": "200"}

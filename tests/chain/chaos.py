@@ -23,7 +23,7 @@ KUBERNETES_WAITS = timedelta(seconds=60)
 """An informer of Kubernetes whose watches fail waits so long at most before it tries once more
 (client-go's reflector: 30 s, and as much again at random)."""
 AFTERWARDS = 9.0
-"""Seconds from the end of a disturbance in which everybody has heard of all again."""
+"""Seconds from the end of a disturbance in which every watch has delivered everything again."""
 COMPACTED_BY = 2.5
 """Seconds after which the past is gone, with an apiserver that compacts etcd each second."""
 MOVING = timedelta(seconds=1)
@@ -51,7 +51,7 @@ class Trouble:
     @property
     def lag(self) -> timedelta:
         """How late anybody may be: a busy machine starts a killed server slowly."""
-        # Who has asked in vain all the time waits as long again before he asks once more.
+        # Who was refused all the time waits as long again before it asks once more.
         return max(LAG, timedelta(seconds=2 * self._longest + AFTERWARDS))
 
     def make(self, act: Callable[[], None]) -> None:
@@ -257,7 +257,7 @@ def _taints(rules: Iterable[RuleWrite]) -> Mapping[str, list[_Taint]]:
 def _placed_late(home: Tenancy, evicted: Eviction, taint: _Taint, lag: timedelta) -> bool:
     """Whether the scheduler put a pod on a device against a rule, and Kubernetes took it away.
 
-    The scheduler and the eviction controller each know a rule when their own watches have told
+    The scheduler and the eviction controller each know a rule when their own watches have delivered
     them. Here their API server is killed and paused, too, so one may be late to hear of a rule,
     and the other of its end. That is theirs and no decision of ours: what is judged is the rule.
     """

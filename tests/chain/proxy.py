@@ -44,7 +44,7 @@ class Proxy:
         """Seconds for which a refusal asks to wait, 0 when it does not say."""
         self.delay = 0.0
         """Seconds that each answer comes late."""
-        self.upstreams: dict[http.client.HTTPSConnection, _Asked] = {}
+        self.upstreams: dict[http.client.HTTPSConnection, _Request] = {}
         """Connections on which an answer is on its way."""
         self.open_gate = threading.Event()
         """While it is clear no request is answered."""
@@ -86,7 +86,7 @@ class Proxy:
         )
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     path: str
     client: socket.socket
 
@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse()
             return
         upstream = self.proxy.connect()
-        self.proxy.upstreams[upstream] = _Asked(self.path, self.connection)
+        self.proxy.upstreams[upstream] = _Request(self.path, self.connection)
         try:
             headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
             headers.pop("Host", None)

@@ -85,13 +85,13 @@ class Remediator:
             process.kill()
             raise
 
-    def said(self) -> str:
+    def logged(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
     def await_saying(self, text: str, timeout: float = 60.0) -> None:
         def says() -> bool:
-            assert self.running, f"the remediator ended: {self.said()[-2000:]}"
-            return text in self.said()
+            assert self.running, f"the remediator ended: {self.logged()[-2000:]}"
+            return text in self.logged()
 
         await_true(f"the remediator says {text!r}", says, timeout)
 

@@ -65,7 +65,7 @@ def test_rules_are_made_raised_with_a_new_time_and_taken_away(
         scene.node("node-a", one)
         remediator = scene.remediator()
         version = EMULATED[release][0]
-        assert f"devicetaintrules: served as {version}" in remediator.said()
+        assert f"devicetaintrules: served as {version}" in remediator.logged()
         record = now(95)
 
         scene.report("node-a", with_xids(one, record, recovery_action=fresh(1)))
@@ -84,7 +84,7 @@ def test_rules_are_made_raised_with_a_new_time_and_taken_away(
         await_true("the incident is closed", lambda: scene.phase() == "Recovered")
 
 
-def test_a_server_that_stops_serving_a_version_is_asked_again_at_once(
+def test_a_server_that_stops_serving_a_version_is_queried_again_at_once(
     control_plane_built: None, tmp_path: Path
 ) -> None:
     """An upgrade from 1.36 to 1.37 takes v1beta2 away and brings v1."""
@@ -113,4 +113,4 @@ def test_a_server_that_stops_serving_a_version_is_asked_again_at_once(
         )
 
         scene.await_rules({f"node-a/gpu-{n}": "NoExecute" for n in range(2)})
-        assert "devicetaintrules: v1 instead of v1beta2" in remediator.said()
+        assert "devicetaintrules: v1 instead of v1beta2" in remediator.logged()

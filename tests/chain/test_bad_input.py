@@ -46,7 +46,7 @@ def test_without_the_crds_it_says_what_to_install_and_waits(scene: Scene) -> Non
         scene.await_rules({"node-a/gpu-0": "NoExecute"})
 
 
-def test_a_bad_policy_file_changes_nothing_and_is_said_and_measured(scene: Scene) -> None:
+def test_a_bad_policy_file_changes_nothing_and_is_logged_and_measured(scene: Scene) -> None:
     one = gpu(0)
     port = free_port()
     scene.node("node-a", one)

@@ -88,7 +88,7 @@ def test_under_chaos_no_fault_is_lost_and_no_healthy_device_is_touched(
         converged = time.monotonic() - calm_at
         for replica in remediators:
             replica.kill()  # a polite end waits for each watch behind this HTTP/1.0 proxy
-    lists = sum(replica.said().count("listing again") for replica in remediators)
+    lists = sum(replica.logged().count("listing again") for replica in remediators)
     evictions = log.evictions()
     made = f"{dict(trouble.made)}; {dict(fleet.made)}"
     counts = (len(fleet.episodes), len(log.rules()), len(evictions), lists)
@@ -119,7 +119,7 @@ def what_happened(
 
 
 def await_right(scene: Scene, fleet: Fleet, trouble: Trouble) -> None:
-    """Wait until exactly the broken GPUs are tainted, told of, and empty."""
+    """Wait until exactly the broken GPUs are tainted, reported, and empty."""
     expected = dict.fromkeys(fleet.broken, "NoExecute")
 
     def right() -> bool:
@@ -183,7 +183,7 @@ DELETED = {
 
 
 @pytest.mark.parametrize(
-    ("rules", "evictions", "said"),
+    ("rules", "evictions", "problem"),
     [
         (
             [RuleWrite(at(101), "node-a/gpu-0", "NoSchedule", "a0")],
@@ -226,10 +226,10 @@ DELETED = {
     ],
 )
 def test_the_judge_of_the_chaos_sees_each_wrong(
-    rules: list[RuleWrite], evictions: list[Eviction], said: str
+    rules: list[RuleWrite], evictions: list[Eviction], problem: str
 ) -> None:
     found = "; ".join(wrongs(HISTORY, rules, THERE, evictions))
-    assert said in found if said else not found
+    assert problem in found if problem else not found
 
 
 def test_a_replica_too_many_was_evicted_by_nobody(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What Prometheus is told of a real cluster: an incident's whole life, claims, agents."""
+"""What Prometheus scrapes of a real cluster: an incident's whole life, claims, agents."""
 
 import urllib.request
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ budget: {correlation: {after_change: 0s}}
 
 
 class Page:
-    """The page of one replica, asked for anew at each look."""
+    """The page of one replica, fetched anew at each look."""
 
     def __init__(self, port: int) -> None:
         self.address = f"127.0.0.1:{port}"
@@ -88,7 +88,7 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
 
     broken = fails(one)
     scene.report("node-a", broken, other)
-    await_true("the incident is told", scene.phase)
+    await_true("the incident is reported", scene.phase)
     intend(scene, "hold", for_seconds(600))
     await_true("the hold counts", lambda: scene.incident()["status"].get("intents"))
     scene.policy(EVICTING)
@@ -140,7 +140,7 @@ def reasons(page: Page) -> set[str]:
     return set(page.by("draguard_claim_pending_since_timestamp_seconds", "reason"))
 
 
-def test_only_a_claim_that_a_pod_asked_for_is_waited_for(scene: Scene) -> None:
+def test_only_a_claim_that_a_pod_requested_is_waited_for(scene: Scene) -> None:
     scene.node("node-a", gpu(0))
     scene.train("train", 1, gpu_request())
     cluster = scene.cluster
@@ -169,13 +169,13 @@ def test_an_agent_that_falls_silent_is_stale_and_one_that_speaks_is_not(scene: S
     scene.agents_live = False
     page = remediator(scene, "--stale-after=20")
 
-    def told(*speaking: str) -> dict[str, float]:
+    def reported(*speaking: str) -> dict[str, float]:
         for name in speaking:
             scene.alive(name)
         return {labels["node"]: stale for labels, stale in page.samples("draguard_agent_stale")}
 
-    await_true("both speak", lambda: told("node-a", "node-b") == {"node-a": 0, "node-b": 0})
-    await_true("one is silent", lambda: told("node-b") == {"node-a": 1, "node-b": 0})
+    await_true("both speak", lambda: reported("node-a", "node-b") == {"node-a": 0, "node-b": 0})
+    await_true("one is silent", lambda: reported("node-b") == {"node-a": 1, "node-b": 0})
 
 
 def test_a_follower_tells_what_the_leader_tells(scene: Scene) -> None:
@@ -224,7 +224,7 @@ def test_a_real_prometheus_reads_hostile_words_of_an_incident(
         path = f"{INCIDENTS}/forged-{number}/status"
         scene.cluster.client.merge_patch(path, found_by(word))
     page = remediator(scene)
-    await_true("all are told", lambda: len(page.samples("draguard_incident_info")) == len(WORDS))
+    await_true("all are there", lambda: len(page.samples("draguard_incident_info")) == len(WORDS))
 
     assert check_metrics(prometheus_built, page.text().encode()) == ""
     with Prometheus(

@@ -32,7 +32,7 @@ def condition(scene: Scene, kind: str) -> str:
     return next((str(it.get("message", "")) for it in found if it["type"] == kind), "")
 
 
-def test_a_budget_is_asked_for_the_time_that_the_policy_gives_and_then_it_is_noexecute(
+def test_evictions_are_requested_for_the_time_that_the_policy_gives_and_then_it_is_noexecute(
     scene: Scene,
 ) -> None:
     held(scene, "8s", "NoExecute")

@@ -29,7 +29,7 @@ SICK = Sick((Fault(fault_class="node", cause="xid-79", last_seen=at(0), evidence
 
 
 class Handing:
-    """The decision and the hand, over a real cluster; the incident is told by the test."""
+    """The decision and the hand, over a real cluster; the test writes the incident."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene

@@ -24,7 +24,7 @@ def await_condition(scene: Scene, status: str, reason: str, kind: str = OURS) ->
     await_true(f"{kind} is {status}, {reason}", lambda: condition(scene, kind) == (status, reason))
 
 
-def test_a_reboot_is_asked_for_when_the_pods_are_gone_and_no_longer_once_it_happened(
+def test_a_reboot_is_requested_when_the_pods_are_gone_and_no_longer_once_it_happened(
     scene: Scene,
 ) -> None:
     one, other = gpu(0), gpu(1)
@@ -102,7 +102,7 @@ def test_while_slices_are_wiped_and_pods_of_a_device_plugin_run_nobody_is_called
     await_true("an Event says so", lambda: scene.events("NodeRebootNeeded"))
 
 
-def test_without_the_flag_nothing_is_said_on_the_node(scene: Scene) -> None:
+def test_without_the_flag_nothing_is_written_on_the_node(scene: Scene) -> None:
     one = gpu(0)
     scene.node("node-a", one)
     scene.remediator()

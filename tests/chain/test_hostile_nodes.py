@@ -37,21 +37,21 @@ def own() -> list[GpuHealth]:
     return [gpu(index, node=LIAR, recovery_action=fresh()) for index in range(GPUS)]
 
 
-def told(*gpus: GpuHealth, ahead: timedelta = timedelta()) -> NodeHealth:
+def reported(*gpus: GpuHealth, ahead: timedelta = timedelta()) -> NodeHealth:
     return msgspec.structs.replace(builders.report(*gpus), observed_at=clock.now() + ahead)
 
 
 def boards_of_another(_: int) -> NodeHealth:
-    return told(*own(), *(off_the_bus(gpu(index, node=VICTIM)) for index in range(GPUS)))
+    return reported(*own(), *(off_the_bus(gpu(index, node=VICTIM)) for index in range(GPUS)))
 
 
 def endless_boards(number: int) -> NodeHealth:
     indexes = range(100 * (number + 1), 100 * (number + 2))
-    return told(*own(), *(off_the_bus(gpu(index, node=LIAR)) for index in indexes))
+    return reported(*own(), *(off_the_bus(gpu(index, node=LIAR)) for index in indexes))
 
 
 def flapping(number: int) -> NodeHealth:
-    return told(*(off_the_bus(health) if number % 2 else health for health in own()))
+    return reported(*(off_the_bus(health) if number % 2 else health for health in own()))
 
 
 def huge(number: int) -> NodeHealth:
@@ -59,7 +59,7 @@ def huge(number: int) -> NodeHealth:
     words = f"{number} " + "x" * 200
     codes = range(1000, 1125)
     noise = [msgspec.structs.replace(now(code), message=words) for code in codes]
-    return told(*(with_xids(health, *noise) for health in own()))
+    return reported(*(with_xids(health, *noise) for health in own()))
 
 
 def a_year_off(ahead: timedelta) -> NodeHealth:
@@ -69,7 +69,7 @@ def a_year_off(ahead: timedelta) -> NodeHealth:
     record: XidRecord = msgspec.structs.replace(now(95), first_seen=at, last_seen=at)
     since = {"presence_since": at - timedelta(hours=5), "epoch_started": at - timedelta(hours=5)}
     sick = (with_xids(health, record, recovery_action=action, **since) for health in own())
-    return told(*sick, ahead=ahead)
+    return reported(*sick, ahead=ahead)
 
 
 def a_year_ahead(_: int) -> NodeHealth:
@@ -90,7 +90,7 @@ def telling(scene: Scene, lie: Lie) -> Generator[Callable[[], int]]:
     def run() -> None:
         while not stop.wait(0.05):
             written[0] = next(counted)
-            with suppress(ApiError):  # a server that is busy is asked again
+            with suppress(ApiError):  # a server that is busy gets the request again
                 scene.write(LIAR, lie(written[0]))
 
     thread = threading.Thread(target=run)
@@ -139,8 +139,8 @@ def test_a_liar_harms_its_own_devices_at_most_and_others_are_tainted(
         )
     harmed = {device for device in scene.rules() if not device.startswith(LIAR)}
     assert harmed == {f"{VICTIM}/gpu-3"}
-    await_true("it is told of, and no other", lambda: of_others(scene) == [uuid(3, VICTIM)])
+    await_true("it is reported, and no other", lambda: of_others(scene) == [uuid(3, VICTIM)])
     assert len(of_liar) <= MOST_OPEN
     assert memory < MEMORY
     assert took < SECONDS
-    assert "this is a bug" not in remediator.said()
+    assert "this is a bug" not in remediator.logged()

@@ -34,7 +34,7 @@ def for_seconds(seconds: float) -> Json:
     return {"until": f"{end:%Y-%m-%dT%H:%M:%SZ}", "by": "ana", "reason": "a run must end first"}
 
 
-def told(incident: Json) -> list[str]:
+def timeline(incident: Json) -> list[str]:
     return [entry["text"] for entry in incident["status"]["timeline"]]
 
 
@@ -45,10 +45,10 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
     scene.remediator()
     scene.report("node-a", off_the_bus(one))
     scene.await_rules(TAINTED)
-    await_true("the incident is told", scene.phase)
+    await_true("the incident is reported", scene.phase)
     counts = "in force: hold until"
     intend(scene, "hold", for_seconds(600))
-    await_true("it counts", lambda: any(counts in text for text in told(scene.incident())))
+    await_true("it counts", lambda: any(counts in text for text in timeline(scene.incident())))
 
     scene.policy(EVICTING)
 
@@ -57,8 +57,8 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
     intend(scene, "hold", for_seconds(15))  # less could be over before kubectl has written it
     scene.await_rules(EMPTIED)
     over = "expired: hold until"  # the status follows the rules
-    await_true("its end is told", lambda: any(over in text for text in told(scene.incident())))
-    texts = told(scene.incident())
+    await_true("its end is in it", lambda: any(over in text for text in timeline(scene.incident())))
+    texts = timeline(scene.incident())
     assert sum(counts in text for text in texts) == 2
     assert sum(over in text for text in texts) == 1
     await_true("an event says so", lambda: scene.events("IntentInForce"))
@@ -139,7 +139,7 @@ def test_the_next_incident_of_a_gpu_is_created_with_what_a_user_wants_for_it(sce
     first = now(95)
     scene.report("node-a", with_xids(one, first, recovery_action=fresh(1)))
     await_true("it is tainted", scene.rules)
-    await_true("it is told", lambda: phase_of(scene, 1))
+    await_true("it is reported", lambda: phase_of(scene, 1))
     intend(scene, "ignore", {"by": "ana", "reason": "a test board"})
     scene.await_rules({})
     scene.report("node-a", with_xids(one, first, recovery_action=fresh(0)))
@@ -147,7 +147,7 @@ def test_the_next_incident_of_a_gpu_is_created_with_what_a_user_wants_for_it(sce
 
     scene.report("node-a", with_xids(one, now(95), recovery_action=fresh(1)))
 
-    await_true("it is told again", lambda: len(scene.incidents()) == 2)
+    await_true("it is reported again", lambda: len(scene.incidents()) == 2)
     again = scene.incidents()[-1]["spec"]
     assert again["ignore"] == {"by": "ana", "reason": "a test board"}
     assert again["inheritedFrom"] == scene.incidents()[0]["metadata"]["name"]

@@ -42,9 +42,9 @@ def handed_over(scene: Scene, leader: Remediator, successor: str) -> float:
 
 def start_again(replica: Remediator) -> None:
     ready = "caches are complete"
-    before = replica.said().count(ready)
+    before = replica.logged().count(ready)
     replica.start()
-    await_true("it is ready again", lambda: replica.said().count(ready) > before)
+    await_true("it is ready again", lambda: replica.logged().count(ready) > before)
 
 
 def test_the_other_replica_finishes_the_incident_of_one_that_was_killed(scene: Scene) -> None:
@@ -79,7 +79,7 @@ def test_the_other_replica_finishes_the_incident_of_one_that_was_killed(scene: S
     assert len(scene.incidents()) == 1
 
 
-def test_a_leader_that_is_told_to_stop_hands_over_within_two_seconds(scene: Scene) -> None:
+def test_a_leader_that_gets_sigterm_hands_over_within_two_seconds(scene: Scene) -> None:
     """A busy machine may be slow once, and is not each time."""
     one = gpu(0)
     scene.node("node-a", one)
@@ -131,7 +131,7 @@ def test_a_follower_is_ready_and_writes_nothing(scene: Scene) -> None:
         scene.await_rules({"node-a/gpu-0": "NoExecute"})
         scene.holds_for(2, "no write", lambda: not proxy.writes)
 
-    assert "now leader" not in second.said()
+    assert "now leader" not in second.logged()
 
 
 def test_a_leader_that_was_frozen_beyond_its_lease_repeats_at_most_one_write(
@@ -163,7 +163,7 @@ def test_a_leader_that_was_frozen_beyond_its_lease_repeats_at_most_one_write(
 
         first.send(signal.SIGCONT)
 
-        await_true("it knows", lambda: "now follower of second" in first.said())
+        await_true("it knows", lambda: "now follower of second" in first.logged())
         scene.holds_for(2, "nothing changes", lambda: scene.rules() == everything)
         assert len(proxy.writes) - before <= 1
         assert {rule["metadata"]["uid"] for rule in scene.cluster.items(RULES)} == uids

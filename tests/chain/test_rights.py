@@ -1,4 +1,4 @@
-"""What the shipped roles allow, asked of the real API server under a ServiceAccount's own token."""
+"""What the shipped roles allow, by the real API server under a ServiceAccount's own token."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -193,7 +193,7 @@ def test_a_whole_incident_needs_no_other_right(scene: Scene, account: Endpoint) 
     scene.await_rules({})
     scene.await_phase("Recovered")
 
-    assert "orbidden" not in process.said()
+    assert "orbidden" not in process.logged()
     assert refused(scene.cluster) == before, "the API server refused somebody something"
 
 
@@ -214,7 +214,7 @@ def test_an_eviction_needs_no_other_right(scene: Scene, account: Endpoint) -> No
         }
 
     await_true("the pod, which NoExecute does not reach, is evicted", evicted)
-    assert "orbidden" not in process.said()
+    assert "orbidden" not in process.logged()
     assert refused(scene.cluster) == before, "the API server refused somebody something"
 
 

@@ -208,7 +208,7 @@ def test_incident_only_says_what_would_go_and_a_lowered_mode_takes_rules_down(
     scene.remediator()
     scene.report("node-a", off_the_bus(one))
 
-    await_true("an incident is told", scene.phase)
+    await_true("an incident is reported", scene.phase)
     status = scene.incident()["status"]
     assert [(would["device"], would["effect"]) for would in status["plannedTaints"]] == [
         ("gpu.nvidia.com/node-a/gpu-0", "NoExecute")
@@ -225,7 +225,7 @@ def test_incident_only_says_what_would_go_and_a_lowered_mode_takes_rules_down(
     scene.await_rules({})
 
 
-def test_a_node_that_names_another_nodes_gpu_is_bound_to_nothing_and_told_of(
+def test_a_node_that_names_another_nodes_gpu_is_bound_to_nothing_and_reported(
     scene: Scene,
 ) -> None:
     mine, theirs = gpu(0, node="node-a"), gpu(0, node="node-b")

@@ -62,26 +62,26 @@ def evictions(proxy: Proxy) -> list[str]:
     return [path for _, path in proxy.writes if path.endswith("/eviction")]
 
 
-def told(scene: Scene, field: str) -> list[Json]:
+def entries(scene: Scene, field: str) -> list[Json]:
     """Return the pods in a field of the only incident's status."""
     found = scene.incidents()
     return found[0].get("status", {}).get(field, []) if found else []
 
 
-def told_pods(scene: Scene, field: str) -> set[str]:
-    return {entry["pod"] for entry in told(scene, field)}
+def reported_pods(scene: Scene, field: str) -> set[str]:
+    return {entry["pod"] for entry in entries(scene, field)}
 
 
 def await_hit(scene: Scene, count: int) -> list[Json]:
-    await_true(f"{count} are told of as hit", lambda: len(told(scene, "affectedPods")) == count)
-    return told(scene, "affectedPods")
+    await_true(f"{count} are affected", lambda: len(entries(scene, "affectedPods")) == count)
+    return entries(scene, "affectedPods")
 
 
 def sick(scene: Scene, health: GpuHealth) -> None:
     scene.report("node-a", off_the_bus(health))
 
 
-def test_a_pod_that_asked_by_resource_name_is_moved_by_us_and_only_once(scene: Scene) -> None:
+def test_a_pod_with_a_request_by_resource_name_is_moved_by_us_and_only_once(scene: Scene) -> None:
     one = gpu(0)
     scene.node("node-a", one)
     uid = add_pod(scene, "notebook", workloads.pod_spec(extended_gpus=1))
@@ -91,9 +91,9 @@ def test_a_pod_that_asked_by_resource_name_is_moved_by_us_and_only_once(scene: S
         sick(scene, one)
 
         await_true("the pod is being deleted", lambda: "notebook" not in names(scene))
-        await_true("it is told of as evicted", lambda: told(scene, "evictedPods"))
+        await_true("it is reported as evicted", lambda: entries(scene, "evictedPods"))
         assert evictions(proxy) == ["/api/v1/namespaces/default/pods/notebook/eviction"]
-    (gone,) = told(scene, "evictedPods")
+    (gone,) = entries(scene, "evictedPods")
     assert (gone["pod"], gone["uid"], gone["via"]) == ("notebook", uid, "ExtendedResource")
 
 
@@ -139,7 +139,7 @@ def test_a_pod_of_two_disruption_budgets_keeps_no_other_pod_of_its_gpu(scene: Sc
         return [it.get("message", "") for it in found if it["type"] == "EvictionRefused"]
 
     await_true("the incident names it", lambda: refused() and "default/a: 500" in refused()[0])
-    await_true("the others are told of", lambda: told_pods(scene, "evictedPods") == {"b", "c"})
+    await_true("the others are reported", lambda: reported_pods(scene, "evictedPods") == {"b", "c"})
     await_true("the evictions are Events", lambda: scene.events("PodEvicted"))
     for budget in ("a", "second-of-a"):
         scene.cluster.client.delete(f"{BUDGETS}/{budget}")
@@ -160,7 +160,7 @@ def test_nobody_is_moved_while_rules_only_say_what_would_be(scene: Scene) -> Non
     scene.holds_for(4, "the pod stays", lambda: "notebook" in names(scene))
 
 
-def test_both_pods_of_a_shared_claim_are_told_of_as_hit(scene: Scene) -> None:
+def test_both_pods_of_a_shared_claim_are_reported_as_hit(scene: Scene) -> None:
     one = gpu(0)
     scene.policy(INCIDENT_ONLY)
     scene.node("node-a", one)
@@ -179,7 +179,7 @@ def test_both_pods_of_a_shared_claim_are_told_of_as_hit(scene: Scene) -> None:
     ]
 
 
-def test_a_pod_with_admin_access_is_told_of_as_such_and_what_it_tolerates(scene: Scene) -> None:
+def test_a_pod_with_admin_access_is_reported_as_such_and_what_it_tolerates(scene: Scene) -> None:
     one = gpu(0)
     scene.policy(INCIDENT_ONLY)
     scene.node("node-a", one)

@@ -73,7 +73,7 @@ def chain(scene: Scene) -> Iterator[Chain]:
             one.remediator.await_saying("node-a: 8 healthy")
             yield one
             if "PYTEST_CURRENT_TEST" in os.environ:
-                print(exporter.said()[-4000:])  # noqa: T201 - shown when the test failed
+                print(exporter.logged()[-4000:])  # noqa: T201 - shown when the test failed
 
 
 def test_a_kernel_line_of_xid_79_taints_that_gpu_and_moves_its_pod(chain: Chain) -> None:

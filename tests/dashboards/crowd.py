@@ -280,7 +280,7 @@ def _value(name: str, value: float, ago: int, end: int) -> float:
     return value + (ago - TIMES[0]) / 10 if _COUNTER.search(name) else value
 
 
-def asked(server: Prometheus, expression: str, at: float) -> list[dict[str, Any]]:
+def queried(server: Prometheus, expression: str, at: float) -> list[dict[str, Any]]:
     """Return the samples of an instant query at a Unix time; raises HTTPError with the reason."""
     query = urllib.parse.urlencode({"query": expression, "time": at})
     return json.loads(server.ask(f"/api/v1/query?{query}"))["data"]["result"]

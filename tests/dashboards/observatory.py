@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from dashboards.boards import Asked
+from dashboards.boards import BoardQuery
 from simulator.cluster.workloads import DRIVER, gpu_request, mig_request
 from simulator.node import SimulatedNode
 from tests.chain.scene import Scene
@@ -34,7 +34,7 @@ budget: {{evict: {{cluster: {cluster}}}, correlation: {{after_change: 0s}}}}
 WATCHING = POLICY.format(mode="incident-only", cluster=16)
 NOBODY_IS_MOVED = POLICY.format(mode="enforce", cluster=0)
 ALL_MAY_BE_MOVED = POLICY.format(mode="enforce", cluster=16)
-ALL_ARE_ASKED = ALL_MAY_BE_MOVED + "classes: {lost: {evict: {within: 1s, then: wait}}}\n"
+ALL_ARE_EVICTED = ALL_MAY_BE_MOVED + "classes: {lost: {evict: {within: 1s, then: wait}}}\n"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 HANGS_AFTER = 10
 """Seconds after which a call is given up; a process that stalls for less is not taken for hung."""
@@ -68,7 +68,7 @@ class Observatory:
         scene.policy(WATCHING)
 
     def start(self) -> None:
-        """Start everything, and the jobs; returns when each GPU is told as healthy."""
+        """Start everything, and the jobs; returns when each GPU is reported as healthy."""
         player = self.scene.cluster.player
         player.add_node(NODE)
         player.publish(NODE, self.node.slices())
@@ -79,10 +79,10 @@ class Observatory:
         remediator.await_saying(f"{NODE}: 4 healthy")
         self.scene.train("train", 3, gpu_request())
         self.scene.train("infer", 3, mig_request("1g.10gb"))
-        self.told_to_the_kubelet()
+        self.show_to_the_kubelet()
         self.exporter.wait_shows("draguard_device_allocation_info{")
 
-    def told_to_the_kubelet(self) -> None:
+    def show_to_the_kubelet(self) -> None:
         """Let the kubelet's socket say which pods run now."""
         self.node.kubelet.set_pods(pods_on(self.scene.cluster, NODE))
 
@@ -143,7 +143,7 @@ VARIABLES: Mapping[str, str] = {
 }
 """What Grafana would put in; `uuid` is that of the GPU that is lost."""
 Variables = Callable[[], Mapping[str, str]]
-"""Asked for before each question, since time goes on between two of them."""
+"""Filled in before each question, since time goes on between two of them."""
 
 
 def since(began: float, uuid: str) -> Mapping[str, str]:
@@ -157,7 +157,7 @@ def _looking_back(seconds: int) -> Mapping[str, str]:
     return {**back, "__interval_ms": f"{seconds}000"}
 
 
-def asked_as(expression: str, variables: Mapping[str, str]) -> str:
+def filled_in(expression: str, variables: Mapping[str, str]) -> str:
     """Put in the variables as Grafana does, the longest names first.
 
     What is compared with an hour ago is compared with `ago`: a scenario is short.
@@ -169,11 +169,11 @@ def asked_as(expression: str, variables: Mapping[str, str]) -> str:
 
 
 def answers(
-    prometheus: Prometheus, questions: Iterable[Asked], variables: Variables, at: float = 0.0
-) -> Mapping[Asked, Answer]:
+    prometheus: Prometheus, questions: Iterable[BoardQuery], variables: Variables, at: float = 0.0
+) -> Mapping[BoardQuery, Answer]:
     """Put every question to Prometheus, of Unix time `at`; 0: of now."""
     return {
-        question: _answer(prometheus, asked_as(question.expr, variables()), at)
+        question: _answer(prometheus, filled_in(question.expr, variables()), at)
         for question in questions
     }
 
@@ -186,9 +186,9 @@ or min_over_time(up{{job="{EXPORTER_JOB}"}}[1m]) == 0 and up == 1
 ROUNDS = 10
 
 
-def asked_around_gaps(
-    prometheus: Prometheus, questions: Iterable[Asked], variables: Variables
-) -> Mapping[Asked, Answer]:
+def queried_around_gaps(
+    prometheus: Prometheus, questions: Iterable[BoardQuery], variables: Variables
+) -> Mapping[BoardQuery, Answer]:
     """Put every question; again where a machine too busy for a scrape may have cost the answer."""
     found = answers(prometheus, questions, variables)
     for number in range(1, ROUNDS):
@@ -210,7 +210,7 @@ def earlier(variables: Variables, seconds: int) -> Mapping[str, str]:
 
 def _answer(prometheus: Prometheus, expression: str, at: float) -> Answer:
     try:
-        return Answer(len(crowd.asked(prometheus, expression, at or time.time())))
+        return Answer(len(crowd.queried(prometheus, expression, at or time.time())))
     except urllib.error.HTTPError as error:
         with error:
             return Answer(0, f"{error.read().decode()}: {expression}")
@@ -222,7 +222,7 @@ def await_answer(prometheus: Prometheus, what: str, expression: str) -> None:
 
 
 Scenario = Callable[[Observatory, Prometheus], None]
-"""Lets something happen, and returns when Prometheus has heard of it."""
+"""Lets something happen, and returns when Prometheus has observed it."""
 
 
 def healthy(observatory: Observatory, prometheus: Prometheus) -> None:
@@ -249,7 +249,7 @@ def the_budget_is_used_up(observatory: Observatory, prometheus: Prometheus) -> N
 
 def its_pods_budget_refuses(observatory: Observatory, prometheus: Prometheus) -> None:
     observatory.protect("train")
-    observatory.scene.policy(ALL_ARE_ASKED)
+    observatory.scene.policy(ALL_ARE_EVICTED)
     await_answer(prometheus, "its pod stays", "draguard_incident_eviction_blocked == 1")
 
 
@@ -263,7 +263,7 @@ def its_pod_is_moved(observatory: Observatory, prometheus: Prometheus) -> None:
         "its successor finds no device",
         'draguard_claim_pending_since_timestamp_seconds{reason="Tainted"}',
     )
-    observatory.told_to_the_kubelet()
+    observatory.show_to_the_kubelet()
     drained = "draguard_remediator_time_to_drain_seconds_count > 0"
     await_answer(prometheus, "nobody is left on it", drained)
 
@@ -291,7 +291,7 @@ def the_lost_gpu_is_back(observatory: Observatory, prometheus: Prometheus) -> No
     free = f"draguard_remediator_leader == 1 unless on () {tainted}"
     await_answer(prometheus, "nothing is tainted any more", free)
     await_true("all pods have devices again", lambda: len(observatory.scene.holders("train")) == 3)
-    observatory.told_to_the_kubelet()
+    observatory.show_to_the_kubelet()
     held = 'count(count by (UUID) (draguard_device_allocation_info{dra_claim_name!=""})) == 4'
     await_answer(prometheus, "all GPUs are held", held)
 
@@ -338,8 +338,11 @@ RICHEST = "slice fault"
 
 
 def play(
-    observatory: Observatory, prometheus: Prometheus, questions: Iterable[Asked], oldest: Prometheus
-) -> Iterator[tuple[str, Mapping[Asked, Answer]]]:
+    observatory: Observatory,
+    prometheus: Prometheus,
+    questions: Iterable[BoardQuery],
+    oldest: Prometheus,
+) -> Iterator[tuple[str, Mapping[BoardQuery, Answer]]]:
     """Play all scenarios; yield each with what every question brought in it.
 
     Last comes what the oldest release that is supported made of the richest of them.
@@ -349,13 +352,13 @@ def play(
         observatory.node.gpu(observatory.victim()).uuid,
         observatory.node.gpu(max(MIG)).uuid,
     )
-    of_oldest: Mapping[Asked, Answer] = {}
+    of_oldest: Mapping[BoardQuery, Answer] = {}
     for name, happens in SCENARIOS.items():
         began = time.monotonic()
         happens(observatory, prometheus)
         variables = partial(since, began, sliced if name == RICHEST else lost)
         moment = time.time()
-        reported = asked_around_gaps(prometheus, requested, variables)
+        reported = queried_around_gaps(prometheus, requested, variables)
         if name == RICHEST:
             of_oldest = caught_up(oldest, reported, moment, variables)
         yield name, reported
@@ -370,14 +373,14 @@ NEARBY = sorted(range(-30, 31), key=abs)
 
 
 def caught_up(
-    oldest: Prometheus, reported: Mapping[Asked, Answer], moment: float, variables: Variables
-) -> Mapping[Asked, Answer]:
-    """Return what another server answers of when the first was asked: the scenario has gone on.
+    oldest: Prometheus, reported: Mapping[BoardQuery, Answer], moment: float, variables: Variables
+) -> Mapping[BoardQuery, Answer]:
+    """Return what another server answers of when the first was queried: the scenario has gone on.
 
     Of nearby where that is less. Where it never is as much, its answers are returned all the same,
     for a test to name them.
     """
-    found: Mapping[Asked, Answer] = {}
+    found: Mapping[BoardQuery, Answer] = {}
     for shift in NEARBY:
         less = [
             question

@@ -1,4 +1,4 @@
-"""An expression asked of made-up series, by the real promtool."""
+"""An expression run over made-up series, by the real promtool."""
 
 import json
 import subprocess

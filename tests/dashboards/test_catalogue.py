@@ -37,7 +37,7 @@ def test_an_alerts_path_escapes_values_and_leaves_out_a_label_that_is_not_there(
 
 
 def test_an_alerts_path_is_whole_whichever_labels_an_alert_has(prometheus_built: Path) -> None:
-    """Asked of the real templates of Prometheus: the first parameter follows `?`, others `&`."""
+    """Rendered by the real templates of Prometheus: the first parameter follows `?`, others `&`."""
     made = alert_path(REMEDIATION, {"cluster": "cluster", "node": "node", "incident": "incident"})
 
     for labels, expected in (

@@ -1,4 +1,4 @@
-"""The state of a GPU, asked of the real promtool: not knowing is never health."""
+"""The state of a GPU, computed by the real promtool: not knowing is never health."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,17 +42,17 @@ def incident(*phases: str, of_class: str = "gpu") -> dict[str, str]:
 
 
 def of(*without: str) -> dict[str, str]:
-    """What is told of a healthy GPU, without some of it."""
+    """What is reported of a healthy GPU, without some of it."""
     return {name: values for name, values in WELL.items() if name not in without}
 
 
 def another_gpu() -> dict[str, str]:
-    """What is told of a second healthy GPU of the node."""
+    """What is reported of a second healthy GPU of the node."""
     return {name.replace("GPU-1", "GPU-2"): values for name, values in WELL.items()}
 
 
 def silent() -> dict[str, str]:
-    """What is told when the exporter is killed after five minutes."""
+    """What is reported when the exporter is killed after five minutes."""
     ends = {NOW: "0+30x10 stale", ALWAYS: UNTIL_FIVE_MINUTES, "0x400": "0x10 stale"}
     return {
         name: reported if name.startswith("draguard_agent_stale") else ends[reported]

@@ -1,4 +1,4 @@
-"""Joins on who holds what, asked of the real promtool: nothing is counted twice."""
+"""Joins on who holds what, computed by the real promtool: nothing is counted twice."""
 
 from pathlib import Path
 
@@ -164,7 +164,7 @@ def test_an_incident_that_two_things_hold_for_a_moment_is_held_once(
 LEADS = 'draguard_remediator_leader{instance="r"}'
 
 
-def test_errors_are_told_by_number_and_their_absence_by_a_line_of_its_own(
+def test_errors_are_reported_by_number_and_their_absence_by_a_line_of_its_own(
     prometheus_built: Path,
 ) -> None:
     """Where nobody tells, there is no line of quiet either."""

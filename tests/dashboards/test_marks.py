@@ -1,4 +1,4 @@
-"""Marks on time series, asked of the real promtool: a taint when it was made, a release once."""
+"""Marks on time series, computed by the real promtool: a taint when it was made, a release once."""
 
 from pathlib import Path
 

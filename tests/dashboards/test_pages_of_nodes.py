@@ -1,4 +1,4 @@
-"""Families on a page itself name no node: whose page it is, asked of the real promtool."""
+"""Families on a page itself name no node: whose page it is, computed by the real promtool."""
 
 from pathlib import Path
 

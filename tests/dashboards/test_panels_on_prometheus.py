@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dashboards.boards import Asked, annotation_queries, queries
+from dashboards.boards import BoardQuery, annotation_queries, queries
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
 from simulator.node import SimulatedNode
@@ -37,7 +37,7 @@ from tests.lab.prometheus import Prometheus
 
 pytestmark = pytest.mark.verify
 
-Answers = Mapping[str, Mapping[Asked, Answer]]
+Answers = Mapping[str, Mapping[BoardQuery, Answer]]
 RULES = Path(__file__).parents[2] / "alerts" / "generated" / "draguard.rules.yaml"
 
 
@@ -57,15 +57,15 @@ def scene(
     cluster.clean()
 
 
-def of_dcgm_exporter() -> Iterator[Asked]:
+def of_dcgm_exporter() -> Iterator[BoardQuery]:
     for expr in (*dashboard_12239.PUBLISHED, *dashboard_12239.REPOSITORY):
-        yield Asked(dashboard="12239", panel="", expr=expr, empty="the exporter is dead")
+        yield BoardQuery(dashboard="12239", panel="", expr=expr, empty="the exporter is dead")
 
 
 class Observed(NamedTuple):
     """All scenarios, and the state of every rule after the last, on each release."""
 
-    told: Answers
+    shown: Answers
     rules: Mapping[str, list[dict[str, Any]]]
 
 
@@ -138,13 +138,13 @@ def test_a_cluster_without_gpus_gives_no_errors_and_pages_nobody(
     assert [rule for rule in without_gpus.rules() if rule["health"] != "ok"] == []
 
 
-def named(requested: Asked) -> str:
+def named(requested: BoardQuery) -> str:
     return f"{requested.dashboard} / {requested.panel}: {requested.expr}"
 
 
 @pytest.fixture(scope="module")
-def told(observed: Observed) -> Answers:
-    return {name: found for name, found in observed.told.items() if name != OLDEST}
+def shown(observed: Observed) -> Answers:
+    return {name: found for name, found in observed.shown.items() if name != OLDEST}
 
 
 @pytest.mark.parametrize("release", ["3", "2.42"])
@@ -156,14 +156,14 @@ def test_every_rule_is_evaluated_on_what_the_programs_say(release: str, observed
 
 
 def test_the_oldest_release_has_nothing_against_any_question(observed: Observed) -> None:
-    oldest = observed.told[OLDEST]
-    assert set(oldest) == set(observed.told[RICHEST])
+    oldest = observed.shown[OLDEST]
+    assert set(oldest) == set(observed.shown[RICHEST])
     errors = [answer.error for answer in oldest.values() if answer.error]
     assert not errors, "\n".join(errors)
 
 
 def test_the_oldest_release_answers_what_the_newest_does(observed: Observed) -> None:
-    newest, oldest = observed.told[RICHEST], observed.told[OLDEST]
+    newest, oldest = observed.shown[RICHEST], observed.shown[OLDEST]
     less = [
         named(question)
         for question in newest
@@ -172,10 +172,10 @@ def test_the_oldest_release_answers_what_the_newest_does(observed: Observed) -> 
     assert not less, "\n".join(less)
 
 
-def test_the_dashboard_of_dcgm_exporter_is_answered(told: Answers) -> None:
+def test_the_dashboard_of_dcgm_exporter_is_answered(shown: Answers) -> None:
     old = {
         requested: answer
-        for requested, answer in told["healthy"].items()
+        for requested, answer in shown["healthy"].items()
         if requested.dashboard == "12239"
     }
     assert len(old) == 16
@@ -183,30 +183,30 @@ def test_the_dashboard_of_dcgm_exporter_is_answered(told: Answers) -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_prometheus_has_nothing_against_any_question(scenario: str, told: Answers) -> None:
-    errors = [answer.error for answer in told[scenario].values() if answer.error]
+def test_prometheus_has_nothing_against_any_question(scenario: str, shown: Answers) -> None:
+    errors = [answer.error for answer in shown[scenario].values() if answer.error]
     assert not errors, "\n".join(errors)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_question_has_an_answer_or_says_why_there_may_be_none(
-    scenario: str, told: Answers
+    scenario: str, shown: Answers
 ) -> None:
     unanswered = [
         named(requested)
-        for requested, answer in told[scenario].items()
+        for requested, answer in shown[scenario].items()
         if not answer.series and not requested.empty
     ]
     assert not unanswered, "\n".join(unanswered)
 
 
-def test_every_question_is_answered_in_some_scenario(told: Answers) -> None:
+def test_every_question_is_answered_in_some_scenario(shown: Answers) -> None:
     """A reason for an empty answer would else excuse a metric that does not exist."""
     answered = {
         requested
-        for scenario in told.values()
+        for scenario in shown.values()
         for requested, answer in scenario.items()
         if answer.series
     }
-    never = {requested for scenario in told.values() for requested in scenario} - answered
+    never = {requested for scenario in shown.values() for requested in scenario} - answered
     assert not never, "\n".join(sorted(map(named, never)))

@@ -8,7 +8,7 @@ import pytest
 
 from dashboards.boards import (
     DASHBOARDS,
-    Asked,
+    BoardQuery,
     annotation_queries,
     panels,
     queries,
@@ -26,13 +26,13 @@ from tests.dashboards.promql_reading import (
 )
 
 BOARD = {dashboard.board.uid: dashboard for dashboard in DASHBOARDS}
-ASKED = [*queries(), *annotation_queries()]
+QUERIES = [*queries(), *annotation_queries()]
 _LEGEND = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
 _COUNTER_CALLS = {"rate", "increase", "irate", "changes", "resets"}
 
 
-def read(question: Asked) -> list[Selected]:
+def read(question: BoardQuery) -> list[Selected]:
     return list(selectors(parsed(question.expr, BOARD[question.dashboard])))
 
 
@@ -40,54 +40,54 @@ def parsed(expr: str, dashboard: Dashboard) -> promql_parser.Expr:
     return promql_parser.parse(substituted(expr, dashboard))
 
 
-def name(question: Asked) -> str:
+def name(question: BoardQuery) -> str:
     return f"{question.dashboard}/{question.panel}"
 
 
-@pytest.mark.parametrize("one", ASKED, ids=name)
-def test_an_expression_parses_and_names_families_that_exist(one: Asked) -> None:
+@pytest.mark.parametrize("one", QUERIES, ids=name)
+def test_an_expression_parses_and_names_families_that_exist(one: BoardQuery) -> None:
     named = {selected.name for selected in read(one)}
 
     assert named
     assert named - set(FAMILIES_KNOWN) == set()
 
 
-@pytest.mark.parametrize("one", ASKED, ids=name)
-def test_a_selector_asks_for_labels_that_its_family_has(one: Asked) -> None:
+@pytest.mark.parametrize("one", QUERIES, ids=name)
+def test_a_selector_asks_for_labels_that_its_family_has(one: BoardQuery) -> None:
     for selected in read(one):
         assert selected.labels - FAMILIES_KNOWN[selected.name].labels - SCRAPED == set(), selected
 
 
-@pytest.mark.parametrize("one", ASKED, ids=name)
-def test_aggregations_joins_and_legends_name_labels_that_exist(one: Asked) -> None:
+@pytest.mark.parametrize("one", QUERIES, ids=name)
+def test_aggregations_joins_and_legends_name_labels_that_exist(one: BoardQuery) -> None:
     in_joins = set(named_labels(parsed(one.expr, BOARD[one.dashboard])))
 
     assert in_joins - LABELS == set()
     assert set(_LEGEND.findall(one.legend)) - LABELS == set()
 
 
-@pytest.mark.parametrize("one", ASKED, ids=name)
-def test_every_selector_is_of_the_chosen_clusters(one: Asked) -> None:
+@pytest.mark.parametrize("one", QUERIES, ids=name)
+def test_every_selector_is_of_the_chosen_clusters(one: BoardQuery) -> None:
     assert [selected for selected in read(one) if "cluster" not in selected.labels] == []
 
 
-@pytest.mark.parametrize("one", ASKED, ids=name)
-def test_a_counter_is_a_rate_or_says_why_not(one: Asked) -> None:
+@pytest.mark.parametrize("one", QUERIES, ids=name)
+def test_a_counter_is_a_rate_or_says_why_not(one: BoardQuery) -> None:
     counters = [each for each in read(one) if FAMILIES_KNOWN[each.name].counter]
     bare = [each for each in counters if not _COUNTER_CALLS & set(each.within)]
 
     assert bool(bare) == bool(one.whole), "a bare counter says why, and nothing else does"
 
 
-@pytest.mark.parametrize("one", ASKED, ids=name)
-def test_a_rate_is_over_the_interval_that_fits_the_scrape(one: Asked) -> None:
+@pytest.mark.parametrize("one", QUERIES, ids=name)
+def test_a_rate_is_over_the_interval_that_fits_the_scrape(one: BoardQuery) -> None:
     for each in read(one):
         if {"rate", "increase"} & set(each.within):
             assert f"{each.window}s" == RATE_INTERVAL, "use $__rate_interval"
 
 
-@pytest.mark.parametrize("one", ASKED, ids=name)
-def test_a_rate_is_taken_before_a_sum(one: Asked) -> None:
+@pytest.mark.parametrize("one", QUERIES, ids=name)
+def test_a_rate_is_taken_before_a_sum(one: BoardQuery) -> None:
     """A sum first would turn the restart of one exporter into a negative step of all."""
     for each in read(one):
         calls = [call for call in each.within if call in _COUNTER_CALLS]
@@ -95,7 +95,7 @@ def test_a_rate_is_taken_before_a_sum(one: Asked) -> None:
 
 
 @pytest.mark.parametrize("one", list(variable_queries()), ids=name)
-def test_a_variable_asks_for_a_label_that_its_families_have(one: Asked) -> None:
+def test_a_variable_asks_for_a_label_that_its_families_have(one: BoardQuery) -> None:
     requested = _LABEL_VALUES.fullmatch(one.expr)
     assert requested
     selector = substituted(requested["selector"], BOARD[one.dashboard])

@@ -81,7 +81,7 @@ class Visits:
 
 
 def uuids(shown: Gallery, matchers: str, state: str) -> list[str]:
-    """Return the UUIDs of the GPUs whose exporters told of them in a state of the story."""
+    """Return the UUIDs of the GPUs whose exporters reported them in a state of the story."""
     moment = shown.at(STATES_OF_THE_STORY[state])
     found = shown.prometheus.query(f"draguard_gpu_info{{{matchers}}} @ {moment}")
     return sorted({series["metric"]["UUID"] for series in found})
@@ -164,7 +164,7 @@ def test_a_table_names_a_gpu_by_its_number_and_its_link_by_its_uuid(visits: Visi
     assert [link for link in leads if _UUID.fullmatch(link)], "no link names a GPU"
 
 
-def test_a_claim_is_asked_about_with_its_own_gpus_alone(shown: Gallery) -> None:
+def test_a_question_about_a_claim_names_its_own_gpus_alone(shown: Gallery) -> None:
     moment = shown.at(STATES_OF_THE_STORY["healthy"])
     with shown.browser.dashboard(CLAIM.uid, moment, namespace="serving") as drawn:
         requested = {uuid for query in drawn.queries for uuid in _UUID.findall(unquote_plus(query))}

@@ -2,7 +2,7 @@
 
 Arguments, environment and volumes are the pod's own, the user is whoever runs the tests. There is
 no container around them, so paths of mounts become folders here, and what a container's own file
-system would hold (the host's kernel and driver, the address of the API server) is told by flags:
+system would hold (the host's kernel and driver, the address of the API server) is given by flags:
 `Surroundings` has them all.
 """
 
@@ -165,7 +165,7 @@ class Container:
         finally:
             self.kill()
 
-    def said(self) -> str:
+    def logged(self) -> str:
         return self._pod.log(self._spec["name"]).read_text(encoding="utf-8", errors="replace")
 
     def _here(self, text: str) -> str:

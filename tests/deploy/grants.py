@@ -1,4 +1,4 @@
-"""What roles allow an account, and what it asked for by the API server's audit log; compared.
+"""What roles allow an account, and what it requested by the API server's audit log; compared.
 
 Both ways: a request that no role allows, and a verb that no request needed. Pure but for the log.
 """
@@ -58,11 +58,11 @@ def _of_role(role: Json, namespace: str) -> Iterator[Grant]:
                         yield Grant(group, resource, verb, namespace, name)
 
 
-class Asked(NamedTuple):
-    """One request, as the API server heard it."""
+class Request(NamedTuple):
+    """One request, as the API server logged it."""
 
     need: Grant
-    """With namespace and name as they were asked for."""
+    """With namespace and name as they were requested."""
     forbidden: bool
 
 
@@ -93,10 +93,10 @@ def audit_flags(folder: Path, namespace: str, accounts: Iterable[str]) -> list[s
     return [f"--audit-policy-file={policy}", f"--audit-log-path={_log(folder)}"]
 
 
-def asked(folder: Path, namespace: str, account: str) -> frozenset[Asked]:
+def requested(folder: Path, namespace: str, account: str) -> frozenset[Request]:
     """Return every request of an account for a resource; what is open to everybody is left out."""
     user = USER.format(namespace=namespace, account=account)
-    found: set[Asked] = set()
+    found: set[Request] = set()
     for line in _log(folder).read_bytes().splitlines():
         try:
             one = msgspec.json.decode(line, type=_Entry)
@@ -104,7 +104,7 @@ def asked(folder: Path, namespace: str, account: str) -> frozenset[Asked]:
             continue  # the last line may be half written
         if one.user.username == user and one.object_ref.resource:
             decision = one.annotations.get("authorization.k8s.io/decision")
-            found.add(Asked(_need(one), decision == "forbid"))
+            found.add(Request(_need(one), decision == "forbid"))
     return frozenset(found)
 
 
@@ -114,8 +114,8 @@ def _need(entry: _Entry) -> Grant:
     return Grant(at.api_group, resource, entry.verb, at.namespace, at.name)
 
 
-def missing(requests: Iterable[Asked], granted: Collection[Grant]) -> set[Grant]:
-    """Return what was asked for and is not granted, or was refused."""
+def missing(requests: Iterable[Request], granted: Collection[Grant]) -> set[Grant]:
+    """Return what was requested and is not granted, or was refused."""
     return {
         right.need
         for right in requests
@@ -123,8 +123,8 @@ def missing(requests: Iterable[Asked], granted: Collection[Grant]) -> set[Grant]
     }
 
 
-def unused(requests: Iterable[Asked], granted: Collection[Grant]) -> set[Grant]:
-    """Return what is granted and no request needs: nobody asked, or another grant allows it too."""
+def unused(requests: Iterable[Request], granted: Collection[Grant]) -> set[Grant]:
+    """Return what is granted and no request needs, or what another grant allows too."""
     needs = {right.need for right in requests}
     allowed_by = [[grant for grant in granted if covers(grant, need)] for need in needs]
     return set(granted) - {only for only, *others in filter(None, allowed_by) if not others}

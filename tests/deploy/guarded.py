@@ -1,7 +1,7 @@
 """An API server with the chart's admission policies, and everybody who may try to write there.
 
 Each account is cluster-admin, so that what is refused is refused by a policy and not by a role.
-Writes are dry runs: admission is asked, and nothing changes.
+Writes are dry runs: admission answers, and nothing changes.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _WITH_SPEC = {
     "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec",
     "value": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
-"""A later release may have one; without it the server drops it before anybody is asked."""
+"""A later release may have one; without it the server drops it before admission."""
 _REPORTS = "nodedevicehealths.draguard.dev"
 _DRY = {"dryRun": "All"}
 
@@ -128,7 +128,7 @@ class Guarded:
             self._bind(account, "cluster-admin")
         for node in (*_NODES, ""):
             self._enter(f"agent {node}".strip(), tokens.of_pod(self.admin, self._pod(AGENT, node)))
-        self._enter("asked for node-b", tokens.of_node(self.admin, LEASES, AGENT, "node-b"))
+        self._enter("requested for node-b", tokens.of_node(self.admin, LEASES, AGENT, "node-b"))
         for account in everybody:
             self._enter(account, tokens.of_account(self.admin, LEASES, account))
 

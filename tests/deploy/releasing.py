@@ -74,7 +74,7 @@ class ReleaseJobs(threading.Thread):
         super().__init__(daemon=True)
         self._plane, self._client, self._folder = plane, client, folder
         self._stopped = threading.Event()
-        self.said: list[str] = []
+        self.output: list[str] = []
 
     def run(self) -> None:
         done: set[str] = set()
@@ -124,7 +124,7 @@ class ReleaseJobs(threading.Thread):
             check=False,
             timeout=120,
         )
-        self.said.append(ran.stdout + ran.stderr)
+        self.output.append(ran.stdout + ran.stderr)
         phase = "Failed" if ran.returncode else "Succeeded"
         name = pod["metadata"]["name"]
         self._client.merge_patch(f"{PODS}/{name}/status", {"status": {"phase": phase}})

@@ -1,4 +1,4 @@
-"""What the admission policies let whom write, asked of the real API server with real tokens."""
+"""What the admission policies let whom write, answered by the real API server with real tokens."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -29,8 +29,8 @@ HERE, THERE, FRESH = "agent node-a", "agent node-b", "agent node-c"
 """The tokens of agents' pods on three nodes, the last of which has reported nothing yet."""
 NOWHERE = "agent"
 """The token of an agent's pod that no node runs."""
-ASKED = "asked for node-b"
-"""A token for which somebody in the namespace asked, for a node of his choice."""
+REQUESTED = "requested for node-b"
+"""A token that an account in the namespace requested, for a node of his choice."""
 OWNED = [{"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": "a"}]
 SEEN = {"status": {"bootID": "8f6c"}}
 STATUS = f"{REPORTS}/node-a/status"
@@ -41,8 +41,8 @@ REPORTING = [
     Write(THERE, "patch", f"{REPORTS}/node-b/status", SEEN),
     Write(HERE, "patch", f"{REPORTS}/node-b/status", SEEN, "writes the report node-a and no other"),
     Write(THERE, "patch", STATUS, SEEN, "writes the report node-b and no other"),
-    Write(ASKED, "patch", STATUS, SEEN, "writes the report node-b and no other"),
-    Write(ASKED, "patch", f"{REPORTS}/node-b/status", SEEN),
+    Write(REQUESTED, "patch", STATUS, SEEN, "writes the report node-b and no other"),
+    Write(REQUESTED, "patch", f"{REPORTS}/node-b/status", SEEN),
     Write(NOWHERE, "patch", STATUS, SEEN, NO_NODE),
     Write(AGENT, "patch", STATUS, SEEN, NO_NODE),
     Write(AGENT, "create", REPORTS, report("node-c"), NO_NODE),

@@ -16,7 +16,7 @@ import pytest
 from remediator.model.node import REPAIR_NEEDED
 from simulator.cluster.controlplane import ControlPlane
 from tests.deploy import grants, rendered
-from tests.deploy.grants import Asked, Grant
+from tests.deploy.grants import Grant, Request
 from tests.deploy.installed import NAMESPACE, Installed, add_controllers
 from tests.deploy.rendered import Json
 from tests.deploy.settings import SETTINGS
@@ -33,10 +33,10 @@ EVERYTHING = ("exporter.podLabels.enabled=true", "remediator.nodeConditions.enab
 """The settings of the scenario that ask for rights."""
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """What is known when the scenario is over."""
 
-    asked: dict[str, frozenset[Asked]]
+    requests: dict[str, frozenset[Request]]
     """Of each account, up to where its roles were taken away."""
     absent: list[str]
     """Of the rendered objects, while the chart was installed."""
@@ -52,7 +52,7 @@ class Told(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def told(control_plane_built: None, helm_built: Path) -> Iterator[Told]:
+def reported(control_plane_built: None, helm_built: Path) -> Iterator[Reported]:
     # Unix sockets lie in it, whose paths must be short.
     with TemporaryDirectory(prefix="dg-") as name:
         folder = Path(name)
@@ -61,24 +61,24 @@ def told(control_plane_built: None, helm_built: Path) -> Iterator[Told]:
             add_controllers(plane)
             installed = Installed(plane, helm_built, folder)
             try:
-                yield _told(Scenario(installed, folder), folder)
+                yield _reported(Scenario(installed, folder), folder)
             finally:
                 installed.close()
                 for log in sorted(folder.glob("*/*.log")):
                     sys.stdout.write(f"{log.name}\n{log.read_text(encoding='utf-8')[-4000:]}")
 
 
-def _told(scenario: Scenario, folder: Path) -> Told:
+def _reported(scenario: Scenario, folder: Path) -> Reported:
     for act in scenario.acts:
         act()
     absent, remarks = scenario.absent(), scenario.remarks()
     requested = {
-        account: grants.asked(folder, NAMESPACE, account) for account in (AGENT, REMEDIATOR)
+        account: grants.requested(folder, NAMESPACE, account) for account in (AGENT, REMEDIATOR)
     }
     scenario.the_chart_is_uninstalled()
-    requested[RELEASE] = grants.asked(folder, NAMESPACE, RELEASE)
-    return Told(
-        asked=requested,
+    requested[RELEASE] = grants.requested(folder, NAMESPACE, RELEASE)
+    return Reported(
+        requests=requested,
         absent=absent,
         remarks=remarks,
         absent_after=scenario.absent(),
@@ -106,36 +106,36 @@ def _granted(values: tuple[str, ...]) -> dict[str, frozenset[Grant]]:
     return {account: grants.of_account(objects, account) for account in ACCOUNTS}
 
 
-def test_every_rendered_object_is_created(told: Told) -> None:
-    assert told.absent == []
+def test_every_rendered_object_is_created(reported: Reported) -> None:
+    assert reported.absent == []
 
 
-def test_the_server_has_no_objection_to_a_policy(told: Told) -> None:
-    assert told.remarks == []
+def test_the_server_has_no_objection_to_a_policy(reported: Reported) -> None:
+    assert reported.remarks == []
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_no_program_lacks_a_right(
-    told: Told, granted: dict[str, frozenset[Grant]], account: str
+    reported: Reported, granted: dict[str, frozenset[Grant]], account: str
 ) -> None:
-    assert set(map(str, grants.missing(told.asked[account], granted[account]))) == set()
+    assert set(map(str, grants.missing(reported.requests[account], granted[account]))) == set()
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_no_right_is_without_a_use(
-    told: Told, granted: dict[str, frozenset[Grant]], account: str
+    reported: Reported, granted: dict[str, frozenset[Grant]], account: str
 ) -> None:
-    assert set(map(str, grants.unused(told.asked[account], granted[account]))) == set()
+    assert set(map(str, grants.unused(reported.requests[account], granted[account]))) == set()
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_each_right_would_be_missed(
-    told: Told, granted: dict[str, frozenset[Grant]], account: str
+    reported: Reported, granted: dict[str, frozenset[Grant]], account: str
 ) -> None:
     unmissed = [
         str(grant)
         for grant in granted[account]
-        if not grants.missing(told.asked[account], granted[account] - {grant})
+        if not grants.missing(reported.requests[account], granted[account] - {grant})
     ]
 
     assert unmissed == []
@@ -143,7 +143,7 @@ def test_each_right_would_be_missed(
 
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_each_right_too_many_would_be_noticed(
-    told: Told, granted: dict[str, frozenset[Grant]], account: str
+    reported: Reported, granted: dict[str, frozenset[Grant]], account: str
 ) -> None:
     mine = granted[account]
     others = {grant._replace(verb=verb) for grant, verb in product(mine, VERBS)}
@@ -151,17 +151,19 @@ def test_each_right_too_many_would_be_noticed(
     more = [grant for grant in others if not any(grants.covers(had, grant) for had in mine)]
 
     unnoticed = [
-        str(grant) for grant in more if not grants.unused(told.asked[account], [*mine, grant])
+        str(grant)
+        for grant in more
+        if not grants.unused(reported.requests[account], [*mine, grant])
     ]
 
     assert unnoticed == []
 
 
 def test_the_hook_looks_before_the_release_goes_and_takes_every_taint_back_after_it(
-    told: Told,
+    reported: Reported,
 ) -> None:
     """A remediator that is still ending creates its rules again: until the next attempt."""
-    look, *_, last = told.released
+    look, *_, last = reported.released
     rules = [line for line in look.splitlines() if line.startswith(RULE)]
 
     assert [line.rpartition(": ")[2] for line in rules] == ["would be removed"] * 3
@@ -169,11 +171,11 @@ def test_the_hook_looks_before_the_release_goes_and_takes_every_taint_back_after
     assert "NOT removed" not in last
 
 
-def test_nothing_of_ours_is_left_after_helm_uninstall(told: Told) -> None:
-    assert told.rules_after == {}
-    assert REPAIR_NEEDED not in told.conditions_after
+def test_nothing_of_ours_is_left_after_helm_uninstall(reported: Reported) -> None:
+    assert reported.rules_after == {}
+    assert REPAIR_NEEDED not in reported.conditions_after
     names = {manifest["metadata"]["name"] for manifest in rendered.objects((), "--no-hooks")}
-    assert {name.partition("/")[2] for name in told.absent_after} >= names - told.kept
+    assert {name.partition("/")[2] for name in reported.absent_after} >= names - reported.kept
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def tell(admin: Client, **status: str) -> Json:
     token = tokens.of_account(admin, NAMESPACE, "draguard-remediator")
     remediator = Client(msgspec.structs.replace(admin.endpoint, token=token), timeout=60.0)
 
-    def said() -> bytes:
+    def output() -> bytes:
         try:
             return remediator.merge_patch(f"{INCIDENTS}/gpu-0-1/status", {"status": status})
         except ApiError as error:
@@ -133,7 +133,7 @@ def tell(admin: Client, **status: str) -> Json:
             return b""
 
     try:
-        found = await_true("the rights of a release that has just come are in force", said)
+        found = await_true("the rights of a release that has just come are in force", output)
     finally:
         remediator.close()
     kept: Json = msgspec.json.decode(found)["status"]
@@ -172,7 +172,7 @@ def test_a_release_is_installed_upgraded_and_leaves_no_taint(
         helm("uninstall", RELEASE)
 
     assert [rule["metadata"]["name"] for rule in items(admin, RULES)] == ["somebody-elses"]
-    look, after_it = jobs.said
+    look, after_it = jobs.output
     assert look.count("would be removed") == 2
     assert after_it.count(": removed") == 2
     assert incidents(admin) == ["gpu-0-1"]

@@ -31,14 +31,14 @@ def test_the_notes_say_what_to_do_next(helm: Helm, runtime_class: None) -> None:
     assert notes(helm) == NOTES.read_text(encoding="utf-8")
 
 
-TOLD = [
+SHOWN = [
     ((), "has no RuntimeClass nvidia"),
     (("metricsOnly=true",), "nothing is ever tainted"),
     (("admission.enabled=false",), "WARNING: admission.enabled is off"),
     ((), "OFF: usage of shared GPUs by pod"),
     (("exporter.gpu.access=driver-root",), "-c sensor -- draguard exporter --check\n"),
 ]
-NOT_TOLD = [
+NOT_SHOWN = [
     (("exporter.gpu.runtimeClassName=",), "RuntimeClass"),
     (("exporter.gpu.access=driver-root",), "RuntimeClass"),
     (("metricsOnly=true",), "deviceincidents"),
@@ -48,12 +48,12 @@ NOT_TOLD = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "words"), TOLD)
+@pytest.mark.parametrize(("settings", "words"), SHOWN)
 def test_the_notes_tell_what_is_missing(helm: Helm, settings: tuple[str, ...], words: str) -> None:
     assert words in notes(helm, *settings)
 
 
-@pytest.mark.parametrize(("settings", "words"), NOT_TOLD)
+@pytest.mark.parametrize(("settings", "words"), NOT_SHOWN)
 def test_the_notes_are_silent_about_what_is_not(
     helm: Helm, settings: tuple[str, ...], words: str
 ) -> None:

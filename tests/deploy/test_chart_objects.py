@@ -289,7 +289,7 @@ def selectors(objects: list[Json]) -> Iterator[tuple[str, Json]]:
                 pass
 
 
-def test_network_policies_let_metrics_in_and_the_api_server_be_asked() -> None:
+def test_network_policies_let_metrics_in_and_requests_to_the_api_server_out() -> None:
     objects = rendered.objects(SETTINGS["closed"])
     ports = {
         policy["metadata"]["name"]: [

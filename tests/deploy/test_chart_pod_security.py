@@ -1,4 +1,4 @@
-"""Which of our pods Kubernetes' Pod Security Standards let in, asked of the real API server."""
+"""Which of our pods Kubernetes' Pod Security Standards let in, answered by the real API server."""
 
 from collections.abc import Iterator
 

@@ -59,7 +59,7 @@ def test_node_conditions_are_a_role_of_their_own() -> None:
     assert given == {("", "nodes", "", "get"), ("", "nodes/status", "", "patch")}
 
 
-def test_a_remediator_may_delete_pods_only_where_it_was_told_so() -> None:
+def test_a_remediator_may_delete_pods_only_where_the_values_say_so() -> None:
     name = "draguard-remediator"
     more = grants(roles(name, "remediator.deletePods=true")) - grants(roles(name))
 

@@ -159,7 +159,7 @@ def test_the_remediator_keeps_off_the_nodes_that_the_exporter_selects(
         assert [expression["operator"] for expression in found] == operators
 
 
-def test_the_remediator_runs_anywhere_where_that_is_asked_for() -> None:
+def test_the_remediator_runs_anywhere_where_that_is_requested() -> None:
     objects = rendered.objects((), "--set-string=remediator.awayFromGpus=no")
 
     assert "nodeAffinity" not in pod(objects, "Deployment")["affinity"]

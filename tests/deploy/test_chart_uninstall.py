@@ -60,7 +60,7 @@ def test_a_hook_that_fails_stops_helm_before_anything_is_removed(
     with ReleaseJobs(plane, admin, tmp_path) as jobs:
         helm("uninstall", RELEASE)
 
-    assert jobs.said[0].count("removed") == 1
+    assert jobs.output[0].count("removed") == 1
     assert not stands(admin)
     assert left(admin) == []
 

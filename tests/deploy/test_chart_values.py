@@ -243,7 +243,7 @@ def without(values: Any, leaf: tuple[str, ...]) -> Any:
     return {**kept, first: without(values[first], tuple(rest))} if rest else kept
 
 
-def test_a_default_that_is_taken_away_is_asked_for_by_name() -> None:
+def test_a_default_that_is_taken_away_is_requested_by_name() -> None:
     """Helm takes a default away where somebody gives `null`."""
     for name, _, _ in values():
         leaf = tuple(name.split("."))

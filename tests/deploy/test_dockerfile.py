@@ -135,7 +135,7 @@ def test_beside_the_pinned_packages_only_our_own_wheel_is_installed() -> None:
 
 
 @pytest.mark.parametrize("target", IMAGES)
-def test_what_is_staged_is_of_the_architecture_that_is_asked_for(target: str) -> None:
+def test_what_is_staged_is_of_the_architecture_that_is_requested(target: str) -> None:
     """By programs of the builder's own: nothing of the other one runs."""
     packages = STAGES[f"packages-{target}"]
 
@@ -197,7 +197,7 @@ def installed(
     return target, root
 
 
-def said(root: Path, *arguments: str | Path) -> tuple[int, str]:
+def printed(root: Path, *arguments: str | Path) -> tuple[int, str]:
     # Without site (-S), and outside of the virtual environment: nothing of the checkout may help.
     done = subprocess.run(
         [Path(sys.base_prefix) / "bin" / "python3", "-S", *arguments],
@@ -230,12 +230,12 @@ def test_what_is_installed_starts_and_carries_nothing_of_the_other(
 ) -> None:
     target, root = installed
     for arguments in RUNS[target]:
-        status, text = said(root, root / "usr/local/bin/draguard", *arguments)
+        status, text = printed(root, root / "usr/local/bin/draguard", *arguments)
         assert status == 0, text
     # Both serve metrics with passwords where a web configuration names some.
-    assert said(root, "-c", "import serving.basic_auth") == (0, "")
+    assert printed(root, "-c", "import serving.basic_auth") == (0, "")
     for module in LACKS[target]:
-        status, text = said(root, "-c", f"import {module}")
+        status, text = printed(root, "-c", f"import {module}")
         assert "ModuleNotFoundError" in text, f"{target} carries {module}"
 
 
@@ -245,7 +245,7 @@ def test_it_is_installed_as_pinned(installed: tuple[str, Path]) -> None:
         "from importlib.metadata import distributions\n"
         "for one in distributions(): print(one.name.lower().replace('_', '-') + '==' + one.version)"
     )
-    status, text = said(root, "-c", script)
+    status, text = printed(root, "-c", script)
     pinned = {
         line.partition(" ")[0]
         for line in (locks.FOLDER / f"{target}.txt").read_text(encoding="utf-8").splitlines()

@@ -221,13 +221,17 @@ def test_an_exporter_that_stays_holds_the_driver_until_the_release_file_is_there
     upgraded: Upgraded,
 ) -> None:
     upgraded.label((*CLASSIC, "client"))
+    create_operand(upgraded, "nvidia-dcgm-exporter")
     upgraded.configure("exporter.pauseLabels=[]")
     await_true("it is rolled out", lambda: rolled_out(upgraded))
     pod = upgraded.start()
     manager, release = upgraded.manager(), upgraded.at.node.root / "release" / "release"
 
     manager.stop_clients()
-    time.sleep(1)
+    # The operand is gone, so the controller knows the paused labels. It looks at our DaemonSet
+    # again because that has changed.
+    upgraded.configure("exporter.pauseLabels=[]", "exporter.revisionHistoryLimit=3")
+    await_true("the controller has looked again", lambda: observed(upgraded))
     assert [found.uid for found in upgraded.at.pods_now("exporter")] == [pod.uid]
     with pytest.raises(DriverInUseError):
         manager.unload()
@@ -243,13 +247,21 @@ def test_an_exporter_that_stays_holds_the_driver_until_the_release_file_is_there
     upgraded.configure()
 
 
-def rolled_out(upgraded: Upgraded) -> bool:
+def daemonset(upgraded: Upgraded) -> Json:
     path = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/draguard-exporter"
-    found = upgraded.at.cluster.get(path)
-    status = found["status"]
+    return upgraded.at.cluster.get(path)
+
+
+def observed(upgraded: Upgraded) -> bool:
+    """Say whether the controller has created and deleted pods for the present DaemonSet."""
+    found = daemonset(upgraded)
+    return found["status"]["observedGeneration"] == found["metadata"]["generation"]
+
+
+def rolled_out(upgraded: Upgraded) -> bool:
     return (
-        status["observedGeneration"] == found["metadata"]["generation"]
-        and status.get("updatedNumberScheduled", 0) == 1
+        observed(upgraded)
+        and daemonset(upgraded)["status"].get("updatedNumberScheduled", 0) == 1
         and len(upgraded.at.pods_now("exporter")) == 1
     )
 
@@ -275,8 +287,8 @@ def test_meanwhile_the_remediator_knows_nothing_and_does_nothing(upgraded: Upgra
     manager.unload()
     upgraded.at.cluster.player.publish(GPU_NODE, [])
     assert upgraded.remediator is not None
-    said = f"the agent of {GPU_NODE} has not reported for more than 3 s"
-    await_true("the node is unknown", lambda: unknown(scene, said), timeout=90)
+    stated = f"the agent of {GPU_NODE} has not reported for more than 3 s"
+    await_true("the node is unknown", lambda: unknown(scene, stated), timeout=90)
     scene.holds_for(3, "nothing is tainted or untainted", nothing_was_done)
     assert scene.phase() == "Drained"
 
@@ -295,8 +307,8 @@ def test_meanwhile_the_remediator_knows_nothing_and_does_nothing(upgraded: Upgra
     scene.holds_for(3, "the sick GPU is still tainted", nothing_was_done)
 
 
-def unknown(scene: Scene, said: str) -> bool:
-    return said in str(scene.incident().get("status", {}))
+def unknown(scene: Scene, stated: str) -> bool:
+    return stated in str(scene.incident().get("status", {}))
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ class Scenario:
     def the_leader_dies(self) -> None:
         before = self._leader()
         for container in self._remediators.values():
-            if f"now leader ({before})" in container.said():
+            if f"now leader ({before})" in container.logged():
                 container.kill()
         await_true("the other one leads", lambda: self._leader() not in {"", before})
 
@@ -183,7 +183,7 @@ class Scenario:
         self._break(SQUATTED, action=1)
         name = _rule_name(SQUATTED)
         await_true(
-            "it is said", lambda: any(name in container.said() for container in self._alive())
+            "it is said", lambda: any(name in container.logged() for container in self._alive())
         )
         self.at.client.delete(f"{RULES}/{name}")
         device = f"{GPU_NODE}/gpu-{SQUATTED}"
@@ -225,7 +225,7 @@ class Scenario:
             played.add(pod.name)
             hook = self.at.run(pod, "cleanup")
             self.at.finish(pod, hook.wait())
-            self.released.append(hook.said())
+            self.released.append(hook.logged())
 
     def _break(self, number: int, *, action: int) -> None:
         self.at.node.set_recovery_action(number, action)

@@ -201,7 +201,7 @@ def test_the_commands_about_a_policy_work(
             assert policy_command(command.split()) == 0, capsys.readouterr()
 
 
-def test_every_flag_of_the_remediator_is_told_with_its_default() -> None:
+def test_every_flag_of_the_remediator_is_reported_with_its_default() -> None:
     standard = parse([])
     for field in msgspec.structs.fields(Settings):
         flag = field.name.replace("_", "-")

@@ -70,7 +70,7 @@ def test_a_command_does_what_the_document_says(command: Command, reader: Reader)
     done = reader.run(command, typed(command))
     reader.forget()
 
-    assert done.returncode in ends, told(done)
+    assert done.returncode in ends, described(done)
 
 
 @pytest.mark.parametrize("command", FLAGGED, ids=str)
@@ -79,7 +79,7 @@ def test_a_program_that_runs_for_long_takes_its_flags(command: Command, reader: 
 
     done = reader.run(command, f"{program} --help")
 
-    assert done.returncode == 0, told(done)
+    assert done.returncode == 0, described(done)
     assert [flag for flag in flags if not re.search(rf"{flag}\b", done.stdout)] == []
 
 
@@ -102,7 +102,7 @@ def split(command: Command) -> tuple[str, list[str]]:
     return shlex.join(words[:first]), flags
 
 
-def told(done: subprocess.CompletedProcess[str]) -> str:
+def described(done: subprocess.CompletedProcess[str]) -> str:
     return f"ended with {done.returncode}\n{done.stdout}{done.stderr}"
 
 

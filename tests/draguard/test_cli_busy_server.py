@@ -1,4 +1,4 @@
-"""A server that is busy, forgets or hangs: waited for where it asks for it, else told."""
+"""A server that is busy, forgets or hangs: waited for where it asks for it, else reported."""
 
 import json
 import signal
@@ -45,13 +45,13 @@ class Moody:
 
     def __init__(self) -> None:
         self.script: Script = []
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.only_from = ""
         """Refuse only from this page on."""
 
     def answer(self, method: str, url: str) -> tuple[int, str, object]:
         page = parse_qs(urlsplit(url).query).get("continue", [""])[0]
-        self.asked.append(f"{method} {page}".strip())
+        self.requested.append(f"{method} {page}".strip())
         if self.script and page >= self.only_from:
             status, wait = self.script.pop(0)
             return status, wait, {"kind": "Status", "message": "no"}
@@ -108,7 +108,7 @@ def test_a_busy_server_is_waited_for_as_long_as_it_asks(
 
     assert names(client) == ["a", "b", "c"]
     assert monotonic() - began >= 1.0
-    assert moody.asked == ["GET", "GET", "GET second"]
+    assert moody.requested == ["GET", "GET", "GET second"]
 
 
 def test_a_write_that_was_turned_away_at_the_door_is_tried_again(
@@ -118,7 +118,7 @@ def test_a_write_that_was_turned_away_at_the_door_is_tried_again(
 
     client.create(THINGS, {})
 
-    assert moody.asked == ["POST", "POST", "POST"]
+    assert moody.requested == ["POST", "POST", "POST"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_write_that_was_turned_away_at_the_door_is_tried_again(
         (429, str(int(LONGEST_WAIT) + 1), RetryingClient.get),
     ],
 )
-def test_everything_else_is_told_at_once(
+def test_everything_else_is_reported_at_once(
     status: int, wait: str, do: Callable[..., bytes], moody: Moody, client: RetryingClient
 ) -> None:
     moody.script = [(status, wait)]
@@ -140,7 +140,7 @@ def test_everything_else_is_told_at_once(
     with pytest.raises(ApiError) as error:
         do(client, THINGS, *body)
 
-    assert (error.value.status, len(moody.asked)) == (status, 1)
+    assert (error.value.status, len(moody.requested)) == (status, 1)
 
 
 def test_patience_ends(moody: Moody, client: RetryingClient) -> None:
@@ -148,7 +148,7 @@ def test_patience_ends(moody: Moody, client: RetryingClient) -> None:
 
     with pytest.raises(ApiError, match="429"):
         client.get(THINGS)
-    assert len(moody.asked) == TRIES
+    assert len(moody.requested) == TRIES
 
 
 def test_whoever_waits_is_let_go_when_the_command_ends(
@@ -162,7 +162,7 @@ def test_whoever_waits_is_let_go_when_the_command_ends(
 
     waiting = threading.Thread(target=ask)
     waiting.start()
-    while not moody.asked:
+    while not moody.requested:
         threading.Event().wait(0.01)
     began = monotonic()
 
@@ -178,7 +178,7 @@ def test_a_list_that_the_server_forgot_half_way_is_read_anew(
     moody.script, moody.only_from = [(410, "")], "second"
 
     assert names(client) == ["a", "b", "c"]
-    assert moody.asked == ["GET", "GET second", "GET", "GET second"]
+    assert moody.requested == ["GET", "GET second", "GET", "GET second"]
 
 
 def test_a_list_that_is_forgotten_again_and_again_is_given_up(
@@ -199,7 +199,7 @@ class Ended(NamedTuple):
 
 
 def interrupted(script: str, command: str, folder: Path) -> Ended:
-    """Press Ctrl-C once a server that hangs was asked; gives how the command ended."""
+    """Press Ctrl-C once a server that hangs has the request; gives how the command ended."""
     with socket.create_server(("127.0.0.1", 0)) as unanswered:
         path = written(
             folder, "config", config(f"http://127.0.0.1:{unanswered.getsockname()[1]}", "t")
@@ -228,7 +228,7 @@ def interrupted(script: str, command: str, folder: Path) -> Ended:
 def test_ctrl_c_ends_a_command_that_waits_for_a_server_that_hangs(
     command: str, tmp_path: Path
 ) -> None:
-    """Within seconds, though several lists are asked for and each may take half a minute."""
+    """Within seconds, though several lists are requested and each may take half a minute."""
     ended = interrupted(INTERRUPTIBLE, command, tmp_path)
 
     assert ended.seconds < 25  # an answer is waited for half a minute

@@ -13,7 +13,14 @@ from kubeapi.lease import renew
 from remediator.controller.agents import AGENT_LEASE_PREFIX, LEASE_NAME
 from remediator.model.intent import Intent
 from tests.chain.scene import INCIDENTS, LEASES
-from tests.draguard.cluster.test_fleet_status import LATE, known, lease, looked_at, objects, said
+from tests.draguard.cluster.test_fleet_status import (
+    LATE,
+    known,
+    lease,
+    looked_at,
+    objects,
+    shown_words,
+)
 from tests.draguard.fleet import LOST_INCIDENT, T0, Fleet
 from tests.draguard.printed import printed
 from tests.remediator.builders import gpu
@@ -36,7 +43,7 @@ def shift(monkeypatch: pytest.MonkeyPatch) -> Shift:
 
 
 @pytest.mark.parametrize("time", [-HOURS, HOURS, timedelta()], ids=["behind", "ahead", "right"])
-def test_who_is_alive_is_told_by_the_servers_clock(
+def test_which_agent_is_alive_is_judged_by_the_server_s_clock(
     time: timedelta, shift: Shift, fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shift(time)
@@ -48,7 +55,7 @@ def test_who_is_alive_is_told_by_the_servers_clock(
 
 
 @pytest.mark.parametrize("time", [-HOURS, HOURS], ids=["behind", "ahead"])
-def test_an_intent_counts_as_long_as_was_said(
+def test_an_intent_counts_until_its_end(
     time: timedelta, shift: Shift, fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the remediator's clock: a hold of four hours by a laptop that slept for five is none."""
@@ -97,7 +104,7 @@ def test_a_leader_that_dates_ahead_is_doubted() -> None:
     found = looked_at(objects(gpu(0), leases=(lease(LEASE_NAME, AHEAD, "remediator-0"),)))
 
     words = "remediator-0datesitsLease5haheadoftheAPIserver'sclock:whetheritleadsisunknown"
-    assert words in said(found)
+    assert words in shown_words(found)
 
 
 @pytest.mark.parametrize(

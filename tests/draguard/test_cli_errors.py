@@ -132,7 +132,7 @@ def test_where_only_metrics_are_installed_a_gpu_is_tainted_and_untainted_all_the
     assert "no cordons for maintenance" in untaint
 
 
-def test_a_cluster_without_dra_is_told_of_and_nothing_fails(
+def test_a_cluster_without_dra_is_reported_and_nothing_fails(
     proxy: Proxy, through: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proxy.refuse, proxy.refused_path = 404, "/apis/resource.k8s.io"
@@ -284,12 +284,12 @@ class TestSentences:
 
     @pytest.mark.parametrize("path", ["p/log", "https:p:9400/proxy/metrics"])
     def test_a_pod_that_cannot_be_reached_is_no_fault_of_the_server(self, path: str) -> None:
-        asked = f"GET /api/v1/namespaces/d/pods/{path}"
+        request = f"GET /api/v1/namespaces/d/pods/{path}"
 
-        assert sentence(ApiError(f"{asked}: 503 refused", status=503), "s") == (
-            f"{asked}: 503 refused"
+        assert sentence(ApiError(f"{request}: 503 refused", status=503), "s") == (
+            f"{request}: 503 refused"
         )
-        assert sentence(ApiError(f"{asked}: asking s: no answer in time"), "s").endswith(
+        assert sentence(ApiError(f"{request}: asking s: no answer in time"), "s").endswith(
             "; the node of the pod may be down"
         )
 
@@ -309,7 +309,7 @@ READER = [
 ]
 
 
-def test_who_may_read_the_most_is_told_what_is_not_seen(
+def test_an_account_that_may_read_most_learns_what_is_not_seen(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client, root = fleet.cluster.client, "/apis/rbac.authorization.k8s.io/v1"

@@ -137,7 +137,7 @@ def test_what_another_reader_of_yaml_takes_for_a_number_or_a_truth_value_is_quot
 
 
 def test_what_a_marked_rule_says_reaches_no_terminal_raw(nasty: Fleet) -> None:
-    """Which node a rule is for is an annotation, and a plan is told under that name."""
+    """Which node a rule is for is an annotation, and a plan is shown under that name."""
     (rule,) = (found for found in nasty.cluster.items(RULES) if "node-b" in str(found["spec"]))
     path = f"{RULES}/{rule['metadata']['name']}"
     stated = {"metadata": {"annotations": {"draguard.dev/node": f"node-b{NASTY}"}}}
@@ -153,7 +153,7 @@ def test_what_a_marked_rule_says_reaches_no_terminal_raw(nasty: Fleet) -> None:
 
 
 def test_what_a_library_logs_on_the_way_reaches_no_terminal(nasty: Fleet, tmp_path: Path) -> None:
-    """The pods of a node are asked for by the name that an incident gives it."""
+    """The pods of a node are requested by the name that an incident gives it."""
     name = "gpu-nasty-2"
     spec = IncidentSpec(node="node-x", uuid=uuid(7))
     nasty.incident(name, spec, IncidentStatus(node=f"x{NASTY}", fault="lost", phase="Tainted"))
@@ -168,4 +168,4 @@ def test_what_a_library_logs_on_the_way_reaches_no_terminal(nasty: Fleet, tmp_pa
 
     assert is_harmless(COLOUR.sub("", shown))
     assert "cannot be listed, so none of them counts as evicted or gone" in shown
-    assert "none of its devices counts as drained" not in shown
+    assert "no device counts as drained" not in shown

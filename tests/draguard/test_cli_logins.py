@@ -119,11 +119,11 @@ CASES: tuple[tuple[str, Change, tuple[str, ...]], ...] = (
 
 
 @pytest.mark.parametrize(
-    ("change", "said"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
+    ("change", "stated"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
 )
 def test_a_kubeconfig_that_does_not_work_is_one_sentence_with_its_remedy(
     change: Change,
-    said: tuple[str, ...],
+    stated: tuple[str, ...],
     fleet: Fleet,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
@@ -138,10 +138,10 @@ def test_a_kubeconfig_that_does_not_work_is_one_sentence_with_its_remedy(
 
     assert words.startswith("draguard status: ")
     assert words.count("\n") == 1
-    assert [word for word in said if word not in words] == [], words
+    assert [word for word in stated if word not in words] == [], words
 
 
-def test_a_context_that_is_nearly_there_is_asked_about(
+def test_a_context_that_is_nearly_there_is_suggested(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ("--kubeconfig", fleet.kubeconfig, "--context", "remediato")

@@ -1,4 +1,4 @@
-"""Objects that somebody edited, or another version wrote: told of, and never taken for well."""
+"""Objects that somebody edited, or another version wrote: reported, and never taken for well."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -80,7 +80,7 @@ class TestAnIncidentThatCannotBeRead:
         assert "cannot read them: 1 deviceincidents (gpu-odd-1)" in status
         assert (ODD in listed, missing) == (False, "")
 
-    def test_is_not_said_to_be_missing(
+    def test_is_not_reported_missing(
         self, fleet: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--kubeconfig", fleet.kubeconfig)
@@ -99,6 +99,8 @@ class TestAnIncidentThatCannotBeRead:
         )
 
 
+YEAR_0 = "0000-01-01T00:00:00Z"
+"""Python has no year 0: an incident that has it is skipped, and the command ends with 1."""
 ODD_TIMES: tuple[str, ...] = (
     "9999-12-31T23:59:59Z",
     "0001-01-01T00:00:00Z",
@@ -106,13 +108,13 @@ ODD_TIMES: tuple[str, ...] = (
     "0001-01-01T00:00:00+14:00",
     "2026-01-05T12:00:00+02:00",
     "2026-01-05t12:00:00z",
-    "0000-01-01T00:00:00Z",
+    YEAR_0,
 )
 
 
 @pytest.mark.parametrize("time", ODD_TIMES)
 @pytest.mark.parametrize("output", ["text", "json", "yaml"])
-def test_any_time_that_the_server_stores_can_be_told(
+def test_any_time_that_the_server_stores_can_be_shown(
     time: str, output: str, fleet: Fleet, tell: Tell
 ) -> None:
     line = {"time": time, "phase": "Tainted", "text": "x"}
@@ -123,9 +125,9 @@ def test_any_time_that_the_server_stores_can_be_told(
         "timeline": [line],
     }
     with incident(fleet, **odd):
-        readable = main(["incidents", ODD, "--kubeconfig", fleet.kubeconfig]) == 0
-        tell("incidents", "-o", output, ends=0 if readable else 1)
-        tell("incidents", ODD, "-o", output, ends=0 if readable else 1)
+        ends = int(time == YEAR_0)
+        tell("incidents", "-o", output, ends=ends)
+        tell("incidents", ODD, "-o", output, ends=ends)
         tell("status", "-o", output)
         tell("plan", "-o", output)
 
@@ -143,7 +145,7 @@ def test_a_time_without_a_zone_or_beyond_a_minute_is_not_stored_at_all(
         pass
 
 
-def test_a_time_of_another_zone_is_told_in_utc(fleet: Fleet, tell: Tell) -> None:
+def test_a_time_of_another_zone_is_reported_in_utc(fleet: Fleet, tell: Tell) -> None:
     line = {"time": "2026-01-05T12:00:00+02:00", "phase": "Tainted", "text": "x"}
     with incident(fleet, phase="Tainted", healthySinceTime=line["time"], timeline=[line]):
         stated = tell("incidents", ODD)
@@ -237,7 +239,7 @@ def test_a_cordon_that_somebody_labels_as_ours_is_counted_once(fleet: Fleet, tel
 
 
 @pytest.mark.parametrize(("node", "ends"), [("node-a", 0), ("node-z", 1), ("../nodes", 1)])
-def test_a_node_that_nobody_speaks_of_is_not_said_to_be_without_incidents(
+def test_a_node_that_nobody_speaks_of_is_not_reported_without_incidents(
     node: str, ends: int, tell: Tell
 ) -> None:
     stated = tell("incidents", "--node", node, ends=ends)

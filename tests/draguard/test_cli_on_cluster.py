@@ -106,7 +106,7 @@ def test_a_node_that_nobody_speaks_of_has_no_plan(tell: Tell) -> None:
     assert tell("plan", "--node", "node-z", ends=1) == ""
 
 
-def test_the_emergency_stop_is_told(fleet: Fleet, tell: Tell) -> None:
+def test_the_emergency_stop_is_reported(fleet: Fleet, tell: Tell) -> None:
     namespace = "/api/v1/namespaces/draguard-system"
     stop = {"metadata": {"annotations": {"draguard.dev/stop": "ana: driver roll-out"}}}
     fleet.cluster.client.merge_patch(namespace, stop)

@@ -1,4 +1,4 @@
-"""Whoever may read a part is told that part, and of the rest that it is not known."""
+"""Whoever may read a part gets that part, and of the rest that it is not known."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -82,7 +82,7 @@ def test_status_tells_the_rest_and_ends_with_one(
     assert {name for name in kept if not found[name]} == set()
     assert "none open" not in text
     assert "0 from Draguard" not in text
-    assert "nobody leads" not in text
+    assert "no remediator leads" not in text
     assert ", 0 allocated" not in text
     assert text.count("unknown: you may not read it, see below") == sum(
         name in {"nodes", "gpus", "devices", "rules", "incidents", "sources_down", "leader"}
@@ -90,7 +90,7 @@ def test_status_tells_the_rest_and_ends_with_one(
     )
 
 
-def test_without_claims_nobody_is_said_to_hold_none(
+def test_without_claims_nobody_is_reported_to_hold_none(
     without: Without, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = without("resourceclaims")
@@ -111,7 +111,7 @@ def test_without_leases_no_agent_is_called_alive_or_silent(
     assert "silent" not in stated
 
 
-def test_the_mode_is_not_told_where_the_policy_is_not_known(
+def test_the_mode_is_not_shown_where_the_policy_is_not_known(
     without: Without, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The shipped one enforces nothing: to name it would call an enforcing cluster harmless."""
@@ -182,7 +182,7 @@ def test_a_policy_that_cannot_be_read_is_no_mode_and_no_plan(
     assert "policy  shipped" in shipped
 
 
-def test_a_namespace_that_is_not_there_is_said(
+def test_a_namespace_that_is_not_there_is_reported(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stated = printed(capsys, "status", "--kubeconfig", fleet.kubeconfig, "-n", "elsewhere")
@@ -202,7 +202,7 @@ def through(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_a_list_that_fails_for_another_reason_fails_the_whole(
     collection: str, through: tuple[Proxy, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is only broken may be asked again; what is forbidden stays so."""
+    """What is only broken may be queried again; what is forbidden stays so."""
     proxy, path = through
     proxy.refuse, proxy.refused_path = 500, f"/{collection}?"
 

@@ -297,7 +297,7 @@ class TestTakingAway:
         assert list(cordons(fleet)) == [second]
 
 
-def test_a_release_that_cannot_be_looked_at_tells_what_it_has_asked_for(
+def test_a_release_that_cannot_be_looked_at_tells_what_it_has_requested(
     run: Run, proxy: Proxy, fleet: Fleet
 ) -> None:
     rules = fleet.cluster.items(RULES)

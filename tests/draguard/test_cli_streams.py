@@ -1,4 +1,4 @@
-"""Streams that are closed, full, or cannot spell: told as far as possible, and never a crash."""
+"""Streams that are closed, full, or cannot spell: shown as far as possible, and never a crash."""
 
 import subprocess
 import sys
@@ -36,14 +36,14 @@ def test_a_stream_that_is_closed_is_no_crash(closed: str, fleet: Fleet) -> None:
     assert out.startswith("Draguard in ") == (">&- 2" not in closed and closed != ">&-")
 
 
-def test_what_is_wrong_is_not_told_on_stdout_where_stderr_is_closed(tmp_path: Path) -> None:
+def test_what_is_wrong_is_not_printed_on_stdout_where_stderr_is_closed(tmp_path: Path) -> None:
     """A program reads stdout: a sentence there would be taken for an answer."""
     where = f"--kubeconfig {tmp_path}/none"
 
     assert ended(f"{COMMAND} status -o json {where} 2>&-") == (2, "", "")
 
 
-def test_a_full_disk_is_told_and_is_no_success(fleet: Fleet) -> None:
+def test_a_full_disk_is_reported_and_is_no_success(fleet: Fleet) -> None:
     where = f"--kubeconfig {fleet.kubeconfig}"
     status, _, err = ended(f"{COMMAND} status {where} > /dev/full")
 

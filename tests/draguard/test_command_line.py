@@ -28,7 +28,7 @@ def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture
         ("x", ""),
     ],
 )
-def test_a_command_that_is_not_there_is_said_with_what_may_be_meant(
+def test_a_command_that_is_not_there_is_an_error_with_what_may_be_meant(
     word: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([word]) == 2

@@ -10,7 +10,7 @@ NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("away", "said"),
+    ("away", "words"),
     [
         (timedelta(hours=4), "2026-01-05T16:00:00Z, in 4h"),
         (timedelta(hours=4) - timedelta(seconds=2), "2026-01-05T15:59:58Z, in 4h"),
@@ -20,8 +20,8 @@ NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
         (timedelta(days=-3), "2026-01-02T12:00:00Z, 3d ago"),
     ],
 )
-def test_a_moment_is_told_with_how_far_it_is(away: timedelta, said: str) -> None:
-    assert moment(NOW + away, NOW) == said
+def test_a_moment_is_reported_with_how_far_it_is(away: timedelta, words: str) -> None:
+    assert moment(NOW + away, NOW) == words
 
 
 def test_never_has_no_age_and_no_moment() -> None:

@@ -37,7 +37,7 @@ def wait_for(probe: Callable[[], T | None], seconds: float = PATIENCE, what: str
 
 
 class Page:
-    """What `/metrics` said at one moment: what is asked of it is true of the same moment."""
+    """What `/metrics` said at one moment: what is checked of it is true of the same moment."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -163,14 +163,16 @@ class Exporter:
         while (page := self.page()).missing(*texts):
             if time.monotonic() > end:
                 missing = page.missing(*texts)
-                raise AssertionError(f"not shown in {seconds} s: {missing}\n{self.said()[-3000:]}")
+                raise AssertionError(
+                    f"not shown in {seconds} s: {missing}\n{self.logged()[-3000:]}"
+                )
             time.sleep(0.03)
         return page
 
-    def wait_said(self, *texts: str) -> None:
+    def wait_logged(self, *texts: str) -> None:
         """Wait for lines in the log, which is written by a thread that nobody waits for."""
         for text in texts:
-            wait_for(lambda text=text: text in self.said(), what=f"{text!r} in the log")
+            wait_for(lambda text=text: text in self.logged(), what=f"{text!r} in the log")
 
     def wait_count(self, code: int, count: int, seconds: float = PATIENCE) -> None:
         """Wait until exactly `count` XIDs of a code are counted, on whatever GPU."""
@@ -180,7 +182,7 @@ class Exporter:
         found = self.series("draguard_xid_errors_total")
         return int(sum(value for labels, value in found.items() if f'code="{code}"' in labels))
 
-    def said(self) -> str:
+    def logged(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def descendants(self) -> dict[int, str]:

@@ -58,7 +58,7 @@ def folder() -> Iterator[Path]:
 
 
 class FailingCounters(CountersFile):
-    """Fails at each look while it is told to."""
+    """Fails at each look while the test says so."""
 
     failing = False
 
@@ -92,7 +92,7 @@ class Listener:
     def __init__(self) -> None:
         self.complaints: list[str] = []
         self.welcomed = 0
-        self.heard = threading.Event()
+        self.received = threading.Event()
 
     def hello(self) -> protocol.Hello:
         return protocol.Hello(Cursor(), "")
@@ -104,7 +104,7 @@ class Listener:
         assert not message.signals
         if self.welcomed == 1:
             raise KeyError("a GPU that nobody knows")
-        self.heard.set()
+        self.received.set()
 
     def observed(self, message: protocol.Observed) -> None: ...
 
@@ -115,7 +115,7 @@ class Listener:
         self.complaints.append(message)
 
 
-def test_what_the_sensor_says_and_the_agent_cannot_take_is_asked_for_again(folder: Path) -> None:
+def test_what_the_sensor_says_and_the_agent_cannot_take_is_requested_again(folder: Path) -> None:
     path = folder / "sensor.sock"
     listener, refused = Listener(), list[int]()
     with contextlib.ExitStack() as stack:
@@ -133,7 +133,7 @@ def test_what_the_sensor_says_and_the_agent_cannot_take_is_asked_for_again(folde
                 channel.receive(protocol.to_sensor)
                 channel.send(protocol.Welcome("run", "boot"))
                 channel.send(protocol.Signals((), None))
-            assert listener.heard.wait(60)
+            assert listener.received.wait(60)
         finally:
             link.stop()
     assert refused == [1]

@@ -92,14 +92,14 @@ def test_the_nvml_child_killed_is_named_and_started_again(
     assert len(page.series("draguard_gpu_info")) == 3
     node.heal(0)
     exporter.wait_shows('draguard_source_up{source="nvml"} 1')
-    exporter.wait_said("ended by SIGKILL")
+    exporter.wait_logged("ended by SIGKILL")
     assert exporter.nvml_child() != child
 
 
 def test_a_library_that_crashes_costs_only_itself(node: SimulatedNode, exporter: Exporter) -> None:
     node.segfault(0, "nvmlDeviceGetTemperature")
     exporter.wait_shows('draguard_source_up{source="nvml",reason="Crashed"} 0')
-    exporter.wait_said("ended by SIGSEGV")
+    exporter.wait_logged("ended by SIGSEGV")
     node.inject_xid(1, 79)
     exporter.wait_count(79, 1)
     node.heal(0)
@@ -140,7 +140,7 @@ def test_a_hang_is_named_by_gpu_and_call_and_the_other_gpus_come_back(
         return named_there and (shown, up) == (2, [0.0, 1.0, 1.0])
 
     wait_for(without_it, what="the other GPUs")
-    exporter.wait_said("GPU 1 (" + uuid + ") hangs in nvmlDeviceGetTemperature")
+    exporter.wait_logged("GPU 1 (" + uuid + ") hangs in nvmlDeviceGetTemperature")
     node.heal(1)
 
     def whole() -> bool:
@@ -163,7 +163,7 @@ def test_without_the_nvml_library_everything_else_goes_on(node: SimulatedNode) -
         exporter.wait_shows('draguard_source_up{source="nvml",reason="LibraryNotFound"} 0')
         node.inject_xid(1, 79)
         exporter.wait_shows('code="79"', node.gpu(1).uuid)
-        exporter.wait_said("install the NVIDIA driver, name its folder")
+        exporter.wait_logged("install the NVIDIA driver, name its folder")
         assert exporter.get("/readyz")[0] == 200
 
 
@@ -173,7 +173,7 @@ def test_without_the_kubelets_socket_only_the_names_of_pods_are_missing(
     node.kubelet.stop()
     exporter.wait_shows('draguard_source_up{source="podresources",reason="NotFound"} 0')
     assert len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 3
-    exporter.wait_said("--pod-resources-socket")
+    exporter.wait_logged("--pod-resources-socket")
     node.kubelet.start()
     exporter.wait_shows('draguard_source_up{source="podresources"} 1')
 
@@ -204,7 +204,7 @@ def test_a_kernel_log_that_is_missing_or_forbidden_is_a_sentence(node: Simulated
             'draguard_source_up{source="kmsg",reason="NotFound"} 0',
             'draguard_source_up{source="nvml"} 1',
         )
-        exporter.wait_said("--kernel-log")
+        exporter.wait_logged("--kernel-log")
         node.inject_xid(1, 48, kernel=False)
         exporter.wait_count(48, 1)
 
@@ -261,7 +261,7 @@ def _tells(exporter: Exporter, code: int, source: str) -> bool:
 
 def test_a_reboot_begins_the_counts_anew(node: SimulatedNode, exporter: Exporter) -> None:
     node.inject_xid(0, 43)
-    # Both: what NVML told after the reboot only would be of the new boot.
+    # Both: what NVML reported after the reboot only would be of the new boot.
     for source in ("kmsg", "nvml"):
         wait_for(lambda source=source: _tells(exporter, 43, source), what=source)
     exporter.wait_count(43, 1)
@@ -314,4 +314,4 @@ def test_a_flag_that_cannot_be_used_ends_the_exporter_with_a_sentence(
 ) -> None:
     with Exporter(node, "sensor", "--interval=-1") as exporter:
         assert exporter.wait() == 2
-        exporter.wait_said("--interval must be above 0")
+        exporter.wait_logged("--interval must be above 0")

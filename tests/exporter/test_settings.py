@@ -112,7 +112,7 @@ def test_a_variable_that_cannot_be_read_is_named() -> None:
 
 
 @pytest.mark.parametrize("one", UNUSED, ids=lambda case: case.flag)
-def test_each_unused_flag_is_told_with_what_to_use_instead(one: tuple[str, ...]) -> None:
+def test_each_unused_flag_is_reported_with_what_to_use_instead(one: tuple[str, ...]) -> None:
     flag, env, instead, _, refused, unanswered = one[:6]
     if refused:
         with pytest.raises(SettingsError, match=flag):

@@ -52,7 +52,7 @@ ending.await_signal()
 """
 
 
-def test_a_signal_is_heard_however_busy_the_other_threads_are() -> None:
+def test_a_signal_is_handled_however_busy_the_other_threads_are() -> None:
     command = [sys.executable, "-u", "-c", BUSY]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcome = fuzz(target, inputs, given.seed, _progress(target.name, inputs), given.first)
         _say(_line(outcome))
         for finding in outcome.findings:
-            _say(_told(finding, given.seed))
+            _say(_described(finding, given.seed))
         outcomes.append(outcome)
     return _summed_up(outcomes, given.seed)
 
@@ -72,7 +72,7 @@ def _mebibytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
-def _told(finding: Finding, seed: int) -> str:
+def _described(finding: Finding, seed: int) -> str:
     again = f"--only {finding.target} --seed {seed} --first {finding.number} --inputs 1"
     return f"\n{finding.error}\ninput: {finding.input}\nagain: python -m tests.fuzz {again}\n"
 

@@ -172,7 +172,7 @@ def _check_yaml(raw: bytes) -> None:
     requested = [interval.seconds for interval in found.intervals if not interval.whole]
     demand(
         all(settings.interval <= seconds for seconds in requested),
-        "staler than asked for",
+        "staler than requested",
         requested,
     )
     names = [setting.name for setting in found.ignored]

@@ -86,7 +86,7 @@ def check_record(raw: bytes) -> None:
         return
     demand(signal.kind in get_args(Kind) and signal.kind in _ERRORS, "a kind", signal.kind)
     text = raw.decode("utf-8", "replace")
-    demand(int(text.partition(",")[0]) >> 3 == 0, "user space is heard")
+    demand(int(text.partition(",")[0]) >> 3 == 0, "user space is read")
     demand(0 <= signal.code < 1_000_000, "a code that is none", signal.code)
     _printable(signal)
     if signal.kind != "driver-load":
@@ -173,7 +173,7 @@ def check_syslog(made: tuple[bytes, bytes, int]) -> None:
         demand(later.size >= len(more), "less than what is new", later.size)
         places = [line.place for line in received]
         following = [line.place for line in again]
-        demand(not places or not following or min(following) > max(places), "told twice")
+        demand(not places or not following or min(following) > max(places), "reported twice")
 
 
 def _records(changes: NewLines, text: bytes) -> list[Line]:

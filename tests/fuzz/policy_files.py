@@ -28,7 +28,7 @@ PARTS = (
     b"<<: {a: 1}",
     b'"\\x00\\ud800\\U00110000": 1\n',
 )
-_TOLD = re.compile(r"line (\d+): \S.*")
+_REPORTED = re.compile(r"line (\d+): \S.*")
 
 
 def make(random: Random) -> bytes:
@@ -43,10 +43,10 @@ def check(raw: bytes) -> None:
     except PolicyError as error:
         last = len(raw.decode("utf-8", "replace").splitlines()) + 1
         for problem in error.problems:
-            found = _TOLD.fullmatch(problem)
+            found = _REPORTED.fullmatch(problem)
             demand(found, "a problem without its line", problem)
             demand(found and int(found[1]) <= last, "a line that is not there", problem)
-        demand(len(set(error.problems)) == len(error.problems), "told twice", error.problems)
+        demand(len(set(error.problems)) == len(error.problems), "reported twice", error.problems)
         return
     demand(all(row.soak > row.settle for row in policy.rows), "untainted before it is judged")
     demand(all(value for _, value, _ in described(policy.limits)), "a limit", policy.limits)

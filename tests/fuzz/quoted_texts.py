@@ -116,7 +116,7 @@ def texts() -> tuple[str, ...]:
 
 
 def signals(mode: str, message: bytes, cut: int) -> list[Signal]:
-    """Return what is heard of a message by one way to read the log."""
+    """Return what is read of a message by one way to read the log."""
     received: list[Signal] = []
     for raw in _records(mode, message[:cut].removesuffix(b"\n")):
         try:
@@ -171,7 +171,7 @@ def make_quoted(random: Random) -> Made:
 def check_quoted(made: Made) -> None:
     number, text, mode, cut = made
     received = signals(mode, quoted()[number].message(text), cut)
-    demand(not received, "a user is heard", received)
+    demand(not received, "a user's line is read", received)
 
 
 TARGETS = (Target("quoted-text", 60, make_quoted, check_quoted),)

@@ -1,6 +1,6 @@
 """The report through any sequence: news from kernel, NVML and DCGM, readings, agent restarts.
 
-A sequence is told through the same doors as on a node: kernel lines are understood, signals are
+A sequence comes through the same doors as on a node: kernel lines are understood, signals are
 paired and numbered, readings may say anything that a vendor child could have sent.
 """
 

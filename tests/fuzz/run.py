@@ -103,7 +103,7 @@ def _limited(seconds: float) -> Generator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        # Of the test in which this runs; it is asked for anew, and not shortened.
+        # Of the test in which this runs; it is requested anew, and not shortened.
         signal.setitimer(signal.ITIMER_REAL, *others)
 
 

@@ -26,7 +26,7 @@ ACCEPTS = (
     b"x-gzip;q=1.0, *;q=0",
     b"text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8",
 )
-_SPOKEN = {
+_SERVED = {
     "application/openmetrics-text": Exposition.OPENMETRICS,
     "application/openmetrics-text; version=1.0.0": Exposition.OPENMETRICS,
     "text/plain;version=0.0.4": Exposition.TEXT,
@@ -45,14 +45,14 @@ def make_accept(random: Random) -> Accept:
     if random.randrange(3):
         header = hostile.mutated(random, random.choice(ACCEPTS), 4, ACCEPTS)
         return header.decode("latin-1"), encoding, None
-    accepted = [(random.choice(list(_SPOKEN)), random.randrange(11)) for _ in range(4)]
+    accepted = [(random.choice(list(_SERVED)), random.randrange(11)) for _ in range(4)]
     header = ",".join(f"{name};q={quality / 10}" for name, quality in accepted)
     best, most = Exposition.TEXT, 0
     for name, quality in accepted:
-        offered = _SPOKEN[name]
+        offered = _SERVED[name]
         if offered is not None and quality > most:
             best, most = offered, quality
-    if any(quality and _SPOKEN[name] is Exposition.TEXT for name, quality in accepted):
+    if any(quality and _SERVED[name] is Exposition.TEXT for name, quality in accepted):
         best = Exposition.TEXT
     return header, encoding, best
 
@@ -118,17 +118,17 @@ _HEADERS = {
 class Wire:
     """A socket of which the whole is known beforehand."""
 
-    def __init__(self, heard: bytes) -> None:
-        self._heard = heard
-        self.said = b""
+    def __init__(self, received: bytes) -> None:
+        self._received = received
+        self.sent = b""
         self.closed = False
 
     def recv(self, size: int) -> bytes:
-        part, self._heard = self._heard[:size], self._heard[size:]
+        part, self._received = self._received[:size], self._received[size:]
         return part
 
     def sendall(self, data: bytes) -> None:
-        self.said += data
+        self.sent += data
 
     def close(self) -> None:
         self.closed = True
@@ -158,9 +158,9 @@ def check_head(raw: bytes) -> None:
     demand(wire.closed and len(over) == 1, "a connection that is not ended")
     head, ended, _ = raw.partition(b"\r\n\r\n")
     requested = ended and len(head) < 32_000 and head.decode("latin-1").split("\n")[0].split()
-    demand(wire.said or not requested, "a request without an answer")
-    demand(b"\nx-evil" not in wire.said.lower(), "a header of the client's")
-    left = wire.said
+    demand(wire.sent or not requested, "a request without an answer")
+    demand(b"\nx-evil" not in wire.sent.lower(), "a header of the client's")
+    left = wire.sent
     # An answer of HTTP/0.9 is a body alone.
     while _STATUS_LINE.match(left):
         left = _one_answer(left)

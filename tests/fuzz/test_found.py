@@ -111,7 +111,7 @@ class _Same:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e308, -1, 2**63])
-def test_a_recovery_action_that_makes_no_sense_was_not_told(value: float) -> None:
+def test_a_recovery_action_that_makes_no_sense_was_not_reported(value: float) -> None:
     tally = Tally()
     reader = GpuReader(cast("Caller", _Same(value)), tally)
     reported = reader.read(0, "GPU-1", None, reader.begin(), SampleOptions(processes=False))
@@ -119,7 +119,7 @@ def test_a_recovery_action_that_makes_no_sense_was_not_told(value: float) -> Non
     assert tally.refused == 1
 
 
-def test_a_recovery_action_of_0_was_told() -> None:
+def test_a_recovery_action_of_0_was_reported() -> None:
     reader = GpuReader(cast("Caller", _Same(0)), Tally())
     reported = reader.read(0, "GPU-1", None, reader.begin(), SampleOptions(processes=False))
     assert (reported["recovery_supported"], reported["recovery_action"]) == (True, 0)

@@ -5,7 +5,7 @@ import pytest
 from tests.fuzz.quoted_texts import MODES, quoted, signals, texts
 
 
-def test_the_corpus_is_what_it_is_said_to_be() -> None:
+def test_the_corpus_is_as_described() -> None:
     assert len(quoted()) >= 50
     assert len(texts()) >= 300
     assert len({quote.format for quote in quoted()}) == len(quoted())

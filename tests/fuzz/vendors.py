@@ -194,7 +194,7 @@ _SHAPES: tuple[tuple[Container[str], Callable[[Library, str], Any]], ...] = (
 
 
 def make_library(random: Random) -> tuple[int, int, bool]:
-    """Make the seed of a library, how many passes are asked of it, and whether all is wanted."""
+    """Make the seed of a library, how many passes it gets, and whether all is wanted."""
     return random.getrandbits(32), random.randrange(1, 3), random.randrange(4) == 0
 
 
@@ -268,7 +268,7 @@ def make_answers(random: Random) -> list[Answer]:
 def check_answers(answers: list[Answer]) -> None:
     desired = frozenset((150, 155, 1001, 53))
     for answer in answers:
-        _told(answer)
+        _print(answer)
     for entity in dcgm_reading.entities_of(answers, dict(_PLACES), desired):
         demand(entity.values.keys() <= desired | {230}, "a field that nobody wanted", entity)
         place = Place(entity.uuid, "0000:01:00.0", "", entity.gi, entity.ci, entity.link)
@@ -287,7 +287,7 @@ def check_answers(answers: list[Answer]) -> None:
     dcgm_reading.all_blank(answers)
 
 
-def _told(answer: Answer) -> None:
+def _print(answer: Answer) -> None:
     value = dcgm_values.value_of(answer)
     if value is None:
         return

@@ -104,4 +104,4 @@ def watched(scene: Scene, node: RealNode, gpu: RealGpu) -> Iterator[Watched]:
         exporter.wait_shows('draguard_source_up{source="nvml"} 1', "draguard_report_up 1")
         scene.remediator().await_saying(f"{NODE}: 1 healthy")
         yield Watched(scene, exporter, gpu)
-        sys.stdout.write(exporter.said()[-4000:])  # shown when the test failed
+        sys.stdout.write(exporter.logged()[-4000:])  # shown when the test failed

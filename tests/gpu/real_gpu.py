@@ -147,16 +147,16 @@ def _compiled(name: str, folder: Path, gpu: RealGpu) -> Path:
 def used_memory() -> dict[int, float]:
     """Return what nvidia-smi says of the processes on the GPUs, in MiB by pid."""
     query = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
-    said = subprocess.run(query, check=True, capture_output=True, text=True, timeout=60)
-    rows = (line.split(",") for line in said.stdout.splitlines())
+    printed = subprocess.run(query, check=True, capture_output=True, text=True, timeout=60)
+    rows = (line.split(",") for line in printed.stdout.splitlines())
     return {int(pid): float(used) for pid, used in rows}
 
 
 def queried(*what: str) -> list[str]:
     """Return what nvidia-smi says of the first GPU."""
     query = ["nvidia-smi", f"--query-gpu={','.join(what)}", "--format=csv,noheader,nounits"]
-    said = subprocess.run(query, check=True, capture_output=True, text=True, timeout=60)
-    return [word.strip() for word in said.stdout.splitlines()[0].split(",")]
+    printed = subprocess.run(query, check=True, capture_output=True, text=True, timeout=60)
+    return [word.strip() for word in printed.stdout.splitlines()[0].split(",")]
 
 
 def holds_gpu(pid: int) -> list[str]:

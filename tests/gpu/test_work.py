@@ -83,8 +83,8 @@ def test_memory_that_a_program_holds_is_used(exporter: Exporter, work: Work) -> 
     with work.running("holds", megabytes=4096):
         time.sleep(1)
         used = value(exporter.page(), "DCGM_FI_DEV_FB_USED")
-        (said,) = map(float, queried("memory.used"))
-    assert used == pytest.approx(said, abs=1)
+        (printed,) = map(float, queried("memory.used"))
+    assert used == pytest.approx(printed, abs=1)
     assert 4096 <= used - before < 4096 + 1024  # MiB, and what CUDA itself takes
 
 

@@ -77,7 +77,7 @@ def test_what_exists_already_is_a_conflict_of_that_reason(admin: Client) -> None
     assert caught.value.reason == "AlreadyExists"
 
 
-def test_a_wrong_token_and_missing_rights_are_told_apart(control_plane: ControlPlane) -> None:
+def test_a_wrong_token_and_missing_rights_are_distinguished(control_plane: ControlPlane) -> None:
     right = control_plane.endpoint("remediator")
     wrong = Endpoint(server=right.server, token="wrong", ca_file=right.ca_file)
     for endpoint, status, reason in ((right, 403, "Forbidden"), (wrong, 401, "Unauthorized")):
@@ -154,7 +154,7 @@ class Everything(msgspec.Struct, frozen=True):
 
 
 @pytest.mark.parametrize("by_watch", [False, True])
-def test_metadata_may_be_asked_for_alone(admin: Client, by_watch: bool) -> None:
+def test_metadata_may_be_requested_alone(admin: Client, by_watch: bool) -> None:
     admin.create(CONFIG_MAPS, config_map("one", color="red"))
     reflector = Reflector(admin, CONFIG_MAPS, Everything, metadata_only=True, by_watch=by_watch)
     reflector.start()
@@ -268,7 +268,7 @@ def test_what_changed_while_the_apiserver_was_away_is_known_after_its_restart(
         caplog.set_level("INFO")
         gate.open()
         await_true("the deletion is known", lambda: "kubeapi-test/deleted" not in reflector.items())
-        await_true("both were told", lambda: len(seen) >= 2)
+        await_true("both were notified", lambda: len(seen) >= 2)
         await_true("all is well again", lambda: not reflector.error)
         reflector.stop()
         client.close()

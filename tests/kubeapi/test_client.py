@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeapi.client import LONGEST_ASKED, ApiError, Client, Conflict, Gone, NotFound
+from kubeapi.client import LONGEST_RETRY_AFTER, ApiError, Client, Conflict, Gone, NotFound
 from kubeapi.discovery import served
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 from tests.kubeapi import hostile
@@ -18,7 +18,7 @@ _ENDS_BY_TIME: dict[Behaviour, float] = {hostile.hang: 0.4, hostile.drip: 8.0}
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "status", "kind", "said"),
+    ("behaviour", "status", "kind", "stated"),
     [
         (hostile.refusal(500, "InternalError", "etcd is slow"), 500, ApiError, "etcd is slow"),
         (hostile.refusal(403, "Forbidden", "may not"), 403, ApiError, "403 Forbidden: may not"),
@@ -35,7 +35,7 @@ _ENDS_BY_TIME: dict[Behaviour, float] = {hostile.hang: 0.4, hostile.drip: 8.0}
     ],
 )
 def test_each_failure_becomes_the_error_that_says_what_happened(
-    behaviour: Behaviour, status: int | None, kind: type[ApiError], said: str
+    behaviour: Behaviour, status: int | None, kind: type[ApiError], stated: str
 ) -> None:
     with Hostile([behaviour]) as server:
         client = Client(server.endpoint, timeout=_ENDS_BY_TIME.get(behaviour, 60.0))
@@ -47,10 +47,10 @@ def test_each_failure_becomes_the_error_that_says_what_happened(
         assert type(caught.value) is kind
         assert caught.value.status == status
         assert caught.value.message.startswith("GET /api/v1/pods: ")
-        assert said in caught.value.message
+        assert stated in caught.value.message
 
 
-def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
+def test_a_server_that_is_not_there_is_reported_with_its_address() -> None:
     client = Client(Endpoint(server="http://127.0.0.1:9"), timeout=60.0)
     with pytest.raises(ApiError, match=r"127\.0\.0\.1:9: connection refused or unreachable"):
         client.get("/version")
@@ -84,14 +84,14 @@ def test_the_wait_that_a_server_asks_for_is_in_the_error() -> None:
         assert caught.value.retry_after == 7.0
 
 
-@pytest.mark.parametrize("asked", ["86400", "9" * 400])
-def test_no_server_makes_us_wait_for_a_day(asked: str) -> None:
-    with Hostile([hostile.refusal(503, headers=f"retry-after: {asked}\r\n")]) as server:
+@pytest.mark.parametrize("requested", ["86400", "9" * 400])
+def test_no_server_makes_us_wait_for_a_day(requested: str) -> None:
+    with Hostile([hostile.refusal(503, headers=f"retry-after: {requested}\r\n")]) as server:
         client = Client(server.endpoint)
         with pytest.raises(ApiError) as caught:
             client.get("/version")
         client.close()
-        assert caught.value.retry_after == LONGEST_ASKED == 60.0
+        assert caught.value.retry_after == LONGEST_RETRY_AFTER == 60.0
 
 
 def test_nothing_is_retried_behind_the_callers_back() -> None:
@@ -128,14 +128,14 @@ def test_a_token_file_that_was_never_there_is_an_error_that_names_it(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "said"),
+    ("endpoint", "stated"),
     [
         (Endpoint(server="127.0.0.1:6443"), "is no URL of an API server"),
         (Endpoint(server="https://127.0.0.1", ca_file="/none/ca.crt"), "/none/ca.crt"),
     ],
 )
-def test_an_unusable_endpoint_is_refused_at_once(endpoint: Endpoint, said: str) -> None:
-    with pytest.raises(EndpointError, match=said):
+def test_an_unusable_endpoint_is_refused_at_once(endpoint: Endpoint, stated: str) -> None:
+    with pytest.raises(EndpointError, match=stated):
         Client(endpoint)
 
 
@@ -276,7 +276,7 @@ def test_warnings_beside_an_accepted_write_are_given_to_who_asks(
     assert received == sentences
 
 
-def test_several_warning_headers_are_all_heard() -> None:
+def test_several_warning_headers_are_all_read() -> None:
     received: list[str] = []
     lines = 'warning: 299 - "one"\r\nwarning: 299 - "two"\r\n'
     with Hostile([hostile.body(b"{}", headers=lines)]) as server:

@@ -55,17 +55,17 @@ def test_whatever_the_holders_clock_says_only_our_own_counts() -> None:
     assert one.may_take(119.1)
 
 
-def test_the_right_to_write_counts_from_before_the_renewal_was_asked_for() -> None:
+def test_the_right_to_write_counts_from_before_the_renewal_was_requested() -> None:
     one = Candidate("one", TERMS)
     one.saw(None, 0)
-    one.took(held("one"), asked_at=1)
+    one.took(held("one"), sent_at=1)
     assert one.leads(6.9)
     assert not one.leads(7)
 
 
 def test_a_leader_that_sees_another_holder_stops_at_once() -> None:
     one = Candidate("one", TERMS)
-    one.took(held("one"), asked_at=0)
+    one.took(held("one"), sent_at=0)
     one.saw(held("other"), 1)
     assert not one.leads(1)
 

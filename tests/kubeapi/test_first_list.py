@@ -106,7 +106,7 @@ def test_where_it_is_not_served_or_not_finished_pages_are_listed(name: str) -> N
         await_true("it watches on", lambda: "resourceVersion=5&" in watches(server)[-1])
 
 
-def test_a_server_that_refused_it_once_is_not_asked_again() -> None:
+def test_a_server_that_refused_it_once_is_not_queried_again() -> None:
     gone = hostile.watch({"type": "ERROR", "object": {"code": 410, "message": "too old"}})
     lists = [hostile.listing("5", A1), hostile.listing("6", A1)]
     with (
@@ -128,7 +128,7 @@ def test_a_server_in_trouble_is_not_burdened_with_a_list_instead(status: int) ->
         assert all("watch=true" in line for line in server.requests)
 
 
-def test_of_what_was_known_before_only_the_changes_are_told() -> None:
+def test_of_what_was_known_before_only_the_changes_are_reported() -> None:
     seen: list[Change[ConfigMap]] = []
     known = {"default/a": RED, "default/gone": ConfigMap()}
     looked = threading.Event()
@@ -140,7 +140,7 @@ def test_of_what_was_known_before_only_the_changes_are_told() -> None:
         assert set(reflector.items()) == {"default/a", "default/gone"}
         looked.set()
         assert reflector.wait_synced(60.0)
-        await_true("both were told", lambda: len(seen) == 2)
+        await_true("both were notified", lambda: len(seen) == 2)
         assert seen == [
             Change("default/a", RED, RED, listed=True),
             Change("default/gone", ConfigMap(), None, listed=True),

@@ -136,7 +136,7 @@ def plain_api() -> Iterator[int]:
     yield from served(None)
 
 
-def asked(
+def fetched(
     port: int,
     ca_file: str | None,
     *,
@@ -159,7 +159,7 @@ def asked(
 
 def test_tls_goes_through_the_tunnel_and_its_connection_is_kept(api: int, ca_file: str) -> None:
     with ConnectProxy({"api.example.com:6443": ("127.0.0.1", api)}) as proxy:
-        assert asked(proxy.port, ca_file) == b'{"path":"/version"}'
+        assert fetched(proxy.port, ca_file) == b'{"path":"/version"}'
         (line,) = proxy.opened
     assert line.startswith("CONNECT api.example.com:6443 HTTP/")
 
@@ -167,9 +167,9 @@ def test_tls_goes_through_the_tunnel_and_its_connection_is_kept(api: int, ca_fil
 def test_a_proxy_that_requires_a_login_gets_that_of_its_url(api: int, ca_file: str) -> None:
     place = {"api.example.com:6443": ("127.0.0.1", api)}
     with ConnectProxy(place, login="ana:s@cret") as proxy:
-        assert asked(proxy.port, ca_file, login="ana:s%40cret") == b'{"path":"/version"}'
+        assert fetched(proxy.port, ca_file, login="ana:s%40cret") == b'{"path":"/version"}'
         with pytest.raises(ApiError) as caught:
-            asked(proxy.port, ca_file, login="ana:wrong")
+            fetched(proxy.port, ca_file, login="ana:wrong")
     assert f"the proxy http://127.0.0.1:{proxy.port} refused (407" in caught.value.message
     assert "it requires a login" in caught.value.message
     assert "wrong" not in caught.value.message
@@ -184,20 +184,20 @@ def test_a_refusal_of_the_proxy_is_named(status: int, meaning: str, api: int, ca
         ConnectProxy({}, refuse=status) as proxy,
         pytest.raises(ApiError) as caught,
     ):
-        asked(proxy.port, ca_file)
+        fetched(proxy.port, ca_file)
     assert f"refused ({status}" in caught.value.message
     assert meaning.replace("no tunnel", "does not open a tunnel") in caught.value.message
 
 
 def test_a_proxy_that_is_not_there_is_named(ca_file: str) -> None:
     with pytest.raises(ApiError, match=r"the proxy http://127\.0\.0\.1:9: connection refused"):
-        asked(9, ca_file)
+        fetched(9, ca_file)
 
 
 def test_a_certificate_inside_the_tunnel_is_verified(api: int) -> None:
     with ConnectProxy({"api.example.com:6443": ("127.0.0.1", api)}) as proxy:
         with pytest.raises(ApiError, match="CERTIFICATE_VERIFY_FAILED"):
-            asked(proxy.port, None)
+            fetched(proxy.port, None)
         assert proxy.opened
 
 
@@ -209,9 +209,9 @@ def test_a_proxy_by_tls_carries_tls(
     place = {"api.example.com:6443": ("127.0.0.1", api)}
     with ConnectProxy(place, tls=context) as proxy:
         with pytest.raises(ApiError, match=f"the proxy https://127.0.0.1:{proxy.port}: TLS failed"):
-            asked(proxy.port, ca_file, scheme="https")
+            fetched(proxy.port, ca_file, scheme="https")
         monkeypatch.setenv("SSL_CERT_FILE", str(Path(ca_file)))
-        assert asked(proxy.port, ca_file, scheme="https") == b'{"path":"/version"}'
+        assert fetched(proxy.port, ca_file, scheme="https") == b'{"path":"/version"}'
 
 
 def test_without_tls_the_proxy_gets_whole_urls(plain_api: int) -> None:
@@ -219,6 +219,6 @@ def test_without_tls_the_proxy_gets_whole_urls(plain_api: int) -> None:
     with ConnectProxy(place, login="ana:secret") as proxy:
         login, server = "ana:secret", "http://api.example.com"
         # This proxy keeps no connection for requests that it forwards.
-        found = asked(proxy.port, None, login=login, server=server, twice=False)
+        found = fetched(proxy.port, None, login=login, server=server, twice=False)
         assert found == b'{"path":"/version"}'
         assert proxy.opened == ["GET http://api.example.com:80/version HTTP/1.1"]

@@ -112,7 +112,7 @@ def test_it_stops_in_time_while_lists_fail_and_says_what_is_wrong(name: str) -> 
     with Hostile([BAD[name]]) as server, reflecting(server, what=name) as reflector:
         if name != "410":
             await_true("the error is said", lambda: reflector.error)
-        await_true("it was asked again", lambda: len(server.requests) > 1)
+        await_true("it was requested again", lambda: len(server.requests) > 1)
         assert not reflector.synced
         assert reflector.items() == {}
 
@@ -183,7 +183,7 @@ def test_it_stops_in_time_while_watches_fail(name: str) -> None:
         assert "default/a" in reflector.items()
 
 
-def test_a_broken_watch_goes_on_from_the_last_version_it_heard_of() -> None:
+def test_a_broken_watch_goes_on_from_the_last_version_it_received() -> None:
     bookmark = event("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
     first = hostile.watch(event("ADDED", B1), bookmark, then=hostile.drop)
     with Hostile([hostile.listing("5", A1)], [first, hostile.watch()]) as server:
@@ -193,7 +193,7 @@ def test_a_broken_watch_goes_on_from_the_last_version_it_heard_of() -> None:
         assert sum("watch=true" not in line for line in server.requests) == 1
 
 
-def test_deletions_that_no_watch_told_of_are_delivered_after_the_next_list() -> None:
+def test_deletions_that_no_watch_reported_are_delivered_after_the_next_list() -> None:
     seen: list[Change[ConfigMap]] = []
     lists = [hostile.listing("5", A1, B1), hostile.listing("6", A2)]
     with (
@@ -201,7 +201,7 @@ def test_deletions_that_no_watch_told_of_are_delivered_after_the_next_list() -> 
         reflecting(server, seen.append) as reflector,
     ):
         await_true("b is gone", lambda: reflector.synced and "default/b" not in reflector.items())
-        await_true("all told", lambda: len(seen) == 4)
+        await_true("all were delivered", lambda: len(seen) == 4)
         red, blue = ConfigMap({"color": "red"}), ConfigMap({"color": "blue"})
         assert seen == [
             Change("default/a", None, red, listed=True),
@@ -219,12 +219,12 @@ def test_what_a_watch_tells_is_news_and_what_a_list_tells_need_not_be() -> None:
         ) as server,
         reflecting(server, seen.append),
     ):
-        await_true("all told", lambda: len(seen) == 3)
+        await_true("all were delivered", lambda: len(seen) == 3)
         assert [change.listed for change in seen] == [True, False, False]
 
 
 def test_a_quiet_watch_is_no_blind_one_because_a_list_decides() -> None:
-    """Servers send no bookmark where nothing happens; the list also finds what was not told."""
+    """Servers send no bookmark where nothing happens; the list finds what no watch delivered."""
     with (
         Hostile([hostile.listing("5", A1), hostile.listing("6", A2)], [hostile.watch()]) as server,
         reflecting(server, what="silent") as reflector,
@@ -234,7 +234,7 @@ def test_a_quiet_watch_is_no_blind_one_because_a_list_decides() -> None:
         await_true(
             "it was listed again", lambda: reflector.items()["default/a"].data["color"] == "blue"
         )
-        await_true("and counts as heard", lambda: reflector.last_contact > first)
+        await_true("and counts as a contact", lambda: reflector.last_contact > first)
         assert not reflector.error
         assert not reflector.refused
 

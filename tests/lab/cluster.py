@@ -16,7 +16,7 @@ from simulator.cluster.workloads import device_classes
 T = TypeVar("T")
 CLEAN_SECONDS = 120.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
-"""Seconds between two looks: what comes soon is seen soon, what takes long is asked seldom."""
+"""Seconds between two looks: what comes soon is seen soon, what takes long is queried seldom."""
 Json = dict[str, Any]
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 """`Cluster` reads it in the version that its API server has."""
@@ -24,7 +24,7 @@ _RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 NODES = "/api/v1/nodes"
-_TOLD = (
+_WRITTEN_OF_THEMSELVES = (
     "/apis/coordination.k8s.io/v1/namespaces/draguard-system/leases",
     "/api/v1/namespaces/default/events",
     "/api/v1/namespaces/kube-system/events",
@@ -105,7 +105,7 @@ class Cluster:
         """Remove what tests make; returns when nothing of it is left and no node is played."""
         for node in self.player.nodes():
             self.player.remove_node(node)
-        for path in _TOLD:
+        for path in _WRITTEN_OF_THEMSELVES:
             self.client.delete(path)
         self._delete_all(_OWNERS, {"propagationPolicy": "Background"})
         kinds = [*_REST, *self._custom()]

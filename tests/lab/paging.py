@@ -56,7 +56,7 @@ def paging(
             with prometheus as server:
                 up = f"count(up == 1) == {len(targets)}"
                 await_true("every target is up", lambda: server.query(up))
-                # An alert that fires before Alertmanager is known is told a minute late.
+                # An alert that fires before Alertmanager is known is notified a minute late.
                 await_true("pages arrive", lambda: pager.taken("/draguard-watchdog"))
                 yield Paging(server, alertmanager, pager)
 

@@ -60,7 +60,9 @@ def _lines(story: Story, end: float, renamed: Mapping[str, str]) -> Iterator[str
                 reported = _relabelled(labels, renamed)
                 comma = "," if reported else ""
                 shown = (
-                    clock.told(name, float(value), moment, at) if _IS_TIME.search(name) else value
+                    clock.shown_time(name, float(value), moment, at)
+                    if _IS_TIME.search(name)
+                    else value
                 )
                 yield f"{name}{{{reported}{comma}{target}}} {shown} {at}\n"
 
@@ -94,7 +96,7 @@ class _Clock:
         self._real = [moment.real for moment in moments]
         self._played = played
 
-    def told(self, name: str, value: float, moment: Moment, at: float) -> float:
+    def shown_time(self, name: str, value: float, moment: Moment, at: float) -> float:
         """Return the time to show for a value of a page that was read at `moment`."""
         return at - (moment.real - value) if _LIVE.match(name) else self._event(value)
 

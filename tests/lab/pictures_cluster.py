@@ -48,7 +48,7 @@ _SNAPSHOT = re.compile(r"^draguard_snapshot_timestamp_seconds(?:{.*})? (\S+)$", 
 
 
 class PlayedCluster:
-    """What is started, and how its GPUs are told what to do."""
+    """What is started, and how its GPUs are controlled."""
 
     def __init__(self, scene: Scene, nodes: Mapping[str, SimulatedNode], root: Path) -> None:
         self.scene = scene

@@ -1,6 +1,6 @@
 """What the GPUs of a played cluster do over six hours: steady training, waves of inference, idling.
 
-Made up, and the same each time; only the numbers that a simulated board is told come from here,
+Made up, and the same each time; only the numbers that a simulated board gets come from here,
 everything after that is done by real programs. Pure.
 """
 

@@ -1,4 +1,4 @@
-"""A server of Go's world as a process on loopback: started, waited for, asked, ended."""
+"""A server of Go's world as a process on loopback: started, waited for, queried, ended."""
 
 import subprocess
 import time

@@ -71,7 +71,9 @@ def test_parts_can_be_stopped_and_started_again_and_a_stop_leaves_nothing(
     plane.stop()
 
 
-def test_a_part_that_ends_at_once_is_told_with_its_last_words(control_plane_built: None) -> None:
+def test_a_part_that_ends_at_once_is_reported_with_its_last_words(
+    control_plane_built: None,
+) -> None:
     plane = ControlPlane(apiserver_flags=["--no-such-flag"])
     with pytest.raises(
         ControlPlaneError, match=r"kube-apiserver ended at once:[\s\S]*no-such-flag"

@@ -40,5 +40,5 @@ def test_a_module_that_nobody_pinned_is_refused(tmp_path: Path) -> None:
         module(PROMETHEUS, sources=sources)
 
 
-def test_it_is_said_whose_they_are() -> None:
+def test_their_owner_is_shown() -> None:
     assert versions() == "CRDs of grafana-operator v5.18.0, prometheus-operator v0.85.0"

@@ -67,7 +67,7 @@ def _patches(options: argparse.Namespace) -> int:
 
 
 def _chosen(options: argparse.Namespace) -> list[Patch]:
-    """Return the patches that are asked for, by name."""
+    """Return the requested patches, by name."""
     every = patches()
     if options.draw:
         seed = options.seed or head()

@@ -20,7 +20,7 @@ def survivors(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for outcome in sorted(outcomes, key=lambda outcome: outcome.mutant.name):
         if not outcome.killed:
             yield f"{outcome.verdict}: {outcome.mutant.name}\n  {outcome.mutant.about}"
-            yield from (f"    {line}" for line in outcome.said.splitlines()[-_LAST_WORDS:])
+            yield from (f"    {line}" for line in outcome.output.splitlines()[-_LAST_WORDS:])
 
 
 def sum_of(outcomes: Sequence[Outcome]) -> str:

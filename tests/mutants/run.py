@@ -40,7 +40,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     mutant: Mutant
     verdict: Verdict
     seconds: float = 0.0
-    said: str = ""
+    output: str = ""
     """Why, where it is an error."""
 
     @property
@@ -61,7 +61,7 @@ def judged(mutant: Mutant, folder: Path, test: Test = pytest_run) -> Outcome:
             verdict, stated = _tried(mutant.steps, folder, test)
     except (CopyError, OSError) as error:
         verdict, stated = "error", str(error)
-    return Outcome(mutant=mutant, verdict=verdict, seconds=monotonic() - begun, said=stated)
+    return Outcome(mutant=mutant, verdict=verdict, seconds=monotonic() - begun, output=stated)
 
 
 def _tried(steps: Sequence[Step], folder: Path, test: Test) -> tuple[Verdict, str]:
@@ -71,7 +71,7 @@ def _tried(steps: Sequence[Step], folder: Path, test: Test) -> tuple[Verdict, st
         # Where there are several steps, a selection may leave none of one of them.
         if ran.green or (ran.empty and len(steps) > 1):
             continue
-        return ran.verdict, ran.said if ran.verdict == "error" else ""
+        return ran.verdict, ran.output if ran.verdict == "error" else ""
     return "survived", ""
 
 
@@ -100,12 +100,14 @@ def red_anyway(
     if at_once and test(folders[0], sorted({path for step in steps for path in step})).green:
         return []
     ran = dict(_side_by_side(steps, folders, lambda step, folder: test(folder, step)))
-    red = {step: result.said for step, result in ran.items() if not (result.green or result.empty)}
+    red = {
+        step: result.output for step, result in ran.items() if not (result.green or result.empty)
+    }
     stated = {
         mutant.name: [red[step] for step in mutant.steps if step in red] for mutant in mutants
     }
     return [
-        Outcome(mutant=mutant, verdict="error", said=f"red without it: {stated[mutant.name][0]}")
+        Outcome(mutant=mutant, verdict="error", output=f"red without it: {stated[mutant.name][0]}")
         for mutant in mutants
         if stated[mutant.name]
     ]

@@ -82,7 +82,7 @@ def test_what_is_red_anyway_proves_nothing(
     assert stated.endswith("\n0 passed, 1 failed\n")
 
 
-def test_a_name_that_no_patch_has_is_said(capsys: Captured) -> None:
+def test_a_name_that_no_patch_has_is_an_error(capsys: Captured) -> None:
     assert program.main(["--only", NAME, "nothing-of-that-name"]) == 1
     assert capsys.readouterr().out == "no patch is called nothing-of-that-name\n"
 

@@ -74,7 +74,7 @@ class TestRealPytest:
         )
 
         ran = pytest_run(tmp_path, ["test_a.py"])
-        assert ran.green, ran.said
+        assert ran.green, ran.output
         assert list(tmp_path.rglob("__pycache__")) == []
 
 
@@ -102,11 +102,11 @@ class Pytest:
 
     def __init__(self, **by_path: Ran) -> None:
         self.by_path = by_path
-        self.asked: list[tuple[str, ...]] = []
+        self.requested: list[tuple[str, ...]] = []
         self.seen: list[str] = []
 
     def __call__(self, folder: Path, paths: Sequence[str]) -> Ran:
-        self.asked.append(tuple(paths))
+        self.requested.append(tuple(paths))
         self.seen.append((folder / "a.txt").read_text(encoding="utf-8"))
         return self.by_path.get(paths[0], GREEN)
 
@@ -124,7 +124,7 @@ class TestJudged:
         steps = (("a",), ("b",), ("c",))
 
         assert judged(mutant("m", *steps), folder, played).verdict == "killed"
-        assert played.asked == [("a",), ("b",)]
+        assert played.requested == [("a",), ("b",)]
 
     @pytest.mark.parametrize(
         ("first", "second", "verdict"),
@@ -149,7 +149,7 @@ class TestJudged:
         outcome = judged(mutant(text="as it was"), folder, Pytest())
 
         assert outcome.verdict == "error"
-        assert "does not change a.txt" in outcome.said
+        assert "does not change a.txt" in outcome.output
 
     def test_a_file_that_is_not_there_is_an_error(self, tmp_path: Path) -> None:
         assert judged(mutant(), tmp_path, Pytest()).verdict == "error"
@@ -161,17 +161,17 @@ class TestRedAnyway:
         mutants = [mutant("m", ("a", "b")), mutant("n", ("b", "c"))]
 
         assert red_anyway(mutants, [folder], played, at_once=True) == []
-        assert played.asked == [("a", "b", "c")]
+        assert played.requested == [("a", "b", "c")]
         assert played.seen == ["as it was"]
 
-    def test_else_each_is_asked_by_itself(self, folder: Path) -> None:
+    def test_else_each_is_queried_by_itself(self, folder: Path) -> None:
         played = Pytest(a=Ran(1, "boom"), b=EMPTY)
         mutants = [mutant("m", ("a",)), mutant("n", ("b",)), mutant("o", ("c",))]
 
         (red,) = red_anyway(mutants, [folder], played, at_once=True)
         assert (red.mutant.name, red.verdict) == ("m", "error")
-        assert "boom" in red.said
-        assert sorted(played.asked[1:]) == [("a",), ("b",), ("c",)]
+        assert "boom" in red.output
+        assert sorted(played.requested[1:]) == [("a",), ("b",), ("c",)]
 
 
 def test_mutants_are_judged_side_by_side_each_in_a_copy_of_its_own(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ class TestReport:
     KILLED = Outcome(mutant=mutant("killed-one"), verdict="killed", seconds=1.25)
     LATE = Outcome(mutant=mutant("late-one"), verdict="killed by time-out")
     ALIVE = Outcome(mutant=mutant("living-one"), verdict="survived")
-    BROKEN = Outcome(mutant=mutant("broken-one"), verdict="error", said="no such test")
+    BROKEN = Outcome(mutant=mutant("broken-one"), verdict="error", output="no such test")
 
     def test_a_line_for_each(self) -> None:
         assert progress(3, 12, self.KILLED) == " 3/12   1.2 s killed: killed-one"
@@ -213,7 +213,7 @@ class TestReport:
         assert share([self.KILLED, self.BROKEN]) == "killed 1 of 1 (100%), 1 errors"
         assert share([self.BROKEN]) == "killed 0 of 0, 1 errors"
 
-    def test_who_survives_is_told_with_the_promise(self) -> None:
+    def test_who_survives_is_reported_with_the_promise(self) -> None:
         reported = list(survivors([self.LATE, self.ALIVE, self.BROKEN, self.KILLED]))
 
         assert reported == [
@@ -240,7 +240,7 @@ class TestCopies:
             assert root not in [*folders[0].parents, *folders[1].parents]
         assert not folders[0].exists()
 
-    def test_no_checkout_is_said(self, tmp_path: Path) -> None:
+    def test_no_checkout_is_reported(self, tmp_path: Path) -> None:
         with pytest.raises(CopyError, match="ls-files"), copies(1, tmp_path):
             pass
 

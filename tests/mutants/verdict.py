@@ -23,7 +23,7 @@ LONGEST = 3600
 """Seconds for one run of pytest."""
 _TIMED_OUT = ("from pytest-timeout", "+++ Timeout +++")
 _PLUGINS = ("-p", "tests.mutants.unshrunk")
-_SAID = 4000
+_OUTPUT = 4000
 """Characters of pytest's last words that are kept."""
 
 
@@ -32,7 +32,7 @@ class Ran(msgspec.Struct, frozen=True):
 
     status: int | None
     """Its exit status; None: it was ended from outside."""
-    said: str = ""
+    output: str = ""
 
     @property
     def green(self) -> bool:
@@ -49,7 +49,7 @@ class Ran(msgspec.Struct, frozen=True):
             case 0:
                 return "survived"
             case 1:
-                late = any(mark in self.said for mark in _TIMED_OUT)
+                late = any(mark in self.output for mark in _TIMED_OUT)
                 return "killed by time-out" if late else "killed"
             case None:
                 return "killed by time-out"
@@ -73,4 +73,4 @@ def pytest_run(folder: Path, arguments: Sequence[str], seconds: float = LONGEST)
         )
     except subprocess.TimeoutExpired:
         return Ran(None, f"pytest took longer than {seconds:g} s")
-    return Ran(ran.returncode, ran.stdout.decode(errors="replace")[-_SAID:])
+    return Ran(ran.returncode, ran.stdout.decode(errors="replace")[-_OUTPUT:])

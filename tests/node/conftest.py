@@ -124,5 +124,5 @@ class Pods:
 def gpu_of(uuid: str) -> dict[str, object]:
     """Ask for one GPU by its UUID."""
     expression = f"device.attributes['{DRIVER}'].uuid == '{uuid}'"
-    asked = {"deviceClassName": GPU_CLASS, "selectors": [{"cel": {"expression": expression}}]}
-    return {"name": "gpu", "exactly": asked}
+    requested = {"deviceClassName": GPU_CLASS, "selectors": [{"cel": {"expression": expression}}]}
+    return {"name": "gpu", "exactly": requested}

@@ -53,15 +53,15 @@ def test_the_doctor_names_a_wrong_value_and_what_to_set(
     node.plane.inside("mkdir", "-p", f"{ELSEWHERE}/pod-resources")
     release.install(changed)
 
-    said = ""
+    shown = ""
 
     def named() -> bool:
-        nonlocal said
+        nonlocal shown
         main(["doctor", "--kubeconfig", str(node.plane.kubeconfig)])
-        said = capsys.readouterr().out
-        return all(word in said for word in words)
+        shown = capsys.readouterr().out
+        return all(word in shown for word in words)
 
     try:
         await_true(f"the doctor says {words}", named, 120)
     finally:
-        print(said)  # noqa: T201 - for a failed test
+        print(shown)  # noqa: T201 - for a failed test

@@ -67,7 +67,7 @@ SLICE_5 = "gpu-0-mig-1g10gb-19-4"
 ALL_SEVEN = {f"gpu-0-mig-1g10gb-19-{start}" for start in range(7)}
 """Names of the slices of `mig_gpu(0)`; GPU instance 5 is the one at start 4."""
 ALWAYS_CONFIRMED = (datetime.max.replace(tzinfo=UTC),) * RENEWALS_NEEDED
-"""Renewals by an agent that has confirmed its report whenever that is asked for."""
+"""Renewals by an agent that has confirmed its report whenever that is requested."""
 NO_ACTION_FIELD = RecoveryAction(support="Unsupported", observed_at=T0)
 LASTS = Intent(by="ana", reason="a test board")
 """Without an end."""
@@ -188,7 +188,7 @@ def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:
     return msgspec.structs.replace(standard, **fields)
 
 
-def told(seen: NodeView, **fields: object) -> NodeHealth:
+def report_with(seen: NodeView, **fields: object) -> NodeHealth:
     """Return the report of a view with other fields."""
     assert seen.report is not None
     return msgspec.structs.replace(seen.report, **fields)

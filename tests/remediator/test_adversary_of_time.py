@@ -82,7 +82,7 @@ class TestAClockSetBackInAnIncident:
 
     AHEAD = mig_gpu(0, xid(94, seen=3600, gi=5), recovery_action=action(0, -9, 3600.1))
 
-    def _told(self) -> Stored:
+    def _reported(self) -> Stored:
         stored = Stored()
         for second in (1, 5):
             settle(stored, view(self.AHEAD, report=_dated(3600 + second, self.AHEAD)), second)
@@ -90,7 +90,7 @@ class TestAClockSetBackInAnIncident:
         return stored
 
     def test_hides_no_error_of_another_slice(self) -> None:
-        stored = self._told()
+        stored = self._reported()
         records = (xid(94, seen=3600, gi=5), xid(94, seen=30, gi=3))
         both = mig_gpu(0, *records, recovery_action=action(0, -9, 31))
 
@@ -100,7 +100,7 @@ class TestAClockSetBackInAnIncident:
         assert set(stored.effects()) == {SLICE_5, SLICE_3}
 
     def test_across_a_reboot_hides_none_and_the_incident_goes_on_by_the_right_clock(self) -> None:
-        stored = self._told()
+        stored = self._reported()
         later = mig_gpu(
             0, xid(94, seen=130, gi=3), recovery_action=action(0, 60, 131), epoch_started=at(60)
         )
@@ -112,8 +112,8 @@ class TestAClockSetBackInAnIncident:
         assert set(stored.effects()) == {SLICE_5, SLICE_3}
         assert stored.incident.status.seen_through == at(130)
 
-    def test_recovers_when_nothing_is_told_any_more(self) -> None:
-        stored = self._told()
+    def test_recovers_when_nothing_is_reported_any_more(self) -> None:
+        stored = self._reported()
 
         for second in (100, 400, 701):
             well = mig_gpu(0, recovery_action=action(0, 60, second), epoch=2)
@@ -122,9 +122,9 @@ class TestAClockSetBackInAnIncident:
         assert stored.effects() == {}
         assert not stored.incident.open
 
-    def test_an_error_of_the_time_ahead_is_not_told_again(self) -> None:
+    def test_an_error_of_the_time_ahead_is_not_reported_again(self) -> None:
         """Else it would be one of whoever got the number of its slice."""
-        stored = self._told()
+        stored = self._reported()
         anew = tuple(
             msgspec.structs.replace(instance, uuid=f"{instance.uuid[:-6]}made-2")
             for instance in self.AHEAD.instances

@@ -67,7 +67,7 @@ def swapped(sick: GpuHealth) -> NodeView:
     return view(at_number(sick, 1), at_number(gpu(1), 0))
 
 
-def said_nothing(stored: Stored) -> None:
+def reported_nothing(stored: Stored) -> None:
     del stored
 
 
@@ -84,15 +84,15 @@ CAPPED = policy(limits_of({"taint": {"node": 0, "cluster": 0}}))
 @pytest.mark.parametrize(
     ("rows", "prepare", "blind"),
     [
-        (ENFORCE, said_nothing, True),
-        (ENFORCE, said_nothing, False),
+        (ENFORCE, reported_nothing, True),
+        (ENFORCE, reported_nothing, False),
         (ENFORCE, a_hold, False),
         (ENFORCE, a_hold, True),
-        (STOP, said_nothing, False),
-        (STOP, said_nothing, True),
-        (MAINTENANCE, said_nothing, False),
-        (MAINTENANCE, said_nothing, True),
-        (CAPPED, said_nothing, True),
+        (STOP, reported_nothing, False),
+        (STOP, reported_nothing, True),
+        (MAINTENANCE, reported_nothing, False),
+        (MAINTENANCE, reported_nothing, True),
+        (CAPPED, reported_nothing, True),
     ],
     ids=[
         "while its agent is silent",

@@ -69,7 +69,7 @@ def test_a_gpu_off_the_bus_is_tainted_at_once_and_emptied_after_the_settle_time(
     assert [affected.pod for affected in stored.incident.status.evicted] == ["train-0"]
 
 
-def test_new_work_is_kept_away_first_and_told_of_right_after() -> None:
+def test_new_work_is_kept_away_first_and_reported_right_after() -> None:
     stored = Stored()
 
     tick(stored, view(dead(0), dead(1)), 1)

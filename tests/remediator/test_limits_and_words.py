@@ -11,7 +11,7 @@ from tests.remediator.builders import (
     gpu,
     mig_gpu,
     policy,
-    told,
+    report_with,
     view,
     xid,
 )
@@ -53,7 +53,7 @@ class TestBudget:
 class TestWords:
     def test_a_report_of_a_much_newer_schema_is_not_read(self) -> None:
         seen = view(dead())
-        newer = told(seen, schema_version=3)
+        newer = report_with(seen, schema_version=3)
 
         (case,) = cases(msgspec.structs.replace(seen, report=newer))
 
@@ -97,7 +97,7 @@ class TestWords:
 
         assert len(stored.taken) == before
 
-    def test_held_work_is_said_once(self) -> None:
+    def test_held_work_is_logged_once(self) -> None:
         stored = Stored()
         none = policy(limits_of({"taint_gpus_per_cluster": 0}))
         for second in range(1, 20):

@@ -85,18 +85,18 @@ def test_a_slice_that_is_being_emptied_keeps_no_other_one_tainted() -> None:
     """Pods are evicted from slice 5, then an error comes of which slice 2 is named late."""
     first, stored = xid(94, gi=5), Stored()
 
-    def told(second: float, *records: XidRecord) -> None:
+    def reported(second: float, *records: XidRecord) -> None:
         read = action(observed=second - 0.1)
         settle(stored, view(mig_gpu(0, first, *records, recovery_action=read)), second)
 
     for second in (1, 5):
-        told(second)
+        reported(second)
     assert stored.effects() == {SLICE_5: "NoExecute"}
     for second in (60.2, 64):
-        told(second, xid(94, seen=60))
+        reported(second, xid(94, seen=60))
     assert set(stored.effects()) == ALL_SEVEN
 
-    told(66, xid(94, seen=60, gi=2))
+    reported(66, xid(94, seen=60, gi=2))
     assert set(stored.effects()) == {SLICE_5, "gpu-0-mig-1g10gb-19-1"}
 
 
@@ -104,21 +104,21 @@ def test_a_slice_of_which_an_earlier_error_is_over_keeps_its_soak_time() -> None
     """The GPU was reset after the error of slice 5; then one comes of which slice 2 is named."""
     stored = Stored()
 
-    def told(second: float, *records: XidRecord, epoch: int = 2) -> NodeView:
+    def reported(second: float, *records: XidRecord, epoch: int = 2) -> NodeView:
         read = action(observed=second - 0.1)
         return view(mig_gpu(0, *records, recovery_action=read, epoch=epoch))
 
-    settle(stored, told(1, xid(94, gi=5), epoch=1), 1)
-    settle(stored, told(60), 60)
+    settle(stored, reported(1, xid(94, gi=5), epoch=1), 1)
+    settle(stored, reported(60), 60)
     assert stored.effects() == NARROWED
     (before,) = stored.rules.values()
     for second in (80.2, 84):
-        settle(stored, told(second, xid(94, seen=80)), second)
+        settle(stored, reported(second, xid(94, seen=80)), second)
     assert set(stored.effects()) == ALL_SEVEN
 
-    tick(stored, told(86, xid(94, seen=80, gi=2)), 86)
+    tick(stored, reported(86, xid(94, seen=80, gi=2)), 86)
     assert len(stored.incident.status.hardware) == 2
-    settle(stored, told(90, xid(94, seen=80, gi=2)), 90)
+    settle(stored, reported(90, xid(94, seen=80, gi=2)), 90)
 
     assert set(stored.effects()) == {SLICE_5, "gpu-0-mig-1g10gb-19-1"}
     assert before.uid in {rule.uid for rule in stored.rules.values()}, "not for a moment"
@@ -160,16 +160,16 @@ def test_a_slice_that_is_named_and_not_found_frees_no_gpu_with_its_memory() -> N
     """Its instance was destroyed before anybody read where it lay."""
     stored = Stored()
 
-    def told(second: float, gi: int | None) -> None:
+    def reported(second: float, gi: int | None) -> None:
         sick = mig_gpu(0, xid(94, gi=gi), recovery_action=action(observed=second - 0.1))
         settle(stored, view(sick, inventory=partitions(sick)), second)
 
     for second in (0.2, 4):
-        told(second, None)
+        reported(second, None)
     whole = stored.effects()
     assert "gpu-0" in whole
 
-    told(5, 9)
+    reported(5, 9)
     assert stored.effects() == whole
 
 
@@ -178,7 +178,7 @@ def test_another_release_of_the_driver_narrows_nothing_that_was_not_narrowed_bef
     stored = tainted_whole()
     later = msgspec.structs.replace(xid(94, seen=200, gi=5), placement=MemorySlices(4, 1))
 
-    def told(second: float, release: str) -> None:
+    def reported(second: float, release: str) -> None:
         read = action(observed=second - 0.1)
         sick = mig_gpu(0, later, recovery_action=read)
         named = tuple(
@@ -189,10 +189,10 @@ def test_another_release_of_the_driver_narrows_nothing_that_was_not_narrowed_bef
         )
         settle(stored, view(sick, inventory=named), second)
 
-    told(201, "")
-    told(205, "")
+    reported(201, "")
+    reported(205, "")
     assert set(stored.effects()) == ALL_SEVEN
-    told(206, "-r2")
+    reported(206, "-r2")
     assert {f"{name}-r2" for name in ALL_SEVEN} <= set(stored.effects())
 
 

@@ -27,7 +27,7 @@ RECORDS = st.lists(
 )
 
 
-def told(stored: Stored, second: float, *records: XidRecord) -> None:
+def reported(stored: Stored, second: float, *records: XidRecord) -> None:
     settle(stored, view(mig_gpu(0, *records, recovery_action=READ)), second)
 
 
@@ -38,7 +38,7 @@ def test_a_contained_error_dated_before_the_youngest_signal_is_tainted_all_the_s
     assert stored.incident.status.seen_through == at(0.4)
     assert stored.effects() == {}
     for second in (2, 6):
-        told(stored, second, first, then)
+        reported(stored, second, first, then)
 
     assert stored.effects() == {FOURTH: "NoExecute"}
 
@@ -51,9 +51,9 @@ def test_any_order_of_arrival_ends_in_the_same_taints(records: list[XidRecord], 
     for order in (records, shuffled):
         stored = Stored()
         for count in range(1, len(order) + 1):
-            told(stored, 3 + count, *order[:count])
+            reported(stored, 3 + count, *order[:count])
         for second in (20, 25):
-            told(stored, second, *order)
+            reported(stored, second, *order)
         ends.append(stored.effects())
 
     assert all(end == other for end, other in pairwise(ends))
@@ -62,10 +62,10 @@ def test_any_order_of_arrival_ends_in_the_same_taints(records: list[XidRecord], 
 def test_a_signal_of_an_earlier_date_restarts_the_soak() -> None:
     stored, first, then = Stored(), xid(94, seen=0.4, gi=5), xid(94, seen=0.1, gi=2)
     for second in (1, 5, 500):
-        told(stored, second, first)
+        reported(stored, second, first)
     assert stored.incident.status.healthy_since == at(1)
 
-    told(stored, 500, first, then)
+    reported(stored, 500, first, then)
 
     assert stored.incident.status.healthy_since == at(500)
 
@@ -73,10 +73,10 @@ def test_a_signal_of_an_earlier_date_restarts_the_soak() -> None:
 def test_an_earlier_signal_overtakes_a_confirmation() -> None:
     stored, first, then = Stored(), xid(94, seen=0.4, gi=5), xid(94, seen=0.1, gi=2)
     for second in (1, 5):
-        told(stored, second, first)
+        reported(stored, second, first)
     stored.intend("RepairConfirmed", LASTS)
-    told(stored, 6, first)
-    told(stored, 7, first, then)
+    reported(stored, 6, first)
+    reported(stored, 7, first, then)
 
     (confirmed,) = stored.incident.status.intents
     assert confirmed.state == "Overtaken"
@@ -85,24 +85,26 @@ def test_an_earlier_signal_overtakes_a_confirmation() -> None:
 def test_one_more_of_the_same_record_is_new_and_a_second_source_is_not() -> None:
     stored, first = Stored(), xid(94, seen=0.4, gi=5)
     for second in (1, 5):
-        told(stored, second, first)
+        reported(stored, second, first)
     before = stored.incident.status.healthy_since
 
-    told(stored, 10, msgspec.structs.replace(first, first_seen=at(0.1), sources=("kmsg", "nvml")))
+    reported(
+        stored, 10, msgspec.structs.replace(first, first_seen=at(0.1), sources=("kmsg", "nvml"))
+    )
     assert stored.incident.status.healthy_since == before
 
-    told(stored, 20, msgspec.structs.replace(first, count=2))
+    reported(stored, 20, msgspec.structs.replace(first, count=2))
     assert stored.incident.status.healthy_since == at(20)
 
 
 def test_a_record_that_the_report_no_longer_names_is_no_news_when_it_is_back() -> None:
     stored, first = Stored(), xid(94, seen=0.4, gi=5)
     for second in (1, 5):
-        told(stored, second, first)
+        reported(stored, second, first)
     before = stored.incident.status.healthy_since
 
-    told(stored, 10)
-    told(stored, 20, first)
+    reported(stored, 10)
+    reported(stored, 20, first)
 
     assert [signal.gpu_instance for signal in stored.incident.status.seen_signals or ()] == [5]
     assert stored.incident.status.healthy_since == before
@@ -114,7 +116,7 @@ def test_more_signals_than_are_remembered_are_judged_by_their_dates_and_settle()
     many = [msgspec.structs.replace(record, ci=index) for index, record in enumerate(many)]
 
     for second in (1, 2, 3):
-        told(stored, second, *many)
+        reported(stored, second, *many)
 
     assert len(stored.incident.status.seen_signals or ()) == SEEN_LIMIT
     assert stored.incident.status.healthy_since == at(1)

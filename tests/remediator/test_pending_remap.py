@@ -15,7 +15,7 @@ def sick() -> GpuHealth:
     return mig_gpu(0, error, recovery_action=action(observed=0.5), memory=REMAP)
 
 
-def test_the_slice_is_released_after_its_soak_and_the_remap_is_told_by_itself() -> None:
+def test_the_slice_is_released_after_its_soak_and_the_remap_is_reported_by_itself() -> None:
     stored = Stored()
     for second in (1, 5, 10):
         settle(stored, view(sick()), second)

@@ -65,10 +65,10 @@ def test_a_crash_after_any_step_changes_nothing_in_the_end(
         settle(broken, seen, second)
 
         assert calm.effects() == broken.effects()
-        assert _told(calm) == _told(broken)
+        assert _reported(calm) == _reported(broken)
 
 
-def _told(stored: Stored) -> dict[str, tuple[str, str]]:
+def _reported(stored: Stored) -> dict[str, tuple[str, str]]:
     return {
         name: (incident.status.fault, incident.status.phase)
         for name, incident in stored.incidents.items()
@@ -91,7 +91,7 @@ def test_no_eviction_without_a_settled_taint_on_the_whole_scope(
                 continue
             assert isinstance(step, ChangeRule)
             if step.stored.effect == "NoExecute":
-                continue  # it is not raised, only told anew
+                continue  # it is not raised, only reported anew
             status = reported[step.rule.gpu]
             assert status.tainted_at is not None
             assert at(second) >= status.tainted_at + timedelta(seconds=3)

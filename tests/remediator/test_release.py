@@ -17,7 +17,7 @@ from tests.remediator.builders import (
     mig_gpu,
     policy,
     published,
-    told,
+    report_with,
     view,
     xid,
 )
@@ -44,7 +44,7 @@ class TestRelease:
         settle(stored, view(gpu(0, xid(95, seen=-900), recovery_action=action(1, -900, -899))), 1)
 
         late = view(gpu(0, xid(95, seen=-900), recovery_action=action(0, -890, -889)))
-        late = msgspec.structs.replace(late, report=told(late, observed_at=at(-889)))
+        late = msgspec.structs.replace(late, report=report_with(late, observed_at=at(-889)))
         settle(stored, late, 5)
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}

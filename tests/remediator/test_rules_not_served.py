@@ -49,7 +49,7 @@ def evicting() -> Stored:
     return stored
 
 
-def told_of_rules(incident: Incident) -> dict[str, str]:
+def rules_reported(incident: Incident) -> dict[str, str]:
     return {record.device.rpartition("/")[2]: record.effect for record in incident.status.rules}
 
 
@@ -62,7 +62,7 @@ def test_a_soak_that_ends_while_rules_are_not_served_closes_nothing(knows: bool)
 
     assert stored.incident.open
     assert stored.incident.status.phase == "Verifying"
-    assert told_of_rules(stored.incident) == {"gpu-0": "NoExecute"}
+    assert rules_reported(stored.incident) == {"gpu-0": "NoExecute"}
     assert "not closed: DeviceTaintRules are not served" in stored.incident.status.message
     conditions = {
         condition.type: condition.status for condition in stored.incident.status.conditions
@@ -103,7 +103,7 @@ def test_an_end_without_recovery_waits_for_the_rules_as_well() -> None:
             stored.take(step, at(seconds))
 
     assert stored.incident.open
-    assert told_of_rules(stored.incident) == {"gpu-0": "NoExecute"}
+    assert rules_reported(stored.incident) == {"gpu-0": "NoExecute"}
     assert wakes[-1] is None, "a date that is over wakes nobody"
 
 
@@ -119,7 +119,7 @@ def test_a_rule_that_no_status_has_noted_yet_counts_as_seen() -> None:
         unserved(stored, MENDED, seconds)
 
     assert stored.incident.open
-    assert told_of_rules(stored.incident) == {"gpu-0": "NoSchedule"}
+    assert rules_reported(stored.incident) == {"gpu-0": "NoSchedule"}
 
 
 def test_a_younger_incident_is_closed_once_its_rules_are_seen() -> None:
@@ -144,7 +144,7 @@ def test_rules_that_are_not_listed_yet_overwrite_no_list() -> None:
     rules, stored.rules = stored.rules, {}
     for _ in range(4):
         tick(stored, view(SICK, blind=LISTS_NOTHING), 20)
-    assert told_of_rules(stored.incident) == {"gpu-0": "NoExecute"}
+    assert rules_reported(stored.incident) == {"gpu-0": "NoExecute"}
     stored.rules = rules
     settle(stored, view(SICK), 30)
     assert stored.effects() == {"gpu-0": "NoExecute"}
@@ -167,9 +167,9 @@ def test_a_user_who_ignores_the_fault_meanwhile_has_its_rules_deleted_once_they_
     stored = evicting()
     stored.intend("Ignore", LASTS)
     unserved(stored, SICK, 10)
-    assert told_of_rules(stored.incident) == {"gpu-0": "NoExecute"}
+    assert rules_reported(stored.incident) == {"gpu-0": "NoExecute"}
     settle(stored, view(SICK), 20)
-    assert (stored.effects(), told_of_rules(stored.incident)) == ({}, {})
+    assert (stored.effects(), rules_reported(stored.incident)) == ({}, {})
 
 
 def test_nothing_is_written_again_and_again_while_rules_are_not_served() -> None:

@@ -26,7 +26,7 @@ from tests.remediator.builders import (
     at,
     mig_gpu,
     policy,
-    told,
+    report_with,
     uuid,
     view,
     xid,
@@ -51,7 +51,7 @@ def seen(seconds: float, *pods: PodFacts) -> NodeView:
         facts=NodeFacts(name=NODE, uid="n", conditions=()),
         nodes_known=True,
     )
-    return msgspec.structs.replace(shown, report=told(shown, observed_at=at(seconds)))
+    return msgspec.structs.replace(shown, report=report_with(shown, observed_at=at(seconds)))
 
 
 def play(stored: Stored, shown: NodeView, seconds: float, *, evict_first: bool = False) -> None:

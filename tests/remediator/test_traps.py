@@ -26,7 +26,7 @@ from tests.remediator.builders import (
     policy,
     published,
     report,
-    told,
+    report_with,
     uuid,
     view,
     xid,
@@ -242,7 +242,7 @@ class TestSettling:
 
         drained = msgspec.structs.replace(made_again, recovery_action=action(4, 3, 3))
         seen = view(drained)
-        seen = msgspec.structs.replace(seen, report=told(seen, observed_at=at(3)))
+        seen = msgspec.structs.replace(seen, report=report_with(seen, observed_at=at(3)))
         for second in (3, 10, 60):
             settle(stored, seen, second)
 
@@ -286,14 +286,14 @@ class TestSettling:
         assert effects == ["NoSchedule", "NoExecute"]
 
 
-def test_a_gpu_that_moved_is_told_of_by_the_node_that_has_it() -> None:
+def test_a_gpu_that_moved_is_reported_by_the_node_that_has_it() -> None:
     stored = Stored()
     settle(stored, view(dead()), 1)
     left = NodeView(node=NODE, report=report(), elsewhere={uuid(0): ("node-b",)})
 
     decision = decide_node(stored.over(left), Fleet(), ENFORCE, at(5))
 
-    # It takes its own rule down, because the node is heard of without the board.
+    # It takes its own rule down, because the node is observed without the board.
     assert [type(step).__name__ for step in decision.steps] == ["DeleteRule"]
     assert [desired.incident for _, desired in decision.pairs] == [None]
     unanswered = msgspec.structs.replace(left, stale="the agent is silent")

@@ -46,7 +46,7 @@ STRANGE: Any = None
 
 
 def strange_claim() -> Claim:
-    """A claim of gpu-0 that cannot be told in words."""
+    """A claim of gpu-0 that cannot be put in words."""
     one = claim("gpu-0")
     assert one.status is not None
     assert one.status.allocation is not None
@@ -65,7 +65,7 @@ class StrangePod:
 
 
 def tainted(*others: Any, index: int = 0, seconds: float = 5) -> Stored:
-    """A cluster in which one dead GPU is tainted for good and its incident is told."""
+    """A cluster in which one dead GPU is tainted for good and its incident is open."""
     stored = Stored()
     for second in (1.0, seconds):
         settle(stored, view(dead(index), *others), second)
@@ -334,7 +334,7 @@ def year_0(stored: Stored) -> frozenset[str]:
 
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("state", ["sick", "healthy"])
-def test_a_taint_whose_incident_cannot_be_read_stays_as_it_is_and_is_told(
+def test_a_taint_whose_incident_cannot_be_read_stays_as_it_is_and_is_reported(
     state: str, restarted: bool
 ) -> None:
     stored = tainted(gpu(1))

@@ -106,7 +106,7 @@ def get(
         link.close()
 
 
-def test_a_password_is_asked_for_and_the_right_one_opens(fronts: list[Front], folder: Path) -> None:
+def test_a_password_is_requested_and_the_right_one_opens(fronts: list[Front], folder: Path) -> None:
     front = serve(fronts, folder, USERS)
     status, headers = get(front)
     assert (status, headers["WWW-Authenticate"]) == (401, 'Basic realm="draguard"')
@@ -122,7 +122,7 @@ def test_probes_need_no_password(fronts: list[Front], folder: Path) -> None:
     assert get(front, "/nothing")[0] == 401
 
 
-def test_tls_is_spoken_and_plain_text_is_not(fronts: list[Front], folder: Path) -> None:
+def test_tls_is_served_and_plain_text_is_not(fronts: list[Front], folder: Path) -> None:
     front = serve(fronts, folder, TLS)
     assert get(front, trusting=folder)[0] == 200
     with pytest.raises((OSError, http.client.HTTPException)):

@@ -100,7 +100,9 @@ def test_head_has_the_headers_of_get_and_no_body(http_client: http.client.HTTPCo
     assert http_client.getresponse().read() == b"ok\n"
 
 
-def test_an_unknown_path_is_told_what_there_is(http_client: http.client.HTTPConnection) -> None:
+def test_an_unknown_path_gets_a_list_of_what_there_is(
+    http_client: http.client.HTTPConnection,
+) -> None:
     http_client.request("GET", "/nothing")
     answer = http_client.getresponse()
     assert answer.status == 404
@@ -231,7 +233,7 @@ def test_stopping_ends_open_connections_at_once(front: Front) -> None:
         _ = front.port
 
 
-def test_an_address_in_use_is_told_with_what_to_do(front: Front) -> None:
+def test_an_address_in_use_is_reported_with_what_to_do(front: Front) -> None:
     second = Front(f"127.0.0.1:{front.port}", ROUTES)
     with pytest.raises(FrontError, match=r"cannot listen on .*in use.*choose another"):
         second.start()

@@ -131,7 +131,7 @@ class Calls:
         found: list[Any] = []
         value = STRUCTS["dcgmFieldValue_v1"]
 
-        def told(kind: int, entity: int, values: Any, count: int, _data: Any) -> int:
+        def collect(kind: int, entity: int, values: Any, count: int, _data: Any) -> int:
             found.extend(
                 [kind, entity, item.fieldId, plain(item)["value"]] for item in values[:count]
             )
@@ -140,7 +140,7 @@ class Calls:
         callback = ctypes.CFUNCTYPE(
             ctypes.c_int, ctypes.c_uint, ctypes.c_uint, ctypes.POINTER(value), ctypes.c_int,  # pyright: ignore[reportUnknownArgumentType] - ctypes does not say
             ctypes.c_void_p,
-        )(told)  # fmt: skip
+        )(collect)  # fmt: skip
         following = ctypes.c_longlong()
         self.raw(
             "dcgmGetValuesSince_v2", handle, group, fields, ctypes.c_longlong(time),

@@ -79,7 +79,7 @@ def test_without_a_compiler_it_says_what_to_install(tmp_path: Path) -> None:
     assert done.stderr.endswith("install one, or run: pip install ziglang\n")
 
 
-def test_a_compiler_that_fails_is_told_in_its_own_words(
+def test_a_compiler_that_fails_is_reported_in_its_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

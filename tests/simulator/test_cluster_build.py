@@ -92,7 +92,7 @@ def test_builders_that_start_together_wait_for_one_of_them(
     assert any(line.startswith("waiting for another build") for line in stated)
 
 
-def test_while_the_compiler_is_silent_progress_is_said(
+def test_while_the_compiler_is_silent_progress_is_printed(
     fake_go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "PROGRESS_SECONDS", 0.2)
@@ -108,7 +108,7 @@ def test_while_the_compiler_is_silent_progress_is_said(
 
 
 def pausing(folder: Path, text: str) -> tuple[str, Callable[[str], None]]:
-    """Return a shell command that goes on once a line with `text` is said, and who is told it."""
+    """Return a shell command that goes on once a line has `text`, and the callback for lines."""
     received = folder / "heard"
 
     def say(line: str) -> None:

@@ -61,7 +61,7 @@ def test_two_pods_share_one_claim(cluster: Cluster) -> None:
     assert claims[0][0]["claim_name"] == "both"
 
 
-def test_a_deleted_pod_is_finished_at_once_and_its_node_told(
+def test_a_deleted_pod_is_finished_at_once_and_its_node_notified(
     cluster: Cluster, client: Client
 ) -> None:
     """Its grace period is 30 seconds; without a kubelet it would stay for ever."""
@@ -72,11 +72,11 @@ def test_a_deleted_pod_is_finished_at_once_and_its_node_told(
         player.add_node("node-b")
         cluster.add("v1", "pods", workloads.pod("short", workloads.pod_spec(node="node-b")))
         await_true("it runs", cluster.running)
-        await_true("the node was told", lambda: reported and player.pods_of("node-b"))
+        await_true("the node was notified", lambda: reported and player.pods_of("node-b"))
         reported.clear()
         client.delete("/api/v1/namespaces/default/pods/short")
         await_true("it is gone", lambda: not cluster.pods())
-        await_true("the node was told again", lambda: reported and not player.pods_of("node-b"))
+        await_true("the node was notified again", lambda: reported and not player.pods_of("node-b"))
         assert set(reported) == {"node-b"}
     finally:
         player.stop()

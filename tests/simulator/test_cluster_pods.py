@@ -107,7 +107,9 @@ def test_claims_of_templates_are_found_through_the_status() -> None:
     assert devices_of(pod, claim_with("p-c-x", result("a", "gpu-3"))) == {"main": ["gpu-3"]}
 
 
-def test_extended_resources_and_share_ids_are_told_as_the_simulated_kubelet_takes_them() -> None:
+def test_extended_resources_and_share_ids_are_reported_as_the_simulated_kubelet_takes_them() -> (
+    None
+):
     mapping = {"containerName": "main", "resourceName": "nvidia.com/gpu", "requestName": "r-0"}
     pod = pod_with(
         [],

@@ -56,7 +56,7 @@ def test_processes_that_ask_at_once_are_given_different_ones() -> None:
     assert len({port for ports in given for port in ports}) == 600
 
 
-def test_when_every_port_is_in_use_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_every_port_is_in_use_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = free_port()
     monkeypatch.setattr(ports, "_given", set[int]())
     monkeypatch.setattr(ports, "_FIRST", taken)

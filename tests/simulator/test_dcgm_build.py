@@ -107,7 +107,7 @@ def test_the_sources_compile_without_warnings(
     assert capfd.readouterr().err == ""
 
 
-def test_a_compiler_that_fails_is_told_in_its_own_words(
+def test_a_compiler_that_fails_is_reported_in_its_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -238,7 +238,7 @@ def test_a_hung_gpu_stops_the_sampling_of_all_but_not_the_reading(
     assert client.ask("value(h, 1, 4, 150)") == 70
 
 
-def test_a_mistake_in_the_file_is_told_once_and_the_last_good_one_stays(
+def test_a_mistake_in_the_file_is_reported_once_and_the_last_good_one_stays(
     dcgm: SimulatedDcgm, client: DcgmClient
 ) -> None:
     dcgm.set_field(3, 150, 77)
@@ -293,7 +293,7 @@ def test_a_mistake_in_the_file_is_told_once_and_the_last_good_one_stays(
         ("[health]\nhurt = 1", '2: unknown setting "hurt" in [health]; use incident <n>'),
     ],
 )
-def test_a_mistake_is_told_with_its_line(
+def test_a_mistake_is_reported_with_its_line(
     dcgm: SimulatedDcgm, client: DcgmClient, text: str, complaint: str
 ) -> None:
     dcgm.file.save_text(text)

@@ -50,7 +50,7 @@ def read(client: DcgmClient, kind: int, entity: int, *fields: int) -> list[objec
         ("gpm_nvlink_rx_mib", 5, 1012, 5 * MIB),
     ],
 )
-def test_a_number_of_the_scenario_is_told_in_dcgms_unit(
+def test_a_number_of_the_scenario_is_reported_in_dcgms_unit(
     node: SimulatedNode, client: DcgmClient, row: tuple[str, int, int, float]
 ) -> None:
     name, number, field, reported = row
@@ -93,7 +93,7 @@ def test_links_are_entities_of_a_dcgm_that_lists_them(
     assert client.error_of("group(h, (6, 3 << 24 | 18 << 8 | 1))") == -1
 
 
-def test_the_states_of_links_are_told_by_gpu(node: SimulatedNode, client: DcgmClient) -> None:
+def test_the_states_of_links_are_reported_by_gpu(node: SimulatedNode, client: DcgmClient) -> None:
     with node.scenario.edit() as scenario:
         scenario.gpus[3].links = {2: {"state": 0}}
     states = client.ask("link_states(h)")
@@ -102,7 +102,7 @@ def test_the_states_of_links_are_told_by_gpu(node: SimulatedNode, client: DcgmCl
     assert states[3] == [3, 3, 2, *[3] * 15]
 
 
-def test_memory_errors_are_told_by_place(node: SimulatedNode, client: DcgmClient) -> None:
+def test_memory_errors_are_reported_by_place(node: SimulatedNode, client: DcgmClient) -> None:
     for name, number in {
         "ecc_sbe_volatile": 10,
         "ecc_dbe_volatile": 9,
@@ -117,7 +117,7 @@ def test_memory_errors_are_told_by_place(node: SimulatedNode, client: DcgmClient
     assert read(client, 1, 3, 318, 342) == [NOT_FOUND, NOT_FOUND]
 
 
-def test_the_fabric_is_told_as_dcgm_does(node: SimulatedNode, client: DcgmClient) -> None:
+def test_the_fabric_is_reported_as_dcgm_does(node: SimulatedNode, client: DcgmClient) -> None:
     assert read(client, 1, 3, 170) == [3]
     node.set_value(3, "fabric_status", 999)
     assert read(client, 1, 3, 170, 171) == [4, 999]

@@ -102,7 +102,7 @@ def test_gpus_and_instances_are_listed_but_no_links_and_no_cpus(client: DcgmClie
     assert client.ask("list(ids[:n.value])") == list(range(8))
 
 
-def test_a_list_that_is_too_short_is_told_with_the_length_it_needs(client: DcgmClient) -> None:
+def test_a_list_that_is_too_short_is_reported_with_the_length_it_needs(client: DcgmClient) -> None:
     client.ask("n = ctypes.c_int(3)")
     client.ask("ids = (ctypes.c_uint * 3)()")
     call = "raw('dcgmGetEntityGroupEntities', h, 1, ids, byref(n), 0)"
@@ -190,9 +190,7 @@ def test_a_new_value_is_seen_after_the_interval_and_not_before(
     assert [reading["value"] for reading in client.ask("latest(h, 1, 3, 150, 140)")] == [31, 81]
 
 
-def test_a_manual_engine_samples_only_when_it_is_told(
-    node: SimulatedNode, dcgm: SimulatedDcgm
-) -> None:
+def test_a_manual_engine_samples_only_on_request(node: SimulatedNode, dcgm: SimulatedDcgm) -> None:
     with DcgmClient(dcgm) as client:
         client.ask("init()")
         client.ask("h = embedded(mode=2)")

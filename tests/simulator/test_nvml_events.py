@@ -54,7 +54,7 @@ def test_events_come_in_order_and_once_and_old_ones_never(
     assert nvml.error_of("nvmlEventSetWait_v2(s, 20)") == TIMEOUT
 
 
-def test_each_set_gets_each_event_and_only_of_the_kinds_and_gpus_it_asked_for(
+def test_each_set_gets_each_event_and_only_of_the_kinds_and_gpus_it_requested(
     node: SimulatedNode, nvml: NvmlClient
 ) -> None:
     watch(nvml, XID)

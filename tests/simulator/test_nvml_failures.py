@@ -126,7 +126,7 @@ def test_a_swapped_board_makes_the_old_handle_invalid(
     assert uuid == "GPU-00000000-0000-0000-0000-00000000beef"
 
 
-def test_a_bad_scenario_keeps_the_last_good_one_and_is_told_once(
+def test_a_bad_scenario_keeps_the_last_good_one_and_is_reported_once(
     node: SimulatedNode, nvml: NvmlClient
 ) -> None:
     node.set_value(3, "temperature_c", 77)

@@ -31,7 +31,7 @@ def test_hopper_and_newer_have_metrics(tmp_path: Path, word: str, supported: int
         assert nvml.error_of("gpm(h, 1)") == (0 if supported else NOT_SUPPORTED)
 
 
-def test_a_ratio_is_told_in_percent_with_its_fraction(
+def test_a_ratio_is_reported_in_percent_with_its_fraction(
     node: SimulatedNode, taught: NvmlClient
 ) -> None:
     node.set_value(3, "gpm_tensor", 123_456)

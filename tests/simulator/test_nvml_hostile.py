@@ -56,7 +56,9 @@ def test_memory_and_processes_are_nonsense_too(node: SimulatedNode, nvml: NvmlCl
     assert reported["used"] == reported["free"] == reported["total"] == 2**64 - 1
 
 
-def test_a_value_type_that_does_not_exist_is_told(node: SimulatedNode, nvml: NvmlClient) -> None:
+def test_a_value_type_that_does_not_exist_is_reported(
+    node: SimulatedNode, nvml: NvmlClient
+) -> None:
     node.garbage(3)
     read = nvml.ask("[v.valueType for v in nvmlDeviceGetFieldValues(g[3], [82, 83, 230, 74])]")
     assert read == [1, 77, 1, 77]

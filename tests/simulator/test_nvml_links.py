@@ -112,7 +112,7 @@ def test_three_error_counters_also_take_the_link_as_scope(
 
 
 @pytest.mark.parametrize("name", BY_SCOPE)
-def test_throughput_is_told_per_link_and_summed(
+def test_throughput_is_reported_per_link_and_summed(
     node: SimulatedNode, taught: NvmlClient, name: str
 ) -> None:
     set_links(node, 3, name, {0: 2**40, 17: 5})
@@ -205,7 +205,9 @@ def test_a_gpu_whose_links_are_disabled_has_none(node: SimulatedNode, taught: Nv
     assert taught.ask("field(g[4], 91)") == taught.ask("field(g[4], 147)") == 18
 
 
-def test_without_a_fabric_nothing_is_told_of_it(node: SimulatedNode, taught: NvmlClient) -> None:
+def test_without_a_fabric_nothing_is_reported_of_it(
+    node: SimulatedNode, taught: NvmlClient
+) -> None:
     with node.scenario.edit() as scenario:
         scenario.gpus[3].cluster_uuid = "01234567-89AB-cdef-0123-456789abcdef"
         scenario.gpus[3].values |= {"fabric_state": 0, "fabric_clique": 9}

@@ -45,7 +45,9 @@ def test_what_is_not_sram_is_dram(node: SimulatedNode, taught: NvmlClient) -> No
         "nvmlDeviceGetTotalEccErrors(g[3], 1, 0)",
     ],
 )
-def test_without_ecc_no_errors_are_told(node: SimulatedNode, taught: NvmlClient, line: str) -> None:
+def test_without_ecc_no_errors_are_reported(
+    node: SimulatedNode, taught: NvmlClient, line: str
+) -> None:
     assert taught.error_of(line) == 0
     node.set_value(3, "ecc_mode", 0)
     assert taught.error_of(line) == NOT_SUPPORTED

@@ -76,7 +76,7 @@ def test_what_mig_hides_is_not_supported(nvml: NvmlClient, call: str) -> None:
     assert nvml.error_of(call) == NOT_SUPPORTED
 
 
-TOLD_OF_A_SLICE = {
+ANSWERED_FOR_A_SLICE = {
     "nvmlDeviceGetTotalEccErrors(g[3], 1, 0)",
     "nvmlDeviceGetMemoryInfo(g[3], nvmlMemory_v2).used // 2**20",
     "nvmlDeviceGetBAR1MemoryInfo(g[3]).bar1Used // 2**20",
@@ -92,7 +92,7 @@ def test_a_slice_tells_its_memory_and_its_errors_and_nothing_else(nvml: NvmlClie
     teach(nvml)
     nvml.ask("g[3] = nvmlDeviceGetMigDeviceHandleByIndex(g[0], 2)")
     codes = {line: nvml.error_of(line) for line in READINGS}
-    assert {line for line, code in codes.items() if code == 0} == TOLD_OF_A_SLICE
+    assert {line for line, code in codes.items() if code == 0} == ANSWERED_FOR_A_SLICE
     assert set(codes.values()) == {0, NOT_SUPPORTED}
 
 
@@ -144,7 +144,7 @@ def test_a_gpu_instance_is_found_by_id_and_holds_one_compute_instance(
 
 
 @pytest.mark.parametrize("word", SHORT_NAMES)
-def test_profiles_are_asked_for_by_index_and_answer_with_the_id(tmp_path: Path, word: str) -> None:
+def test_profiles_are_requested_by_index_and_answer_with_the_id(tmp_path: Path, word: str) -> None:
     product = SHORT_NAMES[word]
     with SimulatedNode(tmp_path, "n").create(f"1x{word}") as node, NvmlClient(node) as nvml:
         nvml.ask("nvmlInit()")

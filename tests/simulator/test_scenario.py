@@ -123,7 +123,7 @@ BAD = {
 }
 
 
-def told_by_python(text: str, path: Path) -> str:
+def reported_by_python(text: str, path: Path) -> str:
     with pytest.raises(ScenarioError) as reported:
         parse(text, str(path))
     return str(reported.value)
@@ -149,7 +149,7 @@ def test_python_and_the_c_library_refuse_with_the_same_words(
     old, new = BAD[what]
     assert old in GOOD
     text = GOOD.replace(old, new, 1)
-    reported = told_by_python(text, shared.scenario.path)
+    reported = reported_by_python(text, shared.scenario.path)
     shared.scenario.save_text(GOOD)
     assert reader.ask("nvmlDeviceGetCount()") == 2
     shared.scenario.save_text(text)
@@ -158,7 +158,7 @@ def test_python_and_the_c_library_refuse_with_the_same_words(
 
 
 def test_a_refusal_names_file_and_line_and_what_to_do() -> None:
-    reported = told_by_python(GOOD.replace("minor = 1", "minor = many"), Path("a/scenario.ini"))
+    reported = reported_by_python(GOOD.replace("minor = 1", "minor = many"), Path("a/scenario.ini"))
     assert reported == ('a/scenario.ini:22: minor must be a whole number from 0 to 255, not "many"')
 
 
@@ -176,7 +176,7 @@ def test_the_number_of_events_has_a_limit(text: str, message: str | None) -> Non
     if message is None:
         assert len(parse(text).events) == 2
     else:
-        assert message in told_by_python(text, Path("x"))
+        assert message in reported_by_python(text, Path("x"))
 
 
 def test_the_c_library_reads_what_python_reads(shared: SimulatedNode) -> None:

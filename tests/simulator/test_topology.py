@@ -199,7 +199,7 @@ def test_the_folders_are_true_after_an_edit_by_hand_and_an_opening(node: Simulat
     assert [path.name for path in node.proc_dir.iterdir()] == ["12"]
 
 
-def test_use_of_processes_is_told_for_whole_gpus_only(
+def test_use_of_processes_is_reported_for_whole_gpus_only(
     node: SimulatedNode, nvml: NvmlClient
 ) -> None:
     node.start_process(1, Process(pid=1, values={"sm_util": 40, "mem_util": 3}))

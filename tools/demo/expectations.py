@@ -35,7 +35,7 @@ class Acted(msgspec.Struct, frozen=True, kw_only=True):
             if entry.news.kind == kind and subject in ("", entry.news.subject):
                 yield entry
 
-    def heard(self, kind: Kind, subject: str, value: str) -> float | None:
+    def seen_at(self, kind: Kind, subject: str, value: str) -> float | None:
         """Return when something was first reported, None if it was not."""
         return next(
             (entry.at for entry in self.news(kind, subject) if entry.news.value == value),
@@ -146,13 +146,13 @@ def still_tainted(acted: Acted) -> str:
 
 def untainted(acted: Acted) -> str:
     """The target's rule went, and no rule of any kind is left."""
-    gone = acted.heard("rule", acted.target.name, "")
+    gone = acted.seen_at("rule", acted.target.name, "")
     return _standing(acted) if acted.now.rules or gone is None else ""
 
 
 def soaked(acted: Acted) -> str:
     """The rule went no sooner than the soak time after the act."""
-    gone = acted.heard("rule", acted.target.name, "")
+    gone = acted.seen_at("rule", acted.target.name, "")
     if gone is None:
         return "the rule is still there"
     waited = gone - acted.began

@@ -15,7 +15,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._held = 0
-        self._asked = False
+        self._requested = False
 
     @contextmanager
     def installed(self) -> Generator[None]:
@@ -38,13 +38,13 @@ class Interrupts:
         try:
             yield
         except Exception as error:
-            if not self._asked:
+            if not self._requested:
                 raise
             failure = error
         finally:
             self._held -= 1
-        if self._asked and not self._held:
-            self._asked = False
+        if self._requested and not self._held:
+            self._requested = False
             raise KeyboardInterrupt from failure
 
     @contextmanager
@@ -54,12 +54,12 @@ class Interrupts:
         try:
             yield
         finally:
-            self._asked = False
+            self._requested = False
             self._held -= 1
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         if self._held:
-            self._asked = True
+            self._requested = True
             # Past all buffers: the signal may have come in the middle of a print.
             os.write(sys.stderr.fileno(), b"\nending, as soon as this step is done\n")
         else:

@@ -41,8 +41,8 @@ def _row(number: int, outcome: Outcome) -> tuple[str, ...]:
         _seen(acted),
         " > ".join(phase for phase, _ in phases) or "nothing to do",
         _done(acted),
-        _took(acted.began, acted.heard("rule", acted.target.name, "NoSchedule")),
-        _took(acted.heard("rule", acted.target.name, "NoExecute"), gone.at if gone else None),
+        _took(acted.began, acted.seen_at("rule", acted.target.name, "NoSchedule")),
+        _took(acted.seen_at("rule", acted.target.name, "NoExecute"), gone.at if gone else None),
         verdict,
     )
 

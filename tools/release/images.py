@@ -90,8 +90,10 @@ def debian_packages(archive: Path) -> list[DebianPackage]:
         for member in files:
             content = files.extractfile(member) if member.isfile() else None
             if content is not None and member.name.startswith(_DESCRIBED):
-                said = email.message_from_bytes(content.read())
-                found.append(DebianPackage(said["Package"], said["Version"], said["Architecture"]))
+                fields = email.message_from_bytes(content.read())
+                found.append(
+                    DebianPackage(fields["Package"], fields["Version"], fields["Architecture"])
+                )
     return sorted(found)
 
 

@@ -14,7 +14,7 @@ from exporter.model.claim_objects import ClaimDetail, ClaimKey
 MOST = 2048
 """Claims kept; a node has a few hundred pods."""
 _FIRST, _LONGEST = 1.0, 300.0
-"""Seconds until a claim is asked for again: the first time, and at most."""
+"""Seconds until a claim is requested again: the first time, and at most."""
 
 
 class Failure(msgspec.Struct, frozen=True):

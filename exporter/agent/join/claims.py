@@ -160,7 +160,7 @@ class _Join:
     def _claimed(
         self, container: ContainerDevices, claim: ClaimDevice, device: SliceDevice | None
     ) -> Iterator[Holder]:
-        """Yield one holder per request that gave the device; none when the pod asked for others."""
+        """Yield one holder per request that gave the device; none when the pod requested others."""
         key = key_of(claim)
         detail = self._known.details.get(key)
         pod = self._known.pods.get((container.namespace, container.pod))

@@ -1,6 +1,6 @@
 """A pod as far as its own object says what PodResources does not: its UID and its labels.
 
-Also which requests of a claim each container asked for: the kubelet lists every
+Also which requests of a claim each container requested: the kubelet lists every
 device of a claim with each container that uses any of it. Pure.
 """
 
@@ -30,7 +30,7 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[tuple[str, str], ...] = ()
     """Allowed ones, sorted, as on the pod."""
     requests: frozenset[tuple[str, str, str]] | None = None
-    """(container, claim, request) that were asked for, request "" for all of the claim. None when
+    """(container, claim, request) that were requested, request "" for all of the claim. None when
     the pod's status does not yet name its claims."""
     extended: tuple[tuple[str, str, str], ...] = ()
     """(container, request, resource name) of the claim made for its extended resources."""

@@ -1,8 +1,8 @@
-"""The pods of this node, kept by one watch with a field selector, where that was asked for.
+"""The pods of this node, kept by one watch with a field selector, where that was requested.
 
-Off, nothing runs and nothing is asked. On, pod labels and UIDs can ride on the
+Off, nothing runs and nothing is requested. On, pod labels and UIDs can ride on the
 devices, a container is a holder only of the requests that it names, and an
-extended resource is named as the pod asked for it.
+extended resource is named as the pod requested it.
 """
 
 import threading

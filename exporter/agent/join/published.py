@@ -1,8 +1,8 @@
 """What the DRA driver publishes on this node, kept by one watch with a field selector.
 
 No cluster-wide watch runs on any node: only slices with this node's name come.
-Which version of the API has them is asked at the start, and again when the
-watch is told that it is not served: v1 from Kubernetes 1.34, v1beta2 from 1.33
+Which version of the API has them is queried at the start, and again when the
+watch gets the answer that it is not served: v1 from Kubernetes 1.34, v1beta2 from 1.33
 and v1beta1 from 1.32 to 1.37, where somebody switched them on.
 """
 
@@ -112,7 +112,7 @@ class PublishedDevices:
             failures = 0 if version else failures + 1
             if version:
                 self._watch(version)
-                # Asked again when a look at `source` finds that this version is gone.
+                # Queried again when a look at `source` finds that this version is gone.
                 self._look_again.wait()
                 self._look_again.clear()
             self._stopping.wait(self._pace.retry_after(max(failures, 1)))

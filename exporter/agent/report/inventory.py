@@ -80,7 +80,7 @@ def other_drivers(seen: Observation, published: Published | None) -> dict[str, s
 def taken(
     bus: Bus, readings: tuple[GpuReading, ...] | None, published: Published | None
 ) -> Inventory:
-    """Count; `readings` None: NVML cannot be asked, so that nothing is missing."""
+    """Count; `readings` None: NVML cannot be queried, so that nothing is missing."""
     offered = len(published.uuids) if published else None
     on_bus = None if bus.present is None else len(bus.present)
     if readings is None:

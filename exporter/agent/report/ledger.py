@@ -95,8 +95,14 @@ def with_versions(report: NodeHealth, last: NodeHealth, at: datetime) -> NodeHea
     """Return the report with since when its versions are there, as far as `last` knew others."""
     if not _readable(last):
         return report
-    agent = last.agent_since.seen(last.agent_version, at) if _untold(last) else last.agent_since
-    driver = last.driver_since.seen(last.driver_version, at) if _untold(last) else last.driver_since
+    agent = (
+        last.agent_since.seen(last.agent_version, at) if _without_since(last) else last.agent_since
+    )
+    driver = (
+        last.driver_since.seen(last.driver_version, at)
+        if _without_since(last)
+        else last.driver_since
+    )
     return msgspec.structs.replace(
         report,
         agent_since=agent.seen(report.agent_version, at),
@@ -108,7 +114,7 @@ def _readable(last: NodeHealth) -> bool:
     return abs(last.schema_version - SCHEMA_VERSION) <= 1
 
 
-def _untold(last: NodeHealth) -> bool:
+def _without_since(last: NodeHealth) -> bool:
     """Whether the agent that wrote the report did not record since when versions are there."""
     return last.agent_since == VersionSince()
 
@@ -158,7 +164,7 @@ def observe(
     lost_after: timedelta = timedelta(seconds=60),
     clock_step: timedelta = timedelta(0),
 ) -> NodeHealth:
-    """Return the report after the sensor told what it sees; `published` None: not known.
+    """Return the report after the sensor sent what it sees; `published` None: not known.
 
     `clock_step` is by how much the wall clock was set since the last observation.
     """
@@ -217,7 +223,7 @@ def _clock_was_set(since: VersionSince, step: timedelta) -> VersionSince:
 
 
 def blind(report: NodeHealth, reason: str, message: str, at: datetime) -> NodeHealth:
-    """Return the report while the sensor itself cannot be heard."""
+    """Return the report while the sensor itself is stale."""
     names = [source.name for source in report.sources] or ["nvml", "kmsg", "podresources"]
     before = {source.name: source.last_success for source in report.sources}
     sources = tuple(

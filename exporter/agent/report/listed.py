@@ -52,7 +52,7 @@ def miss(  # noqa: PLR0917 - what is there, what should be, and when
 
 
 def forget_phantoms(gpus: Gpus, bus: Bus) -> int:
-    """Drop GPUs of which only syslog(2) told and that the kernel does not list.
+    """Drop GPUs of which only syslog(2) reported and that the kernel does not list.
 
     A program can write such lines. Returns how many XID records went.
     """

@@ -83,7 +83,7 @@ def ambiguous(gpu: GpuHealth, at: datetime) -> GpuHealth:
 
 
 def unread(gpu: GpuHealth, reason: str, at: datetime) -> GpuHealth:
-    """Return the entry while NVML cannot be asked at all."""
+    """Return the entry while NVML cannot be queried at all."""
     if gpu.presence == "Lost" or gpu.presence_reason in _KEEPS:
         return gpu
     return in_state(gpu, "Unknown", reason, at)
@@ -134,7 +134,7 @@ def driver_loaded(gpu: GpuHealth, at: datetime) -> GpuHealth:
     """Return the entry after the kernel said that the driver was loaded at `at`.
 
     A new sensor reads the log from its start, so the load that this boot began
-    with may be told late; it starts no new epoch.
+    with may be reported late; it starts no new epoch.
     """
     begun = gpu.epoch_started
     if begun is not None and at <= begun:

@@ -267,7 +267,7 @@ def _merged(old: XidRecord, new: XidRecord, *, more: int) -> XidRecord:
     worded = new if new.message or new.pid is not None else old
     epoch = max(old.epoch, new.epoch)
     earlier, later = sorted((old, new), key=lambda record: record.last_seen)
-    # A new epoch began with a reset: what older lines asked for, and their cause, are over.
+    # A new epoch began with a reset: what older lines requested, and their cause, are over.
     lately = [record for record in (new, old) if record.epoch == epoch]
     return msgspec.structs.replace(
         old,

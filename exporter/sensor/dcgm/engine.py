@@ -2,7 +2,7 @@
 
 Runs in the DCGM child only. An embedded engine is run in manual mode: it has no
 reason to wake up between samples, so it reads the driver when a sample is
-asked for and at no other time. A host engine reads by itself, at half the
+requested and at no other time. A host engine reads by itself, at half the
 interval, so that a value is older than its sample by no more than that; what
 it profiles is an average, which has to cover the whole interval.
 """
@@ -136,7 +136,7 @@ class _Watching:
         self._shape: object = None
         """What the watches were made for."""
         self._given_up: frozenset[tuple[Entity, int]] = frozenset()
-        """Not watched although just asked for; not tried again for this shape."""
+        """Not watched although just requested; not tried again for this shape."""
         self._places: dict[Entity, Place] = {}
         """Of the entities of `_watches`; a number of DCGM's may be another entity's later."""
         self._news: list[Signal] = []
@@ -163,7 +163,7 @@ class _Watching:
         return answers, fresh
 
     def signals(self) -> list[Signal]:
-        """Return the XIDs that were heard since the last time."""
+        """Return the XIDs that were reported since the last time."""
         signals, self._news = self._news, []
         return signals
 

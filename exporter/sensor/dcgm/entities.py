@@ -59,9 +59,9 @@ class Entities:
         self._gpus: dict[int, Place] = {}
 
     def read(self, *, links: bool) -> Topology:
-        """Return what is there now, NVLinks only where asked for.
+        """Return what is there now, NVLinks only where requested.
 
-        Raises DcgmError when not even the GPUs are told.
+        Raises DcgmError when not even the GPUs are reported.
         """
         places: dict[Entity, Place] = {}
         detached: list[str] = []

@@ -109,7 +109,7 @@ def name_in(names: Sequence[str], number: int | None) -> str:
 def findings(
     incidents: Iterable[IncidentInfo], places: dict[Entity, Place]
 ) -> tuple[HealthFinding, ...]:
-    """Return what incidents say of GPUs; one of an instance is told of its GPU.
+    """Return what incidents say of GPUs; one of an instance is reported for its GPU.
 
     Incidents of what is no GPU, and of watches that are not about one, are left out.
     """

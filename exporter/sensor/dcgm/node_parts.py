@@ -1,6 +1,6 @@
 """What an engine lists beside GPUs: NVSwitches with their links, CPUs with their cores.
 
-Only what a wanted field is of is asked for: a node whose counters file names no such field pays
+Only what a wanted field is of is queried: a node whose counters file names no such field pays
 nothing. Of that only what the device options choose is watched. Modules of the engine list and
 read these, and need not be there; what is missing is a remark and no error.
 """
@@ -29,7 +29,7 @@ _MODULES = {
 
 
 class NodeParts(msgspec.Struct, frozen=True):
-    """What can be watched now, and what is missing of what was asked for."""
+    """What can be watched now, and what is missing of what was requested."""
 
     places: dict[Entity, NodePart] = {}
     """Without values."""
@@ -56,7 +56,7 @@ def read(listing: Listing, chosen: Chosen, desired: Collection[int], version: st
             reader.take("link", "--switch-devices", chosen.switches, lambda: _links(listing))
         else:
             reader.remarks.append(f"links of NVSwitches need DCGM 4.4, and this is {version}")
-    # Fields of cores are told of a CPU, too, as dcgm-exporter shows them.
+    # Fields of cores are reported for a CPU, too, as dcgm-exporter shows them.
     if not fields.isdisjoint(CPU_FIELDS | CORE_FIELDS):
         reader.take("cpu", "--cpu-devices", chosen.cpus, lambda: _cpus(listing))
     if not fields.isdisjoint(CORE_FIELDS):
@@ -67,7 +67,7 @@ def read(listing: Listing, chosen: Chosen, desired: Collection[int], version: st
 def with_values(
     answers: Iterable[Answer], places: dict[Entity, NodePart], desired: Collection[int]
 ) -> tuple[NodePart, ...]:
-    """Return the parts that told something."""
+    """Return the parts that reported something."""
     values: dict[Entity, Values] = {}
     for answer in answers:
         value = value_of(answer)

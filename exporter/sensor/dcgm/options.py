@@ -1,4 +1,4 @@
-"""What the DCGM child is told of the settings, and how. Pure."""
+"""What the DCGM child gets of the settings, and how. Pure."""
 
 import msgspec
 

@@ -61,7 +61,7 @@ def identities_of(answers: Iterable[Answer], places: dict[Entity, Place]) -> tup
 
 
 def signals_of(answers: Iterable[Answer], places: dict[Entity, Place]) -> list[Signal]:
-    """Return the XIDs of a history as news, oldest first; equal ones in a row are all told."""
+    """Return the XIDs of a history as news, oldest first; equal ones in a row are all reported."""
     signals: list[Signal] = []
     for answer in sorted(answers, key=lambda answer: answer.at):
         code, place = value_of(answer), places.get(answer.entity)
@@ -96,7 +96,7 @@ def never_watched(answers: Sequence[Answer]) -> frozenset[tuple[Entity, int]]:
 
 
 def all_blank(answers: Iterable[Answer]) -> bool:
-    """Say whether GPUs were read and none of them told anything; a lost GPU is not asked."""
+    """Say whether GPUs were read and none of them reported anything; a lost GPU is not queried."""
     read = [
         answer
         for answer in answers

@@ -2,7 +2,7 @@
 
 An embedded engine holds every GPU of the node open, so it makes way as soon as
 one of them must be let go. A host engine of its own holds them whatever we do;
-we are silent then only when nothing on the node should be asked at all.
+we are silent then only when nothing on the node should be read at all.
 """
 
 import logging
@@ -33,7 +33,7 @@ class DcgmVendor:
     def __init__(self, settings: Settings, wanted: Callable[[], tuple[int, ...]]) -> None:
         """Prepare for the engine that `settings.dcgm` names; that must not be `off`.
 
-        `wanted` is asked at each sample; `wanted.left_to_dcgm` leaves out what NVML tells.
+        `wanted` is read at each sample; `wanted.left_to_dcgm` leaves out what NVML tells.
         """
         self._settings = settings
         self._wanted = wanted

@@ -1,4 +1,4 @@
-"""Which field is asked of whom, and what is left to DCGM beside NVML. Pure."""
+"""Which field is read from where, and what is left to DCGM beside NVML. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +8,7 @@ from exporter.sensor.dcgm.abi import MAX_FIELDS, Kind
 NAME = 50
 """DCGM_FI_DEV_NAME; of a GPU instance its profile, as dcgm-exporter reads it."""
 XID = 230
-"""DCGM_FI_DEV_XID_ERRORS; told of a GPU and of an instance apart, each with its own."""
+"""DCGM_FI_DEV_XID_ERRORS; reported for a GPU and for an instance apart, each with its own."""
 PROFILING = frozenset((*range(1001, 1100), 1532, 1533))
 """DCGM_FI_PROF_*: read by a module of its own, or by GPM; the last two are of an NVLink."""
 ALWAYS_THERE = (150, 190)
@@ -18,8 +18,8 @@ engine."""
 _WIRES = frozenset((*range(1009, 1013), *range(1040, 1080)))
 """Traffic on PCIe and NVLink, which is the GPU's own and nobody's instance."""
 LINK_FIELDS = frozenset((*range(580, 600), *range(1529, 1534)))
-"""DCGM_FI_DEV_NVLINK_PPRM_*, PPCNT_* and bytes *_PER_LINK: told of a link only. The errors of a
-link, 1525 to 1528, are of every page: where NVML has none, four watches on each link would go on
+"""DCGM_FI_DEV_NVLINK_PPRM_*, PPCNT_* and bytes *_PER_LINK: reported for a link only. The errors of
+a link, 1525 to 1528, are of every page: where NVML has none, four watches on each link would go on
 for nothing."""
 SWITCH_FIELDS = frozenset((*range(701, 708), *range(856, 865), *range(866, 870), 1524))
 """DCGM_FI_DEV_NVSWITCH_* of a switch."""
@@ -27,9 +27,9 @@ SWITCH_LINK_FIELDS = frozenset((*range(780, 825), 865, *range(870, 879)))
 """DCGM_FI_DEV_NVSWITCH_LINK_* and so on, of a link of a switch."""
 CPU_FIELDS = frozenset((*range(1110, 1113), *range(1130, 1134), 1140, 1141))
 CORE_FIELDS = frozenset((*range(1100, 1105), 1120))
-"""Told of a core, and of its CPU as a whole."""
+"""Reported for a core, and for its CPU as a whole."""
 CONNECTX_FIELDS = frozenset(range(1300, 1311))
-"""Told of a ConnectX card, which dcgm-exporter does not show (4.8.4: its renderer refuses them)."""
+"""Reported for a ConnectX card. dcgm-exporter 4.8.4 does not show them: its renderer refuses."""
 NODE_FIELDS = SWITCH_FIELDS | SWITCH_LINK_FIELDS | CPU_FIELDS | CORE_FIELDS
 """Read by modules of the engine, of no GPU."""
 _PARTS = {
@@ -39,7 +39,7 @@ _PARTS = {
     Kind.CPU_CORE: CORE_FIELDS,
 }
 INSTANCE_FIELDS = frozenset((*range(250, 255), *PROFILING)) - _WIRES - LINK_FIELDS
-"""Told of a GPU instance itself (memory, profiling); the rest is of the whole GPU."""
+"""Reported for a GPU instance itself (memory, profiling); the rest is of the whole GPU."""
 
 
 def left_to_dcgm(desired: Iterable[int], nvml: NvmlReading | None) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ def _read_by_nvml(field: int, nvml: NvmlReading) -> bool:
 
 
 def fields_for(kind: Kind, desired: Iterable[int]) -> list[int]:
-    """Return which of the wanted fields are asked of a kind of entity, in order; `XID` is apart."""
+    """Return which of the wanted fields are read of a kind of entity, in order; `XID` is apart."""
     requested = sorted(set(desired) - {XID})
     if kind == Kind.GPU:
         return sorted({*requested, *ALWAYS_THERE} - LINK_FIELDS - NODE_FIELDS - CONNECTX_FIELDS)
@@ -79,7 +79,7 @@ def fields_for(kind: Kind, desired: Iterable[int]) -> list[int]:
 
 
 def fields_for_part(kind: Kind, desired: Iterable[int]) -> list[int]:
-    """Return which of the wanted fields are asked of what is no GPU's."""
+    """Return which of the wanted fields are read of what is no GPU's."""
     return sorted(_PARTS[kind].intersection(desired))
 
 

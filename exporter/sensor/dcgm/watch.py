@@ -96,7 +96,7 @@ class Watches:
     def begin(
         self, topology: Topology, desired: Collection[int], beside: NodeParts = NO_PARTS
     ) -> tuple[int, ...]:
-        """Watch what can be watched; returns the fields that nobody can be asked for here.
+        """Watch what can be watched; returns the fields that nothing here can report.
 
         Raises DcgmError when nothing of the GPUs can be watched at all.
         """

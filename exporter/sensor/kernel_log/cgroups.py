@@ -3,7 +3,7 @@
 The kubelet puts the pod's UID and the runtime the container's id into the path:
 `…/pod<uid>/<id>` with the cgroupfs driver, `…-pod<uid_>.slice/<runtime>-<id>.scope`
 with systemd, both in cgroup v1 and v2. `placement` is pure; the reader keeps
-what it knows of the processes that it was last asked about.
+what it knows of the processes that it was last queried for.
 """
 
 import re

@@ -125,7 +125,7 @@ class JournalFolder:
 
     def _of(self, identity: _Identity, *, active: bool) -> Iterator[KernelRecord]:
         followed = self._files[identity]
-        assert followed is not None  # noqa: S101 - only such files are asked for
+        assert followed is not None  # noqa: S101 - only such files are requested
         try:
             for record in followed.file.records():
                 if record.boot != self._boot:

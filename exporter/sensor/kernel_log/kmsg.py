@@ -85,7 +85,7 @@ class KernelLogReader:
         self.source: Literal["kmsg", "syslog"] = "kmsg"
         """How the record that is handed on now was read."""
         self._seen = -1
-        """The last place handed on: what is opened again in one boot must not be told again."""
+        """The last place handed on: what is opened again in one boot must not be reported again."""
         self._restart = threading.Event()
         self._stopping = threading.Event()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -301,7 +301,7 @@ def device_records(
             on_rejected(_LOST_RECORD[error.errno])
         else:
             if not raw:
-                # Asked again at once, it would take a whole core.
+                # Read again at once, it would take a whole core.
                 raise KernelLogError("NoLog", "what is read as the kernel log has an end: mount it")
             yield raw
 

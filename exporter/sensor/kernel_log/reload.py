@@ -7,8 +7,8 @@ have printed a record that begins with a user's text. Pure: monotonic time comes
 """
 
 SETTLED = 60.0
-"""Seconds for which NVML must have answered: a load is told late where the log is read in turns,
-or where journald is slow."""
+"""Seconds for which NVML must have answered: a load is reported late where the log is read in
+turns, or where journald is slow."""
 
 
 class DriverUse:

@@ -22,7 +22,7 @@ _REASONS = {
     unary.PERMISSION_DENIED: "PermissionDenied",
 }
 _RATE_LIMIT = "rate limit"
-"""In the kubelet's words for RESOURCE_EXHAUSTED when it was asked too often."""
+"""In the kubelet's words for RESOURCE_EXHAUSTED when it was queried too often."""
 
 
 class PodResourcesError(Exception):
@@ -34,9 +34,9 @@ class PodResourcesError(Exception):
 
 
 class PodResources:
-    """One kubelet, asked over a connection of its own each time.
+    """One kubelet, queried over a connection of its own each time.
 
-    One kept open would have to be told when a restarted kubelet made its socket anew.
+    One kept open would have to learn when a restarted kubelet made its socket anew.
     """
 
     def __init__(self, socket: Path, deadline: float = DEADLINE) -> None:

@@ -1,7 +1,7 @@
 """What the calls about one GPU may take in a pass, all together.
 
 A GPU whose every call is slow hangs in none of them, and would yet keep a pass over
-all GPUs from its end. When its time is used up it is not asked any more.
+all GPUs from its end. When its time is used up it is not queried any more.
 """
 
 import time

@@ -102,14 +102,15 @@ def _serve(channel: Sender, notes: mmap.mmap) -> None:
     while True:
         options = SampleOptions(frozenset(request.wanted), request.processes)
         reading = sampler.sample(frozenset(request.skip), options, request.gpu_seconds)
-        # Registered before the first answer, so that no XID after it goes unheard.
+        # Registered before the first answer, so that no XID after it is missed.
         registered = events.register(sampler.handles, sampler.uuid_of)
         if registered:
             listener.listen_to_devices()
-        unheard = events.unheard(sampler.handles, sampler.uuid_of)
-        if unheard:
+        without_events = events.without_events(sampler.handles, sampler.uuid_of)
+        if without_events:
             gpus = (
-                msgspec.structs.replace(gpu, unheard=gpu.index in unheard) for gpu in reading.gpus
+                msgspec.structs.replace(gpu, without_events=gpu.index in without_events)
+                for gpu in reading.gpus
             )
             reading = msgspec.structs.replace(reading, gpus=tuple(gpus))
         channel.sampled(reading, sampler.overdue())

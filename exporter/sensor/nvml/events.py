@@ -48,13 +48,13 @@ class Events:
         for index, handle in handles.items():
             identity = identity_of(index)
             before = self._known.get(address(handle))
-            # The same GPU may have told its bus id later than its UUID.
+            # The same GPU may have reported its bus id later than its UUID.
             same = before is not None and before[0] == identity[0]
             if same or self._register(index, handle):
                 self._known[address(handle)] = identity
         return len(self._known)
 
-    def unheard(
+    def without_events(
         self, handles: Mapping[int, Any], identity_of: Callable[[int], tuple[str, str]]
     ) -> frozenset[int]:
         """Return the GPUs whose events nobody gets, because they could not be registered."""

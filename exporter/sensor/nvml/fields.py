@@ -1,7 +1,7 @@
 """Reads one NVML handle in one pass: each call once, all field values in one, nothing twice.
 
-What went wrong with the handle is remembered: a lost GPU is not asked again in
-the pass, and what it does not have is not asked in the next ones either.
+What went wrong with the handle is remembered: a lost GPU is not queried again in
+the pass, and what it does not have is not queried in the next ones either.
 """
 
 from collections.abc import Collection, Hashable, Iterable
@@ -72,7 +72,7 @@ class Fields:
         self.error = ""
 
     def get(self, name: str, *arguments: int) -> Any:
-        """Return what a call on the handle says, None when it does not; asked once a pass."""
+        """Return what a call on the handle says, None when it does not; queried once a pass."""
         return self._once((name, arguments), name, self._handle, *arguments)
 
     def about_node(self, name: str, *arguments: int) -> Any:
@@ -84,7 +84,7 @@ class Fields:
         return self._lacking.code((name, arguments)) is not None
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """Make a call whatever was said before; a lost GPU is not asked."""
+        """Make a call whatever was said before; a lost GPU is not queried."""
         if self.lost:
             return None
         try:
@@ -102,7 +102,7 @@ class Fields:
             self._answers |= self._field_values(requested)
 
     def answer(self, key: FieldKey) -> FieldAnswer | None:
-        """Return a field value's answer, None when it could not be asked for at all."""
+        """Return a field value's answer, None when it could not be requested at all."""
         if key not in self._answers:
             self.prefetch([key])
         found = self._answers.get(key)

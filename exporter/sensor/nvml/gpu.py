@@ -104,7 +104,7 @@ class GpuReader:
             found["instances"] = known.slices.read(index, handle, fields, options.fields)
         if options.processes:
             found["processes"] = self._shares.read(key, fields, mig=bool(mig))
-        # A GPU that is cut otherwise supports other things: what it lacked is asked again.
+        # A GPU that is cut otherwise supports other things: what it lacked is queried again.
         uuids = frozenset(part.uuid for part in found.get("instances") or ())
         cut = (found["mig"], uuids)
         if known.cut[0] is not None and known.cut != cut:
@@ -132,7 +132,7 @@ def _recovery(fields: Fields) -> tuple[bool | None, int | None]:
         return None, None
     if answer.code != nvml.SUCCESS:
         return False, None
-    # A number that makes no sense is refused and counted there, and nothing was told.
+    # A number that makes no sense is refused and counted there, and nothing was reported.
     action = fields.whole(TABLE[1523])
     return (None if action is None else True), action
 

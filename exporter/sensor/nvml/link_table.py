@@ -74,9 +74,9 @@ LINK_FIELDS = frozenset(
         *(number for lanes in (*ERROR_LANES.values(), *RATE_LANES.values()) for number in lanes),
     )
 )
-"""Every id that is told link by link."""
+"""Every id that is reported link by link."""
 GPU_FIELDS = frozenset((*_COUNTED, *SUMS, *RATE_TOTAL.values()))
-"""Ids that are told for the GPU, but read through its links."""
+"""Ids that are reported for the GPU, but read through its links."""
 NOT_WITH_MIG = frozenset((409, 419, 429, 439, 1220))
 """Totals of `table` that are 0 on a GPU in MIG mode because its links are off."""
 

@@ -1,6 +1,6 @@
 """What a DCGM field is, out of the answer of an NVML call that tells several things. Pure.
 
-Each function takes what the call told and returns the value, or None where the
+Each function takes what the call reported and returns the value, or None where the
 answer does not hold one. Names and numbers of DCGM: DcgmCacheManager of DCGM 4.x.
 """
 

@@ -1,6 +1,6 @@
 """One pass over all GPUs of a node, and who they are.
 
-A GPU is known by its UUID, which is asked again in every pass: after a GPU went
+A GPU is known by its UUID, which is queried again in every pass: after a GPU went
 or came, the same index is another one. What a dying GPU cannot tell any more is
 remembered from when it could. A GPU that takes too long is named, and not read.
 """
@@ -97,7 +97,7 @@ class Sampler:
                 break
             found = self._pass(skip, options or SampleOptions())
         self._leave_overdue(found)
-        # Which GPUs reach each other is asked once for each set of GPUs.
+        # Which GPUs reach each other is queried once for each set of GPUs.
         present = sorted(index for index, gpu in found.live.items() if not gpu.lost)
         uuids = tuple(found.live[index].uuid for index in present)
         if uuids != self._peers_of:
@@ -199,7 +199,7 @@ class Sampler:
             if peer != index
         }
         if fields.lost or fields.error:
-            # What was not told now may be told in the next pass.
+            # What was not reported now may be reported in the next pass.
             self._peers_of = ()
         return tuple(PeerReading(peer, int(s)) for peer, s in statuses.items() if s is not None)
 

@@ -40,7 +40,7 @@ class NvmlVendor:
         self._wanted = wanted
         self._quarantine = Quarantine(settings.hang_retry)
         self._held: frozenset[int] = frozenset()
-        """GPUs that the running child was told to read."""
+        """GPUs that the running child reads."""
         self._without_events = ""
         """Which GPUs tell no events, as a sentence."""
 
@@ -74,7 +74,7 @@ class NvmlVendor:
         return self._quarantine.complete(message.reading, frozenset(request.skip))
 
     def _log_without_events(self, reading: NvmlReading) -> None:
-        numbers = ", ".join(str(gpu.index) for gpu in reading.gpus if gpu.unheard)
+        numbers = ", ".join(str(gpu.index) for gpu in reading.gpus if gpu.without_events)
         sentence = numbers and (
             f"NVML refuses events of GPU {numbers} (nvmlDeviceRegisterEvents), so its "
             "XIDs are known from the kernel log and from DCGM alone"

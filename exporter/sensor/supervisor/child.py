@@ -39,7 +39,7 @@ _RECURRING = frozenset({"Crashed", "Leaking", "Spinning", "Slow"})
 _LIMIT_SECONDS = 10.0
 """Between two looks at what the process takes."""
 _MIN_GAP = 1.0
-"""Seconds between two samples asked for by signals."""
+"""Seconds between two samples requested by signals."""
 
 
 R = TypeVar("R", NvmlReading, DcgmReading)
@@ -47,7 +47,7 @@ R_co = TypeVar("R_co", NvmlReading, DcgmReading, covariant=True)
 
 
 class VendorState(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
-    """What is known through a library now; `reading` is None while it cannot be asked."""
+    """What is known through a library now; `reading` is None while it cannot be queried."""
 
     source: SourceHealth
     reading: R | None = None
@@ -94,7 +94,7 @@ class Vendor(Protocol[R_co]):
 
 class _Mark(Enum):
     CLOSED = "closed"
-    REQUESTED = "asked"
+    REQUESTED = "requested"
     LOOK = "look"
     STOP = "stop"
 
@@ -244,7 +244,7 @@ class VendorChild(Generic[R]):
                     return reading
             self._check(process, resting=False)
             if time.monotonic() >= self._sample_by:
-                # The GPU that is asked just now is named: the next process does without it.
+                # The GPU that is queried just now is named: the next process does without it.
                 note = self._calls.sampling()
                 of_a_gpu = note is not None and note.gpu is not None
                 hang = self._vendor.hung(note, time.monotonic()) if note and of_a_gpu else None
@@ -271,7 +271,7 @@ class VendorChild(Generic[R]):
     def _next(self, process: Process, seconds: float) -> protocol.FromChild | _Mark | None:
         message = self._received_within(max(seconds, 0.0))
         if isinstance(message, protocol.Happened):
-            self._limits.heard()
+            self._limits.reported()
             self._on_signal(message.signal)
         elif isinstance(message, protocol.Failed):
             raise Ended(message.reason, message.message)

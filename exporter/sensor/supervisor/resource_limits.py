@@ -46,12 +46,12 @@ class ResourceLimits:
         self._before: tuple[float, Taken] | None = None
         self._events = 0
 
-    def heard(self) -> None:
-        """Take note of an event that the process told."""
+    def reported(self) -> None:
+        """Take note of an event that the process reported."""
         self._events += 1
 
     def works(self) -> None:
-        """Take note that it was asked for a sample: what it burns from here on is no rest."""
+        """Take note that a sample was requested from it: what it burns from here on is no rest."""
         self._before = None
 
     def judge(self, taken: Taken | None, now: float, *, resting: bool) -> Excess | None:

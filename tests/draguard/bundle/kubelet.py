@@ -14,7 +14,7 @@ class LoggingKubelet(Served):
     """`logs` by container; a container of another name does not exist."""
 
     def __init__(self, logs: Mapping[str, str]) -> None:
-        self.asked: list[dict[str, list[str]]] = []
+        self.requested: list[dict[str, list[str]]] = []
         """The parameters of each request for a log."""
 
         class Handler(BaseHTTPRequestHandler):
@@ -23,7 +23,7 @@ class LoggingKubelet(Served):
             def do_GET(self) -> None:
                 where = urlsplit(self.path)
                 container = where.path.rpartition("/")[2]
-                self.kubelet.asked.append(parse_qs(where.query))
+                self.kubelet.requested.append(parse_qs(where.query))
                 body = logs.get(container, "container not found").encode()
                 self.send_response(200 if container in logs else 400)
                 self.send_header("content-type", "text/plain")

@@ -11,7 +11,7 @@ from tests.lab.served import Served
 class PlayedApi(Served):
     """`answers` by path: an object as JSON, a text as it is; any other path is 404.
 
-    A path that is `silent` gets no answer. Each path is added to `asked`.
+    A path that is `silent` gets no answer. Each path is added to `requested`.
 
     The real API server refuses to proxy to pods whose address is on loopback.
     """
@@ -20,13 +20,13 @@ class PlayedApi(Served):
         self,
         answers: Mapping[str, object],
         silent: Collection[str] = (),
-        asked: list[str] | None = None,
+        requested: list[str] | None = None,
     ) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 path = urlsplit(self.path).path
-                if asked is not None:
-                    asked.append(path)
+                if requested is not None:
+                    requested.append(path)
                 if path in silent:
                     self.close_connection = True
                     return

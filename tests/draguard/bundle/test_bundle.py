@@ -150,8 +150,8 @@ def test_all_parts_are_in_it(
     assert "Node node-b" in found["plan.txt"]
     assert "lost: {mode: enforce}" in found["policy.yaml"]
     assert "INFO end of the log" in found["logs/draguard-remediator-x/remediator.log"]
-    assert kubelet.asked[0]["tailLines"] == ["2000"]
-    assert kubelet.asked[0]["limitBytes"] == [str(1 << 20)]
+    assert kubelet.requested[0]["tailLines"] == ["2000"]
+    assert kubelet.requested[0]["limitBytes"] == [str(1 << 20)]
     rules = json.loads(found["objects/devicetaintrules.json"])["items"]
     assert {rule["spec"]["taint"]["effect"] for rule in rules} == {"NoSchedule"}
     pod = json.loads(found["objects/pods.json"])["items"][0]
@@ -217,7 +217,7 @@ def test_a_user_without_rights_reads_what_the_role_allows(
         assert f"eve may not {right}" in found["manifest.txt"]
 
 
-def test_a_server_that_does_not_answer_is_not_asked_for_every_part(
+def test_a_server_that_does_not_answer_is_not_queried_for_every_part(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, "config", config("http://127.0.0.1:1", "t"))
@@ -279,7 +279,7 @@ def test_names_of_pods_are_pseudonyms_where_that_is_desired(
         assert "monitoring" not in text
         assert "dcgm/" not in text
     assert SICK in found["status.txt"]
-    assert kubelet.asked == []
+    assert kubelet.requested == []
     assert "logs and pages" in found["manifest.txt"]
 
 

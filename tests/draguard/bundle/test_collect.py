@@ -68,7 +68,7 @@ def collected(
     *,
     disk: type[io.BytesIO] = io.BytesIO,
     silent: tuple[str, ...] = (),
-    asked: list[str] | None = None,
+    requested: list[str] | None = None,
     names: bool = True,
 ) -> dict[str, str]:
     """Collect from a server that has these answers and no others."""
@@ -80,10 +80,10 @@ def collected(
             raise RuntimeError("a bug")
         return ran
 
-    with PlayedApi(answers, silent, asked) as api:
+    with PlayedApi(answers, silent, requested) as api:
         client = RetryingClient(Endpoint(server=f"http://127.0.0.1:{api.port}"), timeout=5.0)
-        said = list[str]()
-        collector = Collector(client, "draguard-system", archive, says=said.append, run=run)
+        printed = list[str]()
+        collector = Collector(client, "draguard-system", archive, says=printed.append, run=run)
         collector.collect(timeout=5.0, names=names)
         client.close()
     archive.close(())
@@ -173,14 +173,14 @@ def test_one_pod_without_answers_costs_no_other_pods_logs(
     silent: tuple[str, ...], logs: int
 ) -> None:
     pods = [two_containers(name) for name in ("a", "b", "c", "d")]
-    asked = list[str]()
+    requested = list[str]()
     found = collected(
         {f"{NS}/pods": {"items": pods}, **{f"{NS}/pods/{name}/log": "x" for name in "bcd"}},
         silent=tuple(f"{NS}/pods/{name}/log" for name in silent),
-        asked=asked,
+        requested=requested,
     )
 
-    of_logs = [path for path in asked if path.endswith("/log")]
+    of_logs = [path for path in requested if path.endswith("/log")]
     assert len(dict.fromkeys(of_logs)) == logs
     if silent == ("a",):
         assert len(of_logs) == 1 + 3 * 2

@@ -205,17 +205,19 @@ def test_a_gpu_that_is_reported_and_not_published_is_not_called_cordoned() -> No
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         (WHOLE, msgspec.structs.replace(SLICED, minor=0)),
         (msgspec.structs.replace(SLICED, minor=0),),
     ],
     ids=["two of one number", "an old report"],
 )
-def test_a_number_that_may_be_either_of_two_gpus_is_neither(told: tuple[GpuHealth, ...]) -> None:
+def test_a_number_that_may_be_either_of_two_gpus_is_neither(
+    reported: tuple[GpuHealth, ...],
+) -> None:
     """One that fell off the bus keeps its number in the report, and the next one is given it."""
     with pytest.raises(AmbiguousDeviceError, match=f"{uuid(0)} or {uuid(1)}; give the UUID"):
-        find_devices("node-a/0", INVENTORY, reports(*told))
+        find_devices("node-a/0", INVENTORY, reports(*reported))
 
 
 def test_a_device_that_is_no_slice_is_not_called_one() -> None:

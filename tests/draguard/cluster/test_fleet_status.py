@@ -64,7 +64,7 @@ def known(value: T | None) -> T:
     return value
 
 
-def said(found: Status, now: datetime = T0) -> str:
+def shown_words(found: Status, now: datetime = T0) -> str:
     return letters(str(list(status_page(found, now))))
 
 
@@ -116,20 +116,20 @@ def test_a_sick_gpu_without_an_incident_is_talked_of() -> None:
 
 
 def test_a_leader_that_is_silent_or_not_there_is_bad() -> None:
-    assert letters("ago, and no other replica has taken over") in said(
+    assert letters("ago, and no other replica has taken over") in shown_words(
         looked_at(objects(gpu(0))), LATE
     )
     nobody = looked_at(objects(gpu(0), leases=()))
-    assert letters("no remediator leads: nothing is tainted or untainted") in said(nobody)
+    assert letters("no remediator leads: nothing is tainted or untainted") in shown_words(nobody)
 
 
-def test_objects_that_cannot_be_read_are_told_of() -> None:
-    assert letters("cannot read them: 2 claims") in said(
+def test_objects_that_cannot_be_read_are_reported() -> None:
+    assert letters("cannot read them: 2 claims") in shown_words(
         looked_at(objects(gpu(0), unreadable=("2 claims",)))
     )
 
 
-def test_modes_are_told_from_the_strongest() -> None:
+def test_modes_are_listed_from_the_strongest() -> None:
     assert modes_in_words({"a": "off", "b": "off"}) == "off: every class"
     assert modes_in_words({"a": "dry-run", "b": "enforce", "c": "off", "d": "off"}) == (
         "enforce: b; dry-run: a; off: all others"
@@ -139,7 +139,7 @@ def test_modes_are_told_from_the_strongest() -> None:
 def test_a_cluster_without_gpus_is_not_green() -> None:
     empty = looked_at(objects(reports=(), slices=()))
 
-    assert letters("0 healthy, 0 sick, 0 unknown', tone='warn'") in said(empty)
+    assert letters("0 healthy, 0 sick, 0 unknown', tone='warn'") in shown_words(empty)
 
 
 def rules(**effects: int) -> Rules:
@@ -147,7 +147,7 @@ def rules(**effects: int) -> Rules:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("standing", "words"),
     [
         (rules(none=0, NoSchedule=2, NoExecute=0), "2 NoSchedule"),
         (rules(NoSchedule=2, NoExecute=1), "2 NoSchedule, 1 NoExecute"),
@@ -156,8 +156,8 @@ def rules(**effects: int) -> Rules:
         (msgspec.structs.replace(rules(), others=3), "0 from Draguard; 3 from others"),
     ],
 )
-def test_rules_that_do_not_stand_are_not_counted_out(told: Rules, words: str) -> None:
-    found = msgspec.structs.replace(looked_at(objects(gpu(0))), rules=told)
+def test_rules_that_do_not_stand_are_not_counted_out(standing: Rules, words: str) -> None:
+    found = msgspec.structs.replace(looked_at(objects(gpu(0))), rules=standing)
 
     assert f"\nrules      {words}\n" in plain(status_page(found, T0))
 
@@ -186,7 +186,7 @@ def nodes(*names: str) -> tuple[RawNode, ...]:
     return tuple(RawNode(ObjectMeta(name=name)) for name in names)
 
 
-def test_a_report_that_outlived_its_node_is_told_and_its_gpus_are_nobodys() -> None:
+def test_a_report_that_outlived_its_node_is_reported_and_its_gpus_are_nobodys() -> None:
     found = looked_at(objects(gpu(0), at=LATE, nodes=nodes("node-b")))
 
     assert (known(found.nodes).stale, known(found.nodes).gone) == ((), ("node-a",))

@@ -152,10 +152,10 @@ def test_json_names_what_went(cluster: Cluster, capsys: pytest.CaptureFixture[st
     assert reported["error"] == ""
 
 
-def test_what_cannot_be_removed_is_said_once_and_ends_with_one(
+def test_what_cannot_be_removed_is_reported_once_and_ends_with_one(
     cluster: Cluster, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A finalizer of somebody's keeps the object: gone is what is gone, not what was asked for."""
+    """A finalizer of somebody's keeps the object: gone is what is gone, not what was requested."""
     stuck = rule(0, "gpu-0-1")
     tainted(cluster, stuck, rule(1, "gpu-1-1"))
     path = f"{RULES}/{stuck.name}"

@@ -80,7 +80,7 @@ def test_devices_nodes_and_contexts(fleet: Fleet, capsys: pytest.CaptureFixture[
     assert "remediator" in completed(capsys, *where, "status", "--context", "")[0]
 
 
-def test_without_a_cluster_nothing_is_completed_and_nothing_is_said(
+def test_without_a_cluster_nothing_is_completed_and_nothing_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nowhere = written(tmp_path, "config", config("http://127.0.0.1:1", "t"))

@@ -164,7 +164,7 @@ def test_who_types_yes_is_obeyed_and_who_does_not_is_not(tell: Tell, cluster: Cl
     assert cordons(cluster) == {held: "NoExecute"}
 
 
-def test_a_cordon_that_does_not_stand_is_said_beside_those_that_do(
+def test_a_cordon_that_does_not_stand_is_reported_beside_those_that_do(
     tell: Tell, cluster: Cluster
 ) -> None:
     """Somebody's object has the name that the cordon of the second slice would get."""

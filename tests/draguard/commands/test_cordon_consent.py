@@ -1,4 +1,4 @@
-"""Before pods are deleted a person is asked, about exactly those that will be."""
+"""Before pods are deleted the user confirms exactly those that will be."""
 
 import argparse
 import io
@@ -58,7 +58,7 @@ def by(pod: str, one: Claim | None = None) -> Claim:
     )
 
 
-def asked(
+def consented(
     monkeypatch: pytest.MonkeyPatch, types: str, first: Objects, *later: Objects, yes: bool = False
 ) -> list[str] | None:
     """Gives who is on the device where it was agreed, None where it was not."""
@@ -77,23 +77,23 @@ def slurms(pods: tuple[Holder, ...]) -> Owned:
     return Owned(tuple(marked), ("of none else is it known",))
 
 
-def test_who_comes_while_a_person_reads_is_asked_about_too(
+def test_a_pod_that_comes_while_the_user_reads_needs_a_confirmation_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     two = held("first", "second")
 
-    assert asked(monkeypatch, "yes\nyes\n", held("first"), two, two) == ["first", "second"]
+    assert consented(monkeypatch, "yes\nyes\n", held("first"), two, two) == ["first", "second"]
     assert capsys.readouterr().err.count("ns/second") == 1
-    assert asked(monkeypatch, "yes\nno\n", held("first"), two) is None
+    assert consented(monkeypatch, "yes\nno\n", held("first"), two) is None
 
 
 def test_who_has_gone_meanwhile_is_no_new_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert asked(monkeypatch, "yes\n", held("first", "second"), held("second")) == ["second"]
+    assert consented(monkeypatch, "yes\n", held("first", "second"), held("second")) == ["second"]
 
 
-def test_nobody_is_asked_about_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert asked(monkeypatch, "", held()) == []
-    assert asked(monkeypatch, "", held("first"), yes=True) == ["first"]
+def test_without_pods_nothing_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert consented(monkeypatch, "", held()) == []
+    assert consented(monkeypatch, "", held("first"), yes=True) == ["first"]
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_nobody_is_asked_about_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["for a while", "somebody else's"],
 )
-def test_a_pod_that_will_be_deleted_all_the_same_is_asked_about(
+def test_a_pod_that_will_be_deleted_all_the_same_needs_a_confirmation(
     one: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert asked(monkeypatch, "no\n", of(by("first", one))) is None
+    assert consented(monkeypatch, "no\n", of(by("first", one))) is None
 
 
 def test_claims_that_cannot_be_read_may_hold_the_device(
@@ -115,7 +115,7 @@ def test_claims_that_cannot_be_read_may_hold_the_device(
 ) -> None:
     hidden = held(unreadable=("1 resourceclaims (odd)",))
 
-    assert asked(monkeypatch, "no\n", hidden) is None
+    assert consented(monkeypatch, "no\n", hidden) is None
     assert "pods of claims that this version cannot read (1 resourceclaims (odd))" in (
         capsys.readouterr().err
     )
@@ -124,7 +124,7 @@ def test_claims_that_cannot_be_read_may_hold_the_device(
 def test_work_that_an_eviction_kills_is_named_before_the_question(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert asked(monkeypatch, "no\n", held("slurm", "train")) is None
+    assert consented(monkeypatch, "no\n", held("slurm", "train")) is None
 
     facts, _, question = capsys.readouterr().err.partition("Delete them?")
     assert "warning: ns/slurm: pod of a Slinky NodeSet, and an eviction would kill its" in facts

@@ -28,11 +28,11 @@ def test_every_code_of_the_catalogue_can_be_explained(capsys: pytest.CaptureFixt
         assert stated["course"]["verdict"]
 
 
-def test_every_rule_of_the_table_is_said_in_words() -> None:
+def test_every_rule_of_the_table_has_words() -> None:
     assert set(READ_AS) == set(RULE_NAMES)
 
 
-def test_a_cluster_that_cannot_be_asked_is_said_and_the_shipped_policy_taken(
+def test_a_cluster_that_cannot_be_queried_is_reported_and_the_shipped_policy_taken(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, "config", config("http://127.0.0.1:1", "t"))
@@ -78,7 +78,7 @@ def test_a_policy_file_that_cannot_be_read_is_a_sentence(
         (("sxid", "94"), "xid 79"),
     ],
 )
-def test_what_is_no_xid_is_told_how_to_ask(
+def test_what_is_no_xid_gets_an_error_that_shows_the_usage(
     words: tuple[str, ...], instead: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -107,7 +107,7 @@ def test_a_fault_that_needs_no_repair_does_not_sound_as_if_nothing_helped(
 @pytest.mark.parametrize(
     "command", [("policy", "check"), ("plan", "--policy"), ("explain", "xid", "79", "--policy")]
 )
-def test_a_policy_file_that_is_not_there_is_said_plainly(
+def test_a_policy_file_that_is_not_there_is_a_plain_error(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, "/nowhere/policy.yaml"]) == 1

@@ -27,7 +27,7 @@ def tell(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
     return run
 
 
-def said(fleet: Fleet, incident: str, kind: Kind) -> Intent | None:
+def stored_intent(fleet: Fleet, incident: str, kind: Kind) -> Intent | None:
     spec = fleet.cluster.get(f"{INCIDENTS}/{incident}")["spec"]
     found = spec.get(FIELDS[kind])
     return msgspec.convert(found, Intent) if found else None
@@ -45,20 +45,20 @@ def test_an_intent_is_read_as_it_was_meant_and_removed(
     words = tell(command, LOST_INCIDENT, *given, *agreed)
 
     matches(command, masked(words))
-    read = said(fleet, LOST_INCIDENT, kind)
+    read = stored_intent(fleet, LOST_INCIDENT, kind)
     assert read is not None
     assert (read.by, read.reason) == ("admin", "a run must end; then we look")
     assert read.until is not None
     assert abs(read.until - began - timedelta(hours=4)) < timedelta(minutes=2)
 
     tell(command, LOST_INCIDENT, "--remove")
-    assert said(fleet, LOST_INCIDENT, kind) is None
+    assert stored_intent(fleet, LOST_INCIDENT, kind) is None
 
 
 def test_a_gpu_stands_for_its_open_incident(fleet: Fleet, tell: Tell) -> None:
     tell("hold", SICK, "--until", "2099-01-01T00:00:00Z", "--reason", "x")
 
-    assert said(fleet, LOST_INCIDENT, "Hold") == Intent(until=END, by="admin", reason="x")
+    assert stored_intent(fleet, LOST_INCIDENT, "Hold") == Intent(until=END, by="admin", reason="x")
     tell("hold", SICK, "--remove")
 
 
@@ -68,10 +68,12 @@ def test_an_intent_that_is_there_is_not_lost_by_accident(fleet: Fleet, tell: Tel
     tell("ignore", SLICE_INCIDENT, *until, "--reason", "mine", "--yes")
 
     tell("ignore", SLICE_INCIDENT, "--forever", "--reason", "other", "--yes", ends=1)
-    assert said(fleet, SLICE_INCIDENT, "Ignore") == Intent(until=END, by="admin", reason="mine")
+    assert stored_intent(fleet, SLICE_INCIDENT, "Ignore") == Intent(
+        until=END, by="admin", reason="mine"
+    )
 
     tell("ignore", SLICE_INCIDENT, "--forever", "--reason", "other", "--overwrite", "--yes")
-    assert said(fleet, SLICE_INCIDENT, "Ignore") == Intent(by="admin", reason="other")
+    assert stored_intent(fleet, SLICE_INCIDENT, "Ignore") == Intent(by="admin", reason="other")
     tell("ignore", SLICE_INCIDENT, "--remove")
 
 
@@ -92,7 +94,7 @@ def test_what_the_server_would_refuse_is_not_written(
 ) -> None:
     assert main(["hold", *arguments, "--kubeconfig", fleet.kubeconfig]) == 1
     assert why in capsys.readouterr().err
-    assert said(fleet, LOST_INCIDENT, "Hold") is None
+    assert stored_intent(fleet, LOST_INCIDENT, "Hold") is None
 
 
 @pytest.mark.parametrize("command", ["hold", "ignore", "confirm-repaired"])
@@ -109,7 +111,7 @@ def test_what_the_server_would_refuse_is_not_written(
         ("9999d", "9999d is longer than 3660 days"),
     ],
 )
-def test_what_is_no_time_to_come_is_a_wrong_flag_and_no_cluster_is_asked(
+def test_what_is_no_time_to_come_is_a_wrong_flag_and_no_cluster_is_queried(
     command: str, flag: str, text: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -130,7 +132,7 @@ def test_what_is_no_time_to_come_is_a_wrong_flag_and_no_cluster_is_asked(
         ("confirm-repaired", []),
     ],
 )
-def test_an_end_and_a_reason_have_to_be_said(
+def test_an_end_and_a_reason_are_required(
     command: str, missing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -171,7 +173,7 @@ def test_either_flag_takes_either_and_says_how_far_it_is(fleet: Fleet, tell: Tel
     ends = tell("hold", LOST_INCIDENT, "--for", "2099-01-01T00:00:00+02:00", "--reason", "x")
 
     assert "Z, in 4h\n" in lasts
-    read = said(fleet, LOST_INCIDENT, "Hold")
+    read = stored_intent(fleet, LOST_INCIDENT, "Hold")
     assert read == Intent(until=END - timedelta(hours=2), by="admin", reason="x")
     assert "2098-12-31T22:00:00Z, in " in ends
     tell("hold", LOST_INCIDENT, "--remove")
@@ -180,14 +182,14 @@ def test_either_flag_takes_either_and_says_how_far_it_is(fleet: Fleet, tell: Tel
 def test_a_confirmation_that_nothing_waits_for_is_refused(fleet: Fleet, tell: Tell) -> None:
     tell("confirm-repaired", LOST_INCIDENT, "--reason", "new board", ends=1)
 
-    assert said(fleet, LOST_INCIDENT, "RepairConfirmed") is None
+    assert stored_intent(fleet, LOST_INCIDENT, "RepairConfirmed") is None
 
 
 def test_a_repair_that_is_waited_for_is_confirmed(fleet: Fleet, tell: Tell) -> None:
     words = tell("confirm-repaired", SLICE_INCIDENT, "--reason", "new board, ticket 47")
 
     matches("confirm-repaired", masked(words))
-    read = said(fleet, SLICE_INCIDENT, "RepairConfirmed")
+    read = stored_intent(fleet, SLICE_INCIDENT, "RepairConfirmed")
     assert read == Intent(by="admin", reason="new board, ticket 47")
     tell("confirm-repaired", SLICE_INCIDENT, "--remove")
 

@@ -72,7 +72,7 @@ def test_it_decides_as_the_remediator_does(scene: Scene, tell: Tell) -> None:
     await_true("both are drained", settled)
     # It hears of what it has written itself a moment after everybody else.
     with suppress(AssertionError):
-        await_true("it has heard of it", lambda: alike(tell, address, *policy))
+        await_true("it has observed it", lambda: alike(tell, address, *policy))
     theirs = tell("--url", f"http://{address}")
     ours = tell(*policy)
 

@@ -228,7 +228,7 @@ def test_what_an_override_by_device_class_does_when_its_pods_have_left_is_shown(
     assert rules(reported.course)[1:3] == ["taint rule NoExecute on gpu-0", removed]
 
 
-def test_a_pause_is_said() -> None:
+def test_a_pause_is_reported() -> None:
     policy = read(
         "maintenance: [{name: m, nodes: '*', from: 2026-01-05T00:00:00Z, "
         "until: 2026-01-06T00:00:00Z}]\nemergency_stop: {by: ann, why: fire}"

@@ -102,7 +102,7 @@ def test_it_shows_the_verdict_and_does_nothing_that_nobody_agreed_to(
     assert ignored(fleet) == {}
 
 
-def test_what_is_untainted_already_is_said(fleet: Fleet, tell: Tell) -> None:
+def test_what_is_untainted_already_is_reported(fleet: Fleet, tell: Tell) -> None:
     tell(LOST_INCIDENT, "--reason", "a false alarm", "--yes")
 
     tell(LOST_INCIDENT, "--reason", "again", "--yes", ends=1)
@@ -119,7 +119,7 @@ def test_an_incident_that_is_not_there_untaints_nothing(fleet: Fleet, tell: Tell
 
 
 @pytest.mark.parametrize("missing", [[], ["--reason", " "], ["--reason", "x", "--until", "soon"]])
-def test_a_reason_and_a_time_to_come_have_to_be_said(
+def test_a_reason_and_a_time_to_come_are_required(
     missing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -1,4 +1,4 @@
-"""What hurts when it is wrong is asked about, and without a terminal not done."""
+"""What hurts when it is wrong needs a confirmation, and is not done without a terminal."""
 
 import io
 import sys

@@ -55,7 +55,7 @@ def test_another_users_impersonation_is_no_matter(tmp_path: Path) -> None:
     assert endpoint_of(path, "two", {}).impersonation == (("Impersonate-User", "viewer"),)
 
 
-def test_a_token_is_not_told_because_it_is_odd(tmp_path: Path) -> None:
+def test_a_token_is_not_reported_because_it_is_odd(tmp_path: Path) -> None:
     assert "SECRET" not in refused(tmp_path, config("https://127.0.0.1:1", "SECRET\nSECRET"))
 
 
@@ -98,7 +98,7 @@ def test_explaining_goes_on_without_a_cluster_whose_address_is_none(
     )
 
 
-def test_a_user_without_a_home_is_told_what_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_learns_what_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody() -> Path:
         raise RuntimeError("Could not determine home directory.")
 

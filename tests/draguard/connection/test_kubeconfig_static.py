@@ -90,7 +90,7 @@ def test_a_copy_of_a_key_is_private(tmp_path: Path) -> None:
         ({"tokenFile": "none"}, "No such file"),
     ],
 )
-def test_what_is_wrong_is_said_by_the_library(user: Entry, error: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported_by_the_library(user: Entry, error: str, tmp_path: Path) -> None:
     content = config(HTTPS, "t")
     content["users"][0]["user"] = user
 

@@ -52,7 +52,7 @@ def test_a_command_that_is_done_at_once_says_nothing(monkeypatch: pytest.MonkeyP
     assert terminal.getvalue() == ""
 
 
-def test_a_pipe_is_told_nothing(
+def test_a_pipe_gets_no_progress(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.0)

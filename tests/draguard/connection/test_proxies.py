@@ -68,7 +68,7 @@ def test_what_no_proxy_names_is_reached_directly(fleet: Fleet, tmp_path: Path) -
     assert endpoint_of(Path(file), "", {**environ, "NO_PROXY": "x"}).proxy == "http://127.0.0.1:9"
 
 
-def test_a_proxy_without_the_login_is_told_in_one_line_without_secrets(
+def test_a_proxy_without_the_login_is_reported_in_one_line_without_secrets(
     fleet: Fleet,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -31,7 +31,7 @@ def by_name(found: Iterator[Check]) -> dict[str, Check]:
     return {check.about: check for check in found}
 
 
-def test_an_account_with_the_shipped_role_may_do_its_work_and_one_without_is_told(
+def test_an_account_with_the_shipped_role_may_do_its_work_and_one_without_gets_an_error(
     crds: None, control_plane: ControlPlane, client: Client
 ) -> None:
     asker = Reviews(client, LEASES)
@@ -72,7 +72,7 @@ def test_a_right_that_an_account_has_through_its_group_counts(client: Client) ->
         client.delete(f"{root}/clusterroles/{name['name']}")
 
 
-def test_who_may_not_ask_is_told_so_and_it_is_no_finding(control_plane: ControlPlane) -> None:
+def test_a_missing_right_to_read_is_reported_and_is_no_finding(control_plane: ControlPlane) -> None:
     asker = Client(control_plane.endpoint("remediator"), timeout=60.0)
     try:
         found = Reviews(asker, LEASES).account(ACCOUNT, AGENT)
@@ -237,8 +237,8 @@ def test_the_exporter_is_ready_where_it_should_run(
     assert bool(found.remedy) == (state != "ok")
 
 
-@pytest.mark.parametrize(("host_pid", "told"), [("true", False), ("false", True)])
-def test_it_says_when_nobody_looks_who_uses_a_shared_gpu(host_pid: str, *, told: bool) -> None:
+@pytest.mark.parametrize(("host_pid", "reported"), [("true", False), ("false", True)])
+def test_it_says_when_nobody_looks_who_uses_a_shared_gpu(host_pid: str, *, reported: bool) -> None:
     raw = """{"metadata": {"name": "e"},
       "spec": {"template": {"spec": {"hostPID": HOST_PID, "containers": []}}},
       "status": {"desiredNumberScheduled": 3, "numberReady": 3}}"""
@@ -246,10 +246,10 @@ def test_it_says_when_nobody_looks_who_uses_a_shared_gpu(host_pid: str, *, told:
     workload = msgspec.json.decode(raw.replace("HOST_PID", host_pid), type=Workload)
     (found,) = exporter((workload,), LEASES)
 
-    assert ("exporter.podShares" in found.says) == told
+    assert ("exporter.podShares" in found.says) == reported
 
 
-def test_a_cluster_without_the_exporter_is_told_what_to_install() -> None:
+def test_a_cluster_without_the_exporter_gets_the_advice_what_to_install() -> None:
     (found,) = exporter((), LEASES)
 
     assert "no DaemonSet" in found.says

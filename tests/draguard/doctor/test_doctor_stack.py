@@ -68,7 +68,7 @@ def preset(name: str) -> Workload:
     return exporter(name, made["runtimeClassName"] or "", made["seLinux"] or "")
 
 
-def told(
+def reported(
     nodes: Sequence[Node],
     signs: Sequence[str],
     *installed: Workload,
@@ -81,7 +81,7 @@ def of_golden(name: str, *installed: Workload) -> Check:
     golden = GOLDENS[name]
     found = node(golden["labels"], golden.get("osImage", ""))
     publishing = {"a"} if golden.get("publishes") else ()
-    return told([found], cluster(golden), *installed, publishing=publishing)
+    return reported([found], cluster(golden), *installed, publishing=publishing)
 
 
 def test_the_table_has_the_presets_of_the_chart() -> None:
@@ -91,7 +91,9 @@ def test_the_table_has_the_presets_of_the_chart() -> None:
 
 
 @pytest.mark.parametrize("name", GOLDENS)
-def test_what_a_stack_has_is_recognized_and_said_before_anything_is_installed(name: str) -> None:
+def test_what_a_stack_has_is_recognized_and_reported_before_anything_is_installed(
+    name: str,
+) -> None:
     found = of_golden(name)
 
     assert found.state == "ok"
@@ -133,7 +135,7 @@ def test_what_helm_did_not_install_is_rendered_again() -> None:
 
 
 @pytest.mark.parametrize("stack", STACKS, ids=lambda stack: stack.name)
-def test_a_stack_that_was_only_rendered_is_said_to_be_untried(stack: Stack) -> None:
+def test_a_stack_that_was_only_rendered_is_reported_as_untried(stack: Stack) -> None:
     assert (UNTRIED in of_golden(stack.name).says) == (not stack.tried)
 
 
@@ -152,7 +154,7 @@ def test_a_stack_that_was_only_rendered_is_said_to_be_untried(stack: Stack) -> N
 def test_each_other_sign_tells_a_stack(
     labels: dict[str, str], os_image: str, publishes: bool, signs: Sequence[str], says: str
 ) -> None:
-    found = told([node(labels, os_image)], signs, publishing={"a"} if publishes else ())
+    found = reported([node(labels, os_image)], signs, publishing={"a"} if publishes else ())
 
     assert found.says.startswith(says)
     assert " or " not in found.says
@@ -166,12 +168,12 @@ BOTH = {**CLASSIC, **GOLDENS["gke"]["labels"]}
 )
 def test_nodes_that_may_be_either_are_no_fault(installed: str, state: str) -> None:
     signs = cluster(GOLDENS["gpu-operator"])
-    found = told([node(BOTH)], signs, exporter(installed))
+    found = reported([node(BOTH)], signs, exporter(installed))
 
     assert found.state == state
     assert "gpu-operator (" in found.says
     assert " or gke (" in found.says
-    before = told([node(BOTH)], signs).says
+    before = reported([node(BOTH)], signs).says
     assert before.endswith("install with --set stack=gpu-operator or --set stack=gke")
 
 
@@ -186,7 +188,7 @@ def test_nodes_that_may_be_either_are_no_fault(installed: str, state: str) -> No
 def test_nodes_that_tell_nothing_are_no_fault(
     labels: dict[str, str], os_image: str, signs: Sequence[str]
 ) -> None:
-    found = told([node(labels, os_image)], signs, exporter("gke"))
+    found = reported([node(labels, os_image)], signs, exporter("gke"))
 
     assert found.state == "unknown"
     assert "nothing on the GPU nodes shows the stack" in found.says
@@ -197,7 +199,7 @@ def test_nodes_without_gpus_do_not_count() -> None:
     signs = ("no RuntimeClass nvidia", "API config.openshift.io")
 
     for labels, seen in ((without, PLAIN), ({}, signs)):
-        found = told([node(labels, AL2023)], seen, exporter())
+        found = reported([node(labels, AL2023)], seen, exporter())
         assert found.says == "no node has a label of GPU nodes"
 
 
@@ -208,7 +210,7 @@ def test_a_node_that_the_charts_exporter_selects_is_a_gpu_node() -> None:
     assert len(terms) > 5
     for term in terms:
         label = {term["key"]: term.get("values", ["any"])[0]}
-        found = told([node(label)], PLAIN)
+        found = reported([node(label)], PLAIN)
         assert "no node has a label" not in found.says, label
 
 
@@ -231,13 +233,13 @@ def test_values_that_were_set_one_by_one_are_not_judged(own: Workload) -> None:
 def test_nodes_of_two_stacks_need_pools() -> None:
     nodes = [node(GOLDENS[name]["labels"], name=name) for name in ("aks", "gke")]
 
-    one = told(nodes, PLAIN, exporter("aks"))
+    one = reported(nodes, PLAIN, exporter("aks"))
     assert one.state == "warn"
     assert "docs/install.md, Nodes that differ" in one.remedy
-    assert "install with the `stack` of each pool" in told(nodes, PLAIN).says
+    assert "install with the `stack` of each pool" in reported(nodes, PLAIN).says
     pools = judged(found_on(nodes[:1], (), PLAIN), [preset("gke"), preset("gke")], LEASES)
     assert "docs/install.md, Nodes that differ" in pools.remedy
-    both = told(nodes, PLAIN, exporter("aks"), exporter("gke"))
+    both = reported(nodes, PLAIN, exporter("aks"), exporter("gke"))
     assert both.state == "ok"
 
 

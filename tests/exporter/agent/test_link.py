@@ -19,11 +19,11 @@ class Listener:
     """Says hello when it is let, as an agent does whose lock is taken."""
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self.may = threading.Event()
 
     def hello(self) -> protocol.Hello:
-        self.asked.set()
+        self.requested.set()
         self.may.wait(60)
         return protocol.Hello(Cursor(), "", (1,))
 
@@ -48,7 +48,7 @@ def silent() -> Iterator[tuple[Path, socket.socket]]:
         yield path, server
 
 
-def test_the_hello_is_said_first_whatever_is_wanted_meanwhile(
+def test_the_hello_is_sent_first_whatever_is_wanted_meanwhile(
     silent: tuple[Path, socket.socket],
 ) -> None:
     path, server = silent
@@ -59,7 +59,7 @@ def test_the_hello_is_said_first_whatever_is_wanted_meanwhile(
         ends.callback(link.stop)
         ends.callback(listener.may.set)
         stream = ends.enter_context(server.accept()[0])
-        assert listener.asked.wait(60)
+        assert listener.requested.wait(60)
         wanting = threading.Thread(target=link.want, args=((2,),))
         wanting.start()
         stream.settimeout(0.3)
@@ -76,11 +76,11 @@ def test_the_hello_is_said_first_whatever_is_wanted_meanwhile(
 class Slow(PosixPath):
     """The place of a socket, which takes its time to be found."""
 
-    asked = threading.Event()
+    requested = threading.Event()
     may = threading.Event()
 
     def __str__(self) -> str:
-        self.asked.set()
+        self.requested.set()
         self.may.wait(60)
         return super().__str__()
 
@@ -92,7 +92,7 @@ def test_a_link_that_is_just_connecting_stops_as_well(silent: tuple[Path, socket
     before = set(threading.enumerate())
     link = SensorLink(Slow(path), listener, lambda: None)
     link.start()
-    assert Slow.asked.wait(60)
+    assert Slow.requested.wait(60)
     stopping = threading.Thread(target=link.stop)
     stopping.start()
     time.sleep(0.3)  # it finds no connection to end, and waits

@@ -1,4 +1,4 @@
-"""dcgm-exporter's YAML file: what is in force, what is told, and what ends the start."""
+"""dcgm-exporter's YAML file: what is in force, what is reported, and what ends the start."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,7 +121,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def test_what_can_be_done_is_in_force_and_the_rest_is_told(files: Files) -> None:
+def test_what_can_be_done_is_in_force_and_the_rest_is_reported(files: Files) -> None:
     found = files.settings(FULL)
     assert (found.max_scrapes, found.interval, found.collectors) == (8, 30.0, None)
     assert [(row.line, row.name, row.type) for row in found.counter_rows] == [
@@ -168,7 +168,7 @@ def test_a_flag_outranks_the_environment_which_outranks_the_file(files: Files) -
     flags = ("--max-concurrent-scrapes=10", "-c", "3000")
     assert files.settings(text, *flags, **env).max_scrapes == 10
     assert files.settings(text, *flags, **env).interval == 3.0
-    # What a flag outranks is no setting without effect: it is the order that is asked for.
+    # What a flag outranks is no setting without effect: it is the order that is requested.
     assert "collections[0].every" not in files.ignored(text, *flags, **env)
 
 
@@ -245,7 +245,7 @@ def test_schema_1_has_its_own_names(files: Files) -> None:
     }
 
 
-def test_keys_of_a_newer_release_are_told_and_no_end(files: Files) -> None:
+def test_keys_of_a_newer_release_are_reported_and_no_end(files: Files) -> None:
     text = FULL + "    of_next_year: {a: [1, 2]}\nnewer: [1]\n"
     assert {name for name, reason in files.ignored(text).items() if reason == "Unknown"} == {
         "collections[0].of_next_year",
@@ -253,7 +253,7 @@ def test_keys_of_a_newer_release_are_told_and_no_end(files: Files) -> None:
     }
 
 
-def test_of_very_many_keys_the_first_are_told(files: Files) -> None:
+def test_of_very_many_keys_the_first_are_reported(files: Files) -> None:
     text = "version: 2\n" + "".join(f"k{number}: 1\n" for number in range(1000)) + f"{'k' * 999}: 1"
     found = files.settings(text).ignored
     assert len(found) == dcgm_exporter_file.MOST_REPORTED + 1

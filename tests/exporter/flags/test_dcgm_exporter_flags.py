@@ -1,4 +1,4 @@
-"""Every flag and variable of dcgm-exporter means something here, or is told with what to use."""
+"""Every flag and variable of dcgm-exporter means something here, or is logged with what to use."""
 
 from typing import NamedTuple
 

@@ -177,7 +177,7 @@ def shown_labels() -> frozenset[str]:
 
 
 @pytest.mark.parametrize("one", LABELS, ids=lambda case: case.label)
-def test_each_of_their_labels_is_shown_or_said_to_be_missing(one: Label) -> None:
+def test_each_of_their_labels_is_shown_or_listed_as_missing(one: Label) -> None:
     assert (one.label in shown_labels()) == (one.of != "not here")
 
 

@@ -35,7 +35,7 @@ def test_a_form_that_cannot_be_read_names_its_flag() -> None:
         parse((EMBEDDED,), {"DCGM_EXPORTER_CPU_DEVICES_STR": "g:4-2"})
 
 
-def test_without_dcgm_a_choice_is_said_to_change_nothing() -> None:
+def test_without_dcgm_a_choice_is_reported_to_change_nothing() -> None:
     settings, message = parse(("-s", "g"), {"DCGM_EXPORTER_CPU_DEVICES_STR": "i"})
     assert message == (
         f"--switch-devices selects values of DCGM only, and --dcgm is off: {HINT}",
@@ -48,6 +48,6 @@ def test_without_dcgm_a_choice_is_said_to_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("flags", [("-s", "f", "-p", "f"), ("-r", "10.0.0.1", "-s", "g")])
-def test_what_is_usual_or_has_its_dcgm_is_not_said(flags: tuple[str, ...]) -> None:
+def test_what_is_usual_or_has_its_dcgm_is_not_reported(flags: tuple[str, ...]) -> None:
     settings, message = parse(flags, {})
     assert (settings.ignored, message) == ((), ())

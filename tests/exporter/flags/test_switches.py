@@ -16,7 +16,7 @@ def test_kubernetes_is_turned_off_by(flag: str) -> None:
 
 
 @pytest.mark.parametrize("flag", ["-o", "-o=true", "--use-old-namespace", "-o=T"])
-def test_the_old_names_are_asked_for_by(flag: str) -> None:
+def test_the_old_names_are_queried_by(flag: str) -> None:
     assert settings_of(flag).old_namespace
 
 

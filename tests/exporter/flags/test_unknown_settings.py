@@ -61,7 +61,7 @@ def test_a_slip_of_the_pen_and_what_is_not_theirs_end_the_process(flag: str) -> 
         parse([flag], {})
 
 
-def test_an_unknown_variable_of_theirs_is_told() -> None:
+def test_an_unknown_variable_of_theirs_is_reported() -> None:
     assert ignored(DCGM_EXPORTER_OF_NEXT_YEAR="1", DCGM_EXPORTER_EMPTY="", OTHER="1") == [
         ("environment", "DCGM_EXPORTER_OF_NEXT_YEAR", "Unknown")
     ]
@@ -73,14 +73,14 @@ def test_variables_that_the_kubelet_sets_for_a_service_are_nobodys_setting() -> 
     assert ignored(**{f"DCGM_EXPORTER_{name}": "10.0.0.1" for name in of_a_service + more}) == []
 
 
-def test_what_is_known_and_changes_nothing_is_told_with_what_to_use() -> None:
+def test_what_is_known_and_changes_nothing_is_reported_with_what_to_use() -> None:
     assert ignored("--enable-pprof", DCGM_EXPORTER_DUMP_DIRECTORY="/d") == [
         ("flag", "enable-pprof", "NotSupported"),
         ("environment", "DCGM_EXPORTER_DUMP_DIRECTORY", "NotSupported"),
     ]
 
 
-def test_what_is_always_so_and_what_asks_for_nothing_is_not_told() -> None:
+def test_what_is_always_so_and_what_asks_for_nothing_is_not_reported() -> None:
     assert ignored("--kubernetes-enable-dra", "--enable-pprof=false", "-m", "none") == []
 
 

@@ -81,7 +81,7 @@ def test_what_cannot_be_used_is_a_sentence_with_its_line(text: str, line: int, w
     assert re.search(words, str(error))
 
 
-def test_a_text_that_is_none_is_told_with_the_line_of_its_first_bad_byte() -> None:
+def test_a_text_that_is_none_is_reported_with_the_line_of_its_first_bad_byte() -> None:
     assert refused(b"a: 1\nb: \xff\n").line == 2
 
 

@@ -63,7 +63,7 @@ def connection(endpoint: Endpoint, folder: Path) -> list[str]:
 
 
 def fetch(exporter: Exporter, accept: str) -> tuple[str, str]:
-    """Return (content type, page) in the format that is asked for."""
+    """Return (content type, page) in the requested format."""
     url = f"http://127.0.0.1:{exporter.port}/metrics"
     requested = urllib.request.Request(url, headers={"Accept": accept})
     with urllib.request.urlopen(requested, timeout=60) as answer:  # noqa: S310 - loopback

@@ -160,7 +160,9 @@ def test_a_gpu_that_is_unbound_and_bound_again_is_never_called_lost(
         assert_fresh(node, exporter, 0, 1, MIG)
 
 
-def test_a_gpu_that_is_put_in_is_shown_and_heard(node: SimulatedNode, exporter: Exporter) -> None:
+def test_a_gpu_that_is_put_in_is_shown_with_its_events(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
     number = node.add_gpu("H200")
     uuid = node.gpu(number).uuid
     wait_for(lambda: uuid in uuids(exporter, TEMPERATURE), what="the new GPU")

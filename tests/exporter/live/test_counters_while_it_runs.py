@@ -1,4 +1,4 @@
-"""What is asked for of a running exporter: counters files, dcgm-exporter's arguments, labels."""
+"""What is requested of a running exporter: counters files, dcgm-exporter's arguments, labels."""
 
 import signal
 from collections.abc import Iterator
@@ -137,8 +137,8 @@ def test_a_configmap_that_is_swapped_is_taken_up_and_a_bad_one_is_not(
     exporter.wait_shows("draguard_counters_last_reload_success 0")
     assert failures(exporter) == 1
     assert exporter.shows("DCGM_FI_DEV_BAR1_USED{")
-    exporter.wait_said("line 2 of")
-    exporter.wait_said("DCGM_FI_DEV_NO_SUCH_THING")
+    exporter.wait_logged("line 2 of")
+    exporter.wait_logged("DCGM_FI_DEV_NO_SUCH_THING")
     mounted.swap(TEMPERATURE_ROW)
     exporter.wait_shows("draguard_counters_last_reload_success 1", f"{TEMPERATURE}{{")
     assert failures(exporter) == 1
@@ -151,7 +151,7 @@ def test_a_bad_row_is_left_out_at_the_start_and_later_and_is_seen(
     mounted.swap(f"{TEMPERATURE_ROW}DCGM_EXP_OF_NEXT_YEAR, counter, x\n")
     with exporter_of(node, f"--collectors={mounted.file}") as exporter:
         exporter.wait_shows(NVML_UP, f"{TEMPERATURE}{{", f"{left_out} 1")
-        exporter.wait_said("'DCGM_EXP_OF_NEXT_YEAR' is no DCGM field")
+        exporter.wait_logged("'DCGM_EXP_OF_NEXT_YEAR' is no DCGM field")
         mounted.swap(f"dcgm_gpu_temp, gauge, x\n{BAR1_ROW}DCGM_FI_DEV_NO_SUCH, gauge, x\n")
         exporter.wait_shows("DCGM_FI_DEV_BAR1_USED{", f"{left_out} 2")
         exporter.wait_shows("draguard_counters_last_reload_success 1")
@@ -200,7 +200,7 @@ def test_arguments_of_dcgm_exporter_start_and_mean_what_they_meant(
         (held,) = samples(exporter, TEMPERATURE, uuid=node.gpu(1).uuid)
         assert (held["pod_namespace"], held["container_name"]) == ("ml", "main")
         assert not exporter.shows(f"{POWER}{{")
-        exporter.wait_said("--enable-pprof")
+        exporter.wait_logged("--enable-pprof")
 
 
 def test_the_environment_of_dcgm_exporter_means_the_same(
@@ -309,7 +309,7 @@ def test_the_yaml_file_of_dcgm_exporter_starts_and_means_what_can_be_done(
         exporter.wait_shows('draguard_counters_rows_left_out{reason="UnknownField"} 1')
         assert not exporter.shows(f"{TEMPERATURE}{{")
         reported = labels_of(exporter, "draguard_setting_ignored")
-        exporter.wait_said(f"line 5 of {file}: 'DCGM_EXP_OF_NEXT_YEAR' is no DCGM field")
+        exporter.wait_logged(f"line 5 of {file}: 'DCGM_EXP_OF_NEXT_YEAR' is no DCGM field")
     assert {(labels["source"], labels["name"]): labels["reason"] for labels in reported} == {
         ("environment", "DCGM_EXPORTER_OF_NEXT_YEAR"): "Unknown",
         ("file", "collections[1].every"): "OneInterval",

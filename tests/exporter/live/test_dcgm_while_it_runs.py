@@ -56,7 +56,7 @@ def test_profiling_of_an_a100_comes_through_dcgm_alone_and_all_else_from_nvml() 
 
 def test_equal_xids_that_only_dcgm_tells_are_counted_one_by_one(node: SimulatedNode) -> None:
     dcgm = SimulatedDcgm(node)
-    # NVML is asked for events and refuses (NVML_ERROR_NOT_SUPPORTED), and there is no kernel log.
+    # NVML refuses its events (NVML_ERROR_NOT_SUPPORTED), and there is no kernel log.
     node.error(0, 3, "nvmlDeviceRegisterEvents")
     deaf = 'draguard_source_up{source="nvml",reason="NoEvents"} 1'
     with beside(node, dcgm, "embedded", "--kernel-log=/nowhere/kmsg", nvml=deaf) as exporter:
@@ -82,7 +82,7 @@ def test_one_xid_that_all_three_tell_is_one(node: SimulatedNode) -> None:
         exporter.wait_count(48, 2)
 
 
-def test_an_engine_that_is_killed_costs_what_it_told_and_comes_back() -> None:
+def test_an_engine_that_is_killed_costs_what_it_reported_and_comes_back() -> None:
     with simulated("1xA100,1xH100") as node:
         dcgm = SimulatedDcgm(node)
         address = f"127.0.0.1:{free_port()}"
@@ -120,7 +120,7 @@ def test_an_engine_in_the_process_that_crashes_takes_only_its_child() -> None:
             assert exporter.series("draguard_dcgm_restarts_total")[""] >= 1
 
 
-def test_a_host_engine_behind_a_unix_socket_is_asked() -> None:
+def test_a_host_engine_behind_a_unix_socket_is_queried() -> None:
     with simulated("1xA100") as node:
         dcgm = SimulatedDcgm(node)
         socket = node.root / "he.sock"

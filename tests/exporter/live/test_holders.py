@@ -229,7 +229,7 @@ def test_what_nvml_does_not_show_has_a_row_and_no_series(joined: Joined) -> None
     assert not samples(joined.exporter, "draguard_gpu_other_driver")
 
 
-def test_shares_of_one_device_are_told_apart_by_their_share(joined: Joined) -> None:
+def test_shares_of_one_device_are_distinguished_by_their_share(joined: Joined) -> None:
     joined.show(
         *(
             holdings.pod(
@@ -302,7 +302,7 @@ def test_metrics_alone_need_no_api_server_and_say_what_is_missing(node: Simulate
         sources = {labels["source"] for labels in labels_of(exporter, "draguard_source_up")}
         assert sources == {"nvml", "kmsg", "podresources", "processes"}
         assert exporter.get("/readyz")[0] == 200
-        exporter.wait_said("metrics only, without names from DRA and without reports")
+        exporter.wait_logged("metrics only, without names from DRA and without reports")
 
 
 def test_a_token_that_is_refused_costs_the_names_of_dra_alone(

@@ -60,7 +60,7 @@ def test_a_gpu_that_is_published_and_left_the_bus_is_missing(
 
 
 @pytest.mark.parametrize("state", [1, 2])
-def test_a_gpu_that_has_not_joined_its_fabric_is_told(
+def test_a_gpu_that_has_not_joined_its_fabric_is_reported(
     published: SimulatedNode, exporter: Exporter, state: int
 ) -> None:
     uuid = published.gpu(0).uuid

@@ -112,7 +112,7 @@ def test_a_file_of_comments_alone_shows_nothing_and_is_no_mistake() -> None:
     assert read("# DCGM_FI_DEV_GPU_TEMP, gauge, x\n\n") == Counters()
 
 
-def test_of_many_bad_rows_all_are_counted_and_the_first_ones_told() -> None:
+def test_of_many_bad_rows_all_are_counted_and_the_first_ones_reported() -> None:
     found = read(ROW + "x\n" * 1000 + "y,gauge,z\n" * 5)
     assert found.left_out == {"ColumnCount": 1000, "UnknownField": 5}
     assert len(found.notes) == counters.MOST_REPORTED + 1
@@ -125,7 +125,7 @@ def test_a_file_that_is_no_text_or_far_too_large_is_refused() -> None:
     assert refused(ROW.encode() * ((10 << 20) // len(ROW))).reason == "TooLarge"
 
 
-def test_a_name_that_comes_twice_counts_once_and_is_told() -> None:
+def test_a_name_that_comes_twice_counts_once_and_is_reported() -> None:
     found = read(f"{ROW}{TEMP},counter,again\n")
     assert [row.type for row in found.metrics] == ["gauge"]
     assert found.notes == (
@@ -133,7 +133,7 @@ def test_a_name_that_comes_twice_counts_once_and_is_told() -> None:
     )
 
 
-def test_a_field_without_a_value_to_show_is_told() -> None:
+def test_a_field_without_a_value_to_show_is_reported() -> None:
     assert "has no value" in read("DCGM_FI_DEV_SUPPORTED_CLOCKS,gauge,x\n").notes[0]
 
 
@@ -144,7 +144,7 @@ def test_labels_are_apart_and_sorted() -> None:
     assert found.wanted == (1, 51)
 
 
-def test_computed_families_are_asked_of_no_library_but_what_they_need_is() -> None:
+def test_computed_families_are_queried_of_no_library_but_what_they_need_is() -> None:
     found = read("DCGM_EXP_XID_ERRORS_COUNT,gauge,x\nDCGM_EXP_CLOCK_EVENTS_COUNT,gauge,x\n")
     assert found.wanted == (fields.CLOCKS_EVENT_REASONS,)
 

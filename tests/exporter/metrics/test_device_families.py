@@ -333,12 +333,12 @@ def test_one_thermal_failure_leaves_the_other_ten_watches_at_zero() -> None:
     assert all("GPU_I_ID" not in labels for labels, _ in series)
 
 
-def test_health_that_was_not_asked_is_not_healthy() -> None:
+def test_health_that_was_not_queried_is_not_healthy() -> None:
     assert name(HEALTH) not in show(gpu(1), rows=(HEALTH,))
     assert name(HEALTH) not in show(gpu(1), rows=(HEALTH,), dcgm=DcgmReading(at=START))
 
 
-def test_peers_are_told_with_their_state() -> None:
+def test_peers_are_reported_with_their_state() -> None:
     reading = gpu(1, peers=(PeerReading(1, 0), PeerReading(2, 3), PeerReading(3, 77)))
     series = show(reading, rows=(PEERS,))[name(PEERS)]
     assert {labels["peer_gpu"]: labels["link_status"] for labels, _ in series} == {

@@ -151,7 +151,7 @@ def test_pod_labels_ride_under_names_that_prometheus_allows() -> None:
     }
 
 
-def test_pod_labels_that_come_out_as_one_name_are_told_apart_by_number() -> None:
+def test_pod_labels_that_come_out_as_one_name_are_distinguished_by_number() -> None:
     assert pod(("a-b", "1"), ("a.b", "2"), ("a_c", "3")) == {
         "label_a_b_conflict1": "1",
         "label_a_b_conflict2": "2",

@@ -26,11 +26,11 @@ def test_a_counter_since_nvlink_5_is_the_gpus_as_dcgm_exporter_shows_it() -> Non
     assert "nvlink" not in labels
 
 
-def test_what_the_gpu_does_not_tell_is_not_told_link_by_link_under_the_same_name() -> None:
+def test_what_the_gpu_does_not_tell_is_not_reported_link_by_link_under_the_same_name() -> None:
     assert name(BYTES) not in show(gpu(1, links=LINKS), BYTES)
 
 
-def test_errors_since_nvlink_5_are_told_by_link_under_our_name() -> None:
+def test_errors_since_nvlink_5_are_reported_by_link_under_our_name() -> None:
     found = show(gpu(1, links=LINKS, values={1204: 3}), MALFORMED)
     assert values(found[name(MALFORMED)]) == {"GPU-1": 3}
     reported = {

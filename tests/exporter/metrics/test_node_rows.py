@@ -65,7 +65,7 @@ def test_labels_stand_in_their_order() -> None:
     assert list(core) == ["cpucore", "cpu", "Hostname"]
 
 
-def test_rows_of_type_label_ride_on_what_told_them() -> None:
+def test_rows_of_type_label_ride_on_what_reported_them() -> None:
     rows = (
         *ROWS,
         "DCGM_FI_DRIVER_VERSION,label,x",

@@ -91,7 +91,7 @@ def test_sxids_are_counted_by_switch_and_code() -> None:
     assert found["draguard_sxid_last_seen_timestamp_seconds"][0][1] == at(3).timestamp()
 
 
-def test_memory_health_is_told_as_far_as_it_could_be_read() -> None:
+def test_memory_health_is_reported_as_far_as_it_could_be_read() -> None:
     reading = gpu(
         1, sbe_volatile=3, dbe_aggregate=1, remap_pending=True, sram_threshold=False,
         values={393: 2},
@@ -108,13 +108,13 @@ def test_memory_health_is_told_as_far_as_it_could_be_read() -> None:
     assert "draguard_gpu_retired_pages_pending" not in found
 
 
-def test_throttling_is_told_in_seconds() -> None:
+def test_throttling_is_reported_in_seconds() -> None:
     reading = gpu(1, values={1420: 2_500_000_000, 1423: 0})
     found = rendered(snapshot(seen(reading)))["draguard_gpu_clocks_event_seconds_total"]
     assert values(found, "reason") == {"sw_power_cap": 2.5, "hw_thermal": 0}
 
 
-def test_links_and_fabric_are_told() -> None:
+def test_links_and_fabric_are_reported() -> None:
     links = LinkReading(link=0, up=True, values={1527: 4}), LinkReading(link=1, up=False)
     fabric = FabricReading(state=3, status=0, health_summary=2, clique=7, cluster_uuid="c-1")
     found = rendered(snapshot(seen(gpu(1, links=links, fabric=fabric))))
@@ -135,7 +135,7 @@ def test_every_live_slice_is_listed_with_its_place() -> None:
     ]
 
 
-def test_expected_and_seen_gpus_are_told_and_the_missing_are_named() -> None:
+def test_expected_and_seen_gpus_are_reported_and_the_missing_are_named() -> None:
     inventory = Inventory(seen=6, on_bus=8, set_aside=1, published=7, missing=("0000:3b:00.0",))
     found = rendered(with_report(inventory=inventory))
     assert values(found["draguard_gpus_expected"], "source") == {"pci": 7, "resourceslices": 7}
@@ -146,7 +146,7 @@ def test_expected_and_seen_gpus_are_told_and_the_missing_are_named() -> None:
     assert "draguard_gpus_seen" not in unknown
 
 
-def test_a_gpu_that_another_driver_has_is_told_with_it() -> None:
+def test_a_gpu_that_another_driver_has_is_reported_with_it() -> None:
     drivers = {"0000:3b:00.0": "nouveau", "0000:19:00.0": ""}
     assert rendered(snapshot(seen(), other_drivers=drivers))["draguard_gpu_other_driver"] == [
         ({"device": "0000:19:00.0", "driver": "none"}, 1.0),
@@ -210,7 +210,7 @@ def test_fields_that_dcgm_cannot_watch_are_named() -> None:
     assert [labels["field"] for labels, _ in found] == ["DCGM_FI_PROF_GR_ENGINE_ACTIVE", "65000"]
 
 
-def test_what_sampling_took_and_what_made_no_sense_is_told() -> None:
+def test_what_sampling_took_and_what_made_no_sense_is_reported() -> None:
     nvml = NvmlReading(at=START, gpus=(gpu(1),), refused=3, took=0.25)
     what = snapshot(seen(gpu(1)), nvml=nvml, dcgm=DcgmReading(at=START, took=0.5))
     found = rendered(what)

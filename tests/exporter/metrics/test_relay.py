@@ -122,7 +122,7 @@ def test_no_family_of_ours_says_a_word_more_than_without_dcgm(before: Observatio
     assert by_uuid(ours[REMAPPED]) == {"GPU-1": 2, "GPU-2": 2}
 
 
-def test_the_number_that_dcgm_gives_a_gpu_is_not_said_to_be_nvmls() -> None:
+def test_the_number_that_dcgm_gives_a_gpu_is_not_shown_as_nvmls() -> None:
     assert INDEX not in rendered(without_nvml(received(reading())))
 
 

@@ -24,18 +24,18 @@ class Shown:
         self.settling = Settling()
         self.sensed = Sensed()
         self.moment = 100.0
-        self.said = 0
+        self.number = 0
 
     def log_line(self, *, gpu: int = 2) -> int:
-        self.said += 1
-        self._take(self.sensed.kmsg(self.said, 94, gpu))
-        return self.said
+        self.number += 1
+        self._take(self.sensed.kmsg(self.number, 94, gpu))
+        return self.number
 
     def event(self, line: int, gi: int | None = 5) -> None:
-        """NVML's word on an error that a log line told of."""
-        self.said += 1
+        """NVML's word on an error that a log line reported."""
+        self.number += 1
         ci = None if gi is None else 0
-        self._take(self.sensed.nvml(self.said, 94, 2, gi=gi, ci=ci, partner=Partner(line)))
+        self._take(self.sensed.nvml(self.number, 94, 2, gi=gi, ci=ci, partner=Partner(line)))
 
     def _take(self, signal: Signal) -> None:
         before = self.report

@@ -114,7 +114,7 @@ def test_a_claim_alone_uses_what_its_device_uses() -> None:
     assert used == {"x": 3 * GIB}
 
 
-def test_claims_that_share_a_device_are_told_apart_by_their_pods_processes() -> None:
+def test_claims_that_share_a_device_are_distinguished_by_their_pods_processes() -> None:
     reading = gpu(
         1,
         fb_used=9 * GIB,

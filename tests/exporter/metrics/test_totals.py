@@ -98,7 +98,7 @@ def test_a_look_that_shows_no_reasons_ends_none() -> None:
     assert edges_of(0x0, 0x4, None, 0x4) == {"power_cap": 1}
 
 
-def test_the_same_pass_told_twice_is_one() -> None:
+def test_the_same_pass_reported_twice_is_one() -> None:
     found = ClockEdges()
     for mask in (0x0, 0x1, 0x0):
         found.sampled(NvmlReading(at=at(0), gpus=(gpu(1, slowdown=mask),)))

@@ -98,13 +98,13 @@ def test_clock_events_are_counted_by_sample() -> None:
     }
 
 
-def test_all_nine_reasons_are_told_apart() -> None:
+def test_all_nine_reasons_are_distinguished() -> None:
     found = Windows(300, 300)
     found.sampled(NvmlReading(at=at(0), gpus=(gpu(1, slowdown=0x1FF),)))
     assert found.counts(at(0)).clocks == {"GPU-1": dict.fromkeys(windows.CLOCK_EVENTS.values(), 1)}
 
 
-def test_the_same_sample_told_twice_is_one() -> None:
+def test_the_same_sample_reported_twice_is_one() -> None:
     found = Windows(300, 300)
     reading = NvmlReading(at=at(0), gpus=(gpu(1, slowdown=1),))
     found.sampled(reading)

@@ -55,7 +55,7 @@ def test_the_last_xid_outlives_the_gpu_that_it_took_away(silence: dict[str, Any]
         assert found[family][0] == alive[family][0], "another label is another series"
 
 
-def test_a_silent_gpu_without_xids_is_not_said_to_have_none() -> None:
+def test_a_silent_gpu_without_xids_is_not_reported_to_have_none() -> None:
     found = rendered(snapshot(seen(gpu(1, lost=True), gpu(2)), shown=SHOWN))
     assert of(found[XID]) == of(found[COUNT]) == []
     assert of(found[XID], "GPU-2") == of(found[COUNT], "GPU-2") == [0]
@@ -66,8 +66,8 @@ def test_a_gpu_that_was_let_go_has_no_xids_to_show() -> None:
     assert XID not in found
 
 
-def test_no_xid_is_0_only_where_somebody_would_have_told_of_one() -> None:
-    deaf = seen(gpu(1, unheard=True), gpu(2))
+def test_no_xid_is_0_only_where_somebody_would_have_reported_one() -> None:
+    deaf = seen(gpu(1, without_events=True), gpu(2))
     for up, reported in ((False, []), (True, [0])):
         log = SourceHealth(name="kmsg", state="Up" if up else "Down")
         found = rendered(
@@ -77,10 +77,12 @@ def test_no_xid_is_0_only_where_somebody_would_have_told_of_one() -> None:
         assert of(found[XID], "GPU-2") == of(found[COUNT], "GPU-2") == [0]
 
 
-def test_dcgm_would_have_told_of_an_xid_too() -> None:
+def test_dcgm_would_have_reported_an_xid_too() -> None:
     dcgm = DcgmReading(at=START, gpus=("GPU-1",))
     found = rendered(
-        snapshot(seen(gpu(1, unheard=True), gpu(2, unheard=True)), dcgm=dcgm, shown=SHOWN)
+        snapshot(
+            seen(gpu(1, without_events=True), gpu(2, without_events=True)), dcgm=dcgm, shown=SHOWN
+        )
     )
     assert (of(found[XID]), of(found[XID], "GPU-2")) == ([0], [])
 

@@ -1,7 +1,7 @@
 """Device plugin ids of every grammar, against a node with a whole GPU and one in slices."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.model.hardware import Hardware, LiveGpu, LiveSlice
@@ -112,17 +112,29 @@ def test_two_gpus_that_claim_one_number_are_neither() -> None:
         ("cpu", False, False),
     ],
 )
-def test_resources_are_told_apart(resource: str, certain: bool, possible: bool) -> None:
+def test_resources_are_distinguished(resource: str, certain: bool, possible: bool) -> None:
     more = ("team.example/gpu",)
     assert (certainly_gpu(resource, more), possibly_gpu(resource, more)) == (certain, possible)
 
 
-@given(st.text(max_size=60) | st.from_regex(r"(GPU|MIG|nvidia)[-/:0-9a-gvu]{0,40}"))
+NAMES = {
+    f"GPU-{BARE}": (BARE, "0"),
+    "GPU-2": ("GPU-2", "5"),
+    f"MIG-{PART}": (PART, "GPU-2", "5"),
+    "MIG-b": ("MIG-b", "GPU-2", "5"),
+    "MIG-c": ("MIG-c", "GPU-2", "5"),
+}
+"""By UUID on the node: what names the device, one of its slices or its GPU."""
+IDS = (
+    rf"((GPU-|MIG-)?({BARE}|{PART}|2|b|c)|MIG-GPU-[23]/[34]/[01]"
+    r"|(nvidia)?[0-5](/gi[345])?(/vgpu[01]?)?)(::[0-9]?)?"
+)
+
+
+@given(st.text(max_size=60) | st.from_regex(IDS, fullmatch=True))
+@example(f"MIG-{PART}::3")
+@example("nvidia5/gi4")
 def test_any_id_is_read_or_refused_and_never_leads_to_what_is_not_named(text: str) -> None:
     leads = found(text)
     for uuid in leads[0] if leads else ():
-        assert (
-            uuid.removeprefix("GPU-").removeprefix("MIG-") in text
-            or "/" in text
-            or (text.startswith("nvidia"))
-        )
+        assert any(name in text for name in NAMES[uuid])

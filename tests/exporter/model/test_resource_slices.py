@@ -37,7 +37,7 @@ def names(*slices: ResourceSlice) -> list[str]:
     return [part.device.device for part in inventory(slices)]
 
 
-def test_a_full_gpu_a_static_and_a_dynamic_slice_are_told_apart() -> None:
+def test_a_full_gpu_a_static_and_a_dynamic_slice_are_distinguished() -> None:
     found = inventory(
         [
             resource_slice(

@@ -184,7 +184,7 @@ def test_two_named_instances_do_not_pair_but_the_fitting_one_does() -> None:
     ]
 
 
-def test_a_lost_gpu_told_three_times_is_one_error() -> None:
+def test_a_lost_gpu_reported_three_times_is_one_error() -> None:
     before = [
         signal(1, "kmsg", 0, code=79),
         signal(2, "kmsg", 0, code=79, kind="fell-off"),
@@ -246,7 +246,7 @@ def test_a_source_that_names_the_instance_prefers_the_error_that_has_it() -> Non
     ]
 
 
-def test_a_gpu_known_by_uuid_only_pairs_once_its_bus_id_was_told() -> None:
+def test_a_gpu_known_by_uuid_only_pairs_once_its_bus_id_was_reported() -> None:
     late = signal(2, "dcgm", 0.1, bus_id="", uuid="GPU-1")
     assert partners(signal(1, "kmsg", 0), late) == [None, None]
     both = signal(1, "nvml", 0, uuid="GPU-1")
@@ -272,7 +272,7 @@ def test_a_late_source_of_a_storm_is_not_counted_again() -> None:
     assert None not in partners(*lines, *late)[3000:]
 
 
-def test_an_error_stays_open_around_all_that_was_told_of_it() -> None:
+def test_an_error_stays_open_around_all_that_was_reported_of_it() -> None:
     before = [signal(1, "kmsg", 0), signal(2, "nvml", 4.9), signal(3, "dcgm", 5.2)]
     assert partners(*before) == [None, 1, 1]
 
@@ -282,7 +282,7 @@ def test_of_a_storm_the_newest_are_kept() -> None:
     assert partners(*lines, signal(999, "nvml", 0.4))[-1] == 301 - xid_dedup.KEPT_OF_ONE_CODE
 
 
-def test_a_storm_that_both_told_of_hides_no_further_error() -> None:
+def test_a_storm_that_both_reported_hides_no_further_error() -> None:
     lines = [signal(number, "kmsg", number / 1000) for number in range(1, 3001)]
     events = [signal(5000 + number, "nvml", number / 1000) for number in range(1, 3001)]
     before = [event for pair in zip(lines, events, strict=True) for event in pair]
@@ -313,7 +313,7 @@ def test_a_storm_of_many_codes_on_many_gpus_is_kept_in_little_memory() -> None:
 def test_every_order_of_the_tellings_gives_the_same_totals(
     bursts: list[list[int]], naming: set[Source], random: Random
 ) -> None:
-    """Bursts of errors 15 s apart, each told by all; a source names instances or does not."""
+    """Bursts of errors 15 s apart, each reported by all; a source names instances or does not."""
     before: list[Signal] = []
     for place, burst in enumerate(bursts):
         for (error, gi), (lag, source) in itertools.product(enumerate(burst), enumerate(SOURCES)):

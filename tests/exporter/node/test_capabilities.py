@@ -1,6 +1,6 @@
 """What `--check` and `doctor` say of each need, where it is there and where it is not.
 
-Asked in processes of their own, with other users and capabilities: it is the effective set that
+Checked in processes of their own, with other users and capabilities: it is the effective set that
 counts, and user 0 without one is told so.
 """
 
@@ -128,7 +128,7 @@ def test_a_token_or_a_server_is_the_way_to_the_api(tmp_path: Path) -> None:
     assert "no service account" in message(Process())["api-server"]
 
 
-def test_every_need_is_asked_for_and_says_what_to_do() -> None:
+def test_every_need_is_checked_and_says_what_to_do() -> None:
     assert message(Process()).keys() == {row.need for row in CAPABILITIES}
     for row in CAPABILITIES:
         assert row.shows

@@ -76,7 +76,7 @@ def test_a_bad_setting_is_named(node: SimulatedNode) -> None:
     assert "--interval must be above 0" in message
 
 
-def test_what_is_there_is_told_from_what_is_missing(node: SimulatedNode) -> None:
+def test_what_is_there_differs_from_what_is_missing(node: SimulatedNode) -> None:
     here, _ = parse(["--node-name=a", *node.exporter_flags()], {})
     nowhere, _ = parse(["--node-name=a", *(f"{flag}=/nowhere" for flag in _PATHS)], {})
     for need in ("kernel-log", "pod-resources", "gpu-devices"):

@@ -69,7 +69,7 @@ def test_another_first_process_gives_nothing(words: tuple[str, ...], tmp_path: P
     assert own_flags.flags_of_first(tmp_path / "none") == []
 
 
-def test_a_sensor_is_not_asked_for_what_the_agent_needs(tmp_path: Path) -> None:
+def test_a_sensor_gets_no_requests_for_what_the_agent_needs(tmp_path: Path) -> None:
     with SimulatedNode(tmp_path / "n", "node-a").create("2xH100") as node:
         _, stated = check(node, "sensor")
 

@@ -1,4 +1,4 @@
-"""Processes that are killed in any order, and ends that are asked for while something hangs."""
+"""Processes that are killed in any order, and ends that are requested while something hangs."""
 
 import itertools
 import signal
@@ -23,7 +23,7 @@ def pair(node: SimulatedNode) -> Iterator[tuple[Exporter, Exporter]]:
         agent.wait_shows('draguard_source_up{source="nvml"} 1')
         yield sensor, agent
     for process in (sensor, agent):
-        assert "not everything ended in time" not in process.said(), process.said()
+        assert "not everything ended in time" not in process.logged(), process.logged()
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(("sensor", "agent", "child"))))
@@ -63,7 +63,7 @@ def test_an_agent_killed_without_a_report_counts_again_what_the_sensor_still_kno
     agent.wait_count(43, 1)
 
 
-def test_an_error_that_nvml_alone_told_outlives_the_sensor_in_the_agent(
+def test_an_error_that_nvml_alone_reported_outlives_the_sensor_in_the_agent(
     node: SimulatedNode, pair: tuple[Exporter, Exporter]
 ) -> None:
     sensor, agent = pair
@@ -76,7 +76,7 @@ def test_an_error_that_nvml_alone_told_outlives_the_sensor_in_the_agent(
     assert agent.count(43) == 1
 
 
-def test_sensor_and_agent_killed_at_once_lose_what_only_nvml_told(
+def test_sensor_and_agent_killed_at_once_lose_what_only_nvml_reported(
     node: SimulatedNode, pair: tuple[Exporter, Exporter]
 ) -> None:
     """The kernel log is read again; NVML tells an event once, and nobody else wrote it down."""
@@ -143,7 +143,7 @@ time.sleep(600)
 """
 
 
-def test_what_does_not_end_by_itself_is_ended_and_was_asked_to() -> None:
+def test_what_does_not_end_by_itself_is_ended_and_got_sigterm() -> None:
     command = [sys.executable, "-c", LATE]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -62,7 +62,7 @@ def test_on_a_read_only_root_only_the_sockets_folder_is_written(node: SimulatedN
     with Confined(node, "run", at, by=read_only(but=folder)) as exporter:
         is_complete(exporter)
         assert [path.name for path in folder.iterdir()] == ["sensor.sock"]
-        assert "Read-only file system" not in exporter.said()
+        assert "Read-only file system" not in exporter.logged()
 
 
 def test_nothing_is_written_to_any_file_so_a_full_disk_is_no_matter(node: SimulatedNode) -> None:

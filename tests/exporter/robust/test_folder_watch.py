@@ -1,4 +1,4 @@
-"""A folder whose changes are told, whether it is there or not."""
+"""A folder whose changes are reported, whether it is there or not."""
 
 import threading
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from exporter.sensor.supervisor.folder_watch import FolderWatch
 from tests.exporter.running import PATIENCE, wait_for
 
 
-class Told:
-    """Counts, and says what was there when it was told last."""
+class Reported:
+    """Counts, and says what was there at the last notification."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -26,18 +26,20 @@ class Told:
 
 
 @pytest.fixture
-def seen(tmp_path: Path) -> Told:
-    return Told(tmp_path / "run" / "release")
+def seen(tmp_path: Path) -> Reported:
+    return Reported(tmp_path / "run" / "release")
 
 
 @pytest.fixture
-def watch(seen: Told) -> Iterator[FolderWatch]:
+def watch(seen: Reported) -> Iterator[FolderWatch]:
     found = FolderWatch(seen.file.parent, seen)
     yield found
     found.stop()
 
 
-def test_a_file_that_comes_and_goes_is_told_by_the_kernel(seen: Told, watch: FolderWatch) -> None:
+def test_a_file_that_comes_and_goes_is_reported_by_the_kernel(
+    seen: Reported, watch: FolderWatch
+) -> None:
     seen.file.parent.mkdir()
     watch.start()
     assert seen.came.wait(PATIENCE)
@@ -47,7 +49,7 @@ def test_a_file_that_comes_and_goes_is_told_by_the_kernel(seen: Told, watch: Fol
     wait_for(lambda: seen.there is False)
 
 
-def test_nothing_is_told_while_nothing_happens(seen: Told, watch: FolderWatch) -> None:
+def test_nothing_is_reported_while_nothing_happens(seen: Reported, watch: FolderWatch) -> None:
     seen.file.parent.mkdir()
     watch.start()
     assert seen.came.wait(PATIENCE)
@@ -57,7 +59,7 @@ def test_nothing_is_told_while_nothing_happens(seen: Told, watch: FolderWatch) -
     assert seen.times == before
 
 
-def test_a_folder_that_is_made_later_or_anew_is_seen(seen: Told, watch: FolderWatch) -> None:
+def test_a_folder_that_is_made_later_or_anew_is_seen(seen: Reported, watch: FolderWatch) -> None:
     watch.start()
     seen.file.parent.mkdir()
     seen.file.touch()

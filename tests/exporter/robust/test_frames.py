@@ -51,7 +51,7 @@ def test_an_agent_understands_a_sensor_whose_every_object_has_a_field_more(
         assert not page.shows(SKEW)
 
 
-def test_an_agent_understands_a_sensor_that_says_only_what_must_be_said(
+def test_an_agent_understands_a_sensor_that_sends_only_the_required_fields(
     node: SimulatedNode, at: Path
 ) -> None:
     observed = {"type": "observed", "observation": {"at": SEEN.observation.at}}
@@ -72,7 +72,7 @@ def test_a_message_of_an_unknown_kind_is_left_out_and_the_rest_goes_on(
             "draguard_agent_frames_refused_total 1",
         )
         assert len(sensor.hellos) == 1
-        agent.wait_said("'weather'")
+        agent.wait_logged("'weather'")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_sensor_that_cannot_be_understood_is_a_state_of_its_own(
 ) -> None:
     with FakeSensor(at, skewed) as sensor, Exporter(node, "agent") as agent:
         agent.wait_shows(f'draguard_source_up{{source="nvml",{SKEW}}} 0')
-        agent.wait_said("use one image for both")
+        agent.wait_logged("use one image for both")
         assert agent.get("/healthz")[0] == 200
         # The sensor is replaced in its turn.
         sensor.frames = (frame(WELCOME), frame(SEEN))
@@ -249,7 +249,7 @@ def test_a_sensor_that_has_no_room_for_a_thread_hears_the_next_agent(
     server.stop()
 
 
-def test_an_observation_too_large_to_be_told_loses_its_processes_and_not_the_agent(
+def test_an_observation_too_large_to_be_reported_loses_its_processes_and_not_the_agent(
     node: SimulatedNode, at: Path
 ) -> None:
     settings, _ = parse(["sensor", *node.exporter_flags()], {})

@@ -70,7 +70,7 @@ def test_a_child_that_leaks_is_ended_before_it_takes_the_nodes_memory(
         leaking.unlink()
         exporter.wait_shows('draguard_source_up{source="nvml"} 1')
         assert exporter.nvml_child() != child
-        exporter.wait_said("more than --child-memory-limit allows (200 MiB)")
+        exporter.wait_logged("more than --child-memory-limit allows (200 MiB)")
 
 
 def test_one_that_leaks_again_and_again_is_started_less_and_less_often(
@@ -79,8 +79,8 @@ def test_one_that_leaks_again_and_again_is_started_less_and_less_often(
     with greedy(node, "--child-memory-limit=200") as exporter:
         exporter.wait_shows('draguard_source_up{source="nvml"} 1')
         trigger(node, "leak")
-        wait_for(lambda: exporter.said().count("NVML child ") >= 4, 120.0)
-        starts = [_clock(line) for line in exporter.said().splitlines() if "NVML child " in line]
+        wait_for(lambda: exporter.logged().count("NVML child ") >= 4, 120.0)
+        starts = [_clock(line) for line in exporter.logged().splitlines() if "NVML child " in line]
         gaps = [after - before for before, after in itertools.pairwise(starts)]
         # One second, two and four, and what each took to be found on this machine.
         assert gaps[1] > 1.9

@@ -22,7 +22,7 @@ def rests(limits: ResourceLimits, shares: list[float], *, events: int = 0) -> Ex
     for number, share in enumerate(shares, 1):
         cpu += 5 * share
         for _ in range(events):
-            limits.heard()
+            limits.reported()
         found = found or limits.judge(Taken(0, cpu), 5.0 * number, resting=True)
     return found
 
@@ -36,7 +36,7 @@ def test_more_memory_than_allowed_is_a_leak_and_says_how_much() -> None:
     assert "--child-memory-limit" in found.sentence
 
 
-def test_a_process_that_burns_a_core_while_nothing_is_asked_spins() -> None:
+def test_a_process_that_burns_a_core_while_nothing_is_requested_spins() -> None:
     found = rests(ResourceLimits(512), [1.0] * 6)
     assert found is not None
     assert (found.reason, "100% of a core over 30 s" in found.sentence) == ("Spinning", True)

@@ -6,7 +6,7 @@ from simulator.node import SimulatedNode
 from tests.exporter.running import Exporter, send, wait_for
 
 
-def test_a_sensor_that_was_silent_is_heard_again(node: SimulatedNode) -> None:
+def test_a_sensor_that_was_stale_reports_again(node: SimulatedNode) -> None:
     # It is called silent after three intervals and a deadline.
     with Exporter(node, "run", "--no-report", "--sample-deadline=3") as exporter:
         exporter.wait_shows("DCGM_FI_DEV_GPU_TEMP")

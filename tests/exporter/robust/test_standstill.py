@@ -22,7 +22,7 @@ DEADLINE = "--sample-deadline=10"
 """Of a call: longer than a busy machine lets one process alone stand still."""
 
 
-def test_after_a_standstill_of_all_no_gpu_is_said_to_hang(node: SimulatedNode) -> None:
+def test_after_a_standstill_of_all_no_gpu_is_reported_to_hang(node: SimulatedNode) -> None:
     with Exporter(node, "run", "--no-report", DEADLINE) as exporter:
         exporter.wait_shows("DCGM_FI_DEV_GPU_TEMP")
         child = exporter.nvml_child()
@@ -38,8 +38,8 @@ def test_after_a_standstill_of_all_no_gpu_is_said_to_hang(node: SimulatedNode) -
         wait_for(lambda: 71.0 in exporter.series("DCGM_FI_DEV_GPU_TEMP").values())
         assert exporter.nvml_child() == child
         exporter.wait_shows('draguard_source_up{source="nvml"} 1')
-        for wrong in ("hangs in", "is down", "took too long", "not finished", "said nothing"):
-            assert wrong not in exporter.said()
+        for wrong in ("hangs in", "is down", "took too long", "not finished", "no message from"):
+            assert wrong not in exporter.logged()
 
 
 def test_an_agent_that_stood_still_does_not_call_its_sensor_silent(node: SimulatedNode) -> None:
@@ -60,7 +60,7 @@ def test_an_agent_that_stood_still_does_not_call_its_sensor_silent(node: Simulat
         time.sleep(2.5)  # it looks at least once an interval whether the sensor speaks
         sensor.say(frame(reported))
         wait_for(lambda: agent.get("/readyz")[0] == 200)
-        assert "said nothing" not in agent.said()
+        assert "no message from" not in agent.logged()
 
 
 def call(began: float, now: float) -> tuple[CallNote | None, ...]:

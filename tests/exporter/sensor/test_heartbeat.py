@@ -113,7 +113,7 @@ def test_a_link_in_the_shared_folder_leads_neither_side_anywhere(
     assert "is no socket" in stalled(link, time.monotonic())
 
 
-def asked(at: Path) -> tuple[int, str]:
+def checked(at: Path) -> tuple[int, str]:
     """Return what the probe's command says of the sensor at a socket."""
     command = [sys.executable, "-m", "draguard", "exporter", "--alive", f"--sensor-socket={at}"]
     done = subprocess.run(
@@ -134,8 +134,8 @@ def test_the_command_says_yes_to_a_sensor_whose_gpus_hang(node: SimulatedNode) -
             what="progress while the GPU hangs",
         )
 
-        assert asked(sensor.socket) == (0, "ok\n")
-    assert asked(sensor.socket)[0] == 1
+        assert checked(sensor.socket) == (0, "ok\n")
+    assert checked(sensor.socket)[0] == 1
 
 
 def test_the_command_says_no_to_a_sensor_that_is_stopped(node: SimulatedNode) -> None:
@@ -149,7 +149,7 @@ def test_the_command_says_no_to_a_sensor_that_is_stopped(node: SimulatedNode) ->
             old = noted(sensor.socket) - STALLED - 10
             os.utime(sensor.socket, (old, old))
 
-            code, says = asked(sensor.socket)
+            code, says = checked(sensor.socket)
         finally:
             os.kill(sensor.pid, signal.SIGCONT)
 

@@ -1,4 +1,4 @@
-"""What a sensor keeps for its agent, and how far it says that it has told."""
+"""What a sensor keeps for its agent, and how far it says that it has reported."""
 
 import threading
 import time
@@ -99,7 +99,7 @@ def test_an_event_of_now_is_no_word_on_a_line_from_before_the_sensor(node: Simul
 
 
 def _taken(sensor: Sensor, count: int) -> list[Signal]:
-    """Wait until an agent that begins with nothing is told of XID 94 so often."""
+    """Wait until an agent that begins with nothing receives XID 94 so often."""
     position, _ = sensor.feed.resume(Cursor(), "")
     found: list[Signal] = []
     end = time.monotonic() + 60
@@ -139,7 +139,7 @@ def test_an_agent_that_comes_late_counts_more_than_the_ring_holds() -> None:
     assert seen.signals_dropped == 0
 
 
-def test_a_gpu_off_the_bus_is_told_by_its_config_space_while_nvml_is_not_there(
+def test_a_gpu_off_the_bus_is_reported_by_its_config_space_while_nvml_is_not_there(
     node: SimulatedNode,
 ) -> None:
     node.lose(0)
@@ -149,7 +149,7 @@ def test_a_gpu_off_the_bus_is_told_by_its_config_space_while_nvml_is_not_there(
     one.start()
     try:
         position, _ = one.feed.resume(Cursor(), "")
-        reported = _told_of_the_bus(one, position, gpus=3)
+        reported = _reported_of_the_bus(one, position, gpus=3)
     finally:
         one.stop()
 
@@ -213,7 +213,7 @@ def test_a_load_of_a_driver_that_nvml_goes_on_to_use_is_none(
 def _loads_until(
     sensor: Sensor, position: Position, *, up: bool | None = None, contradicted: int | None = None
 ) -> list[Signal]:
-    """Return the loads that are told until NVML is up or not, or so many were refused, or one."""
+    """Return the reported loads until NVML is up or not, or so many were refused, or one."""
     end, found = time.monotonic() + 60, list[Signal]()
     while time.monotonic() < end:
         signals, seen = sensor.feed.since(position)
@@ -228,7 +228,7 @@ def _loads_until(
     raise AssertionError("the sensor did not tell it within a minute")
 
 
-def _told_of_the_bus(sensor: Sensor, position: Position, *, gpus: int) -> dict[str, str]:
+def _reported_of_the_bus(sensor: Sensor, position: Position, *, gpus: int) -> dict[str, str]:
     """Wait until each GPU has an answer."""
     end = time.monotonic() + 60
     while time.monotonic() < end:

@@ -85,7 +85,7 @@ class Node:
         self._position = self._connected()
 
     def restart_sensor(self) -> None:
-        """Nothing is on its way: what NVML alone told an agent that forgets it is lost."""
+        """Nothing is on its way: what NVML alone reported to an agent that forgets it is lost."""
         self.hear()
         self.store()
         self._seconds += self._draw.choice((1.0, 2.0, 6.0))

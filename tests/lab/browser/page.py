@@ -75,7 +75,7 @@ class Drawn:
         self.complaints: list[str] = []
         """Errors of the page and of its console."""
         self.queries: list[str] = []
-        """Addresses that Prometheus was asked at."""
+        """Addresses of Prometheus that were queried."""
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("console", self._hear)
         page.on("request", self._see)
@@ -89,7 +89,7 @@ class Drawn:
             self.queries.append(request.url)
 
     def settle(self) -> None:
-        """Wait until all is drawn, nothing is asked any more, and the page stays as it is."""
+        """Wait until all is drawn, nothing is queried any more, and the page stays as it is."""
         limit = PATIENCE * 1000
         complete = "() => window.drawn && window.drawn.complete()"
         self.page.wait_for_function(complete, timeout=limit)

@@ -76,9 +76,9 @@ def _forget(kind: str) -> None:
 def _build_exporter(say: Say, into: Path) -> None:
     buildah = Buildah()
     plain = _build(buildah, "exporter", EXPORTER, say)
-    told = f"localhost/{EXPORTER}-simulated:{TAG}"
-    buildah.build_text(f"FROM {plain}\nENV DRAGUARD_SIM_SCENARIO={SCENARIO}\n", told)
-    buildah.save(told, f"docker.io/library/{EXPORTER}:{TAG}", into)
+    simulated = f"localhost/{EXPORTER}-simulated:{TAG}"
+    buildah.build_text(f"FROM {plain}\nENV DRAGUARD_SIM_SCENARIO={SCENARIO}\n", simulated)
+    buildah.save(simulated, f"docker.io/library/{EXPORTER}:{TAG}", into)
 
 
 def _build_controller(say: Say, into: Path) -> None:

@@ -118,9 +118,11 @@ class RealNode:
     def versions(self) -> str:
         """Say in one line which programs the node is made of."""
         (found,) = self.items(NODES)
-        told = found["status"]["nodeInfo"]
+        reported = found["status"]["nodeInfo"]
         runc = self.plane.inside("runc", "--version").splitlines()[0]
-        return f"kubelet {told['kubeletVersion']}, {told['containerRuntimeVersion']}, {runc}"
+        return (
+            f"kubelet {reported['kubeletVersion']}, {reported['containerRuntimeVersion']}, {runc}"
+        )
 
     def items(self, path: str) -> list[Json]:
         return msgspec.json.decode(self.client.get(path), type=Json)["items"]

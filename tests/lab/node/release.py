@@ -117,7 +117,7 @@ class Release:
         try:
             await_true(f"pods are Ready: {', '.join(wanted)}", ready, READY_SECONDS)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.told()}") from None
+            raise AssertionError(f"{error}\n{self.reported()}") from None
         return time.monotonic() - began
 
     def await_rolled_out(self) -> None:
@@ -138,7 +138,7 @@ class Release:
         found = [p for p in self.pods("remediator") if holder.startswith(p["metadata"]["name"])]
         return found[0] if found else None
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """Return what the pods and their containers say, for a failed test."""
         kubectl = self._node.plane.kubectl
         described = kubectl("describe", "pods", "--namespace", NAMESPACE)[-6000:]

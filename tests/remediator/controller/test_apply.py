@@ -48,7 +48,7 @@ class Controller:
 
     def __init__(self, client: Client, *, versions: tuple[str, ...] = RULE_VERSIONS) -> None:
         self.cache = Cache(lambda _: None)
-        self.rules = Versioned(client, "devicetaintrules", versions, StatedRule, self._heard)
+        self.rules = Versioned(client, "devicetaintrules", versions, StatedRule, self._received)
         self.rules.probe()
         self.leading = True
         self.hurry = False
@@ -58,7 +58,7 @@ class Controller:
             client, self.cache, self.rules, self.pace, lambda: self.leading, unstored=Unstored()
         )
 
-    def _heard(self, change: Change[StatedRule]) -> None:
+    def _received(self, change: Change[StatedRule]) -> None:
         self.cache.rule(change.key, change.new)
 
     def stored(self) -> Rule:
@@ -66,7 +66,7 @@ class Controller:
         return one
 
     def deleted(self) -> bool:
-        """Delete the rule, unless its status was written meanwhile and not heard of yet."""
+        """Delete the rule, unless its status was written meanwhile and not observed yet."""
         try:
             self.writer.apply(DeleteRule(self.stored(), "over"))
         except Conflict:
@@ -83,7 +83,7 @@ class Controller:
                 reported and there["metadata"]["resourceVersion"] == self.stored().resource_version
             )
 
-        await_true("the rule's status was written and heard of", same)
+        await_true("the rule's status was written and observed", same)
         return self.stored()
 
 
@@ -122,7 +122,7 @@ def test_a_rule_of_a_crashed_run_is_adopted(controller: Controller, cluster: Clu
     assert controller.stored().uid == cluster.items(RULES)[0]["metadata"]["uid"]
 
 
-def test_a_rule_of_a_crashed_run_that_says_something_else_is_heard_of_and_decided_anew(
+def test_a_rule_of_a_crashed_run_that_says_something_else_is_read_and_decided_anew(
     controller: Controller, cluster: Cluster
 ) -> None:
     cluster.client.create(RULES, manifest(wanted("NoExecute"), "v1"))
@@ -240,7 +240,7 @@ def test_while_other_nodes_wait_for_their_taints_a_rule_goes_and_its_incident_wa
         controller.writer.apply(OpenIncident(incident))
 
 
-def test_without_rules_in_the_api_it_is_said_what_turns_them_on(cluster: Cluster) -> None:
+def test_without_rules_in_the_api_it_is_reported_what_turns_them_on(cluster: Cluster) -> None:
     controller = Controller(cluster.client, versions=("v9",))
 
     with pytest.raises(RulesNotServedError, match="DRADeviceTaintRules"):

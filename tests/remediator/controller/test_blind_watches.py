@@ -156,7 +156,7 @@ def test_the_refused_watch_of_slices_evicts_nobody_after_a_renumbering(room: Roo
     room.api.refuse(SLICES)
     room.seen("it is noticed", lambda: room.blind() == {"slices"})
     renumbered(room)
-    room.seen("the report is heard of", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: _presence(room) == "Lost")
 
     room.decide()
     room.ahead = SETTLED
@@ -177,11 +177,11 @@ def _presence(room: Room) -> str:
 
 def test_a_watch_of_slices_that_lags_evicts_nobody_because_of_the_last_look(room: Room) -> None:
     """Nothing tells of a dead connection for a while. The taint may be on the wrong device then,
-    but no pod is evicted before the API server was asked once more."""
+    but no pod is evicted before the API server was queried once more."""
     set_up(room)
     room.api.frozen.add(SLICES)
     renumbered(room)
-    room.seen("the report is heard of", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: _presence(room) == "Lost")
 
     room.decide()
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
@@ -200,12 +200,12 @@ def test_a_watch_of_slices_that_lags_evicts_nobody_because_of_the_last_look(room
     assert room.api.effects() == {"gpu-1": "NoExecute"}
 
 
-def test_a_claim_that_is_otherwise_than_the_watch_told_is_looked_at_again(room: Room) -> None:
+def test_a_claim_that_is_otherwise_than_the_watch_reported_is_looked_at_again(room: Room) -> None:
     set_up(room)
     room.api.frozen.add(CLAIMS)
     room.hold("gpu-1", "train-on-b")
     room.report(dead(0), gpu(1))
-    room.seen("the report is heard of", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: _presence(room) == "Lost")
     room.decide()
     room.ahead = SETTLED
     assert "claim team/claim-train-on-b" in room.decide().unconfirmed
@@ -244,7 +244,7 @@ def test_a_last_look_that_is_refused_evicts_nobody_and_says_so(room: Room) -> No
     """A watch that is open outlives the right to open it."""
     set_up(room)
     room.report(dead(0), gpu(1))
-    room.seen("the report is heard of", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: _presence(room) == "Lost")
     room.decide()
     room.api.refused[f"{SLICES}?"] = 403
     room.cluster._quorum._slices.version = "v1beta2"  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - not served: 404
@@ -260,7 +260,7 @@ def test_a_collection_that_is_refused_stops_what_rests_on_it_and_goes_on_by_itse
 ) -> None:
     set_up(room)
     room.report(dead(0), gpu(1))
-    room.seen("the report is heard of", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: _presence(room) == "Lost")
     room.api.refuse(COLLECTIONS[kind])
     room.seen("it is noticed", lambda: room.blind() == {kind})
     room.decide()
@@ -297,7 +297,7 @@ def test_a_slice_that_cannot_be_read_stops_its_node_only(room: Room) -> None:
 def test_where_rules_stop_being_served_incidents_go_on_and_nothing_is_frozen(room: Room) -> None:
     set_up(room)
     room.report(dead(0), gpu(1))
-    room.seen("the report is heard of", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: _presence(room) == "Lost")
     room.decide()
     room.ahead = SETTLED
     room.decide()
@@ -324,7 +324,7 @@ def test_where_rules_stop_being_served_incidents_go_on_and_nothing_is_frozen(roo
 def test_after_a_restore_of_etcd_what_is_listed_counts_though_versions_fell(room: Room) -> None:
     set_up(room)
     room.report(dead(0), gpu(1))
-    room.seen("the report is heard of", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: _presence(room) == "Lost")
     room.decide()
     with room.api.changed:
         for name, stored in room.api.stored[INCIDENTS].items():
@@ -345,7 +345,7 @@ def test_after_a_restore_of_etcd_what_is_listed_counts_though_versions_fell(room
 def test_a_lease_renewal_confirms_the_report_that_is_stored_and_no_other(room: Room) -> None:
     set_up(room)
     room.renew("h0")
-    room.seen("it is heard of", lambda: LEASES and room.cluster.informers.agents.leases.items())
+    room.seen("it is observed", lambda: LEASES and room.cluster.informers.agents.leases.items())
     for number in range(1, RENEWALS_NEEDED + 1):
         room.renew("h1")
         room.seen("it counts", lambda: len(room.cluster.peek(NODE).renewals) == number)  # noqa: B023
@@ -360,7 +360,7 @@ def test_where_incidents_may_not_be_written_nothing_new_is_done_and_it_goes_on(r
     set_up(room)
     room.api.read_only.add(INCIDENTS)
     room.report(dead(0), gpu(1))
-    room.seen("the report is heard of", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: _presence(room) == "Lost")
     with pytest.raises(StepsFailedError, match="403"):
         room.decide(1)
     assert room.api.effects() == {"gpu-0": "NoSchedule"}

@@ -1,4 +1,4 @@
-"""What is heard of the cluster, found again by node, and who is told to look."""
+"""What is observed of the cluster, found again by node, and which nodes are queued."""
 
 from collections.abc import Callable
 from typing import Any
@@ -312,16 +312,16 @@ def decided(cache: Cache) -> NodeDecision:
 OPEN = IncidentStatus(fault="gpu", cause="xid-95")
 
 
-def told_elsewhere(status: IncidentStatus = OPEN) -> Incident:
-    """The incident of a board of node-a that was told while it was on node-b."""
+def reported_elsewhere(status: IncidentStatus = OPEN) -> Incident:
+    """The incident of a board of node-a that was opened while it was on node-b."""
     name = incident_name(uuid(0), 1)
     meta = ObjectMeta(name=name, uid="i", resource_version="3")
     return Incident(meta, IncidentSpec("node-b", uuid(0)), status)
 
 
-def test_a_rule_whose_incident_another_node_has_told_gets_no_second_one(cache: Cache) -> None:
+def test_a_rule_whose_incident_another_node_has_opened_gets_no_second_one(cache: Cache) -> None:
     """The board has moved, the node that it has left is silent, and the other one is gone."""
-    raw, incident = raw_rule(), told_elsewhere()
+    raw, incident = raw_rule(), reported_elsewhere()
     cache.rule(raw.metadata.name, raw)
     cache.incident(incident.name, incident)
 
@@ -330,11 +330,11 @@ def test_a_rule_whose_incident_another_node_has_told_gets_no_second_one(cache: C
 
 
 def test_a_published_gpu_that_nobody_reports_goes_on_with_its_episodes(cache: Cache) -> None:
-    """Its last one was told under another node, where the board was then."""
+    """Its last one was opened under another node, where the board was then."""
     past = IncidentStatus(
         fault="gpu", phase="Recovered", closed_at=at(-9999), handled_through=at(-9999)
     )
-    incident = told_elsewhere(past)
+    incident = reported_elsewhere(past)
     cache.incident(incident.name, incident)
     cache.slice("s1", None, slice_of("node-a", 0, 1))
     missing = msgspec.structs.replace(
@@ -348,10 +348,10 @@ def test_a_published_gpu_that_nobody_reports_goes_on_with_its_episodes(cache: Ca
     assert opened == [incident_name(uuid(0), 2)]
 
 
-def test_the_incident_of_a_board_is_told_where_it_is_published_though_nobody_reports_it(
+def test_the_incident_of_a_board_is_reported_where_it_is_published_though_nobody_reports_it(
     cache: Cache,
 ) -> None:
-    incident = told_elsewhere()
+    incident = reported_elsewhere()
     cache.incident(incident.name, incident)
     cache.slice("s1", None, slice_of("node-a", 0))
 

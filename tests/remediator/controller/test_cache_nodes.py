@@ -69,7 +69,7 @@ class TestNodes:
         cache.node("node-a", None)
         assert marks.taken() == {"node-a"}
 
-    def test_what_is_said_of_one_matters_where_an_incident_is_open(
+    def test_the_state_of_one_matters_where_an_incident_is_open(
         self, cache: Cache, marks: Marks
     ) -> None:
         cache.node("node-a", facts("node-a"))
@@ -197,7 +197,7 @@ class TestPeers:
         ):
             cache.claim(f"team/{pod}", None, channel(node, pod, domain))
 
-    def test_those_of_a_compute_domain_on_other_nodes_are_told_of(self, cache: Cache) -> None:
+    def test_those_of_a_compute_domain_on_other_nodes_are_reported(self, cache: Cache) -> None:
         self.fill(cache)
         cache.incident("node-a-1", incident())
 
@@ -249,7 +249,7 @@ class _Steps:
 
     def __enter__(self) -> None:
         self._before = sys.gettrace(), gc.isenabled()
-        # What others have asked to be told of by the collector are steps as well.
+        # What others have the collector report are steps as well.
         gc.disable()
         sys.settrace(self._seen)
 

@@ -15,7 +15,17 @@ from remediator.controller.census import Census
 from remediator.model.claim import Claim
 from remediator.plan.fleet import Changed, GpuPlace, names_on
 from remediator.policy.limits import GROUNDS
-from tests.remediator.builders import DRIVER, at, gpu, mig_gpu, published, report, told, uuid, view
+from tests.remediator.builders import (
+    DRIVER,
+    at,
+    gpu,
+    mig_gpu,
+    published,
+    report,
+    report_with,
+    uuid,
+    view,
+)
 
 DAY = 86400
 CLUSTER = "11111111-2222-3333-4444-555555555555"
@@ -142,7 +152,7 @@ class TestClasses:
         assert census.places[uuid(0)].classes == frozenset()
         assert ("class", "h100") not in census.totals
 
-    def test_a_claim_that_is_heard_of_before_the_slice_counts_when_it_comes(
+    def test_a_claim_that_is_seen_before_the_slice_counts_when_it_comes(
         self, census: Census
     ) -> None:
         census.claimed(None, claim("gpu-0"))
@@ -206,7 +216,7 @@ class TestDomains:
             joined(gpu(0), cluster="00000000-0000-0000-0000-000000000000"),
             joined(gpu(0), cluster=""),
         ],
-        ids=["no fabric", "not joined yet", "a single machine's switches", "not told"],
+        ids=["no fabric", "not joined yet", "a single machine's switches", "not reported"],
     )
     def test_without_a_domain_there_are_no_peers(self, census: Census, one: GpuHealth) -> None:
         publish(census, "node-a", one, gpu(1))
@@ -234,51 +244,51 @@ class TestDomains:
 
 
 class TestChanges:
-    def told(self, census: Census, driver: str, agent: str = "1") -> None:
-        seen = told(view(gpu(0)), driver_version=driver, agent_version=agent)
+    def report_with(self, census: Census, driver: str, agent: str = "1") -> None:
+        seen = report_with(view(gpu(0)), driver_version=driver, agent_version=agent)
         census.reported("node-a", seen)
 
     def test_the_first_sight_of_a_version_is_no_change(self, census: Census) -> None:
-        self.told(census, "570")
+        self.report_with(census, "570")
 
         assert "node-a" not in census.changes
 
     def test_another_driver_and_another_agent_are_dated_apart(
         self, census: Census, clock: Clock
     ) -> None:
-        self.told(census, "570")
+        self.report_with(census, "570")
         clock.now = at(10)
-        self.told(census, "580")
+        self.report_with(census, "580")
         clock.now = at(20)
-        self.told(census, "580", agent="2")
+        self.report_with(census, "580", agent="2")
         clock.now = at(30)
-        self.told(census, "580", agent="2")
+        self.report_with(census, "580", agent="2")
 
         assert census.changes["node-a"] == Changed(driver_at=at(10), agent_at=at(20))
 
     def test_a_driver_that_is_unloaded_and_loaded_again_has_not_changed(
         self, census: Census
     ) -> None:
-        self.told(census, "570")
-        self.told(census, "")
-        self.told(census, "570")
+        self.report_with(census, "570")
+        self.report_with(census, "")
+        self.report_with(census, "570")
 
         assert "node-a" not in census.changes
 
     def test_a_driver_that_is_unloaded_between_two_versions_has_changed(
         self, census: Census
     ) -> None:
-        self.told(census, "570")
-        self.told(census, "")
-        self.told(census, "580")
+        self.report_with(census, "570")
+        self.report_with(census, "")
+        self.report_with(census, "580")
 
         assert census.changes["node-a"].driver_at == at(0)
 
-    def test_what_changed_before_we_started_is_told_by_the_agent(
+    def test_what_changed_before_we_started_is_reported_by_the_agent(
         self, census: Census, clock: Clock
     ) -> None:
         clock.now = at(100)
-        seen = told(
+        seen = report_with(
             view(gpu(0)),
             driver_since=VersionSince(version="580", time=at(40)),
             agent_since=VersionSince(version="2", time=at(5000)),
@@ -291,9 +301,9 @@ class TestChanges:
     def test_a_change_that_we_saw_is_dated_by_our_own_clock(
         self, census: Census, clock: Clock
     ) -> None:
-        self.told(census, "570")
+        self.report_with(census, "570")
         clock.now = at(100)
-        seen = told(
+        seen = report_with(
             view(gpu(0)),
             driver_version="580",
             agent_version="1",
@@ -304,12 +314,12 @@ class TestChanges:
         assert census.changes["node-a"].driver_at == at(100)
 
     def test_a_node_that_is_gone_has_no_history(self, census: Census) -> None:
-        self.told(census, "570")
-        self.told(census, "580")
+        self.report_with(census, "570")
+        self.report_with(census, "580")
 
         census.reported("node-a", None)
         assert not census.changes
-        self.told(census, "590")
+        self.report_with(census, "590")
         assert not census.changes
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from remediator.controller.census import Census
 from remediator.plan.fleet import NODE_SHARE
 from remediator.policy.limits import Cap
-from tests.remediator.builders import at, gpu, published, told, uuid, view
+from tests.remediator.builders import at, gpu, published, report_with, uuid, view
 from tests.remediator.controller.test_census import DAY, NODES, Clock, claim, publish
 
 
@@ -104,12 +104,12 @@ class TestProducts:
             census.published(
                 node, tuple(msgspec.structs.replace(device, product="H100") for device in parts)
             )
-        census.reported("node-a", told(view(gpu(0)), driver_version="580"))
+        census.reported("node-a", report_with(view(gpu(0)), driver_version="580"))
 
         assert census.totals["product", "H100 with driver 580"] == 1
         assert census.totals["product", "H100"] == 1
 
-        census.reported("node-a", told(view(gpu(0)), driver_version="590"))
+        census.reported("node-a", report_with(view(gpu(0)), driver_version="590"))
         assert census.totals["product", "H100 with driver 590"] == 1
         assert ("product", "H100 with driver 580") not in census.totals
 

@@ -1,4 +1,4 @@
-"""What is told of the cluster: gathered when all is known, and not more often than is needed."""
+"""Metrics of the cluster: gathered when all is known, and not more often than is needed."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -34,22 +34,22 @@ LIMITS = usage(Fleet(), Limits(), at(0))
 
 
 class Source:
-    """Counts how often it is asked."""
+    """Counts how often it is called."""
 
     def __init__(self) -> None:
         self.whole = True
-        self.asked = 0
+        self.calls = 0
         self.now = 100.0
 
     def gather(self) -> Rows:
-        self.asked += 1
-        return {"incidents_omitted": {(): float(self.asked)}}
+        self.calls += 1
+        return {"incidents_omitted": {(): float(self.calls)}}
 
     def cluster_metrics(self) -> ClusterMetrics:
         return ClusterMetrics(lambda: self.whole, self.gather, lambda: self.now)
 
 
-def told_cache() -> Cache:
+def filled_cache() -> Cache:
     """One node of two GPUs, one of them tainted and held; three claims; one incident."""
     cache = Cache(lambda _: None)
     cache.slice("s", None, slice_of("node-a", 0, 1))
@@ -73,7 +73,7 @@ def names(page: bytes) -> set[str]:
     }
 
 
-def test_nothing_is_told_before_all_was_listed_and_what_is_known_stays_afterwards() -> None:
+def test_nothing_is_reported_before_all_was_listed_and_what_is_known_stays_afterwards() -> None:
     source = Source()
     source.whole = False
     cluster_metrics = source.cluster_metrics()
@@ -85,7 +85,7 @@ def test_nothing_is_told_before_all_was_listed_and_what_is_known_stays_afterward
 
     source.whole, source.now = False, 100 + 10 * FRESH
     assert cluster_metrics.rows() != {}
-    assert source.asked == 2
+    assert source.calls == 2
 
 
 def test_rows_are_gathered_once_for_all_who_ask_in_five_seconds() -> None:
@@ -95,15 +95,15 @@ def test_rows_are_gathered_once_for_all_who_ask_in_five_seconds() -> None:
         answers = [pool.submit(cluster_metrics.rows) for _ in range(16)]
     requested = [answer.result() for answer in answers]
     assert all(rows is requested[0] for rows in requested)
-    assert source.asked == 1
+    assert source.calls == 1
 
     source.now += FRESH
     assert cluster_metrics.rows() is not requested[0]
-    assert source.asked == 2
+    assert source.calls == 2
 
 
-def test_a_cluster_is_told_from_its_caches() -> None:
-    rows = cluster_rows(told_cache(), {"node-a": False, "node-b": True})
+def test_a_cluster_is_counted_from_its_caches() -> None:
+    rows = cluster_rows(filled_cache(), {"node-a": False, "node-b": True})
     (pending,) = rows["claim_pending_since_timestamp_seconds"]
 
     assert rows["claims"] == {
@@ -118,8 +118,8 @@ def test_a_cluster_is_told_from_its_caches() -> None:
     assert len(rows["incident_info"]) == 1
 
 
-def test_each_limit_is_told_with_what_counts_for_it() -> None:
-    cache = told_cache()
+def test_each_limit_is_reported_with_what_counts_for_it() -> None:
+    cache = filled_cache()
     rows = cluster_rows(cache, {}, usage(cache.fleet(), Limits(), at(0)))
 
     assert rows["budget_used_gpus"][labels("taint", "cluster")] == 1
@@ -139,7 +139,7 @@ def test_a_taint_on_an_idle_device_is_why_a_claim_waits() -> None:
     assert pending == ("team", "waits", "Tainted")
 
 
-def test_who_has_heard_nothing_calls_no_agent_stale() -> None:
+def test_without_any_answer_no_agent_is_called_stale() -> None:
     client = Client(Endpoint(server="http://127.0.0.1:9"))
     cluster = Cluster(
         client,
@@ -163,7 +163,7 @@ def test_who_has_heard_nothing_calls_no_agent_stale() -> None:
 def test_every_row_is_of_a_family_of_the_table_and_has_its_labels() -> None:
     families = {family.name: family for family in CLUSTER_FAMILIES}
     brakes = brake_rows(Fleet(), Policy(), at(0))
-    rows = cluster_rows(told_cache(), {"node-a": False}, LIMITS, brakes)
+    rows = cluster_rows(filled_cache(), {"node-a": False}, LIMITS, brakes)
 
     assert set(rows) == set(families)
     assert {
@@ -182,15 +182,15 @@ def test_who_asks_while_a_page_is_made_waits_for_it_and_sees_no_half_of_it() -> 
         go_on.wait(60)
         yield incident()
 
-    def told(incidents: Iterable[Incident]) -> bytes:
+    def reported(incidents: Iterable[Incident]) -> bytes:
         return metrics.snapshot(
             incidents=incidents, rules=(), reading=reading(), rows={}, openmetrics=False
         )
 
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(told, slow())
+        first = pool.submit(reported, slow())
         begun.wait(60)
-        second = pool.submit(told, [incident(), incident("node-b")])
+        second = pool.submit(reported, [incident(), incident("node-b")])
         done, _ = wait([second], timeout=0.5)
         go_on.set()
     line = 'draguard_remediator_incidents{class="gpu",phase="Suspected"}'
@@ -201,7 +201,7 @@ def test_who_asks_while_a_page_is_made_waits_for_it_and_sees_no_half_of_it() -> 
 
 
 def test_both_pages_tell_the_same_and_what_is_over_vanishes() -> None:
-    metrics, cache = Metrics(), told_cache()
+    metrics, cache = Metrics(), filled_cache()
     metrics.cluster(cluster_rows(cache, {"node-a": False}))
     text = names(metrics.page(openmetrics=False))
     assert {"draguard_incident_info", "draguard_claims", "draguard_devices"} <= text

@@ -115,12 +115,12 @@ CAPS = st.builds(
     st.lists(INCIDENTS, unique_by=lambda incident: incident.name),
     st.builds(Limits, evict=CAPS, taint=CAPS, correlation=st.just(LIFTED.correlation)),
 )
-def test_what_does_not_count_changes_no_decision(told: list[Incident], limits: Limits) -> None:
+def test_what_does_not_count_changes_no_decision(reported: list[Incident], limits: Limits) -> None:
     counted = Counted(lambda: at(0))
-    for incident in told:
+    for incident in reported:
         counted.put(incident.name, incident)
     asks = (desired("z0", "NoExecute"), desired("a0", "NoSchedule"))
-    all_of_them, few = Fleet(incidents=tuple(told)), Fleet(incidents=counted.all())
+    all_of_them, few = Fleet(incidents=tuple(reported)), Fleet(incidents=counted.all())
 
     assert budget(asks, few, policy(limits), at(0)) == budget(
         asks, all_of_them, policy(limits), at(0)

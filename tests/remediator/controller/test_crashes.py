@@ -18,7 +18,7 @@ from tests.remediator.builders import (
     at,
     gpu,
     mig_gpu,
-    told,
+    report_with,
     uuid,
     view,
     xid,
@@ -54,9 +54,9 @@ PODS = tuple(map(pod, TEAMS))
 
 
 def seen(hours: float, *gpus: GpuHealth, holder: str = "", **fields: object) -> NodeView:
-    """A node as it is told of at some hour, its first GPU held by a team."""
+    """A node as it is reported at some hour, its first GPU held by a team."""
     one = view(*gpus, pods=PODS, claims=(held("gpu-0", holder),) if holder else ())
-    at_that_time = told(one, observed_at=at(hours * 3600 + 10))
+    at_that_time = report_with(one, observed_at=at(hours * 3600 + 10))
     return msgspec.structs.replace(one, report=at_that_time, **fields)
 
 
@@ -87,12 +87,12 @@ def test_what_was_there_at_the_first_sight_or_in_another_boot_counts_for_nobody(
     crashes = Crashes()
     crashes.seen(seen(0, healthy(0, crashed(0, 7)), holder=TEAMS[0]))
     again = seen(1, healthy(0, crashed(1, 9)), holder=TEAMS[1])
-    rebooted = msgspec.structs.replace(again, report=told(again, boot_id="boot-2"))
+    rebooted = msgspec.structs.replace(again, report=report_with(again, boot_id="boot-2"))
 
     assert not crashes.wants_pods(rebooted)
     assert crashes.seen(rebooted) == {}
     third = seen(2, healthy(0, crashed(2, 10)), holder=TEAMS[0])
-    third = msgspec.structs.replace(third, report=told(third, boot_id="boot-2"))
+    third = msgspec.structs.replace(third, report=report_with(third, boot_id="boot-2"))
     assert crashes.seen(third) == {}
 
 
@@ -169,7 +169,7 @@ def test_an_error_of_a_slice_is_its_holders_and_not_the_neighbours() -> None:
     for hour, team in enumerate(TEAMS, 1):
         record = xid(13, seen=hour * 3600, gi=5, count=hour)
         one = view(mig_gpu(0, record), pods=PODS, claims=(held(SLICE_5, team), neighbour))
-        at_that_time = told(one, observed_at=at(hour * 3600))
+        at_that_time = report_with(one, observed_at=at(hour * 3600))
         found = crashes.seen(msgspec.structs.replace(one, report=at_that_time))
 
     assert set(found) == {uuid(0)}

@@ -65,13 +65,13 @@ def test_programs_read_the_same_as_json_by_header_or_by_query() -> None:
         assert "CreateRule gpu.nvidia.com/node-a/gpu-0 NoSchedule" in node["steps"]
 
 
-def test_a_node_that_is_asked_for_tells_of_all_its_gpus() -> None:
+def test_a_requested_node_shows_all_its_gpus() -> None:
     quiet = page(SICK, node="node-quiet").body.decode()
 
     assert "verdict: healthy" in quiet
 
 
-def test_an_unknown_node_is_said_to_be_unknown() -> None:
+def test_an_unknown_node_is_reported_as_unknown() -> None:
     assert page(SICK, node="node-z").status == 404
 
 

@@ -21,7 +21,7 @@ def annotate(client: Client, namespace: str, value: str | None) -> None:
 
 
 class Changes(list[str]):
-    """What was stopped each time that somebody was told of a change."""
+    """What was stopped each time that a listener got a change."""
 
     emergency: Emergency
 
@@ -60,7 +60,7 @@ def test_setting_the_annotation_stops_and_taking_it_away_releases(
 
     annotate(client, OURS, None)
     await_true("it is released", lambda: not emergency.stopped)
-    await_true("both were told", lambda: changes == ["ann: roll-out went wrong", ""])
+    await_true("both were notified", lambda: changes == ["ann: roll-out went wrong", ""])
 
 
 def test_a_stop_that_stood_before_the_start_is_seen_before_anything_is_done(
@@ -89,7 +89,7 @@ def test_another_namespace_stops_nothing(client: Client, emergency: Emergency) -
 
 
 @pytest.mark.parametrize(
-    ("annotations", "told"),
+    ("annotations", "reported"),
     [
         ({}, ""),
         ({ANNOTATION: "ann: why"}, "ann: why"),
@@ -98,11 +98,11 @@ def test_another_namespace_stops_nothing(client: Client, emergency: Emergency) -
         ({ANNOTATION: "ann:\nin two\tlines"}, "ann: in two lines"),
     ],
 )
-def test_a_stop_says_who_and_why_in_one_line(annotations: dict[str, str], told: str) -> None:
-    assert stop_of(Namespace(ObjectMeta(annotations=annotations))) == told
+def test_a_stop_says_who_and_why_in_one_line(annotations: dict[str, str], reported: str) -> None:
+    assert stop_of(Namespace(ObjectMeta(annotations=annotations))) == reported
 
 
-def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_said_once(
+def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     logger = "remediator.controller.emergency"

@@ -143,7 +143,7 @@ def test_a_leader_that_takes_over_goes_on_with_the_same_clock(
     later(room, WITHIN - timedelta(seconds=60))
     began, requests = status(room)["evictionStartTime"], len(room.api.evictions)
 
-    # What the old leader remembers dies with it: its backoff, and whom it asked.
+    # What the old leader remembers dies with it: its backoff, and what it requested.
     with leader(*served) as other:
         asks(other)
         other.ahead = room.ahead
@@ -161,7 +161,7 @@ def test_what_waits_says_which_pod_and_goes_on_when_the_budget_allows(room: Room
     sick(room, "a")
     until(room, "the clock is stored", lambda: status(room).get("evictionStartTime"))
     later(room, WITHIN)
-    until(room, "it is told", lambda: "team/a (Ready)" in condition(room, "EvictionBlocked"))
+    until(room, "it is reported", lambda: "team/a (Ready)" in condition(room, "EvictionBlocked"))
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
 
     room.api.protected = {}
@@ -184,7 +184,7 @@ def test_a_pod_of_an_extended_resource_waits_or_is_deleted(
     requests = len(room.api.evictions)
     until(
         room,
-        "it goes, or is asked again",
+        "it goes, or is requested again",
         lambda: room.api.deletions or len(room.api.evictions) > requests,
     )
 

@@ -32,16 +32,16 @@ class Clock:
 
 
 @contextmanager
-def asked(clock: Clock, answers: Sequence[Behaviour]) -> Generator[tuple[Evictions, Hostile]]:
+def evicting(clock: Clock, answers: Sequence[Behaviour]) -> Generator[tuple[Evictions, Hostile]]:
     with Hostile(answers) as server:
         client = Client(server.endpoint, timeout=60.0)
         yield Evictions(client, clock), server
         client.close()
 
 
-def test_an_accepted_eviction_is_not_asked_for_again() -> None:
+def test_an_accepted_eviction_is_not_requested_again() -> None:
     clock = Clock()
-    with asked(clock, [ACCEPTED]) as (evictions, server):
+    with evicting(clock, [ACCEPTED]) as (evictions, server):
         for seconds in (0.0, 1.0, SETTLING - 0.1):
             clock.seconds = seconds
             evictions.evict(POD)
@@ -51,28 +51,28 @@ def test_an_accepted_eviction_is_not_asked_for_again() -> None:
     assert (evictions.accepted, evictions.refused, evictions.waiting) == (1, 0, 0)
 
 
-def test_a_refusal_is_asked_again_later_and_later_and_ends_no_tick() -> None:
+def test_a_refusal_is_retried_later_and_later_and_ends_no_tick() -> None:
     clock = Clock()
-    asked_at: list[float] = []
-    with asked(clock, [REFUSED]) as (evictions, server):
+    requested_at: list[float] = []
+    with evicting(clock, [REFUSED]) as (evictions, server):
         for second in range(200):
             clock.seconds = float(second)
             before = len(server.requests)
             evictions.evict(POD)
-            asked_at += [clock.seconds] * (len(server.requests) - before)
+            requested_at += [clock.seconds] * (len(server.requests) - before)
 
-    waits = [later - earlier for earlier, later in pairwise(asked_at)]
+    waits = [later - earlier for earlier, later in pairwise(requested_at)]
     assert waits[0] == FIRST_WAIT
     assert waits == sorted(waits)
     assert waits[-1] == LONGEST_WAIT
-    assert evictions.refused == len(asked_at)
+    assert evictions.refused == len(requested_at)
     assert evictions.waiting == 1
 
 
 def test_the_wait_that_the_server_asks_for_is_kept() -> None:
     clock = Clock()
     answer = hostile.refusal(429, "TooManyRequests", headers="retry-after: 10\r\n")
-    with asked(clock, [answer, ACCEPTED]) as (evictions, server):
+    with evicting(clock, [answer, ACCEPTED]) as (evictions, server):
         for seconds, requests in ((0.0, 1), (9.9, 1), (10.0, 2)):
             clock.seconds = seconds
             evictions.evict(POD)
@@ -82,7 +82,7 @@ def test_the_wait_that_the_server_asks_for_is_kept() -> None:
 
 def test_one_pods_refusal_holds_back_no_other_pod() -> None:
     other = msgspec.structs.replace(POD, pod="nb-1", uid="u-2")
-    with asked(Clock(), [REFUSED, ACCEPTED]) as (evictions, server):
+    with evicting(Clock(), [REFUSED, ACCEPTED]) as (evictions, server):
         evictions.evict(POD)
         evictions.evict(other)
 
@@ -92,7 +92,7 @@ def test_one_pods_refusal_holds_back_no_other_pod() -> None:
 
 @pytest.mark.parametrize("answer", [hostile.refusal(404), hostile.refusal(409, "Conflict")])
 def test_a_pod_that_is_gone_or_another_is_no_error(answer: Behaviour) -> None:
-    with asked(Clock(), [answer]) as (evictions, _):
+    with evicting(Clock(), [answer]) as (evictions, _):
         evictions.evict(POD)
     assert (evictions.accepted, evictions.refused) == (0, 0)
 
@@ -102,7 +102,7 @@ def test_any_other_error_is_the_pods_own_and_is_requested_again_after_a_backoff(
     answer: Behaviour,
 ) -> None:
     clock, other = Clock(), msgspec.structs.replace(POD, pod="nb-1", uid="u-2")
-    with asked(clock, [answer, ACCEPTED, ACCEPTED]) as (evictions, server):
+    with evicting(clock, [answer, ACCEPTED, ACCEPTED]) as (evictions, server):
         for seconds, pod, requests in (
             (0.0, POD, 1),
             (0.0, other, 2),
@@ -115,9 +115,9 @@ def test_any_other_error_is_the_pods_own_and_is_requested_again_after_a_backoff(
     assert (evictions.accepted, evictions.refused, evictions.failed) == (2, 0, 1)
 
 
-def test_a_server_that_does_not_answer_is_not_asked_for_the_next_pod_at_once() -> None:
+def test_a_server_that_does_not_answer_is_not_queried_for_the_next_pod_at_once() -> None:
     clock, other = Clock(), msgspec.structs.replace(POD, pod="nb-1", uid="u-2")
-    with asked(clock, [hostile.drop, ACCEPTED]) as (evictions, server):
+    with evicting(clock, [hostile.drop, ACCEPTED]) as (evictions, server):
         evictions.evict(POD)
         evictions.evict(other)
         assert len(server.requests) == 1
@@ -131,7 +131,7 @@ def test_a_server_that_does_not_answer_is_not_asked_for_the_next_pod_at_once() -
 def test_a_refusal_is_known_by_its_pod_until_the_pod_goes() -> None:
     clock = Clock()
     two = hostile.refusal(500, "InternalError", "This pod has more than one PodDisruptionBudget")
-    with asked(clock, [two, ACCEPTED]) as (evictions, _):
+    with evicting(clock, [two, ACCEPTED]) as (evictions, _):
         evictions.evict(POD)
         why = "500 InternalError: This pod has more than one PodDisruptionBudget"
         assert evictions.refusals() == {POD.uid: why}
@@ -153,7 +153,7 @@ def test_a_refusal_says_which_disruption_budget_it_was() -> None:
         "message": "Cannot evict pod as it would violate the pod's disruption budget.",
         "details": {"causes": [cause]},
     }
-    with asked(Clock(), [hostile.body(json.dumps(stated).encode(), 429)]) as (evictions, _):
+    with evicting(Clock(), [hostile.body(json.dumps(stated).encode(), 429)]) as (evictions, _):
         evictions.evict(POD)
 
     assert evictions.refusals()[POD.uid].endswith(f"disruption budget.; {cause['message']}")
@@ -161,7 +161,7 @@ def test_a_refusal_says_which_disruption_budget_it_was() -> None:
 
 def test_a_pod_is_deleted_once() -> None:
     clock = Clock()
-    with asked(clock, [ACCEPTED]) as (evictions, server):
+    with evicting(clock, [ACCEPTED]) as (evictions, server):
         for seconds in (0.0, 1.0):
             clock.seconds = seconds
             evictions.evict(POD, delete=True)
@@ -172,7 +172,7 @@ def test_a_pod_is_deleted_once() -> None:
 
 
 def test_without_the_right_to_delete_it_is_that_pods_refusal() -> None:
-    with asked(Clock(), [hostile.refusal(403, "Forbidden", "may not delete")]) as (evictions, _):
+    with evicting(Clock(), [hostile.refusal(403, "Forbidden", "may not delete")]) as (evictions, _):
         evictions.evict(POD, delete=True)
 
     assert "Forbidden" in evictions.refusals()[POD.uid]

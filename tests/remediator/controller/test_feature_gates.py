@@ -31,16 +31,16 @@ def stored(
     return msgspec.convert(body, StatedRule)
 
 
-def heard(gates: Gates, new: StatedRule | None) -> None:
+def received(gates: Gates, new: StatedRule | None) -> None:
     gates.observed(Change("rule", None, new))
 
 
 def test_a_no_execute_without_a_word_for_a_minute_is_named() -> None:
     gates = Gates(time := Time())
-    heard(gates, stored())
+    received(gates, stored())
     time.now = SILENT_AFTER
     assert gates.silent() == ()
-    heard(gates, stored())
+    received(gates, stored())
     time.now += 1
     assert gates.silent() == ("rule",)
 
@@ -48,17 +48,17 @@ def test_a_no_execute_without_a_word_for_a_minute_is_named() -> None:
 def test_a_word_about_its_no_schedule_is_none_about_its_no_execute() -> None:
     """The eviction controller says `OtherEffect` of each NoSchedule, and may end right after."""
     gates = Gates(time := Time())
-    heard(gates, stored("NoSchedule", "EvictionInProgress", generation=1, observed=1))
-    heard(gates, stored("NoExecute", "EvictionInProgress", generation=2, observed=1))
+    received(gates, stored("NoSchedule", "EvictionInProgress", generation=1, observed=1))
+    received(gates, stored("NoExecute", "EvictionInProgress", generation=2, observed=1))
     time.now = SILENT_AFTER + 1
     assert gates.silent() == ("rule",)
 
 
 def test_a_rule_that_was_changed_is_waited_for_anew() -> None:
     gates = Gates(time := Time())
-    heard(gates, stored(generation=2))
+    received(gates, stored(generation=2))
     time.now = SILENT_AFTER
-    heard(gates, stored(generation=3))
+    received(gates, stored(generation=3))
     time.now += 1
     assert gates.silent() == ()
 
@@ -72,12 +72,12 @@ def test_a_rule_that_was_changed_is_waited_for_anew() -> None:
         stored(key="example.com/theirs"),
         None,
     ],
-    ids=["told of", "told of without a generation", "moves nobody", "not ours", "gone"],
+    ids=["observed", "observed without a generation", "moves nobody", "not ours", "gone"],
 )
-def test_nothing_is_said_of_a_rule_that(harmless: StatedRule | None) -> None:
+def test_nothing_is_reported_of_a_rule_that(harmless: StatedRule | None) -> None:
     gates = Gates(time := Time())
-    heard(gates, stored())
-    heard(gates, harmless)
+    received(gates, stored())
+    received(gates, harmless)
     time.now = 2 * SILENT_AFTER
     assert gates.silent() == ()
 

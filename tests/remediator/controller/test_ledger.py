@@ -170,7 +170,7 @@ def test_a_write_that_is_superseded_counts_nothing_and_its_repetition_counts_onc
     assert counted(first) == totals(1, 1, 0)
 
 
-def test_a_write_that_was_stored_without_an_answer_counts_when_it_is_heard_of(
+def test_a_write_that_was_stored_without_an_answer_counts_when_the_watch_delivers_it(
     server: Server,
 ) -> None:
     leader = Replica(server)
@@ -181,7 +181,7 @@ def test_a_write_that_was_stored_without_an_answer_counts_when_it_is_heard_of(
     server.silent = False
 
     leader.writer.turn_to("node-a")
-    assert counted(leader) == totals(1, 0, 0), "not heard of yet"
+    assert counted(leader) == totals(1, 0, 0), "not observed yet"
     leader.hears()
     leader.writer.turn_to("node-a")
     leader.writer.turn_to("node-a")
@@ -189,7 +189,7 @@ def test_a_write_that_was_stored_without_an_answer_counts_when_it_is_heard_of(
     assert counted(leader) == totals(1, 1, 0)
 
 
-def test_an_incident_that_was_opened_without_an_answer_counts_when_it_is_heard_of(
+def test_an_incident_that_was_opened_without_an_answer_counts_when_the_watch_delivers_it(
     server: Server,
 ) -> None:
     leader = Replica(server)

@@ -70,7 +70,7 @@ def test_a_moment_is_shown_as_it_is_and_answers_add_up() -> None:
     assert shown["build_info", "1.2"] == 1
 
 
-def test_where_rules_have_no_status_nothing_is_said_of_it() -> None:
+def test_where_rules_have_no_status_nothing_is_reported_of_it() -> None:
     metrics = Metrics()
     metrics.read(reading(rules_without_status=None))
     unknown = samples(metrics)["rule_status_missing",]

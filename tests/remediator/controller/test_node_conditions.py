@@ -302,7 +302,7 @@ def test_a_node_is_read_again_after_a_while_and_not_before(
     assert [condition.status for condition in ours(hand)] == ["False"]
 
 
-def test_without_the_role_it_is_said_once_and_counted_and_life_goes_on(
+def test_without_the_role_it_is_logged_once_and_counted_and_life_goes_on(
     powerless: Client, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     hand = NodeConditions(powerless, elapsed=clock)

@@ -43,7 +43,7 @@ def names(pods: NodePods, node: str = "node-a") -> list[str] | None:
     return None if found is None else [facts.name for facts in found]
 
 
-def test_all_pages_are_asked_for_with_the_nodes_name() -> None:
+def test_all_pages_are_requested_with_the_nodes_name() -> None:
     pages = [hostile.listing("1", pod("a"), more="token"), hostile.listing("1", pod("b"))]
     with listed(Clock(), pages) as (pods, server):
         assert names(pods) == ["a", "b"]
@@ -64,7 +64,7 @@ def test_they_are_read_from_the_servers_cache_and_further_pages_go_on_from_there
     assert "resourceVersion" not in second
 
 
-def test_the_newest_state_is_asked_for_where_a_node_is_handed_over() -> None:
+def test_the_newest_state_is_requested_where_a_node_is_handed_over() -> None:
     answers = [hostile.listing("1", pod(name)) for name in ("cached", "newest")]
     with listed(Clock(), answers) as (pods, server):
         assert names(pods) == ["cached"]
@@ -97,7 +97,7 @@ def test_an_answer_is_remembered_for_a_moment_and_for_its_node_only() -> None:
         hostile.body(b'{"items": [{"metadata": 5}]}'),
     ],
 )
-def test_pods_that_cannot_be_listed_are_unknown_and_that_is_said_once(
+def test_pods_that_cannot_be_listed_are_unknown_and_that_is_logged_once(
     answer: Behaviour, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
@@ -117,7 +117,7 @@ def test_a_failure_between_two_pages_makes_no_half_list() -> None:
         assert names(pods) is None
 
 
-def test_it_is_said_again_after_it_worked(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_logged_again_after_it_worked(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     answers = [hostile.refusal(500), hostile.listing("1"), hostile.refusal(500)]
     with listed(clock, answers) as (pods, _):

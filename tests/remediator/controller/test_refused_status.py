@@ -1,4 +1,4 @@
-"""A status that the API server refuses costs what is told in it, and nothing of what is done."""
+"""A status that the API server refuses costs what it would report, and nothing of what is done."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -39,7 +39,7 @@ def test_taints_are_made_and_raised_though_a_part_of_the_status_is_refused(
     room.api.misfit = misfit
     set_up(room)
     room.report(dead(0), gpu(1))
-    room.seen("the report is heard of", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: _presence(room) == "Lost")
 
     room.decide()
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
@@ -58,7 +58,7 @@ def _without(field: str) -> Callable[[Json], str]:
     return lambda status: f'status.{field}: Unsupported value: "new"' if status.get(field) else ""
 
 
-def _told(at: Room) -> Json:
+def _reported(at: Room) -> Json:
     (one,) = at.api.stored[INCIDENTS].values()
     status: Json = one["status"]
     return status
@@ -68,7 +68,7 @@ def _evicting(at: Room, misfit: Callable[[Json], str]) -> None:
     at.api.misfit = misfit
     set_up(at)
     at.report(dead(0), gpu(1))
-    at.seen("the report is heard of", lambda: _presence(at) == "Lost")
+    at.seen("the report is observed", lambda: _presence(at) == "Lost")
     at.decide()
     at.ahead = SETTLED
     at.decide()
@@ -85,7 +85,11 @@ def test_what_is_refused_is_not_written_again_at_each_decision(
     field: str,
 ) -> None:
     _evicting(room, _without(field))
-    status, before, refused = _told(room), len(_writes(room)), room.cluster.writer.statuses_refused
+    status, before, refused = (
+        _reported(room),
+        len(_writes(room)),
+        room.cluster.writer.statuses_refused,
+    )
     assert before < 20
     assert field not in status
 
@@ -95,7 +99,7 @@ def test_what_is_refused_is_not_written_again_at_each_decision(
 
     assert len(_writes(room)) == before
     assert room.cluster.writer.statuses_refused == refused
-    assert _told(room) == status
+    assert _reported(room) == status
     assert len({entry["text"] for entry in status["timeline"]}) == len(status["timeline"])
 
 
@@ -107,7 +111,7 @@ def test_what_an_older_crd_drops_is_written_once_and_remembered(
     room.api.lacks = frozenset({field})
     _evicting(room, lambda _: "")
     before, known = len(_writes(room)), room.cluster.peek(NODE).incidents
-    assert field not in _told(room)
+    assert field not in _reported(room)
 
     for minutes in range(1, 4):
         room.ahead = SETTLED + timedelta(minutes=minutes)
@@ -130,7 +134,7 @@ def test_a_change_in_what_is_dropped_is_remembered_too(
     (name,) = room.api.stored[INCIDENTS]
     spec = room.api.stored[INCIDENTS][name]["spec"]
     room.api.put(INCIDENTS, name, spec={**spec, "hold": {"by": "ana", "reason": "a run"}})
-    room.seen("it is heard of", lambda: room.cluster.peek(NODE).incidents != known)
+    room.seen("it is observed", lambda: room.cluster.peek(NODE).incidents != known)
 
     assert room.cluster.peek(NODE).incidents[0].status.message == "more is known"
 
@@ -146,7 +150,7 @@ def test_an_edit_by_a_user_in_between_costs_the_incident_nothing(
     (name,) = room.api.stored[INCIDENTS]
     spec = room.api.stored[INCIDENTS][name]["spec"]
     room.api.put(INCIDENTS, name, spec={**spec, "hold": hold})
-    room.seen("it is heard of", lambda: room.cluster.peek(NODE).incidents != known)
+    room.seen("it is observed", lambda: room.cluster.peek(NODE).incidents != known)
 
     (after,) = room.cluster.peek(NODE).incidents
     assert [after.status] == [incident.status for incident in known]
@@ -159,7 +163,7 @@ def test_once_the_crd_is_replaced_the_whole_status_is_written_as_it_was(
     _evicting(room, _without("phase"))
     (known,) = room.cluster.peek(NODE).incidents
     room.decide()
-    assert "phase" not in _told(room)
+    assert "phase" not in _reported(room)
 
     room.api.misfit = lambda _: ""
     later = FIRST_TRY + 1
@@ -168,7 +172,7 @@ def test_once_the_crd_is_replaced_the_whole_status_is_written_as_it_was(
     unstored._clock = lambda: clock() + later  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - as above
     room.decide()
 
-    assert _told(room)["phase"] == known.status.phase
+    assert _reported(room)["phase"] == known.status.phase
     (after,) = room.cluster.peek(NODE).incidents
     assert after.status == known.status
 
@@ -201,9 +205,9 @@ def test_what_another_leader_has_written_since_is_left_as_it_is(
     _evicting(room, _without("phase"))
     unstored = room.cluster.writer.unstored
     (name,) = room.api.stored[INCIDENTS]
-    room.api.put(INCIDENTS, name, status={**_told(room), "message": "by another leader"})
+    room.api.put(INCIDENTS, name, status={**_reported(room), "message": "by another leader"})
     room.seen(
-        "it is heard of",
+        "it is observed",
         lambda: "another leader" in room.cluster.peek(NODE).incidents[0].status.message,
     )
     before, clock = len(_writes(room)), unstored._clock  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - five minutes

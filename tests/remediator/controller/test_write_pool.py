@@ -60,7 +60,7 @@ class Served:
 
 
 class Controller:
-    """World and writer as the cluster joins them, in a hurry; nobody else is asked."""
+    """World and writer as the cluster joins them, in a hurry; nothing else is queried."""
 
     def __init__(self, server: Server) -> None:
         self.marks, self.leading = Marks(), True
@@ -123,7 +123,7 @@ def test_a_rule_under_way_is_counted_by_budgets_and_seen_by_no_decision() -> Non
         assert [taint_rule.uid for taint_rule in controller.cache.fleet().rules] == ["u-node-a"]
 
 
-def test_a_rule_that_was_refused_counts_no_more_and_its_node_is_told_once() -> None:
+def test_a_rule_that_was_refused_counts_no_more_and_its_node_is_queued_once() -> None:
     with at_work(server := Server(frozenset({"node-a"}))) as controller:
         controller.writer.turn_to("node-a")
         controller.writer.apply(CreateRule(rule()))

@@ -150,9 +150,9 @@ def test_of_renewals_no_more_are_kept_than_are_needed_and_none_of_a_node_that_le
     assert renewals.of("node-a", "h1") == ()
 
 
-@pytest.mark.parametrize(("said", "stored"), [("", ""), ("", "h1"), ("h1", "")])
-def test_without_a_hash_nothing_is_confirmed(said: str, stored: str) -> None:
+@pytest.mark.parametrize(("stated", "stored"), [("", ""), ("", "h1"), ("h1", "")])
+def test_without_a_hash_nothing_is_confirmed(stated: str, stored: str) -> None:
     renewals = Renewals()
     for _ in range(RENEWALS_NEEDED):
-        renewals.renewed("node-a", said, stored, T0)
+        renewals.renewed("node-a", stated, stored, T0)
     assert renewals.of("node-a", stored) == ()

@@ -23,7 +23,7 @@ from tests.remediator.builders import (
     mig_gpu,
     published,
     report,
-    told,
+    report_with,
     uuid,
     view,
 )
@@ -113,7 +113,7 @@ class TestMissing:
         """A node with a GPU, and another in its slices only."""
         one = view(gpu(0), inventory=(*published(gpu(0)), *published(gpu(1))))
         return msgspec.structs.replace(
-            one, report=told(one, inventory=Inventory(missing=("0000:02:00.0",))), **fields
+            one, report=report_with(one, inventory=Inventory(missing=("0000:02:00.0",))), **fields
         )
 
     def test_it_has_a_case_and_new_work_is_kept_away_from_its_name(self) -> None:
@@ -139,7 +139,7 @@ class TestMissing:
         assert not stored.taken
 
 
-def test_a_board_that_moved_is_told_of_by_the_node_that_has_it() -> None:
+def test_a_board_that_moved_is_reported_by_the_node_that_has_it() -> None:
     seen = TestMissing().offered(elsewhere={uuid(1): ("node-b",)})
 
     assert [case.uuid for case in cases(seen)] == [uuid(0)]

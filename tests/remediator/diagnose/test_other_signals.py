@@ -206,7 +206,7 @@ class TestFabric:
             gpu(1, nvlink=NvlinkHealth(failed=(2,))),
         ],
     )
-    def test_a_neighbour_in_trouble_explains_lost_links_and_is_told_of(
+    def test_a_neighbour_in_trouble_explains_lost_links_and_is_reported(
         self, peer: GpuHealth
     ) -> None:
         one = gpu(0, nvlink=NvlinkHealth(failed=(4,)))
@@ -220,7 +220,7 @@ class TestFabric:
     def test_links_are_down_where_mig_may_be_on(self, mig: bool | None) -> None:
         assert not faults(gpu(0, nvlink=NvlinkHealth(failed=(4,)), mig=mig))
 
-    def test_what_a_peer_caused_is_told_and_no_fault(self) -> None:
+    def test_what_a_peer_caused_is_reported_and_no_fault(self) -> None:
         record = msgspec.structs.replace(
             xid(149), message="NETIR_LINK_DOWN Fatal XC0 i0 Link 5 (0x02000011 0x0 0x0)"
         )
@@ -237,7 +237,7 @@ class TestFabric:
 
 
 class TestSwitches:
-    def told(self, code: int, *, fatal: bool | None = None) -> tuple[SwitchHealth, ...]:
+    def reported(self, code: int, *, fatal: bool | None = None) -> tuple[SwitchHealth, ...]:
         record = SxidRecord(
             code=code,
             count=1,
@@ -249,7 +249,7 @@ class TestSwitches:
 
     def test_an_always_fatal_code_is_a_fault_of_every_gpu_of_the_node(self) -> None:
         for index in range(2):
-            found = faults(gpu(index), switches=self.told(23001))
+            found = faults(gpu(index), switches=self.reported(23001))
 
             assert set(found) == {"sxid-23001"}
             assert found["sxid-23001"].needs == "node-reboot"
@@ -259,13 +259,13 @@ class TestSwitches:
     @pytest.mark.parametrize("fatal", [None, True, False])
     def test_other_codes_are_no_fault_by_themselves(self, fatal: bool | None) -> None:
         for code in (20034, 19084, 24001, 99999):
-            one = verdict(gpu(), Surroundings(switches=self.told(code, fatal=fatal)))
+            one = verdict(gpu(), Surroundings(switches=self.reported(code, fatal=fatal)))
             assert isinstance(one, Healthy)
 
     def test_one_that_was_printed_as_fatal_is_evidence_for_a_74(self) -> None:
-        found = faults(gpu(0, xid(74, seen=3)), switches=self.told(20034, fatal=True))
+        found = faults(gpu(0, xid(74, seen=3)), switches=self.reported(20034, fatal=True))
 
-        mild = faults(gpu(0, xid(74, seen=3)), switches=self.told(20034, fatal=False))
+        mild = faults(gpu(0, xid(74, seen=3)), switches=self.reported(20034, fatal=False))
         assert "SXid 20034 of NVSwitch 0000:c2:00.0, printed as fatal" in found["xid-74"].evidence
         assert "SXid" not in mild["xid-74"].evidence
 
@@ -274,9 +274,9 @@ class TestSwitches:
         reset = gpu(0, recovery_action=action(observed=60), epoch=2, epoch_started=at(50))
         away = msgspec.structs.replace(reset, presence="Unknown")
 
-        assert faults(read, switches=self.told(23001))
-        assert not faults(reset, switches=self.told(23001))
-        assert faults(away, switches=self.told(23001))
+        assert faults(read, switches=self.reported(23001))
+        assert not faults(reset, switches=self.reported(23001))
+        assert faults(away, switches=self.reported(23001))
 
 
 def test_lowered_clocks_are_no_fault() -> None:

@@ -33,7 +33,7 @@ from tests.remediator.builders import (
     gpu,
     mig_gpu,
     policy,
-    told,
+    report_with,
     view,
     xid,
 )
@@ -183,7 +183,7 @@ class TestOffTheBus:
             {"presence_reason": "NotOnBus"},  # of an agent that does not read config space
         ],
     )
-    def test_the_bus_bears_a_lost_gpu_out_while_nvml_cannot_be_asked(
+    def test_the_bus_bears_a_lost_gpu_out_while_nvml_cannot_be_queried(
         self, says: dict[str, object]
     ) -> None:
         found = of_code(sick(logged(79), **(NVML_AWAY | says)), 79, sources=NVML_DOWN)
@@ -285,7 +285,7 @@ class TestIncidents:
         stored = Stored()
         bus = ConfigSpace(state=state, since=at(1))
         seen = view(sick(logged(79), config_space=bus, **NVML_AWAY))
-        seen = msgspec.structs.replace(seen, report=told(seen, sources=NVML_DOWN))
+        seen = msgspec.structs.replace(seen, report=report_with(seen, sources=NVML_DOWN))
 
         for second in (1, 5, 10, 60):
             settle(stored, seen, second)
@@ -328,7 +328,7 @@ class TestIncidents:
         ("field", "sources", "why"),
         [(NO_ACTION_FIELD, None, "DriverTooOld"), (UNREAD, NVML_DOWN, "NvmlUnavailable")],
     )
-    def test_where_nothing_else_can_be_asked_a_person_looks(
+    def test_where_nothing_else_can_be_requested_a_person_looks(
         self, field: object, sources: tuple[SourceHealth, ...] | None, why: str
     ) -> None:
         """A driver before R565, or an NVML that hangs as a whole."""
@@ -336,7 +336,7 @@ class TestIncidents:
         away: dict[str, object] = {"presence": "Unknown", "presence_reason": "NvmlHung"}
         seen = view(sick(logged(79), recovery_action=field, **(away if sources else {})))
         if sources:
-            seen = msgspec.structs.replace(seen, report=told(seen, sources=sources))
+            seen = msgspec.structs.replace(seen, report=report_with(seen, sources=sources))
 
         settle(stored, seen, 1)
         first = stored.incident.status.phase
@@ -370,7 +370,7 @@ class TestIncidents:
         )
         seen = view(gpu(0, recovery_action=action(observed=1)))
         switches = (SwitchHealth(pci_bus_id="0000:c1:00.0", sxids=(record,)),)
-        seen = msgspec.structs.replace(seen, report=told(seen, switches=switches))
+        seen = msgspec.structs.replace(seen, report=report_with(seen, switches=switches))
         stored = Stored()
 
         decisions = [settle(stored, seen, second) for second in (1, 5, 10, 4000)]

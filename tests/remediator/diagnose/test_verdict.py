@@ -171,7 +171,7 @@ def test_a_gpu_that_came_back_a_moment_ago_is_healthy_since_then() -> None:
     assert judged.since == at(-1)
 
 
-def test_an_error_of_an_older_epoch_still_stands_while_the_gpu_cannot_be_asked() -> None:
+def test_an_error_of_an_older_epoch_still_stands_while_the_gpu_cannot_be_queried() -> None:
     one = gpu(0, xid(95), epoch=2, epoch_started=at(40), presence="Unknown")
 
     assert isinstance(verdict(one), Sick)

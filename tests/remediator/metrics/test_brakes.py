@@ -40,12 +40,12 @@ def test_an_ordinary_day_has_every_series_at_0() -> None:
     ("fleet", "policy"),
     [(Fleet(stopped="ann: driver"), Policy()), (Fleet(), Policy(stopped="emergency_stop"))],
 )
-def test_an_emergency_stop_is_told_whoever_set_it(fleet: Fleet, policy: Policy) -> None:
+def test_an_emergency_stop_is_reported_whoever_set_it(fleet: Fleet, policy: Policy) -> None:
     assert brake_rows(fleet, policy, at(0))["emergency_stop"] == {(): 1}
 
 
 @pytest.mark.parametrize(("now", "windows"), [(-1, 0), (0, 1), (89, 1), (90, 0)])
-def test_a_window_is_told_from_its_start_to_its_end(now: float, windows: int) -> None:
+def test_a_window_is_reported_from_its_start_to_its_end(now: float, windows: int) -> None:
     rows = brake_rows(Fleet(), Policy(maintenance=(WINDOW,)), at(now))
 
     assert rows["maintenance_windows_open"] == {(): windows}

@@ -71,7 +71,7 @@ def test_a_claim_waits_only_for_somebody(one: Claim, expected: str) -> None:
     assert state(one) == expected
 
 
-def test_an_allocated_claim_keeps_nothing_that_only_a_waiting_one_is_asked_for() -> None:
+def test_an_allocated_claim_keeps_nothing_that_only_a_waiting_one_needs() -> None:
     kept = claim(allocation=ALLOCATION).metadata
 
     assert kept.creation_timestamp is None
@@ -100,7 +100,7 @@ ROOMS = {GPU: Room(free=1, without_taints=2), MIG: Room(free=0, without_taints=0
         ((exactly(count=0, allocationMode="All"),), "Other"),
     ],
 )
-def test_why_a_claim_waits_is_told_as_far_as_counting_tells(
+def test_why_a_claim_waits_is_reported_as_far_as_counting_tells(
     requests: tuple[dict[str, Any], ...], expected: Reason
 ) -> None:
     assert why_pending(claim(*requests), ROOMS) == expected
@@ -112,7 +112,7 @@ def test_a_claim_without_requests_waits_for_something_else() -> None:
     assert why_pending(msgspec.convert(body, Claim), {}) == "Other"
 
 
-def test_the_oldest_are_told_one_by_one_and_all_are_counted() -> None:
+def test_the_oldest_are_reported_one_by_one_and_all_are_counted() -> None:
     index = Claims()
     for number in range(7):
         index.changed(f"team/c-{number}", None, claim(name=f"c-{number}", made=-number))

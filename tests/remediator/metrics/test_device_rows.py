@@ -140,7 +140,7 @@ STEPS = st.lists(st.tuples(_step, st.booleans()), max_size=25)
 
 
 class Model:
-    """The cluster as plain sets, beside the world that is told of it change by change."""
+    """The cluster as plain sets, beside the world that receives it change by change."""
 
     def __init__(self) -> None:
         self.cache = Cache(lambda _: None)
@@ -155,7 +155,7 @@ class Model:
     def take(self, step: tuple[Any, ...]) -> None:
         getattr(self, f"_{step[0]}")(*step[1:])
 
-    def told(self) -> Counter[str]:
+    def reported(self) -> Counter[str]:
         totals, counts = self.cache.stock()
         reported = Counter[str]()
         for (_, state), number in totals.items():
@@ -234,8 +234,8 @@ def test_counting_what_changed_is_counting_everything(
     model = Model()
     for step, looks in steps:
         model.take(step)
-        assert not looks or model.told() == model.states()
-    assert model.told() == model.states()
+        assert not looks or model.reported() == model.states()
+    assert model.reported() == model.states()
 
 
 def test_a_node_that_publishes_in_anothers_pool_counts_nothing_there() -> None:
@@ -265,7 +265,7 @@ def test_another_drivers_pool_is_counted_once_and_by_who_is_left() -> None:
     assert sum(cache.stock()[0].values()) == 1
 
 
-def test_product_and_profile_are_told_as_published() -> None:
+def test_product_and_profile_are_reported_as_published() -> None:
     body = resource_slice("node-a", list(published(gpu(0))))
     body["spec"]["devices"][0]["attributes"]["productName"] = {"string": 'NVIDIA "H100"\n80GB'}
     cache = Cache(lambda _: None)

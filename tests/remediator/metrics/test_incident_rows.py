@@ -54,7 +54,7 @@ def of(rows: Rows, family: str) -> set[Labels]:
     return {key[3:] for key in rows.get(f"incident_{family}", {})}
 
 
-def test_an_incident_that_was_really_decided_is_told_as_it_is_stored() -> None:
+def test_an_incident_that_was_really_decided_is_reported_as_it_is_stored() -> None:
     stored = Stored()
     seen = view(dead(0), gpu(1), claims=(claim("gpu-0"),), pods=(pod(),))
     for seconds in (60, 61, 70):
@@ -134,7 +134,7 @@ def test_what_a_person_has_tainted_by_hand_is_held_for_whoever_is_paged(
     assert sorted(of(incident_rows([incident(foreign=(foreign,))], ()), "deferred")) == held
 
 
-def test_a_fault_that_nothing_can_confirm_is_told_with_the_reason_while_it_is_so() -> None:
+def test_a_fault_that_nothing_can_confirm_is_reported_with_the_reason_while_it_is_so() -> None:
     over = msgspec.structs.replace(ALONE, status="False", reason="AsExpected")
 
     assert of(incident_rows([incident(conditions=(ALONE,))], ()), "unconfirmed") == {
@@ -144,7 +144,9 @@ def test_a_fault_that_nothing_can_confirm_is_told_with_the_reason_while_it_is_so
 
 
 @pytest.mark.parametrize("reason", ["DisruptionBudget", "PodsJoin"])
-def test_evictions_that_are_blocked_are_told_with_the_reason_while_they_are(reason: str) -> None:
+def test_evictions_that_are_blocked_are_reported_with_the_reason_while_they_are(
+    reason: str,
+) -> None:
     blocked = msgspec.structs.replace(BLOCKED, reason=reason)
     over = msgspec.structs.replace(blocked, status="False", reason="AsExpected")
 
@@ -167,7 +169,9 @@ def test_a_closed_incident_is_gone_from_every_family() -> None:
     }
 
 
-def test_of_too_many_the_worst_classes_and_then_the_oldest_are_told_and_the_rest_counted() -> None:
+def test_of_too_many_the_worst_classes_and_then_the_oldest_are_reported_and_the_rest_counted() -> (
+    None
+):
     incidents = [incident(number, "suspect") for number in range(5)]
     incidents += [incident(number, "lost") for number in range(5, 8)]
     rows = incident_rows(reversed(incidents), (), most=4)
@@ -176,7 +180,7 @@ def test_of_too_many_the_worst_classes_and_then_the_oldest_are_told_and_the_rest
     assert rows["incidents_omitted"] == {(): 4.0}
 
 
-def test_a_pod_is_told_once_however_many_devices_it_holds_and_so_is_its_eviction() -> None:
+def test_a_pod_gets_one_event_however_many_devices_it_holds_and_one_of_its_eviction() -> None:
     holds = tuple(AffectedPod("team", "train-0", "claim-0", f"d-{n}", "u-0") for n in range(8))
     rows = incident_rows([incident(affected=holds, evicted=holds)], ())
 
@@ -202,14 +206,14 @@ def test_many_incidents_share_the_rows_for_who_is_hit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("via", "told"),
+    ("via", "shown"),
     [("", "claim"), (ADMIN, "admin"), (EXTENDED_RESOURCE, "extended"), (GANG, "gang")],
 )
-def test_how_a_pod_holds_is_never_an_empty_label(via: str, told: str) -> None:
+def test_how_a_pod_holds_is_never_an_empty_label(via: str, shown: str) -> None:
     hold = AffectedPod("team", "train-0", "claim-0", "d", via=via)
 
     assert of(incident_rows([incident(affected=(hold,))], ()), "consumer_info") == {
-        ("team", "claim-0", "train-0", told)
+        ("team", "claim-0", "train-0", shown)
     }
 
 

@@ -1,4 +1,4 @@
-"""A node whose slices are not what its label asks for is told, by what its report says."""
+"""A node whose slices are not what its label asks for is reported, by what its report says."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def cut(index: int, *profiles: str) -> GpuHealth:
     return gpu(index, mig=True, instances=slices)
 
 
-def asked(config: str, *gpus: GpuHealth, state: str = "success") -> MigRequest:
+def requested(config: str, *gpus: GpuHealth, state: str = "success") -> MigRequest:
     facts = NodeFacts(name="node-a", mig_config=config, mig_state=state)
     return MigRequest(facts, NodeDeviceHealth(ObjectMeta(name="node-a"), report(*gpus)))
 
@@ -42,26 +42,29 @@ def asked(config: str, *gpus: GpuHealth, state: str = "success") -> MigRequest:
 def test_gpus_that_are_not_as_the_label_says_are_counted(
     config: str, gpus: tuple[GpuHealth, ...], differing: int
 ) -> None:
-    assert mig_rows([asked(config, *gpus)])[DIFFERS] == {("node-a",): differing}
+    assert mig_rows([requested(config, *gpus)])[DIFFERS] == {("node-a",): differing}
 
 
 @pytest.mark.parametrize("config", ["all-balanced", "team-a", "all-1g"])
 def test_a_name_that_does_not_say_what_it_means_is_not_judged(config: str) -> None:
-    assert mig_rows([asked(config, gpu(0))])[DIFFERS] == {}
+    assert mig_rows([requested(config, gpu(0))])[DIFFERS] == {}
 
 
-def test_what_the_mig_manager_says_is_told_and_that_it_says_nothing() -> None:
-    failed, unanswered = asked("all-balanced", state="failed"), asked("all-balanced", state="")
+def test_what_the_mig_manager_says_is_reported_and_that_it_says_nothing() -> None:
+    failed, unanswered = (
+        requested("all-balanced", state="failed"),
+        requested("all-balanced", state=""),
+    )
     reported = mig_rows([failed])["node_mig_config"]
     assert reported == {("node-a", "all-balanced", "failed"): 1}
     assert mig_rows([unanswered])["node_mig_config"] == {("node-a", "all-balanced", "none"): 1}
 
 
-def test_a_cluster_tells_of_the_nodes_that_are_asked_for_a_geometry() -> None:
+def test_a_cluster_shows_the_nodes_that_have_a_requested_geometry() -> None:
     cache = Cache(lambda _: None)
     for name, config in (("node-a", "all-disabled"), ("node-b", "")):
         cache.node(name, NodeFacts(name=name, mig_config=config, mig_state="success"))
-    cache.report("node-a", asked("", cut(0, "1g.10gb")).report)
+    cache.report("node-a", requested("", cut(0, "1g.10gb")).report)
     rows = cluster_rows(cache, {})
     assert rows["node_mig_config"] == {("node-a", "all-disabled", "success"): 1}
     assert rows[DIFFERS] == {("node-a",): 1}

@@ -1,4 +1,4 @@
-"""What has happened to an incident, told from two stored versions of it: each thing once."""
+"""What has happened to an incident, read from two stored versions of it: each thing once."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -44,34 +44,34 @@ TAINT, DRAIN, REPAIR = (f"time_to_{word}_seconds" for word in ("taint", "drain",
 FAMILIES = {family.name: family for family in LIFECYCLE_FAMILIES}
 
 
-class Told(Stored):
+class Reported(Stored):
     """A store that writes down what has happened with each of its writes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[Happened] = []
+        self.reported: list[Happened] = []
 
     def take(self, step: Step, now: datetime) -> None:
         super().take(step, now)
         if isinstance(step, OpenIncident):
-            self.told += opened(step.incident)
+            self.reported += opened(step.incident)
         if isinstance(step, WriteStatus):
             after = self.incidents[step.incident.name]
-            self.told += changed(step.incident, after, step.spared)
+            self.reported += changed(step.incident, after, step.spared)
 
     def of(self, family: str) -> Counter[tuple[str, ...]]:
         found = Counter[tuple[str, ...]]()
-        for happening in self.told:
+        for happening in self.reported:
             found[happening.labels] += int(happening.amount) if happening.family == family else 0
         return +found
 
     def seconds(self, family: str) -> list[float]:
-        return [happening.amount for happening in self.told if happening.family == family]
+        return [happening.amount for happening in self.reported if happening.family == family]
 
 
-def history(rows: Policy = ENFORCE) -> Told:
+def history(rows: Policy = ENFORCE) -> Reported:
     """Tell of a GPU that fails, is drained of a pod, and is healthy again."""
-    stored = Told()
+    stored = Reported()
     held = view(SICK, claims=(claim("gpu-0"),), pods=(pod(),))
     for second in (2, 5, 6):
         settle(stored, held, second, rows)
@@ -97,7 +97,7 @@ def between(old: IncidentStatus, new: IncidentStatus, fault: str = "gpu") -> dic
     return found
 
 
-def test_a_whole_history_is_told_once_with_the_times_that_are_stored() -> None:
+def test_a_whole_history_is_reported_once_with_the_times_that_are_stored() -> None:
     stored = history()
 
     assert stored.of("incidents_opened") == {("gpu",): 1}
@@ -109,7 +109,7 @@ def test_a_whole_history_is_told_once_with_the_times_that_are_stored() -> None:
 
 
 def test_every_label_is_one_that_the_table_knows_and_so_has_a_series_from_the_start() -> None:
-    reported = [*history().told, *_deferred(Fleet(stopped="ann")).told]
+    reported = [*history().reported, *_deferred(Fleet(stopped="ann")).reported]
 
     assert {happening.family for happening in reported} >= {"incidents_opened", TAINT, "deferrals"}
     for happening in reported:
@@ -209,7 +209,7 @@ def test_a_pod_that_the_eviction_api_took_from_a_tainted_device_is_counted_as_su
 
 
 def test_pods_on_other_slices_are_spared_when_an_eviction_begins() -> None:
-    stored = Told()
+    stored = Reported()
     claims = (
         claim(SLICE_5, "train-0"),
         claim("gpu-0-mig-1g10gb-19-2", "train-1"),
@@ -224,7 +224,7 @@ def test_pods_on_other_slices_are_spared_when_an_eviction_begins() -> None:
 
 
 def test_pods_that_are_passed_by_are_spared_by_kind_when_evictions_begin() -> None:
-    stored, rows = Told(), policy(evict=Evict())
+    stored, rows = Reported(), policy(evict=Evict())
     pods = (pod("a", owner="DaemonSet/watch"), pod("b", mirror=True), pod("c"))
     seen = view(SICK, claims=tuple(claim("gpu-0", facts.name) for facts in pods), pods=pods)
     for second in (1, 1, 1, 5, 5, 5, 6):
@@ -234,16 +234,16 @@ def test_pods_that_are_passed_by_are_spared_by_kind_when_evictions_begin() -> No
     assert stored.of("pods_spared") == {("gpu", "DaemonSet"): 1, ("gpu", "MirrorPod"): 1}
 
 
-def _deferred(fleet: Fleet, seconds: float = 5) -> Told:
-    """Return a store in which a taint stands and its eviction is asked for in such a fleet."""
-    stored, held = Told(), view(SICK, claims=(claim("gpu-0"),), pods=(pod(),))
+def _deferred(fleet: Fleet, seconds: float = 5) -> Reported:
+    """Return a store in which a taint stands and its eviction is requested in such a fleet."""
+    stored, held = Reported(), view(SICK, claims=(claim("gpu-0"),), pods=(pod(),))
     settle(stored, held, 1)
     for _ in range(4):
         _decide(stored, held, fleet, at(seconds))
     return stored
 
 
-def _decide(stored: Told, seen: NodeView, fleet: Fleet, now: datetime) -> None:
+def _decide(stored: Reported, seen: NodeView, fleet: Fleet, now: datetime) -> None:
     known = msgspec.structs.replace(stored.fleet(), stopped=fleet.stopped)
     for step in decide_node(stored.over(seen), known, policy(), now).steps:
         stored.take(step, now)
@@ -257,7 +257,7 @@ def test_an_eviction_that_is_deferred_is_counted_once_however_often_it_is_decide
 
 
 def test_a_taint_that_is_deferred_defers_no_pods() -> None:
-    stored, seen = Told(), view(SICK, claims=(claim("gpu-0"),), pods=(pod(),))
+    stored, seen = Reported(), view(SICK, claims=(claim("gpu-0"),), pods=(pod(),))
     for _ in range(4):
         _decide(stored, seen, Fleet(stopped="ann"), at(1))
 
@@ -270,21 +270,21 @@ def held(kind: str, reason: str, status: str = "True") -> Condition:
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason", "told"),
+    ("kind", "reason", "reported"),
     [
         ("Deferred", "Budget", ("Taint", "Budget")),
         ("RepairDeferred", "Correlation", ("Repair", "Correlation")),
         ("EvictionRefused", "EvictionAPI", ("Eviction", "EvictionRefused")),
     ],
 )
-def test_a_deferral_is_told_when_its_condition_becomes_true_and_not_while_it_stays_so(
-    kind: str, reason: str, told: tuple[str, str]
+def test_a_deferral_is_reported_when_its_condition_becomes_true_and_not_while_it_stays_so(
+    kind: str, reason: str, reported: tuple[str, str]
 ) -> None:
     true = IncidentStatus(conditions=(held(kind, reason),))
     false = IncidentStatus(conditions=(held(kind, "AsExpected", "False"),))
 
     begins = list(changed(incident(false), incident(true)))
-    assert begins == [Happened("deferrals", told)]
+    assert begins == [Happened("deferrals", reported)]
     assert list(changed(incident(true), incident(true))) == []
     assert list(changed(incident(true), incident(false))) == []
 

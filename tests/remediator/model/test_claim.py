@@ -96,7 +96,7 @@ def test_an_extended_claim_of_the_same_name_in_another_namespace_is_not_meant() 
     assert one.via == ""
 
 
-def test_admin_access_is_told_of_as_such() -> None:
+def test_admin_access_is_reported_as_such() -> None:
     (one,) = deferred_by(claim(TRAIN, result={"adminAccess": True}))
 
     assert one.via == "AdminAccess"
@@ -127,7 +127,7 @@ def test_admin_access_is_told_of_as_such() -> None:
         ({"key": "", "operator": "Equal"}, ""),
     ],
 )
-def test_what_is_tolerated_is_said_as_the_eviction_controller_reads_it(
+def test_what_is_tolerated_is_shown_as_the_eviction_controller_reads_it(
     toleration: dict[str, Any], words: str
 ) -> None:
     (one,) = deferred_by(claim(TRAIN, result={"tolerations": [toleration]}))
@@ -135,7 +135,7 @@ def test_what_is_tolerated_is_said_as_the_eviction_controller_reads_it(
     assert one.tolerates == words
 
 
-def test_several_tolerations_are_all_said() -> None:
+def test_several_tolerations_are_all_shown() -> None:
     both = [
         {"operator": "Exists", "effect": "NoSchedule"},
         {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},

@@ -54,7 +54,7 @@ def accepts(field: dict[str, Any], text: str) -> bool:
         ("Hold", Intent(until=END, by="ana", reason="a\u202erun"), "ana: a\ufffdrun"),
     ],
 )
-def test_it_is_said_in_one_line(kind: Kind, intent: Intent, words: str) -> None:
+def test_it_is_reported_in_one_line(kind: Kind, intent: Intent, words: str) -> None:
     assert words in in_words(kind, intent)
     assert in_words(kind, intent).isprintable()
 

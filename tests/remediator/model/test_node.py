@@ -56,7 +56,7 @@ def test_a_plain_node_has_a_name_and_nothing_else_to_say() -> None:
         ({}, {"remediation.medik8s.io/of-tomorrow": "x"}, "medik8s: of-tomorrow=x"),
     ],
 )
-def test_what_others_left_on_a_node_is_said_in_words(
+def test_what_others_left_on_a_node_is_reported_in_words(
     labels: dict[str, str], annotations: dict[str, str], words: str
 ) -> None:
     assert read(labels, annotations) == words

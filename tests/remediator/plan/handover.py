@@ -89,7 +89,7 @@ def pod(name: str, **fields: object) -> PodFacts:
     return msgspec.structs.replace(standard, **fields)
 
 
-def told(
+def reported(
     seen: NodeView,
     *pairs: tuple[Case, Desired],
     seconds: float = 60,
@@ -104,7 +104,7 @@ def told(
 def repair(
     seen: NodeView, *pairs: tuple[Case, Desired], seconds: float = 60, stopped: str = ""
 ) -> NodeCondition:
-    return told(seen, *pairs, seconds=seconds, stopped=stopped)[REPAIR_NEEDED]
+    return reported(seen, *pairs, seconds=seconds, stopped=stopped)[REPAIR_NEEDED]
 
 
 def stored(

@@ -37,7 +37,7 @@ def limits(evict: Caps | None = None, taint: Caps | None = None) -> Limits:
 
 class TestCaps:
     @pytest.mark.parametrize(
-        ("caps", "told"),
+        ("caps", "reported"),
         [
             (Caps(node=Cap(1)), "evict.node=1 is used up (1/1 GPUs of node node-a)"),
             (Caps(pool=Cap(1)), "evict.pool=1 is used up (1/1 GPUs of pool gpu.nvidia.com/node-a)"),
@@ -56,7 +56,7 @@ class TestCaps:
         ids=["node", "pool", "class", "domain", "cluster", "percent", "rate"],
     )
     def test_a_cap_that_is_used_up_holds_the_next_gpu_and_says_which_it_is(
-        self, caps: Caps, told: str
+        self, caps: Caps, reported: str
     ) -> None:
         fleet = Fleet(
             rules=stored(rule("a0", "NoExecute"), rule("a1", "NoSchedule")),
@@ -68,7 +68,7 @@ class TestCaps:
 
         assert effects(answer) == ["NoSchedule"]
         assert answer.deferred_by == "Budget"
-        assert answer.deferred.startswith(f"NoExecute deferred: budget {told}")
+        assert answer.deferred.startswith(f"NoExecute deferred: budget {reported}")
 
     @pytest.mark.parametrize(
         "caps",
@@ -169,7 +169,7 @@ class TestCaps:
 
         assert sum(bool(answer.rules) for answer in answers.values()) == 16
 
-    def test_what_a_person_holds_is_told_before_what_the_budget_holds(self) -> None:
+    def test_what_a_person_holds_is_reported_before_what_the_budget_holds(self) -> None:
         one = desired("a0", "NoExecute", deferred="ann asked to wait", deferred_by="Human")
 
         answer = grant(limits(evict=Caps(cluster=Cap(0))), Fleet(), one)["a0"]
@@ -337,7 +337,7 @@ class TestStopped:
 
         assert answer.deferred_by == "EmergencyStop"
 
-    def test_nothing_that_asks_for_nothing_is_said_to_be_held(self) -> None:
+    def test_nothing_that_asks_for_nothing_is_reported_as_held(self) -> None:
         answer = grant(LIFTED, self.STOP, desired("a0"))["a0"]
 
         assert not answer.deferred
@@ -349,7 +349,7 @@ class TestStopped:
 
         assert answer.deferred == "new actions deferred: emergency stop: bob: here"
 
-    def test_it_is_told_before_everything_else(self) -> None:
+    def test_it_is_reported_before_everything_else(self) -> None:
         none = limits(evict=Caps(cluster=Cap(0)), taint=Caps(cluster=Cap(0)))
 
         answer = grant(none, self.STOP, desired("a0", "NoExecute"))["a0"]

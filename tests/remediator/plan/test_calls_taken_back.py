@@ -10,7 +10,7 @@ from remediator.plan.steps import WriteNodeConditions
 from remediator.policy.limits import LIFTED
 from tests.remediator.builders import NODE, RESET, Stored, at, dead, gpu, policy, uuid, view
 from tests.remediator.plan.handover import HEALTHY, ON, SICK, UNKNOWN, node, pair, reconciled
-from tests.remediator.plan.handover import stored as told_before
+from tests.remediator.plan.handover import stored as stored_before
 from tests.remediator.playing import claim, pod
 
 
@@ -63,5 +63,5 @@ def test_nor_does_a_call_begin_in_the_decision_that_fills_one_again() -> None:
 @pytest.mark.parametrize("verdict", [SICK, HEALTHY, UNKNOWN])
 def test_an_incident_that_is_in_no_mode_yet_changes_nothing(verdict: Verdict) -> None:
     """Its status is filled again in two steps."""
-    for before in ((), (told_before(),)):
+    for before in ((), (stored_before(),)):
         assert conditions(node(*before), [pair(mode="", verdict=verdict)], at(60), ON) == ()

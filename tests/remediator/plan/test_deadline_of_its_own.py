@@ -85,11 +85,11 @@ class TestAnOlderNeed:
 
 
 def rebooted(second: float) -> GpuHealth:
-    """The driver asks for a reboot of the node, and is asked each time."""
+    """The driver requests a reboot of the node, each time that it is read."""
     return gpu(0, recovery_action=action(2, 1, second))
 
 
-def told_again(second: float) -> GpuHealth:
+def reported_again(second: float) -> GpuHealth:
     """XID 79 comes again and again."""
     one = msgspec.structs.replace(xid(79), last_seen=at(second), count=int(second))
     return gpu(0, one, presence="Lost", presence_since=at(0), recovery_action=RecoveryAction())
@@ -108,7 +108,7 @@ def another_word(second: float) -> GpuHealth:
     )
 
 
-@pytest.mark.parametrize("sick", [rebooted, told_again, another_word])
+@pytest.mark.parametrize("sick", [rebooted, reported_again, another_word])
 def test_a_fault_that_is_read_anew_each_30_s_is_overdue_after_its_hour(
     sick: Callable[[float], GpuHealth],
 ) -> None:

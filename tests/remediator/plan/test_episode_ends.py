@@ -133,7 +133,7 @@ class TestNodeGone:
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         assert stored.incident.open
 
-    def test_a_node_that_is_heard_of_is_not_gone(self) -> None:
+    def test_a_node_that_is_reported_is_not_gone(self) -> None:
         stored = Stored()
         settle(stored, view(dead()), 1)
 
@@ -180,7 +180,7 @@ class TestMoves:
         assert len(stored.incidents) == 1
         assert {rule.device.pool for rule in stored.rules.values()} == {"node-a", "node-b"}
 
-    def test_the_old_node_takes_its_rule_down_when_it_is_heard_of_without_the_board(self) -> None:
+    def test_the_old_node_takes_its_rule_down_when_it_reports_without_the_board(self) -> None:
         stored = Stored()
         settle(stored, view(dead()), 1)
         settle(stored, self.there(), 1000)
@@ -221,7 +221,7 @@ class TestMoves:
         (slot,) = [device for device in published(mig_gpu(0)) if device.device.device == SLICE_5]
         other = msgspec.structs.replace(slot, uuid="MIG-9", parent_uuid=uuid(77))
         seen = NodeView(node=NODE, inventory=(other,), elsewhere={uuid(0): ("node-b",)})
-        stored.incidents.clear()  # it is told under node-b, where the world shows it
+        stored.incidents.clear()  # it is stored under node-b, where the world shows it
 
         self.alone(stored, seen, 1000)
 

@@ -214,10 +214,10 @@ def test_a_crash_after_any_step_leads_to_the_same_end(
         settle(broken, moment.seen, moment.seconds, rows_of(moment))
 
         assert calm.effects() == broken.effects()
-        assert _told(calm) == _told(broken)
+        assert _reported(calm) == _reported(broken)
 
 
-def _told(stored: Stored) -> dict[str, tuple[object, ...]]:
+def _reported(stored: Stored) -> dict[str, tuple[object, ...]]:
     return {
         name: (
             incident.spec,

@@ -1,4 +1,4 @@
-"""What is told to the incident, the node and the pods, once, and never in floods."""
+"""What is reported on the incident, the node and the pods, once, and never in floods."""
 
 from datetime import timedelta
 
@@ -34,7 +34,7 @@ def reasons(events: list[Event], kind: str) -> list[str]:
     return [event.reason for event in events if event.kind == kind]
 
 
-def test_a_phase_is_told_on_the_incident_and_on_the_node() -> None:
+def test_a_phase_is_reported_on_the_incident_and_on_the_node() -> None:
     stored = Stored()
     events = events_of(stored, 1)
 
@@ -43,7 +43,7 @@ def test_a_phase_is_told_on_the_incident_and_on_the_node() -> None:
     assert {event.name for event in events} == {"node-a", stored.incident.name}
 
 
-def test_a_pod_is_warned_when_it_is_tainted_and_told_when_it_was_evicted() -> None:
+def test_a_pod_gets_a_warning_when_it_is_tainted_and_an_event_when_it_was_evicted() -> None:
     stored = Stored()
     tainted = events_of(stored, 1, claims=(claim("gpu-0"),))
     (warned,) = [event for event in tainted if event.kind == "Pod"]
@@ -77,7 +77,7 @@ def test_who_would_not_be_evicted_is_not_warned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "seconds", "reasons_told"),
+    ("key", "seconds", "expected_reasons"),
     [
         ("draguard.dev/lost", None, []),
         ("", None, []),
@@ -86,7 +86,7 @@ def test_who_would_not_be_evicted_is_not_warned() -> None:
     ],
 )
 def test_who_tolerates_it_and_ends_by_itself_was_not_evicted(
-    key: str, seconds: int | None, reasons_told: list[str]
+    key: str, seconds: int | None, expected_reasons: list[str]
 ) -> None:
     stays = Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=seconds)
     held = claim("gpu-0")
@@ -101,7 +101,7 @@ def test_who_tolerates_it_and_ends_by_itself_was_not_evicted(
     ]
     reported += events_of(stored, 40, pods=(pod(running=False),))
 
-    assert list(dict.fromkeys(reasons(reported, "Pod"))) == reasons_told
+    assert list(dict.fromkeys(reasons(reported, "Pod"))) == expected_reasons
     assert [affected.pod for affected in stored.incident.status.evicted] == ["train-0"]
 
 
@@ -123,7 +123,7 @@ PLANS = [
 
 
 @pytest.mark.parametrize(("plan", "when"), PLANS)
-def test_a_pod_is_told_when_it_is_evicted_and_only_once(plan: Evict, when: str) -> None:
+def test_a_pod_gets_an_event_when_it_is_evicted_and_only_once(plan: Evict, when: str) -> None:
     stored, asks = Stored(), policy(evict=plan)
     seen = view(dead(), claims=(claim("gpu-0"),), pods=(pod(),))
 
@@ -139,7 +139,7 @@ def test_a_pod_is_told_when_it_is_evicted_and_only_once(plan: Evict, when: str) 
     assert len(reported) <= 2, "when it is tainted, and when the eviction begins"
 
 
-def test_a_pod_that_joins_later_is_told_too() -> None:
+def test_a_pod_that_joins_later_gets_an_event_too() -> None:
     stored, asks = Stored(), policy(evict=Evict())
     first = view(dead(), claims=(claim("gpu-0", "a"),), pods=(pod("a"),))
     for seconds in (1, 1, 1, 5, 10):
@@ -175,7 +175,7 @@ def test_what_becomes_of_an_intent_has_its_reason() -> None:
     assert "IntentExpired" in reasons(events_of(stored, 30), "DeviceIncident")
 
 
-def test_a_fault_in_probation_is_told_as_a_relapse() -> None:
+def test_a_fault_in_probation_is_reported_as_a_relapse() -> None:
     stored = Stored()
     settle(stored, view(gpu(0, recovery_action=RESET)), 1)
     for second in (10, 700):

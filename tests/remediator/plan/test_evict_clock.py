@@ -34,7 +34,7 @@ IDS = ["a watch is blind", "the agent is silent", "the pods cannot be listed"]
 HOUR = 3600.0
 
 
-def asked_for(stored: Stored, seconds: float) -> Stored:
+def after_request(stored: Stored, seconds: float) -> Stored:
     """Let evictions be requested for so long, and be refused."""
     play(stored, seen(pod()), rows(), START, START + seconds)
     return stored
@@ -46,7 +46,7 @@ class TestWhatIsNotKnown:
         self, fields: dict[str, object]
     ) -> None:
         one, asks = seen(pod()), rows()
-        stored = asked_for(begun(one, asks), 120)
+        stored = after_request(begun(one, asks), 120)
         blind = msgspec.structs.replace(one, **fields)
         play(stored, blind, asks, 135, HOUR, every=60)
 
@@ -76,7 +76,7 @@ class TestWhatIsNotKnown:
 class TestNobodyLooks:
     def test_a_leader_that_was_away_for_an_hour_goes_on_where_it_was(self) -> None:
         one, asks = seen(pod()), rows()
-        stored = asked_for(begun(one, asks), 300)
+        stored = after_request(begun(one, asks), 300)
 
         play(stored, one, asks, HOUR, HOUR + 235)
         assert stored.effects() == {"gpu-0": "Evict"}
@@ -86,7 +86,7 @@ class TestNobodyLooks:
 
     def test_a_short_restart_costs_no_time(self) -> None:
         one, asks = seen(pod()), rows()
-        stored = asked_for(begun(one, asks), 300)
+        stored = after_request(begun(one, asks), 300)
 
         play(stored, one, asks, START + 325, START + 600)
 

@@ -207,7 +207,7 @@ class TestPassedBy:
         assert requested(tick(stored, one, 64, rows())) == []
         assert requested(tick(stored, one, 65, rows())) == ["train-0"]
 
-    def test_a_pod_that_goes_already_is_asked_nothing(self) -> None:
+    def test_nothing_is_requested_of_a_pod_that_goes_already(self) -> None:
         one = seen(pod(terminating=True))
 
         assert requested(tick(begun(one, rows()), one, START, rows())) == []

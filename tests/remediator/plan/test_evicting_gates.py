@@ -90,7 +90,7 @@ class TestGates:
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
-    def test_the_api_server_is_asked_before_it_begins_and_before_each_new_clock(self) -> None:
+    def test_the_api_server_is_queried_before_it_begins_and_before_each_new_clock(self) -> None:
         one, asks = seen(pod()), rows()
         stored, begins = Stored(), list[bool]()
         for second in (0.0, 0.5, 1.0, 5.0, START, START + 5):

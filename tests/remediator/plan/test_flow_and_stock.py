@@ -15,7 +15,7 @@ from remediator.plan.reconcile import decide_node
 from remediator.plan.spending import CALL_LASTS, usage
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
-from tests.remediator.builders import Stored, at, dead, policy, told, uuid, view, xid
+from tests.remediator.builders import Stored, at, dead, policy, report_with, uuid, view, xid
 from tests.remediator.plan.fleets import (
     NOW,
     an_incident,
@@ -214,7 +214,7 @@ class TestANodeThatRepublishesItsBoards:
                 seen,
                 rules=tuple(rule for rule in stored.rules.values() if rule.node == seen.node),
                 incidents=tuple(s for s in stored.incidents.values() if s.node == seen.node),
-                report=told(seen, observed_at=at(seconds + later)),
+                report=report_with(seen, observed_at=at(seconds + later)),
             )
             now = at(seconds + later)
             for step in decide_node(mine, stored.fleet(), policy(), now).steps:

@@ -1,4 +1,4 @@
-"""Episodes of one GPU: counted, told as relapses, and pruned when they are old."""
+"""Episodes of one GPU: counted, reported as relapses, and pruned when they are old."""
 
 from datetime import timedelta
 
@@ -165,14 +165,14 @@ class TestPruning:
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "stated"),
     [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (13, "13th"), (21, "21st")],
 )
-def test_numbers_are_said_as_people_say_them(number: int, said: str) -> None:
-    assert ordinal(number) == said
+def test_numbers_are_written_as_people_say_them(number: int, stated: str) -> None:
+    assert ordinal(number) == stated
 
 
-def test_spans_are_said_in_days_or_seconds() -> None:
+def test_spans_are_written_in_days_or_seconds() -> None:
     assert days(timedelta(days=30)) == "30 days"
     assert days(timedelta(days=1)) == "1 day"
     assert days(timedelta(hours=36)) == "129600 s"

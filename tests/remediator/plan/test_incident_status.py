@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     gpu,
     policy,
     published,
-    told,
+    report_with,
     view,
     xid,
 )
@@ -181,7 +181,7 @@ class TestRepair:
     def test_a_reboot_is_seen_by_its_boot_id(self) -> None:
         stored = self.drained()
         seen = view(gpu(0, xid(95), recovery_action=RESET))
-        after = msgspec.structs.replace(seen, report=told(seen, boot_id="boot-2"))
+        after = msgspec.structs.replace(seen, report=report_with(seen, boot_id="boot-2"))
 
         settle(stored, after, 100)
 
@@ -251,7 +251,7 @@ class TestVerifying:
         assert stored.incident.status.phase == "Verifying"
 
 
-class TestTold:
+class TestReported:
     def test_each_entry_says_what_was_seen_decided_and_done_and_by_which_row(self) -> None:
         stored = Stored()
         for second in (1, 5):
@@ -329,7 +329,7 @@ class TestTold:
 
         assert len(stored.incident.status.would_taint) == 1
 
-    def test_the_timeline_is_bounded_whatever_is_told_at_once(self) -> None:
+    def test_the_timeline_is_bounded_whatever_is_reported_at_once(self) -> None:
         stored = Stored()
         for second in range(1, 300, 2):
             settle(stored, view(gpu(0, recovery_action=action(1, second, second))), second)

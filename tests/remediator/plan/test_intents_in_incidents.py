@@ -15,7 +15,7 @@ from tests.remediator.builders import (
     dead,
     gpu,
     policy,
-    told,
+    report_with,
     until,
     view,
     xid,
@@ -103,7 +103,7 @@ class TestHold:
         assert stored.effects() == {}
         assert stored.incident.status.phase == "Recovered"
 
-    def test_it_and_its_end_are_told_once_with_user_and_reason(self) -> None:
+    def test_it_and_its_end_are_reported_once_with_user_and_reason(self) -> None:
         stored, seen = Stored(), view(dead())
         settle(stored, seen, 1)
         stored.intend("Hold", until(100))
@@ -114,7 +114,7 @@ class TestHold:
         received = [text for text in texts(stored) if text.endswith(stated) and "seen" not in text]
         assert received == [f"in force: {stated}", f"expired: {stated}"]
 
-    def test_one_that_is_changed_is_told_anew_and_counts_until_the_new_end(self) -> None:
+    def test_one_that_is_changed_is_reported_anew_and_counts_until_the_new_end(self) -> None:
         stored, seen = Stored(), view(dead())
         settle(stored, seen, 1)
         stored.intend("Hold", until(100))
@@ -125,7 +125,7 @@ class TestHold:
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         assert len([text for text in texts(stored) if text.startswith("in force: hold")]) == 2
 
-    def test_one_that_is_removed_counts_no_more_and_is_told(self) -> None:
+    def test_one_that_is_removed_counts_no_more_and_is_reported(self) -> None:
         stored, seen = Stored(), view(dead())
         settle(stored, seen, 1)
         stored.intend("Hold", until(100))
@@ -283,7 +283,7 @@ class TestConfirmed:
         unanswered = msgspec.structs.replace(empty, stale="silent")
         settle(stored, unanswered, 11, self.STICKY)
         assert stored.incident.open
-        blind = told(empty, sources=(SourceHealth(name="nvml", state="Down"),))
+        blind = report_with(empty, sources=(SourceHealth(name="nvml", state="Down"),))
         settle(stored, msgspec.structs.replace(empty, report=blind), 11, self.STICKY)
         assert stored.incident.open
 

@@ -106,7 +106,7 @@ def test_a_pod_that_uses_the_device_or_is_of_no_daemonset_is_not_named() -> None
 @pytest.mark.parametrize(
     "rows", [policy(ceiling="NoSchedule"), policy(evict=Evict(then="wait")), policy(mode="off")]
 )
-def test_nothing_is_said_where_noexecute_never_comes(rows: Policy) -> None:
+def test_nothing_is_reported_where_noexecute_never_comes(rows: Policy) -> None:
     stored = Stored()
     for second in (1.0, 10.0):
         for _ in range(4):

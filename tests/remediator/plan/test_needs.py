@@ -21,7 +21,7 @@ from tests.remediator.builders import (
     dead,
     gpu,
     policy,
-    told,
+    report_with,
     uuid,
     view,
     xid,
@@ -39,7 +39,7 @@ def on(*gpus: GpuHealth, boot: str = "boot-1", missing: tuple[str, ...] = ()) ->
     """An idle node with these GPUs."""
     seen = view(*gpus, pods=())
     inventory = Inventory(missing=missing)
-    report = told(seen, boot_id=boot, inventory=inventory)
+    report = report_with(seen, boot_id=boot, inventory=inventory)
     return msgspec.structs.replace(seen, report=report)
 
 
@@ -70,7 +70,7 @@ class TestAReboot:
         published = on(gpu(0), gpu(1)).inventory
         seen = rebooted(gpu(1, presence_since=at(90)), missing=(uuid(0),))
         seen = msgspec.structs.replace(seen, inventory=published)
-        late = msgspec.structs.replace(seen, report=told(seen, observed_at=at(200)))
+        late = msgspec.structs.replace(seen, report=report_with(seen, observed_at=at(200)))
 
         for second in (100, 200, 201, DAY):
             status, reason, _ = reconciled(stored, late if second > 100 else seen, second)
@@ -93,11 +93,13 @@ class TestAReboot:
             on(gpu(1)),
             msgspec.structs.replace(rebooted(gpu(1)), stale="silent"),
             msgspec.structs.replace(
-                rebooted(gpu(1)), report=told(rebooted(gpu(1)), sources=(), boot_id="boot-2")
+                rebooted(gpu(1)), report=report_with(rebooted(gpu(1)), sources=(), boot_id="boot-2")
             ),
             msgspec.structs.replace(
                 rebooted(gpu(1)),
-                report=told(rebooted(gpu(1)), boot_id="boot-2", inventory=Inventory(set_aside=1)),
+                report=report_with(
+                    rebooted(gpu(1)), boot_id="boot-2", inventory=Inventory(set_aside=1)
+                ),
             ),
         ],
         ids=["the same boot", "a silent agent", "NVML is down", "a GPU is set aside"],
@@ -188,7 +190,7 @@ class TestAnotherBoard:
             assert stored.incident.open
 
     @pytest.mark.parametrize(
-        "change", [{"stale": "silent"}, {"report": told(rebooted(NEW_BOARD), sources=())}]
+        "change", [{"stale": "silent"}, {"report": report_with(rebooted(NEW_BOARD), sources=())}]
     )
     def test_is_not_proven_by_a_report_that_nobody_believes(
         self, change: dict[str, object]
@@ -226,7 +228,7 @@ class TestTheGreatestNeed:
         assert stated[:2] == ("False", "OtherRepairNeeded")
         assert uuid(0) in stated[2]
 
-    def test_a_repair_is_not_said_to_be_over_while_the_gpu_is_not_healthy(self) -> None:
+    def test_a_repair_is_not_reported_over_while_the_gpu_is_not_healthy(self) -> None:
         stored = handed_over()
         sick = gpu(0, xid(95, 200), recovery_action=action(1, 201, 201), epoch_started=at(90))
 

@@ -13,7 +13,7 @@ from remediator.plan.node_condition import WAITING
 from remediator.plan.trust import Blind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import DRIVER, NODE, uuid
-from tests.remediator.plan.handover import node, pair, pod, repair, stored, told
+from tests.remediator.plan.handover import node, pair, pod, repair, reported, stored
 from tests.remediator.playing import claim
 
 NOBODY = pod("web", claims=())
@@ -128,7 +128,7 @@ class TestWhatIsNotKnown:
 
         assert seen.facts is not None
         facts = msgspec.structs.replace(seen.facts, conditions=(stored(),))
-        stated = told(msgspec.structs.replace(seen, facts=facts), pair())
+        stated = reported(msgspec.structs.replace(seen, facts=facts), pair())
         assert all(condition.status == "True" for condition in stated.values())
 
         assert repair(seen, pair(), seconds=3600).status == "True", "the deadline ends the wait"
@@ -172,7 +172,7 @@ def test_the_condition_is_never_true_while_a_gpu_pod_runs_before_a_deadline(
     held: list[str],
     published: bool,
     blind: Blind,
-    said: bool,
+    standing: bool,
     insists: bool,
 ) -> None:
     pods: list[PodFacts] = [NOBODY]
@@ -182,15 +182,15 @@ def test_the_condition_is_never_true_while_a_gpu_pod_runs_before_a_deadline(
         pods.append(plugin_pod(name) if sign == "plugin" else pod(name))
         if sign.endswith("claim") and sign != "unknown claim":
             claims.append(claim("gpu-1" if sign == "claim" else "gpu-77", name))
-    seen = node(*((stored(),) if said else ()), pods=tuple(pods), claims=tuple(claims))
+    seen = node(*((stored(),) if standing else ()), pods=tuple(pods), claims=tuple(claims))
     seen = msgspec.structs.replace(seen, blind=blind)
     seen = seen if published else wiped(seen)
 
-    found = told(seen, pair(insists=insists), seconds=3599)
+    found = reported(seen, pair(insists=insists), seconds=3599)
 
-    now = next(iter(found.values())).status if found else "True" if said else "False"
+    now = next(iter(found.values())).status if found else "True" if standing else "False"
     assert now == "False" or not held
-    late = told(seen, pair(insists=insists), seconds=3600)
-    after = next(iter(late.values())).status if late else "True" if said else "False"
+    late = reported(seen, pair(insists=insists), seconds=3600)
+    after = next(iter(late.values())).status if late else "True" if standing else "False"
     assert (after == "True") >= insists
     assert after == "False" or insists or not held

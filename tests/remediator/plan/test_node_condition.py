@@ -42,8 +42,8 @@ from tests.remediator.plan.handover import (
     pair,
     pod,
     repair,
+    reported,
     stored,
-    told,
 )
 from tests.remediator.playing import claim
 
@@ -65,7 +65,7 @@ def test_an_empty_node_with_a_gpu_that_needs_a_node_level_act_is_handed_over(
 
 @pytest.mark.parametrize("needs", sorted({*NEEDS} - NODE_LEVEL))
 def test_what_one_gpu_can_be_healed_of_alone_is_not_handed_over(needs: Need) -> None:
-    assert told(node(), pair(needs=needs)) == {}
+    assert reported(node(), pair(needs=needs)) == {}
 
 
 def test_the_greatest_need_of_the_node_names_the_reason() -> None:
@@ -87,13 +87,13 @@ def recorded(decided: tuple[Case, Desired], needs: Need) -> tuple[Case, Desired]
 
 def test_what_the_faults_of_a_sick_gpu_ask_for_now_counts_at_once() -> None:
     assert repair(node(), recorded(pair(needs="node-reboot"), "nothing")).status == "True"
-    assert told(node(), recorded(pair(needs="gpu-reset"), "node-reboot")) == {}
+    assert reported(node(), recorded(pair(needs="gpu-reset"), "node-reboot")) == {}
 
 
 def test_what_an_unknown_gpu_needed_is_read_from_its_incident() -> None:
     unanswered = recorded(pair(needs="nothing", verdict=UNKNOWN), "node-reboot")
 
-    assert told(node(stored()), unanswered) == {}
+    assert reported(node(stored()), unanswered) == {}
 
 
 def test_neighbours_with_pods_are_waited_for_by_name() -> None:
@@ -241,22 +241,22 @@ def test_a_pod_that_arrives_before_the_deadline_takes_it_back() -> None:
 
 
 @pytest.mark.parametrize("mode", ["Off", "IncidentOnly", "DryRun", "OfTheFuture"])
-def test_below_enforce_nothing_is_said_and_what_was_said_is_taken_back(mode: str) -> None:
-    assert told(node(), pair(mode=mode)) == {}
+def test_below_enforce_nothing_is_reported_and_what_was_reported_is_taken_back(mode: str) -> None:
+    assert reported(node(), pair(mode=mode)) == {}
 
     for verdict in (SICK, HEALTHY, UNKNOWN):
         found = repair(node(stored()), pair(mode=mode, verdict=verdict))
         assert (found.status, found.reason) == ("False", "NoRepairNeeded")
 
 
-def test_an_incident_that_is_not_stored_is_not_spoken_of() -> None:
+def test_an_incident_that_is_not_stored_is_not_reported() -> None:
     case, desired = pair()
     assert desired.incident is not None
     fresh = msgspec.structs.replace(
         desired.incident, metadata=ObjectMeta(name=desired.incident.name)
     )
 
-    assert told(node(), (case, msgspec.structs.replace(desired, incident=fresh))) == {}
+    assert reported(node(), (case, msgspec.structs.replace(desired, incident=fresh))) == {}
 
 
 @pytest.mark.parametrize("verdict", [SICK, HEALTHY, UNKNOWN])
@@ -269,7 +269,7 @@ def test_verified_recovery_takes_it_back(verdict: Verdict) -> None:
 
 @pytest.mark.parametrize("needs", ["node-reboot", "nothing"])
 @pytest.mark.parametrize("reason", ["NodeRebootNeeded", "WaitingForNeighbours", VERIFYING, HELD])
-def test_while_the_repair_is_verified_nobody_is_asked_to_repair_again(
+def test_while_the_repair_is_verified_no_other_repair_is_requested(
     needs: Need, reason: str
 ) -> None:
     found = repair(node(stored(reason=reason)), pair(needs=needs, verdict=HEALTHY))
@@ -278,7 +278,7 @@ def test_while_the_repair_is_verified_nobody_is_asked_to_repair_again(
     assert uuid(0) in found.message
 
 
-def test_the_soak_of_what_never_stopped_the_node_is_not_told_on_it() -> None:
+def test_the_soak_of_what_never_stopped_the_node_is_not_reported_on_it() -> None:
     over = stored("False", reason=NOTHING_NEEDED)
 
     assert repair(node(over), pair(verdict=HEALTHY)).reason == NOTHING_NEEDED
@@ -302,18 +302,18 @@ def test_an_incident_that_ends_or_that_a_person_ignores_asks_for_nothing() -> No
 def test_the_order_of_observation_does_not_matter() -> None:
     both = (pair(0), pair(1))
 
-    assert told(node(), *both) == told(node(), *both[::-1])
+    assert reported(node(), *both) == reported(node(), *both[::-1])
 
 
 def test_a_healthy_node_never_gets_a_condition() -> None:
-    assert told(node()) == {}
-    assert told(node(), pair(verdict=HEALTHY)) == {}
+    assert reported(node()) == {}
+    assert reported(node(), pair(verdict=HEALTHY)) == {}
 
 
 @pytest.mark.parametrize("status", ["True", "False"])
 def test_an_unknown_gpu_changes_nothing(status: Literal["True", "False"]) -> None:
-    assert told(node(stored(status)), pair(verdict=UNKNOWN)) == {}
-    assert told(node(), pair(verdict=UNKNOWN)) == {}
+    assert reported(node(stored(status)), pair(verdict=UNKNOWN)) == {}
+    assert reported(node(), pair(verdict=UNKNOWN)) == {}
 
 
 @pytest.mark.parametrize("stopped", ["", "drill"])
@@ -326,7 +326,7 @@ def test_a_pod_that_arrives_takes_it_back_whatever_is_held_or_unknown(
 
     taken_back = repair(busy, mine, *others, stopped=stopped)
     assert (taken_back.status, taken_back.reason in {WAITING, HELD}) == ("False", True)
-    after_the_deadline = told(busy, mine, *others, seconds=3600, stopped=stopped)
+    after_the_deadline = reported(busy, mine, *others, seconds=3600, stopped=stopped)
     assert all(condition.status == "True" for condition in after_the_deadline.values())
 
 
@@ -337,8 +337,8 @@ def test_a_sick_gpu_is_handed_over_whatever_is_unknown_beside_it() -> None:
 def test_a_node_whose_conditions_were_not_read_is_left_alone() -> None:
     unread = msgspec.structs.replace(node(), facts=NodeFacts(name=NODE))
 
-    assert told(unread, pair()) == {}
-    assert told(msgspec.structs.replace(node(), facts=None), pair()) == {}
+    assert reported(unread, pair()) == {}
+    assert reported(msgspec.structs.replace(node(), facts=None), pair()) == {}
 
 
 def test_what_is_held_is_not_handed_over_and_says_why() -> None:
@@ -355,9 +355,9 @@ def test_the_emergency_stop_holds_every_gpu_of_the_node() -> None:
     assert "stopped by ana: drill" in found.message
 
 
-def test_a_hold_freezes_what_was_said_before() -> None:
-    assert told(node(stored()), pair(deferred="no")) == {}
-    assert told(node(stored()), pair(), stopped="drill") == {}
+def test_a_hold_freezes_what_was_reported_before() -> None:
+    assert reported(node(stored()), pair(deferred="no")) == {}
+    assert reported(node(stored()), pair(), stopped="drill") == {}
 
 
 def test_one_gpu_that_is_not_held_is_enough() -> None:
@@ -386,6 +386,6 @@ def test_every_reason_is_explained_to_the_reader() -> None:
         line.split("`")[1] for line in page.splitlines() if line.startswith(("| True", "| False"))
     }
 
-    said_while_false = {WAITING, HELD, VERIFYING, OTHER_REPAIR, NOTHING_NEEDED, SWITCHED_OFF}
-    assert rows == {*NODE_REPAIRS.values(), *said_while_false}
+    reasons_while_false = {WAITING, HELD, VERIFYING, OTHER_REPAIR, NOTHING_NEEDED, SWITCHED_OFF}
+    assert rows == {*NODE_REPAIRS.values(), *reasons_while_false}
     assert NODE_REPAIRS.keys() == NODE_LEVEL

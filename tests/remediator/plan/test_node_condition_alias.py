@@ -9,14 +9,24 @@ from remediator.plan.node_condition import (
     OFF,
     HandoverOptions,
 )
-from tests.remediator.plan.handover import EKS, ON, UNKNOWN, node, pair, pod, repair, stored, told
+from tests.remediator.plan.handover import (
+    EKS,
+    ON,
+    UNKNOWN,
+    node,
+    pair,
+    pod,
+    repair,
+    reported,
+    stored,
+)
 from tests.remediator.playing import claim
 
 
 def test_switched_off_it_only_takes_back() -> None:
-    assert told(node(), pair(), options=OFF) == {}
+    assert reported(node(), pair(), options=OFF) == {}
 
-    found = told(
+    found = reported(
         node(stored(), stored("False", HARDWARE_READY)), pair(verdict=UNKNOWN), options=OFF
     )
 
@@ -27,7 +37,7 @@ def test_switched_off_it_only_takes_back() -> None:
 
 
 def test_by_option_the_alias_says_it_in_the_other_polarity() -> None:
-    found = told(node(), pair(), options=EKS)
+    found = reported(node(), pair(), options=EKS)
 
     assert found[HARDWARE_READY].status == "False"
     assert found[HARDWARE_READY].reason == "NvidiaXID79Error"
@@ -36,15 +46,15 @@ def test_by_option_the_alias_says_it_in_the_other_polarity() -> None:
 
 @pytest.mark.parametrize("cause", ["gpu-lost", "xid-", "xid-what"])
 def test_a_cause_that_is_no_xid_has_a_reason_of_its_own(cause: str) -> None:
-    found = told(node(), pair(cause=cause), options=EKS)
+    found = reported(node(), pair(cause=cause), options=EKS)
 
     assert found[HARDWARE_READY].reason == "NvidiaDeviceRepairNeeded"
 
 
 def test_without_the_option_there_is_no_alias_and_an_old_one_is_taken_back() -> None:
-    assert told(node(), pair()).keys() == {REPAIR_NEEDED}
+    assert reported(node(), pair()).keys() == {REPAIR_NEEDED}
 
-    found = told(node(stored("False", HARDWARE_READY)), pair())
+    found = reported(node(stored("False", HARDWARE_READY)), pair())
 
     assert (found[HARDWARE_READY].status, found[HARDWARE_READY].reason) == ("True", "HandoverOff")
 
@@ -52,7 +62,7 @@ def test_without_the_option_there_is_no_alias_and_an_old_one_is_taken_back() -> 
 def test_the_alias_is_not_added_while_neighbours_are_waited_for() -> None:
     seen = node(pods=(pod("train-0"),), claims=(claim("gpu-1"),))
 
-    assert told(seen, pair(), options=EKS).keys() == {REPAIR_NEEDED}
+    assert reported(seen, pair(), options=EKS).keys() == {REPAIR_NEEDED}
 
 
 @pytest.mark.parametrize("options", [EKS, ON, OFF])
@@ -65,7 +75,7 @@ def test_what_another_agent_says_is_neither_answered_nor_taken_back(
     facts = msgspec.structs.replace(seen.facts, others=(theirs,))
 
     for answer in (pair(), pair(closing=True)):
-        found = told(msgspec.structs.replace(seen, facts=facts), answer, options=options)
+        found = reported(msgspec.structs.replace(seen, facts=facts), answer, options=options)
         assert HARDWARE_READY not in found
 
 

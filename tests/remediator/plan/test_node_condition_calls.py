@@ -149,7 +149,7 @@ class TestHolds:
         assert stated == ("", "", "")
         assert stored.incident.status.needs == "Replacement", "the incident still says so"
 
-    def test_the_need_of_a_gpu_that_is_held_is_not_said_for_one_that_is_not(self) -> None:
+    def test_the_need_of_a_gpu_that_is_held_is_not_reported_for_one_that_is_not(self) -> None:
         found = repair(node(), pair(0, "replacement", call_deferred="no"), pair(1, "node-reboot"))
 
         assert (found.status, found.reason) == ("True", "NodeRebootNeeded")
@@ -185,7 +185,7 @@ class TestADeadBaseboard:
         assert all(uuid(index) in late[2] for index in range(4))
 
 
-class TestWhatIsTold:
+class TestWhatIsReported:
     """On the incident and by Events, also where nobody is called."""
 
     def condition(self, stored: Stored, kind: str) -> tuple[str, str, str]:
@@ -236,7 +236,7 @@ class TestWhatIsTold:
         assert "deadline" not in message
 
     def test_each_change_of_the_condition_is_an_event_on_the_node(self) -> None:
-        def told_of(seen: NodeView, *conditions: NodeCondition, seconds: float) -> list[Event]:
+        def reported(seen: NodeView, *conditions: NodeCondition, seconds: float) -> list[Event]:
             facts = NodeFacts(name=seen.node, uid="u", conditions=conditions)
             full = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
             decision = decide_node(full, stored.fleet(), policy(LIFTED), at(seconds), ON)
@@ -246,12 +246,12 @@ class TestWhatIsTold:
         reconciled(stored, busy(dead()), 1)
         waiting = stored.conditions[REPAIR_NEEDED]
 
-        (first,) = told_of(busy(dead()), seconds=2)
+        (first,) = reported(busy(dead()), seconds=2)
         assert (first.kind, first.name, first.reason) == ("Node", "node-a", WAITING)
         assert first.type == "Warning"
-        assert told_of(busy(dead()), waiting, seconds=3) == []
-        (called,) = told_of(idle(dead()), waiting, seconds=5)
-        (again,) = told_of(idle(dead()), waiting, seconds=600)
+        assert reported(busy(dead()), waiting, seconds=3) == []
+        (called,) = reported(idle(dead()), waiting, seconds=5)
+        (again,) = reported(idle(dead()), waiting, seconds=600)
         assert called.reason == again.reason == "NodeRebootNeeded"
         assert "is True since 2026-01-05T12:00:05Z" in called.message
         assert called != again, "what is said a second time is another event"
@@ -367,7 +367,7 @@ class TestCosts:
 
         assert not grant(self.ONE, fleet, desired("a0", "NoExecute"))["a0"].deferred
 
-    def test_where_nobody_is_called_nothing_is_asked(self) -> None:
+    def test_where_nobody_is_called_nothing_is_requested(self) -> None:
         fleet = Fleet(incidents=(self.CALLED,))
 
         assert not grant(self.ONE, fleet, desired("a0", calls="node-reboot"))["a0"].repair.deferred

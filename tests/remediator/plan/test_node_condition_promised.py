@@ -41,7 +41,7 @@ def busy(
 
 
 def waits(within: timedelta = timedelta(hours=2)) -> Policy:
-    """`gpu` evicts first; `lost`, for which a reboot is asked for, does not."""
+    """`gpu` evicts first; `lost`, for which a reboot is requested, does not."""
     rows = policy(LIFTED)
     return msgspec.structs.replace(
         rows,
@@ -150,7 +150,7 @@ class TestHold:
 
         assert reconciled(stored, busy(sick(), claims=(), pods=()), 60)[0] == "True"
 
-    def test_what_was_said_before_the_hold_stays(self) -> None:
+    def test_what_was_reported_before_the_hold_stays(self) -> None:
         stored, seen = Stored(), busy(sick())
         for second in (1, HOUR + 10):
             reconciled(stored, seen, second)
@@ -225,7 +225,7 @@ class TestWithin:
         assert with_promises(both, [(case, desired)], at(9 * HOUR)).promised != ()
 
     def test_a_time_that_stands_still_is_not_over(self) -> None:
-        """Nothing is known of the second GPU for hours, and its pods were asked for a minute."""
+        """The second GPU is unknown for hours, and its evictions were requested for a minute."""
         stored, seen = Stored(), busy(sick())
         rows = waits(timedelta(minutes=10))
         play(stored, seen, 1, 61, rows, every=5)

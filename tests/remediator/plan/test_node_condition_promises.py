@@ -25,8 +25,8 @@ from tests.remediator.plan.handover import (
     node,
     pair,
     pod,
+    reported,
     stored,
-    told,
 )
 from tests.remediator.playing import claim
 
@@ -81,7 +81,7 @@ def test_promises_over_any_node(
     options: HandoverOptions,
     stopped: str,
 ) -> None:
-    found = told(seen, *pairs, seconds=seconds, options=options, stopped=stopped)
+    found = reported(seen, *pairs, seconds=seconds, options=options, stopped=stopped)
     assert seen.facts is not None
     before = {condition.type: condition for condition in seen.facts.conditions or ()}
     after = {**before, **found}
@@ -106,7 +106,7 @@ def test_promises_over_any_node(
 
     facts = msgspec.structs.replace(seen.facts, conditions=tuple(after.values()))
     settled = msgspec.structs.replace(seen, facts=facts)
-    again = told(settled, *pairs, seconds=seconds, options=options, stopped=stopped)
+    again = reported(settled, *pairs, seconds=seconds, options=options, stopped=stopped)
     assert again == {}, "a second look at what was written writes again"
-    backwards = told(seen, *pairs[::-1], seconds=seconds, options=options, stopped=stopped)
+    backwards = reported(seen, *pairs[::-1], seconds=seconds, options=options, stopped=stopped)
     assert backwards == found, "the order of observation matters"

@@ -52,7 +52,7 @@ def test_the_phase_is_what_is_true(facts: dict[str, object], phase: str) -> None
     assert phase_of(msgspec.structs.replace(SICK, **facts)) == phase
 
 
-def test_every_phase_has_one_row_and_is_told_in_the_same_words_everywhere() -> None:
+def test_every_phase_has_one_row_and_is_reported_in_the_same_words_everywhere() -> None:
     meant = {phase: means for phase, means, _ in ROWS}
     page = (ROOT / "docs" / "remediation.md").read_text(encoding="utf-8")
     crd = yaml.safe_load(

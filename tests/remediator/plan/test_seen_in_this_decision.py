@@ -125,7 +125,7 @@ def test_a_node_that_is_back_counts_at_once() -> None:
     assert stored.effects() == {"gpu-0": "NoExecute", "gpu-1": "NoSchedule"}
 
 
-def test_a_node_whose_object_is_gone_counts_while_its_hardware_is_heard_of() -> None:
+def test_a_node_whose_object_is_gone_counts_while_its_hardware_is_reported() -> None:
     """Somebody has deleted the Node; the machine runs on, and its pods with it."""
     stored, both = Stored(), (WEB, TRAIN)
     sick = view(dead(0), dead(1), pods=PODS, claims=both, nodes_known=True)

@@ -249,7 +249,7 @@ def test_looks_again_grow_apart_and_have_an_end() -> None:
     assert all(wait <= other for wait, other in pairwise(waits))
 
 
-def test_a_disruption_that_was_confirmed_once_is_not_asked_about_again() -> None:
+def test_a_disruption_that_was_confirmed_once_needs_no_other_confirmation() -> None:
     cluster = Looking(held(dead(0)))
     reconciler = Reconciler(cluster, policy)
     for seconds in (100, 110, 120, 130):
@@ -259,18 +259,18 @@ def test_a_disruption_that_was_confirmed_once_is_not_asked_about_again() -> None
     assert {device.device for device in cluster.looks[0].devices} == {"gpu-0"}
 
 
-def test_an_incident_where_no_rules_are_served_is_told_and_nothing_is_frozen() -> None:
+def test_an_incident_where_no_rules_are_served_is_reported_and_nothing_is_frozen() -> None:
     """DeviceTaintRules stop being served while a GPU is tainted: incident-only, not Unknown."""
     stored = Stored()
     for seconds in (100, 110):
         settle(stored, held(dead(0)), seconds)
     before = dict(stored.rules)
     unserved = held(dead(0), rules_served=False)
-    only_told = policy(mode="incident-only")
+    incident_only = policy(mode="incident-only")
     for seconds in (120, 130):
         incident = tuple(stored.incidents.values())
         seen = msgspec.structs.replace(unserved, incidents=incident)
-        decision = decide_node(seen, Fleet(incidents=incident), only_told, at(seconds))
+        decision = decide_node(seen, Fleet(incidents=incident), incident_only, at(seconds))
         assert not [step for step in decision.steps if isinstance(step, DeleteRule)]
         for step in decision.steps:
             stored.take(step, at(seconds))
@@ -296,7 +296,7 @@ def test_an_incident_where_no_rules_are_served_is_told_and_nothing_is_frozen() -
         ({"contested": frozenset({("gpu.nvidia.com", "pool-x")})}, "is not named after node-a"),
     ],
 )
-def test_why_no_device_can_be_tainted_is_said(fields: dict[str, object], why: str) -> None:
+def test_why_no_device_can_be_tainted_is_reported(fields: dict[str, object], why: str) -> None:
     seen = view(dead(0))
     if "unbound" in fields:
         seen = msgspec.structs.replace(seen, inventory=())

@@ -90,7 +90,7 @@ def test_a_pod_to_which_a_device_plugin_may_have_given_the_gpu_is_named(
 
 
 @pytest.mark.parametrize(("pods", "incomplete"), [(None, "True"), ((), "False")])
-def test_pods_that_cannot_be_listed_are_said_to_be_missing(
+def test_pods_that_cannot_be_listed_are_reported_missing(
     pods: tuple[()] | None, incomplete: str
 ) -> None:
     stored = Stored()

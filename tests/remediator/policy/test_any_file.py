@@ -16,15 +16,15 @@ from remediator.policy.table import CEILINGS, HIGHEST, MODES, Row
 from tests.remediator.policy.policy_examples import EXAMPLE
 
 durations = st.tuples(st.integers(1, 50), st.sampled_from("smh")).map(lambda d: f"{d[0]}{d[1]}")
-Said = st.SearchStrategy[dict[str, object]]
+Keys = st.SearchStrategy[dict[str, object]]
 
 
-def some(**keys: st.SearchStrategy[object]) -> Said:
+def some(**keys: st.SearchStrategy[object]) -> Keys:
     """Mappings with any of these keys."""
     return st.fixed_dictionaries({}, optional=keys)
 
 
-def class_texts(fault_class: FaultClass) -> Said:
+def class_texts(fault_class: FaultClass) -> Keys:
     highest = CEILINGS.index(HIGHEST.get(fault_class, "NoExecute"))
     return some(
         mode=st.sampled_from(MODES),

@@ -1,4 +1,4 @@
-"""The policy file: what it may say, what it is told when it is wrong, and that bad never wins."""
+"""The policy file: what it may say, its errors, and that a bad one is never in force."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -188,7 +188,9 @@ def test_a_giant_is_refused_before_it_is_read(tmp_path: Path) -> None:
     assert "larger than 256 KiB" in file.error
 
 
-def test_who_is_told_of_another_policy_is_told_before_anybody_can_act_by_it(tmp_path: Path) -> None:
+def test_listeners_of_the_policy_get_another_one_before_anything_can_act_by_it(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "policy.yaml"
     reported: list[tuple[str, str]] = []
 

@@ -1,4 +1,4 @@
-"""What the `budget` of a policy may say, and what it is told when it is wrong."""
+"""What the `budget` of a policy may say, and its errors when it is wrong."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from remediator.policy.limits import KEYS, LIFTED, Cap, Limits, Rate, described
 from tests.remediator.policy.budgets import limits_of
 
 
-def test_what_is_not_said_stays_as_shipped() -> None:
+def test_what_is_not_in_the_file_stays_as_shipped() -> None:
     assert limits_of({}) == Limits()
     stated = limits_of({"evict": {"node": 3, "rate": {"count": 5}}})
 
@@ -48,7 +48,7 @@ def test_the_correlation_hold_is_set_and_lifted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "reported"),
     [
         ({"evict": 3}, r"budget.evict: 3 is not a mapping with any of node, pool, deviceClass"),
         (
@@ -87,9 +87,9 @@ def test_the_correlation_hold_is_set_and_lifted() -> None:
     ],
 )
 def test_a_mistake_is_named_with_its_path_and_what_may_be_written(
-    raw: dict[str, object], told: str
+    raw: dict[str, object], reported: str
 ) -> None:
-    with pytest.raises(PolicyError, match=told):
+    with pytest.raises(PolicyError, match=reported):
         limits_of(raw)
 
 

@@ -1,4 +1,4 @@
-"""Every mistake that a policy file can have, told with its line, its place and a remedy."""
+"""Every mistake that a policy file can have, reported with its line, its place and a remedy."""
 
 from datetime import timedelta
 
@@ -126,7 +126,9 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "line", "why"), MISTAKES)
-def test_a_mistake_is_told_with_its_line_and_what_to_write(text: str, line: int, why: str) -> None:
+def test_a_mistake_is_reported_with_its_line_and_what_to_write(
+    text: str, line: int, why: str
+) -> None:
     with pytest.raises(PolicyError) as refused:
         read(text)
 
@@ -157,7 +159,7 @@ foo: 1
 """
 
 
-def test_all_mistakes_of_all_kinds_are_told_at_once_each_with_its_own_line() -> None:
+def test_all_mistakes_of_all_kinds_are_reported_at_once_each_with_its_own_line() -> None:
     with pytest.raises(PolicyError) as refused:
         read(ALL_KINDS)
 
@@ -177,7 +179,7 @@ def test_all_mistakes_of_all_kinds_are_told_at_once_each_with_its_own_line() -> 
     ]
 
 
-def test_times_that_contradict_each_other_are_told_beside_what_is_wrong_elsewhere() -> None:
+def test_times_that_contradict_each_other_are_reported_beside_what_is_wrong_elsewhere() -> None:
     with pytest.raises(PolicyError) as refused:
         read("defaults: {soak: 2s}\nexempt:\n  - {devices: x, why: y}")
 

@@ -1,4 +1,4 @@
-"""What a policy file may say, and what is told of each mistake: its line, its place, a remedy."""
+"""What a policy file may say, and the error for each mistake: its line, its place, a remedy."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +19,7 @@ from tests.remediator.policy.policy_examples import EXAMPLE
 
 
 @pytest.mark.parametrize(
-    ("said", "field", "value"),
+    ("stated", "field", "value"),
     [
         ("mode: off", "mode", "off"),
         ("mode: dry-run", "mode", "dry-run"),
@@ -39,9 +39,9 @@ from tests.remediator.policy.policy_examples import EXAMPLE
     ],
 )
 def test_each_key_of_a_class_changes_its_own_field_and_nothing_else(
-    said: str, field: str, value: object
+    stated: str, field: str, value: object
 ) -> None:
-    policy = read(f"classes: {{gpu: {{{said}}}}}")
+    policy = read(f"classes: {{gpu: {{{stated}}}}}")
 
     expected = msgspec.structs.replace(Policy().row("gpu"), **{field: value, "name": "classes.gpu"})
     assert policy.row("gpu") == expected

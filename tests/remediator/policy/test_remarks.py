@@ -12,7 +12,7 @@ BUDGET = "budget: {evict: {node: 1}}\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "stated"),
     [
         ("classes: {gpu: {mode: enforce}}", "budget: a class is enforced and the shipped budget"),
         (
@@ -75,10 +75,10 @@ BUDGET = "budget: {evict: {node: 1}}\n"
         ("emergency_stop: {by: ann, why: fire}", "emergency_stop: pulled by ann"),
     ],
 )
-def test_one_odd_thing_is_one_sentence(text: str, said: str) -> None:
+def test_one_odd_thing_is_one_sentence(text: str, stated: str) -> None:
     (remark,) = remarks(read(text), NOW)
 
-    assert remark.startswith(said) or said in remark
+    assert remark.startswith(stated) or stated in remark
 
 
 def test_what_one_line_does_to_several_classes_is_one_sentence() -> None:
@@ -113,5 +113,5 @@ def test_a_budget_that_is_written_as_it_is_shipped_is_written() -> None:
         "- {match: {node: b}, classes: {gpu: {mode: dry-run}}}\n",
     ],
 )
-def test_nothing_odd_is_nothing_said(text: str) -> None:
+def test_nothing_odd_has_no_remark(text: str) -> None:
     assert remarks(read(text), NOW) == ()

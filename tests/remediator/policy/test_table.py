@@ -91,7 +91,7 @@ def test_a_gpu_shared_by_two_classes_gets_the_mildest_of_both_field_by_field() -
     assert row.name == "the mildest of overrides[0] and overrides[1]"
 
 
-def test_a_class_that_nothing_is_said_of_is_a_candidate_too() -> None:
+def test_a_class_that_the_file_does_not_have_is_a_candidate_too() -> None:
     """Whoever claims a shared GPU through another class has not agreed to be evicted."""
     policy = read("overrides: [{match: {deviceClass: a}, classes: {gpu: {mode: enforce}}}]")
 

@@ -30,14 +30,14 @@ def test_a_slice_that_is_named_later_is_no_second_error() -> None:
     assert [changes.kind for changes in diary.of_report(old, new)] == ["instance"]
 
 
-def test_only_what_is_new_in_a_timeline_is_told() -> None:
+def test_only_what_is_new_in_a_timeline_is_reported() -> None:
     old, new = incident(1, "Tainted"), incident(1, "Tainted", "Evicting", "Drained")
     found = list(diary.of_incident(old, new, {GPU: "node-a GPU 1"}))
     assert [changes.value for changes in found] == ["Evicting", "Drained"]
     assert found[0].text == "node-a GPU 1 Evicting: because"
 
 
-def test_a_rule_is_told_when_it_comes_grows_and_goes() -> None:
+def test_a_rule_is_reported_when_it_comes_grows_and_goes() -> None:
     soft, hard = rule("node-a/gpu-1", "NoSchedule"), rule("node-a/gpu-1", "NoExecute")
     steps = ((None, soft), (soft, soft), (soft, hard), (hard, None))
     reported = [[changes.value for changes in diary.of_rule(old, new)] for old, new in steps]
@@ -54,13 +54,13 @@ def test_an_eviction_names_who_did_it(reason: str, by: str) -> None:
     assert found[0].text == f"{by} deletes p on node-a/gpu-1"
 
 
-def test_a_pod_that_is_gone_is_told_once() -> None:
+def test_a_pod_that_is_gone_is_reported_once() -> None:
     leaving = pod("p", leaving=EVICTION)
     assert list(diary.of_pod(leaving, leaving, "node-a/gpu-1")) == []
     assert [changes.kind for changes in diary.of_pod(leaving, None, "node-a/gpu-1")] == ["gone"]
 
 
-def test_the_device_that_a_pod_is_given_is_told_once() -> None:
+def test_the_device_that_a_pod_is_given_is_reported_once() -> None:
     held = claim("node-a/gpu-1", "p")
     assert [changes.value for changes in diary.of_claim(None, held)] == ["node-a/gpu-1"]
     assert list(diary.of_claim(held, held)) == []

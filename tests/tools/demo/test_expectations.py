@@ -33,7 +33,7 @@ def test_tainting_the_target_alone_and_in_order_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "problem"),
     [
         ((), "no rule was made"),
         (TAINTED[:1], f"NoSchedule on {GPU}"),
@@ -44,10 +44,10 @@ def test_tainting_the_target_alone_and_in_order_is_right() -> None:
         ),
     ],
 )
-def test_tainting_too_little_too_much_or_in_another_order_is_told(
-    entries: tuple[Entry, ...], said: str
+def test_tainting_too_little_too_much_or_in_another_order_is_reported(
+    entries: tuple[Entry, ...], problem: str
 ) -> None:
-    assert must.tainted_in_order(acted(GPU, seen(), *entries)) == said
+    assert must.tainted_in_order(acted(GPU, seen(), *entries)) == problem
 
 
 def test_exactly_the_pod_of_the_target_moves() -> None:
@@ -60,7 +60,7 @@ def test_a_neighbour_that_moves_is_named() -> None:
     assert stated == "train-x-ccccc on node-a/gpu-2 evicted, too"
 
 
-def test_a_pod_that_was_not_evicted_or_by_somebody_else_is_told() -> None:
+def test_a_pod_that_was_not_evicted_or_by_somebody_else_is_reported() -> None:
     assert must.only_target_moved(acted(GPU, MOVED)) == f"{POD} was not deleted"
     other = acted(GPU, MOVED, eviction(POD, reason=""))
     assert "for another reason" in must.only_target_moved(other)
@@ -76,7 +76,7 @@ def test_a_replacement_must_run_and_elsewhere() -> None:
     assert must.replaced(acted(GPU, seen(elsewhere))) == ""
 
 
-def test_where_nothing_may_happen_every_rule_incident_and_move_is_told() -> None:
+def test_where_nothing_may_happen_every_rule_incident_and_move_is_reported() -> None:
     assert must.untouched(acted(GPU, seen())) == ""
     assert must.untouched(acted(GPU, seen(), TAINTED[0])) == f"NoSchedule on {GPU}"
     assert "an incident" in must.untouched(acted(GPU, seen(incidents=(incident(1, "Suspected"),))))
@@ -109,14 +109,14 @@ def test_counts_must_agree_on_the_page_and_in_the_report_and_on_no_other_gpu() -
     reported = seen(reports=(report(gpu(0), gpu(1, xid(13, 5)), gpu(2)),))
     question = must.counted({13: 5})
 
-    def said(counted: dict[tuple[str, int], int]) -> str:
+    def problem(counted: dict[tuple[str, int], int]) -> str:
         return question(msgspec.structs.replace(acted(GPU, reported), counted=counted))
 
-    assert said({(uuid, 13): 5}) == ""
-    assert said({(uuid, 13): 5, (other, 94): 2}) == ""
-    assert said({}) == "/metrics counts none"
-    assert said({(uuid, 13): 6}) == f"/metrics counts 6 of XID 13 on {uuid}"
-    assert "of XID 13 on " + other in said({(uuid, 13): 5, (other, 13): 1})
+    assert problem({(uuid, 13): 5}) == ""
+    assert problem({(uuid, 13): 5, (other, 94): 2}) == ""
+    assert problem({}) == "/metrics counts none"
+    assert problem({(uuid, 13): 6}) == f"/metrics counts 6 of XID 13 on {uuid}"
+    assert "of XID 13 on " + other in problem({(uuid, 13): 5, (other, 13): 1})
 
 
 def test_the_repaired_device_must_get_the_new_pod_and_nobody_else_may_move() -> None:
@@ -125,7 +125,7 @@ def test_the_repaired_device_must_get_the_new_pod_and_nobody_else_may_move() -> 
     assert "held by nobody" in must.used_again(acted(GPU, MOVED, before=before))
 
 
-def test_expectations_are_told_in_the_words_of_the_target() -> None:
+def test_expectations_are_reported_in_the_words_of_the_target() -> None:
     target = acted(GPU, seen()).target
     words = Expectation("{pod} leaves {device} of {node}", must.stayed).words(target)
     assert words == f"{POD} leaves {GPU} of node-a"

@@ -15,16 +15,16 @@ def test_help_names_the_flags(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "stated"),
     [(None, "No such file"), ("defaults: {mode: harsh}", "harsh"), ("a: [", "no YAML")],
 )
 def test_a_policy_that_cannot_be_read_is_a_sentence(
-    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str | None, stated: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = tmp_path / "policy.yaml"
     if text is not None:
         policy.write_text(text, encoding="utf-8")
     assert main([f"--policy={policy}"]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert stated in error
     assert str(policy) in error

@@ -34,7 +34,7 @@ def test_what_must_be_whole_is_finished_first(interrupts: Interrupts) -> None:
     assert done == ["finished"]
 
 
-def test_an_error_inside_is_told(interrupts: Interrupts) -> None:
+def test_an_error_inside_is_reported(interrupts: Interrupts) -> None:
     with pytest.raises(ValueError, match="inner"), interrupts.held():
         raise ValueError("inner")
 

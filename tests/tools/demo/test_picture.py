@@ -30,7 +30,7 @@ def test_the_strongest_rule_of_a_device_counts() -> None:
     assert [seat.name for seat in found.seats if seat.effect] == ["node-a/gpu-1"]
 
 
-def test_a_rule_that_selects_more_than_a_device_is_told_as_such() -> None:
+def test_a_rule_that_selects_more_than_a_device_is_reported_as_such() -> None:
     taint = RawTaint("other.example/x", "NoSchedule")
     wide = RawRule(ObjectMeta(name="wide"), RawRuleSpec(taint, Selector("gpu.nvidia.com")))
     assert rule_target(wide) == "every device that wide selects"

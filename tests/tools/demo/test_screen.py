@@ -17,10 +17,10 @@ PICTURE = seen(
     reports=(report(gpu(0), gpu(1, presence="Lost"), gpu(2)),),
     incidents=(incident(1, "Evicting"),),
 )
-TOLD = tuple(
+ENTRIES = tuple(
     Entry(float(at), News(column="done", kind="gone", text=f"line {at}")) for at in range(50)
 )
-SCENE = Scene(65.0, PICTURE, TOLD, "Act 3 of 5", "what happens", (Check("all is well"),))
+SCENE = Scene(65.0, PICTURE, ENTRIES, "Act 3 of 5", "what happens", (Check("all is well"),))
 
 
 def text_of(scene: Scene, width: int = 100, height: int = 40) -> list[str]:
@@ -67,11 +67,11 @@ def test_a_picture_is_drawn_of_the_act_that_loses_its_gpu(
         assert "font-face" not in text
 
 
-def test_without_a_terminal_each_entry_is_one_line_and_told_once() -> None:
+def test_without_a_terminal_each_entry_is_one_line_and_reported_once() -> None:
     out = io.StringIO()
     screen = Screen(Console(file=out))
-    screen.show(Scene(1.0, PICTURE, TOLD[:2]))
-    screen.show(Scene(2.0, PICTURE, TOLD[:3]))
+    screen.show(Scene(1.0, PICTURE, ENTRIES[:2]))
+    screen.show(Scene(2.0, PICTURE, ENTRIES[:3]))
     screen.end_act(Outcome("one", None, (Check("good"), Check("better", "bad"))))
     assert out.getvalue().splitlines() == [
         "   0.0 s  done     line 0",

@@ -142,7 +142,7 @@ def test_admin_access_is_known_from_the_claim(cluster: Cluster, admins_may_look:
     assert (holder.admin, holder.declared_memory) == (True, None)
 
 
-def test_who_may_not_read_claims_is_told_so_and_labels_lack_only_those(
+def test_a_missing_right_to_read_claims_is_logged_and_labels_lack_only_those(
     cluster: Cluster, control_plane: ControlPlane
 ) -> None:
     held = running(cluster, pod_spec(shared_claim="mine"), claim("mine", gpu_request("main")))
@@ -196,7 +196,7 @@ def test_each_failure_has_a_word_and_no_name_leads_to_another_path(
     assert set(paths) == {"/apis/resource.k8s.io/v1/namespaces/te%2Fam/resourceclaims/..%2Fx"}
 
 
-def test_an_outage_ends_by_itself_and_is_asked_about_politely() -> None:
+def test_an_outage_ends_by_itself_and_is_retried_politely() -> None:
     listed = body(b'{"resources": [{"name": "resourceclaims"}]}')
     whole = body(
         b'{"metadata": {"name": "c", "uid": "u"}, "status": {"reservedFor": '

@@ -74,7 +74,7 @@ def test_a_claim_without_allocation_is_read_again_ever_more_rarely() -> None:
     assert queue.next(400.0) == (None, None)
 
 
-def test_another_claim_of_the_same_name_is_not_taken_and_asked_for_again() -> None:
+def test_another_claim_of_the_same_name_is_not_taken_and_requested_again() -> None:
     queue = ClaimQueue()
     queue.want({KEY: POD}, 0.0)
     queue.got(KEY, detail("pod", uid="another"), 0.0)

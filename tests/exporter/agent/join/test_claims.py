@@ -131,7 +131,7 @@ def test_an_instance_made_again_with_the_same_ids_is_another_one() -> None:
     assert sorted(partition_held(live(part("MIG-new", 7))).by_uuid) == ["MIG-new"]
 
 
-def test_a_partition_that_is_not_made_yet_is_said_to_be_so() -> None:
+def test_a_partition_that_is_not_made_yet_is_reported_so() -> None:
     name = str(PARTITION.device)
     assert partition_held(live()).misses == (("not_live", name),)
     assert partition_held(Hardware()).misses == (("not_live", name),)
@@ -156,7 +156,7 @@ def test_a_gpu_that_nvml_lists_no_more_is_still_held() -> None:
     assert sorted(join([holds("main", claim("gpu-0"))], known=known).by_uuid) == ["GPU-1"]
 
 
-def test_a_device_that_a_plugin_made_up_is_told_as_a_miss() -> None:
+def test_a_device_that_a_plugin_made_up_is_reported_as_a_miss() -> None:
     device = PluginDevice("nvidia.com/gpu", "GPU-1-3")
     pod = ContainerDevices("team", "pod", "main", (), (device,))
     found = join([pod], known=Known(hardware=live()))
@@ -323,7 +323,7 @@ def test_without_the_pod_its_uid_comes_from_the_claims_reservation() -> None:
     assert holder.pod_uid == "reserved-uid"
 
 
-def test_a_container_is_no_holder_of_what_its_pod_asked_for_another() -> None:
+def test_a_container_is_no_holder_of_what_its_pod_requested_for_another() -> None:
     fact = PodFact(uid="u", requests=frozenset({("a", "claim", "first"), ("b", "claim", "second")}))
     detail = ClaimDetail(
         uid=UID, results=(result(request="first"), result("gpu-1", request="second"))

@@ -1,6 +1,6 @@
 """From a pod that the real scheduler placed to the hardware it holds, over every real door.
 
-The slices come by the watch, the holds by gRPC from a kubelet that is told what the API server
+The slices come by the watch, the holds by gRPC from a kubelet that gets what the API server
 says, the claim by its name. Only NVML's part is given as a value.
 """
 

@@ -88,7 +88,7 @@ def test_a_version_that_goes_is_left_for_the_next_one_and_nothing_is_forgotten(
             wait_for(lambda: len(names(watched)) == 2, what="the slice")
             before = watched.devices()
             server.upgrade("none")
-            # What is not served is asked for again after up to 15 s, twice on a busy machine.
+            # What is not served is requested again after up to 15 s, twice on a busy machine.
             wait_for(lambda: watched.source().reason == "NotServed", 120.0, "its end is noticed")
             assert watched.devices() is before
             server.upgrade("v1")

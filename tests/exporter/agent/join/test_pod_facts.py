@@ -65,7 +65,7 @@ def test_until_a_pod_names_its_claims_nothing_is_left_out() -> None:
     assert early.may_use("main", "p-gpus-x", "small")
 
 
-def test_an_extended_resource_is_of_the_container_that_asked() -> None:
+def test_an_extended_resource_is_of_the_container_that_requested_it() -> None:
     mapping = {
         "containerName": "main",
         "resourceName": "nvidia.com/gpu",

@@ -33,7 +33,7 @@ def pods(cluster: Cluster, news: list[int]) -> Iterator[Pods]:
     watched.stop()
 
 
-def test_uid_allowed_labels_and_what_each_container_asked_for_are_known(
+def test_uid_allowed_labels_and_what_each_container_requested_are_known(
     cluster: Cluster, pods: Pods
 ) -> None:
     cluster.add("resource.k8s.io/v1", "resourceclaimtemplates", claim_template("t", gpu_request()))
@@ -50,7 +50,7 @@ def test_uid_allowed_labels_and_what_each_container_asked_for_are_known(
     assert pods.source().up
 
 
-def test_an_extended_resource_is_named_as_the_pod_asked_for_it(
+def test_an_extended_resource_is_named_as_the_pod_requested_it(
     cluster: Cluster, pods: Pods
 ) -> None:
     cluster.add("v1", "pods", pod("train-0", pod_spec(extended_gpus=1)))
@@ -68,7 +68,7 @@ def test_a_change_that_is_not_shown_is_no_news_and_a_deletion_is(
     cluster.add("v1", "pods", made)
     wait_for(cluster.running, what="a running pod")
     wait_for(lambda: KEY in pods.facts(), what="the pod")
-    # Told once, just after it can be seen.
+    # Reported once, just after it can be seen.
     before, reported = pods.facts(), wait_for(lambda: len(news))
     path = "/api/v1/namespaces/default/pods/train-0"
     cluster.client.merge_patch(path, {"metadata": {"annotations": {"a": "b"}}})
@@ -83,7 +83,7 @@ def test_a_change_that_is_not_shown_is_no_news_and_a_deletion_is(
     wait_for(lambda: KEY not in pods.facts(), what="the deletion")
 
 
-def test_pods_of_other_nodes_are_not_asked_for(cluster: Cluster, pods: Pods) -> None:
+def test_pods_of_other_nodes_are_not_requested(cluster: Cluster, pods: Pods) -> None:
     cluster.player.add_node("node-b")
     for name, node in (("elsewhere", "node-b"), ("train-0", "node-a")):
         cluster.add("v1", "pods", pod(name, pod_spec() | {"nodeName": node}))
@@ -104,7 +104,7 @@ def test_without_the_switch_no_label_rides(cluster: Cluster) -> None:
     assert (pods.facts()[KEY].labels, pods.facts()[KEY].uid != "") == ((), True)
 
 
-def test_who_may_not_watch_pods_is_told_so(control_plane: ControlPlane) -> None:
+def test_a_missing_right_to_watch_pods_is_logged(control_plane: ControlPlane) -> None:
     client = Client(control_plane.endpoint("remediator"), timeout=60.0)
     pods = Pods(client, "node-a", lambda: None)
     pods.start()

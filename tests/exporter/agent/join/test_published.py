@@ -94,7 +94,7 @@ def test_an_equal_generation_is_no_news(cluster: Cluster) -> None:
     cluster.client.create(SLICES, slice_of("gpu-0"))
     with watching(cluster.client) as watched:
         wait_for(lambda: names(watched) == ["gpu-0"])
-        # Told once, just after it can be seen.
+        # Reported once, just after it can be seen.
         reported = wait_for(lambda: len(watched.news))
         again = slice_of("gpu-0", generation=2)
         again["metadata"]["name"] = "again"

@@ -205,7 +205,7 @@ def test_a_report_that_is_too_large_is_written_again_with_less() -> None:
         assert second < 132_000
 
 
-def test_a_warning_is_counted_told_and_forgotten_when_it_is_over() -> None:
+def test_a_warning_is_counted_reported_and_forgotten_when_it_is_over() -> None:
     warned = hostile.body(
         _STORED, headers='warning: 299 - "unknown field \\"status.switches\\"", 299 - "x"\r\n'
     )

@@ -44,8 +44,8 @@ def test_a_gpu_that_answers_says_so_and_when() -> None:
 
 
 @pytest.mark.parametrize("news", [both(60), unseen(60)])
-def test_ones_are_told_with_the_time_they_were_first_read(news: Observation) -> None:
-    """With NVML, and while NVML cannot be asked."""
+def test_ones_are_reported_with_the_time_they_were_first_read(news: Observation) -> None:
+    """With NVML, and while NVML cannot be queried."""
     dead = WELL | {ONE: "AllOnes"}
     later = msgspec.structs.replace(news, at=at(90))
     report = after(reading(news, dead), reading(later, dead))

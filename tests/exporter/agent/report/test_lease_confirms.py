@@ -23,7 +23,7 @@ NAME = "draguard-agent-node-a"
 OFTEN = 0.02
 
 
-class Told:
+class Reported:
     """A reporter and what the API server has of it."""
 
     def __init__(self, api: Api, reporter: Reporter) -> None:
@@ -41,7 +41,7 @@ class Told:
 
 
 @pytest.fixture
-def stage() -> Generator[Told]:
+def stage() -> Generator[Reported]:
     with serving() as (api, endpoint):
         settings = Settings(node_name="node-a", lease_interval=OFTEN, report_interval=120.0)
         client, adopted = Client(endpoint, timeout=60.0), threading.Event()
@@ -50,7 +50,7 @@ def stage() -> Generator[Told]:
         reporter.start()
         assert adopted.wait(60)
         try:
-            yield Told(api, reporter)
+            yield Reported(api, reporter)
         finally:
             reporter.stop()
             client.close()
@@ -61,7 +61,7 @@ def report(xids: int = 0) -> NodeHealth:
     return msgspec.structs.replace(begun, xids_dropped=xids)
 
 
-def test_the_lease_carries_the_hash_of_the_report_that_is_stored(stage: Told) -> None:
+def test_the_lease_carries_the_hash_of_the_report_that_is_stored(stage: Reported) -> None:
     stage.reporter.offer(report())
     stage.reporter.observed()
     wait_for(stage.confirmed, what="the renewal")
@@ -75,7 +75,7 @@ def test_the_lease_carries_the_hash_of_the_report_that_is_stored(stage: Told) ->
     wait_for(lambda: stage.confirmed() == stage.report()["contentHash"], what="its confirmation")
 
 
-def test_a_loop_that_hangs_ends_the_renewals_though_the_thread_lives(stage: Told) -> None:
+def test_a_loop_that_hangs_ends_the_renewals_though_the_thread_lives(stage: Reported) -> None:
     stage.reporter.offer(report())
     stage.reporter.observed()
     wait_for(lambda: stage.renewals() == 2, what="the renewal: not there, made")
@@ -86,7 +86,7 @@ def test_a_loop_that_hangs_ends_the_renewals_though_the_thread_lives(stage: Told
     wait_for(lambda: stage.renewals() == 3, what="the next look")
 
 
-def test_what_was_offered_again_without_a_look_confirms_nothing(stage: Told) -> None:
+def test_what_was_offered_again_without_a_look_confirms_nothing(stage: Reported) -> None:
     """Claims that change are joined with the observation of before."""
     stage.reporter.offer(report())
     wait_for(stage.report, what="the report")

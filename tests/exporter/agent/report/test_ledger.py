@@ -153,7 +153,7 @@ class TestPresence:
             report = ledger.observe(report, unseen(seconds))
         assert (only(report).presence, only(report).presence_reason) == ("Unknown", "NvmlCrashed")
 
-    def test_a_source_that_has_not_spoken_yet_changes_nothing(self) -> None:
+    def test_a_source_that_has_not_reported_yet_changes_nothing(self) -> None:
         """So an agent that restarts keeps its GPUs and since when they are there."""
         starting = SourceHealth(name="nvml", state="Down", reason="Starting")
         report = ledger.observe(known(gpu()), Observation(at=at(30), sources=(starting,)))
@@ -214,7 +214,7 @@ class TestAdoption:
         far = msgspec.structs.replace(known(gpu()), schema_version=3)
         assert ledger.adopt(far, "boot-1", "1", START).gpus == ()
 
-    def test_nothing_can_be_heard_from_a_sensor_that_is_gone(self) -> None:
+    def test_nothing_can_be_received_from_a_sensor_that_is_gone(self) -> None:
         report = ledger.blind(known(gpu()), "SensorUnreachable", "gone", at(5))
         assert [source.reason for source in report.sources] == ["SensorUnreachable"]
         assert only(report).presence == "Unknown"
@@ -268,7 +268,7 @@ def test_adopting_after_any_prefix_gives_the_report_of_no_restart(
 def test_a_new_sensor_in_the_same_boot_loses_and_doubles_no_kernel_line(
     sequence: list[tuple[str, int, float, int, int | None]], cut: int
 ) -> None:
-    """It reads the kernel log from its start; only what NVML alone told is gone."""
+    """It reads the kernel log from its start; only what NVML alone reported is gone."""
     lines = [step for step in sequence if step[0] == "kmsg"]
     first, second = Sensed("run-1"), Sensed("run-2")
     play(lines, first)
@@ -281,7 +281,7 @@ def test_a_new_sensor_in_the_same_boot_loses_and_doubles_no_kernel_line(
 
 
 @pytest.mark.parametrize("boot_id", ["boot-2", ""])
-def test_an_agent_of_another_boot_is_told_everything(boot_id: str) -> None:
+def test_an_agent_of_another_boot_receives_everything(boot_id: str) -> None:
     sensed = Sensed("run-2")
     sensed.kmsg(1, 79)
     cursor = take(known(gpu()), Sensed().kmsg(1, 13), Sensed().kmsg(2, 13)).cursor
@@ -367,13 +367,13 @@ def test_lost_after_is_a_setting() -> None:
     assert report.gpus[0].presence == "Lost"
 
 
-def test_an_old_reading_that_is_told_again_was_not_read_after_the_error() -> None:
+def test_an_old_reading_that_is_reported_again_was_not_read_after_the_error() -> None:
     """The kubelet's news repeats NVML's last reading; it proves nothing about a later XID."""
     reading = seen(gpu(), seconds=0)
     report = take(ledger.observe(FRESH, reading), Sensed().kmsg(5, 95))
 
-    told_again = msgspec.structs.replace(reading, at=at(6))
-    report = ledger.observe(report, told_again)
+    reported_again = msgspec.structs.replace(reading, at=at(6))
+    report = ledger.observe(report, reported_again)
 
     (record,) = only(report).xids
     observed = only(report).recovery_action.observed_at
@@ -381,7 +381,7 @@ def test_an_old_reading_that_is_told_again_was_not_read_after_the_error() -> Non
     assert observed < record.last_seen
 
 
-def test_a_field_that_was_there_and_is_said_to_be_missing_was_not_read() -> None:
+def test_a_field_that_was_there_and_is_reported_missing_was_not_read() -> None:
     report = ledger.observe(FRESH, seen(gpu(recovery_action=1), seconds=0))
 
     report = ledger.observe(

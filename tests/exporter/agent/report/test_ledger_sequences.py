@@ -1,4 +1,4 @@
-"""Any sequence of a node, told with and without restarts of the agent, ends in one report."""
+"""Any sequence of a node, reported with and without restarts of the agent, ends in one report."""
 
 from collections import Counter
 from collections.abc import Callable

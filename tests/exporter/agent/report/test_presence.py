@@ -126,7 +126,7 @@ class TestOneUuidOfTwoGpus:
         assert counts(report) == {"unknown-0000:01:00.0": {(79, None): 1}}
 
 
-def test_one_reading_that_is_told_again_and_again_makes_no_gpu_lost() -> None:
+def test_one_reading_that_is_reported_again_and_again_makes_no_gpu_lost() -> None:
     missing = seen(gpu(2), seconds=30)
     report = ledger.observe(ledger.observe(FRESH, seen(gpu(), gpu(2))), missing)
     for seconds in (40, 95, 300):
@@ -163,7 +163,7 @@ class TestTheClockIsSet:
         (record,) = first(report).xids
         assert (record.count, record.epoch) == (2, 2)
 
-    def test_what_the_driver_wants_after_the_clock_was_set_back_is_heard(self) -> None:
+    def test_what_the_driver_wants_after_the_clock_was_set_back_is_read(self) -> None:
         report, sensed = sequence(gpu()), Sensed()
         for seconds, desired in ((60, 1), (70 - 3600, 2)):
             line = sensed.kmsg(seconds, 154, recovery_to=desired)
@@ -231,7 +231,7 @@ class TestMemory:
 
 
 class TestFabricAndLinks:
-    def test_a_link_that_was_up_and_is_down_is_told_from_one_that_was_never_wired(self) -> None:
+    def test_a_link_that_was_up_and_is_down_differs_from_one_that_was_never_wired(self) -> None:
         def links(states: str) -> Any:
             read = {"+": True, "-": False, "?": None}
             return gpu(links=tuple(LinkReading(link=n, up=read[s]) for n, s in enumerate(states)))
@@ -244,7 +244,7 @@ class TestFabricAndLinks:
         report = ledger.observe(report, seen(links("++-"), seconds=600))
         assert first(report).nvlink == NvlinkHealth(up=(0, 1), down=(2,))
 
-    def test_the_fabric_is_told_where_there_is_one(self) -> None:
+    def test_the_fabric_is_reported_where_there_is_one(self) -> None:
         info = FabricReading(state=3, status=0, health_mask=0x2AA, health_summary=1, clique=7)
         assert first(sequence(gpu(fabric=info))).fabric == FabricHealth(
             state=3, status=0, health_mask=0x2AA, health_summary=1, clique=7
@@ -259,7 +259,7 @@ class TestFabricAndLinks:
 
 
 class TestSlowdown:
-    def test_only_reasons_that_point_at_hardware_or_cooling_are_told(self) -> None:
+    def test_only_reasons_that_point_at_hardware_or_cooling_are_reported(self) -> None:
         assert [slowdown.reason for slowdown in first(sequence(gpu(slowdown=0x3FF))).slowdowns] == [
             "HwSlowdown",
             "HwThermal",

@@ -165,7 +165,7 @@ def test_an_agent_that_is_killed_goes_on_from_its_own_report(
 _SXID = "nvidia-nvswitch0: SXid (PCI:0000:c2:00.0): 20034, Fatal, Link 28 LTSSM Fault Up"
 
 
-def test_what_the_log_says_of_the_recovery_action_is_told_beside_the_reading(
+def test_what_the_log_says_of_the_recovery_action_is_reported_beside_the_reading(
     client: Client, node: SimulatedNode, exporter: Exporter
 ) -> None:
     line = f"NVRM: Xid (PCI:{node.gpu(0).pci[:-2]}): 154, GPU recovery action changed from "
@@ -282,7 +282,7 @@ def test_without_the_crd_there_are_metrics_and_a_sentence_and_later_a_report(
                 "draguard_report_up 0",
                 'draguard_report_failures_total{status="404"}',
             )
-            running.wait_said("kubectl apply -f deploy/crds")
+            running.wait_logged("kubectl apply -f deploy/crds")
             assert running.get("/readyz")[0] == 200
             node.inject_xid(0, 79)
             running.wait_count(79, 1)

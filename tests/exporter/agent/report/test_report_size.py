@@ -195,7 +195,7 @@ def test_nothing_left_out_is_more_severe_than_what_was_kept(stormy: NodeHealth) 
     )
     worst_left_out = min(place for place in sent if kept[place] < sent[place])
     assert max(kept) == worst_left_out
-    assert kept[0] == 8 * 7, "every slice's lost GPU is told"
+    assert kept[0] == 8 * 7, "every slice's lost GPU is reported"
 
 
 def test_a_storm_takes_no_more_memory_than_its_records(stormy: NodeHealth) -> None:

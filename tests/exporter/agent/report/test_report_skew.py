@@ -178,7 +178,7 @@ def test_everything_that_is_written_is_stored(client: Client, agent: Agent) -> N
     assert written.gpus == outline.finished(agent.report).gpus
 
 
-def test_an_older_crd_is_said_and_what_it_knows_is_stored(
+def test_an_older_crd_is_reported_and_what_it_knows_is_stored(
     plane: ControlPlane, client: Client, agent: Agent
 ) -> None:
     apply(plane, older())

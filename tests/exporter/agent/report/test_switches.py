@@ -54,10 +54,10 @@ class TestSxids:
         (switch,) = take(FRESH, sxid(1, at=at(100)), sxid(2, at=at(5))).switches
         assert (switch.sxids[0].first_seen, switch.sxids[0].last_seen) == (at(5), at(100))
 
-    def test_a_severity_that_nobody_told_stays_unknown(self) -> None:
-        unsaid = take(FRESH, sxid(1, fatal=None))
-        assert unsaid.switches[0].sxids[0].fatal is None
-        assert take(unsaid, sxid(2, fatal=False)).switches[0].sxids[0].fatal is False
+    def test_a_severity_that_nobody_reported_stays_unknown(self) -> None:
+        unstated = take(FRESH, sxid(1, fatal=None))
+        assert unstated.switches[0].sxids[0].fatal is None
+        assert take(unstated, sxid(2, fatal=False)).switches[0].sxids[0].fatal is False
 
     def test_the_summary_names_fatal_ones(self) -> None:
         assert outline.summary(take(FRESH, sxid(1))).attention == f"switch {SWITCH}: SXid 20034"

@@ -214,7 +214,7 @@ class TestPlace:
 
 
 class TestSources:
-    def test_when_nvml_told_last_is_kept_beside_when_the_log_did(self) -> None:
+    def test_when_nvml_reported_last_is_kept_beside_when_the_log_did(self) -> None:
         kept = counted((), line(0, gi=5), epoch=1, layout=cut())
         kept = counted(kept, event(0, gi=5), epoch=1, layout=cut())
         (found,) = counted(kept, line(9, gi=5), epoch=1, layout=cut())

@@ -22,7 +22,7 @@ WANTED = (TEMPERATURE, 155, 252)
 
 
 class Supervised:
-    """States and signals of one DCGM, heard in the order in which they came."""
+    """States and signals of one DCGM, received in the order in which they came."""
 
     def __init__(
         self, dcgm: SimulatedDcgm, address: str = "embedded", *wanted: int, **fields: Any
@@ -39,7 +39,7 @@ class Supervised:
         self.settings = Settings(**(usual | fields))
         self.states: list[VendorState[DcgmReading]] = []
         self.signals: list[Signal] = []
-        self._told = 0
+        self._reported = 0
         """How many states there were up to the one that was returned last."""
         self._changed = threading.Condition()
         vendor = DcgmVendor(self.settings, lambda: self.wanted)
@@ -58,12 +58,12 @@ class Supervised:
         self._child.stop()
 
     def wait(self, good: Callable[[VendorState[DcgmReading]], object]) -> VendorState[DcgmReading]:
-        """Return the first state from now on that is as asked."""
+        """Return the first state from now on that is as requested."""
         with self._changed:
             return self._first(good, len(self.states))
 
     def reading(self, good: Callable[[DcgmReading], object] = lambda _: True) -> DcgmReading:
-        """Return the first reading from now on that is as asked."""
+        """Return the first reading from now on that is as requested."""
         state = self.wait(
             lambda candidate: candidate.reading is not None and good(candidate.reading)
         )
@@ -71,12 +71,12 @@ class Supervised:
         return state.reading
 
     def since(self, good: Callable[[VendorState[DcgmReading]], object]) -> VendorState[DcgmReading]:
-        """Return the first state that is as asked since the one that was returned last.
+        """Return the first state that is as requested since the one that was returned last.
 
         Not from now on: what a test has just done may be known, and over, by the time it asks.
         """
         with self._changed:
-            return self._first(good, self._told)
+            return self._first(good, self._reported)
 
     def down(self, reason: str) -> VendorState[DcgmReading]:
         """Return the first such state since the one that was returned last."""
@@ -91,10 +91,10 @@ class Supervised:
         self._changed.wait_for(lambda: found() is not None, PATIENCE)
         place = found()
         assert place is not None, f"not in {PATIENCE} s; the last was {self.states[-1:]}"
-        self._told = place + 1
+        self._reported = place + 1
         return self.states[place]
 
-    def heard(self, count: int) -> list[Signal]:
+    def received(self, count: int) -> list[Signal]:
         """Wait for so many signals in all."""
         with self._changed:
             good = self._changed.wait_for(lambda: len(self.signals) >= count, PATIENCE)

@@ -36,7 +36,7 @@ def tcp(dcgm: SimulatedDcgm) -> str:
     return listening(dcgm)
 
 
-def test_gpus_and_instances_are_told_in_the_ids_of_nvml(dcgm: SimulatedDcgm) -> None:
+def test_gpus_and_instances_are_reported_in_the_ids_of_nvml(dcgm: SimulatedDcgm) -> None:
     gis = [instance.gi for instance in dcgm.node.gpu(MIG).instances]
     for entity, gi in enumerate(reversed(gis)):
         dcgm.number(MIG, gi, entity)
@@ -80,7 +80,7 @@ def test_two_equal_xids_in_a_row_are_two(dcgm: SimulatedDcgm) -> None:
         seen.reading()
         for code in (31, 48, 48):
             dcgm.node.inject_xid(FIRST, code)
-        received = seen.heard(3)
+        received = seen.received(3)
         last = seen.reading(lambda reading: XID in values(reading, uuid(dcgm, FIRST)))
     assert [signal.code for signal in received] == [31, 48, 48]
     assert {signal.uuid for signal in received} == {uuid(dcgm, FIRST)}
@@ -96,7 +96,7 @@ def test_an_xid_of_an_instance_is_its_own_and_not_the_gpus(dcgm: SimulatedDcgm) 
     with Supervised(dcgm) as seen:
         seen.reading()
         dcgm.node.inject_xid(MIG, 94, gi=gi, ci=0)
-        (received,) = seen.heard(1)
+        (received,) = seen.received(1)
         reading = seen.reading()
     assert (received.uuid, received.gi, received.ci, received.code) == (uuid(dcgm, MIG), gi, 0, 94)
     assert values(reading, uuid(dcgm, MIG), gi, 0)[XID] == 94
@@ -109,11 +109,11 @@ def test_what_an_engine_remembers_of_the_time_before_is_no_news(
     with Supervised(dcgm, tcp) as first:
         first.reading()
         dcgm.node.inject_xid(FIRST, 31)
-        assert [signal.code for signal in first.heard(1)] == [31]
+        assert [signal.code for signal in first.received(1)] == [31]
     with Supervised(dcgm, tcp) as second:
         second.reading()
         dcgm.node.inject_xid(FIRST, 63)
-        assert [signal.code for signal in second.heard(1)] == [63]
+        assert [signal.code for signal in second.received(1)] == [63]
 
 
 def test_xids_are_not_lost_while_what_is_watched_is_watched_anew(dcgm: SimulatedDcgm) -> None:
@@ -125,10 +125,10 @@ def test_xids_are_not_lost_while_what_is_watched_is_watched_anew(dcgm: Simulated
             seen.wanted = (TEMPERATURE, 100 + code % 2)
             # So that some of them fall into the time in which groups are made.
             time.sleep(0.04)
-        assert [signal.code for signal in seen.heard(20)] == list(range(40, 60))
+        assert [signal.code for signal in seen.received(20)] == list(range(40, 60))
 
 
-def test_a_field_that_is_wanted_later_is_told_and_one_that_is_not_any_more_is_not(
+def test_a_field_that_is_wanted_later_is_reported_and_one_that_is_not_any_more_is_not(
     dcgm: SimulatedDcgm,
 ) -> None:
     with Supervised(dcgm, "embedded", POWER) as seen:
@@ -150,7 +150,7 @@ def test_a_field_that_cannot_be_watched_costs_that_field_alone(
     assert TENSOR in values(reading, uuid(dcgm, MIG), dcgm.node.gpu(MIG).instances[0].gi)
 
 
-def test_without_a_profiling_module_the_other_fields_are_told(dcgm: SimulatedDcgm) -> None:
+def test_without_a_profiling_module_the_other_fields_are_reported(dcgm: SimulatedDcgm) -> None:
     dcgm.set_profiling(())
     with Supervised(dcgm, "embedded", *WANTED, 1001, 1002, TENSOR) as seen:
         reading = seen.reading()
@@ -170,7 +170,7 @@ def test_what_one_product_cannot_tell_another_may(dcgm: SimulatedDcgm) -> None:
     assert set(values(reading, uuid(dcgm, SECOND))) == {1001}
 
 
-def test_more_fields_than_one_group_holds_are_all_told(dcgm: SimulatedDcgm) -> None:
+def test_more_fields_than_one_group_holds_are_all_reported(dcgm: SimulatedDcgm) -> None:
     counters = [
         field.id
         for field in dcgm_fields.fields()
@@ -205,7 +205,7 @@ def test_a_gpu_that_the_driver_let_go_is_named_and_watched_again_when_it_is_back
         dcgm.attach(FIRST)
         back = seen.reading(lambda reading: not reading.detached)
         dcgm.node.inject_xid(FIRST, 31)
-        assert [signal.code for signal in seen.heard(1)] == [31]
+        assert [signal.code for signal in seen.received(1)] == [31]
         assert len([state for state in seen.states if not state.source.up]) == 0
     assert without.detached == (uuid(dcgm, FIRST),)
     assert values(without, uuid(dcgm, FIRST)) == {}
@@ -226,7 +226,7 @@ def test_a_gpu_that_was_unbound_and_bound_between_two_samples_is_watched_again(
             reading = seen.reading()
             assert whole(reading)
         dcgm.node.inject_xid(FIRST, 31)
-        assert [signal.code for signal in seen.heard(1)] == [31]
+        assert [signal.code for signal in seen.received(1)] == [31]
 
 
 def test_a_field_that_stays_unwatched_is_left_alone(dcgm: SimulatedDcgm) -> None:
@@ -255,7 +255,7 @@ def test_instances_that_come_and_go_are_followed(dcgm: SimulatedDcgm) -> None:
         dcgm.node.scenario.save(scenario)
         seen.reading(lambda state: gone.gi in gis(state))
         dcgm.node.inject_xid(MIG, 94, gi=gone.gi, ci=0)
-        (received,) = seen.heard(1)
+        (received,) = seen.received(1)
         assert all(state.source.reason in ("", "Starting") for state in seen.states)
     assert (received.gi, received.code) == (gone.gi, 94)
 

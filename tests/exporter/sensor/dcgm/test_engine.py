@@ -56,7 +56,7 @@ def test_a_host_engine_is_reached_by_port_and_by_socket(
     assert values(reading, uuid(dcgm, FIRST))[TEMPERATURE] == 31
 
 
-def test_a_host_engine_that_ends_is_said_to_be_gone_and_found_again(
+def test_a_host_engine_that_ends_is_reported_gone_and_found_again(
     dcgm: SimulatedDcgm, tcp: str
 ) -> None:
     with Supervised(dcgm, tcp) as seen:
@@ -102,7 +102,7 @@ def test_an_embedded_engine_that_went_blank_is_started_again(dcgm: SimulatedDcgm
         dcgm.node.inject_xid(FIRST, 119)
         seen.down("EngineBlank")
         reading = seen.reading(lambda state: values(state, uuid(dcgm, SECOND)))
-    # What made it so is told before it ends.
+    # What made it so is reported before it ends.
     assert [signal.code for signal in seen.signals] == [119]
     assert values(reading, uuid(dcgm, SECOND))[TEMPERATURE] == 31
 
@@ -142,7 +142,7 @@ def test_an_embedded_engine_that_crashes_takes_its_child_and_no_more(
         seen.reading()
 
 
-def test_health_is_told_by_watch_and_code_and_of_the_gpu(dcgm: SimulatedDcgm) -> None:
+def test_health_is_reported_by_watch_and_code_and_of_the_gpu(dcgm: SimulatedDcgm) -> None:
     dcgm.health.add_incident(FIRST, "thermal", "fail", code=40, text="too hot")
     dcgm.health.add_incident(MIG, "memory", "warn", gi=dcgm.node.gpu(MIG).instances[0].gi, code=4)
     dcgm.health.add_incident(SECOND, "xid", "fail", code=81)
@@ -172,7 +172,7 @@ def test_health_is_told_by_watch_and_code_and_of_the_gpu(dcgm: SimulatedDcgm) ->
     assert "too hot" in {finding.message for finding in reading.health}
 
 
-def test_health_that_nobody_wants_or_that_cannot_be_asked_is_unknown(dcgm: SimulatedDcgm) -> None:
+def test_health_that_nobody_wants_or_that_cannot_be_queried_is_unknown(dcgm: SimulatedDcgm) -> None:
     with Supervised(dcgm, dcgm_health=False) as seen:
         assert seen.reading().health is None
     dcgm.health.add_incident(FIRST, "thermal", "fail", code=40)
@@ -227,7 +227,7 @@ def test_an_embedded_engine_makes_way_for_the_reset_of_any_gpu(dcgm: SimulatedDc
         seen.reading()
 
 
-def test_a_host_engine_is_asked_on_until_the_whole_node_is_released(
+def test_a_host_engine_is_queried_on_until_the_whole_node_is_released(
     dcgm: SimulatedDcgm, tcp: str
 ) -> None:
     with Supervised(dcgm, tcp) as seen:

@@ -29,7 +29,7 @@ def test_what_an_engine_says_from_memory_alone_is_not_shown(dcgm: SimulatedDcgm,
         seen.reading(lambda state: values(state, uuid).get(TEMPERATURE))
         dcgm.node.hang(0)
         down = seen.down("EngineFrozen")
-        # Asked anew it says the same from memory, and that is not shown either.
+        # Read anew it says the same from memory, and that is not shown either.
         again = seen.wait(lambda state: not state.source.up)
         between = seen.states[seen.states.index(down) : seen.states.index(again) + 1]
         assert not [state for state in between if state.reading and values(state.reading, uuid)]

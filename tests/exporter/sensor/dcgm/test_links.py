@@ -39,7 +39,7 @@ def dcgm(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> SimulatedDcgm:
     return simulated(node, monkeypatch)
 
 
-def test_fields_of_nvlinks_are_told_of_each_link(dcgm: SimulatedDcgm) -> None:
+def test_fields_of_nvlinks_are_reported_for_each_link(dcgm: SimulatedDcgm) -> None:
     dcgm.set_link_field(SECOND, 17, 585, 4)
     dcgm.set_link_field(SECOND, 17, 1532, 1000)
     dcgm.set_link_field(FIRST, 0, 585, 9)
@@ -56,7 +56,7 @@ def test_fields_of_nvlinks_are_told_of_each_link(dcgm: SimulatedDcgm) -> None:
     }
 
 
-def test_an_engine_older_than_4_4_is_not_asked_for_links(dcgm: SimulatedDcgm) -> None:
+def test_an_engine_older_than_4_4_is_not_queried_for_links(dcgm: SimulatedDcgm) -> None:
     dcgm.release.set_version("4.3.2")
     dcgm.set_link_field(SECOND, 17, 585, 4)
     with Supervised(dcgm, "embedded", *WANTED, 585) as seen:

@@ -29,7 +29,7 @@ from simulator.node import SimulatedNode
 from tests.exporter.sensor.dcgm.running import WANTED, Supervised, simulated, uuid, values
 
 SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY = 858, 780, 1110, 1100
-Told = tuple[str, int, int | None]
+Reported = tuple[str, int, int | None]
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def dcgm(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> SimulatedDcgm:
     return simulated(node, monkeypatch)
 
 
-def reported(reading: DcgmReading) -> Mapping[Told, Mapping[int, float | str]]:
+def reported(reading: DcgmReading) -> Mapping[Reported, Mapping[int, float | str]]:
     return {(part.kind, part.id, part.of): part.values for part in reading.node_parts}
 
 
-def test_switches_and_their_links_are_told_under_their_own_numbers(dcgm: SimulatedDcgm) -> None:
+def test_switches_and_their_links_are_reported_under_their_own_numbers(dcgm: SimulatedDcgm) -> None:
     dcgm.parts.add_switch(0, links=2, fields={SWITCH_TEMPERATURE: 41})
     dcgm.parts.add_switch(3, links=2, fields={SWITCH_TEMPERATURE: 45, 1524: "1.2.3"})
     dcgm.parts.set_switch_link(0, 1, {LINK_SENT: 7})
@@ -61,7 +61,7 @@ def test_switches_and_their_links_are_told_under_their_own_numbers(dcgm: Simulat
     assert (state.source.up, state.source.reason) == (True, "")
 
 
-def test_cpus_and_their_cores_are_told(dcgm: SimulatedDcgm) -> None:
+def test_cpus_and_their_cores_are_reported(dcgm: SimulatedDcgm) -> None:
     dcgm.parts.add_cpu(
         0, first=0, cores=2, serial="0x1A", fields={CPU_TEMPERATURE: 47.5, CORE_BUSY: 0.5}
     )
@@ -103,7 +103,7 @@ def test_the_options_choose(dcgm: SimulatedDcgm) -> None:
     assert state.source.message == "DCGM lists no CPU core 5, as --cpu-devices names"
 
 
-def test_a_switch_that_comes_later_is_told(dcgm: SimulatedDcgm) -> None:
+def test_a_switch_that_comes_later_is_reported(dcgm: SimulatedDcgm) -> None:
     with Supervised(dcgm, "embedded", *WANTED, SWITCH_TEMPERATURE) as seen:
         assert seen.reading().node_parts == ()
         dcgm.parts.add_switch(2, fields={SWITCH_TEMPERATURE: 39})
@@ -113,7 +113,7 @@ def test_a_switch_that_comes_later_is_told(dcgm: SimulatedDcgm) -> None:
         seen.reading(lambda state: state.node_parts == ())
 
 
-def test_what_cannot_be_listed_is_said_and_costs_nothing_else(dcgm: SimulatedDcgm) -> None:
+def test_what_cannot_be_listed_is_reported_and_costs_nothing_else(dcgm: SimulatedDcgm) -> None:
     dcgm.release.without_switch_module()
     desired = (*WANTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
     with Supervised(dcgm, "embedded", *desired) as seen:
@@ -145,8 +145,8 @@ class _Refusing(Library):
             raise DcgmError(name, Status.BADPARAM)
 
 
-class _Asked(Listing):
-    """A listing that answers by itself, and what it was asked."""
+class _Requested(Listing):
+    """A listing that answers by itself, and what was requested of it."""
 
     def __init__(self) -> None:
         super().__init__(_Refusing())
@@ -180,8 +180,8 @@ class _Watched(Groups):
         self.watched[-1] = (self.watched[-1][0], every)
 
 
-def test_nothing_is_asked_of_dcgm_that_no_row_wants() -> None:
-    listing = _Asked()
+def test_nothing_is_queried_of_dcgm_that_no_row_wants() -> None:
+    listing = _Requested()
     others = set(range(1, 1600)) - NODE_FIELDS
     assert node_parts.read(listing, Chosen(), others, "4.6.0") == NO_PARTS
     assert listing.calls == []
@@ -190,9 +190,9 @@ def test_nothing_is_asked_of_dcgm_that_no_row_wants() -> None:
 
 
 def test_only_links_that_are_there_are_watched_and_none_before_4_4() -> None:
-    found = node_parts.read(_Asked(), Chosen(), (LINK_SENT,), "4.6.0")
+    found = node_parts.read(_Requested(), Chosen(), (LINK_SENT,), "4.6.0")
     assert found.places == {(Kind.LINK, 3): NodePart(kind="link", id=0, of=0)}
-    old = node_parts.read(_Asked(), Chosen(), (LINK_SENT,), "4.3.2")
+    old = node_parts.read(_Requested(), Chosen(), (LINK_SENT,), "4.3.2")
     assert old == NodeParts({}, ("links of NVSwitches need DCGM 4.4, and this is 4.3.2",))
 
 
@@ -202,7 +202,7 @@ def test_only_links_that_are_there_are_watched_and_none_before_4_4() -> None:
 )
 def test_the_forms_of_the_option(option: str, switches: int, links: int) -> None:
     chosen = Chosen(switches=parse_devices(option))
-    found = node_parts.read(_Asked(), chosen, (SWITCH_TEMPERATURE, LINK_SENT), "4.6.0")
+    found = node_parts.read(_Requested(), chosen, (SWITCH_TEMPERATURE, LINK_SENT), "4.6.0")
     kinds = [part.kind for part in found.places.values()]
     assert (kinds.count("switch"), kinds.count("link")) == (switches, links)
     assert found.remarks == (
@@ -211,7 +211,7 @@ def test_the_forms_of_the_option(option: str, switches: int, links: int) -> None
 
 
 def test_a_lost_engine_is_no_missing_switch() -> None:
-    class Lost(_Asked):
+    class Lost(_Requested):
         def entities(self, kind: Kind) -> list[int]:
             raise DcgmError(f"entities {kind}", Status.CONNECTION_NOT_VALID)
 
@@ -221,7 +221,7 @@ def test_a_lost_engine_is_no_missing_switch() -> None:
 
 def test_modules_wake_up_at_half_the_interval_and_for_their_own_fields() -> None:
     groups = _Watched()
-    beside = node_parts.read(_Asked(), Chosen(), (SWITCH_TEMPERATURE, LINK_SENT), "4.6.0")
+    beside = node_parts.read(_Requested(), Chosen(), (SWITCH_TEMPERATURE, LINK_SENT), "4.6.0")
     desired = (150, SWITCH_TEMPERATURE, LINK_SENT, *CONNECTX_FIELDS)
     watches = Watches(groups, Cadence(1, 2, 60, 15))
     assert watches.begin(Topology({}), desired, beside) == tuple(sorted(CONNECTX_FIELDS))
@@ -232,7 +232,7 @@ def test_modules_wake_up_at_half_the_interval_and_for_their_own_fields() -> None
 
 def test_a_switch_that_an_engine_refuses_begins_nothing_anew() -> None:
     groups = _Watched(refused=Kind.SWITCH)
-    beside = node_parts.read(_Asked(), Chosen(), (SWITCH_TEMPERATURE,), "4.6.0")
+    beside = node_parts.read(_Requested(), Chosen(), (SWITCH_TEMPERATURE,), "4.6.0")
     watches = Watches(groups, Cadence(1, 1, 60, 1))
     assert watches.begin(Topology({}), (SWITCH_TEMPERATURE,), beside) == (SWITCH_TEMPERATURE,)
     assert watches.complete, "else every sample would begin all watches anew"

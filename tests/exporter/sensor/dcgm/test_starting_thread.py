@@ -45,7 +45,7 @@ def started_by(thread: int) -> int:
     return child
 
 
-def test_the_child_outlives_the_thread_that_asked_for_it(dcgm: SimulatedDcgm) -> None:
+def test_the_child_outlives_the_thread_that_requested_it(dcgm: SimulatedDcgm) -> None:
     seen = Supervised(dcgm)
     passing = threading.Thread(target=seen.__enter__)
     passing.start()

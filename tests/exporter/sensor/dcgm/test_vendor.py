@@ -19,7 +19,7 @@ def vendor(folder: Path, address: str, **fields: Any) -> DcgmVendor:
     return DcgmVendor(settings, lambda: (252, 150))
 
 
-def test_the_child_is_told_the_engine_and_where_both_libraries_are(
+def test_the_child_gets_the_engine_and_where_both_libraries_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/more")
@@ -58,7 +58,7 @@ def test_who_holds_all_gpus_makes_way_for_the_reset_of_one(
     assert (one.withheld() or ("", ""))[0] == ("Released" if silent else "")
 
 
-def test_no_gpu_is_left_out_of_an_engine_that_is_asked_about_all(tmp_path: Path) -> None:
+def test_no_gpu_is_left_out_of_an_engine_that_is_queried_for_all(tmp_path: Path) -> None:
     one = vendor(tmp_path, "embedded")
     assert one.hung(CallNote(None, "dcgmUpdateAllFields", 9.0), 100.0).call == "dcgmUpdateAllFields"
     assert one.request(101.0) == SampleRequest(wanted=(252, 150))

@@ -1,4 +1,4 @@
-"""Which field is asked of whom, what is left to DCGM, and what its health codes are called."""
+"""Which field is read from where, what is left to DCGM, and what its health codes are called."""
 
 import msgspec
 from hypothesis import given
@@ -43,7 +43,7 @@ def test_every_field_is_in_one_batch_and_profiling_is_apart(many: list[int]) -> 
 
 
 @given(fields)
-def test_each_kind_of_entity_is_asked_for_what_it_can_tell(many: list[int]) -> None:
+def test_each_kind_of_entity_is_queried_for_what_it_can_report(many: list[int]) -> None:
     whole = set(fields_for(Kind.GPU, many))
     assert whole >= set(ALWAYS_THERE)
     assert set(fields_for(Kind.GPU_INSTANCE, many)) <= whole | {NAME}
@@ -52,7 +52,7 @@ def test_each_kind_of_entity_is_asked_for_what_it_can_tell(many: list[int]) -> N
     assert XID not in whole
 
 
-def test_memory_and_profiling_are_asked_of_instances_and_temperature_is_not() -> None:
+def test_memory_and_profiling_are_queried_of_instances_and_temperature_is_not() -> None:
     assert fields_for(Kind.GPU_INSTANCE, (150, 252, 1004, XID)) == [NAME, 252, 1004]
     assert fields_for(Kind.LINK, (150, 585, 1532, 1533)) == [585, 1532, 1533]
     assert fields_for(Kind.GPU_INSTANCE, (1532, 1533)) == [NAME]
@@ -65,7 +65,7 @@ def test_profiling_is_what_the_table_of_fields_calls_so() -> None:
     assert all(field.level == "link" for field in map(by_id, LINK_FIELDS) if field is not None)
 
 
-def test_fields_of_no_gpu_are_what_the_table_says_and_are_asked_of_no_gpu() -> None:
+def test_fields_of_no_gpu_are_what_the_table_says_and_are_queried_of_no_gpu() -> None:
     by_level: dict[str, set[int]] = {}
     for field in table().values():
         by_level.setdefault(field.level, set()).add(field.id)
@@ -79,7 +79,7 @@ def test_fields_of_no_gpu_are_what_the_table_says_and_are_asked_of_no_gpu() -> N
     assert not NODE_FIELDS & set(fields_for(Kind.LINK, range(1600)))
 
 
-def test_a_cpu_is_asked_for_what_its_cores_tell() -> None:
+def test_a_cpu_is_queried_for_what_its_cores_report() -> None:
     assert fields_for_part(Kind.CPU, (150, 858, 1100, 1110)) == [1100, 1110]
     assert fields_for_part(Kind.CPU_CORE, (1100, 1110)) == [1100]
     assert fields_for_part(Kind.LINK, (585, 780, 858)) == [780]
@@ -94,7 +94,7 @@ def test_a_field_of_links_is_left_to_dcgm_unless_nvml_tells_it_of_every_link() -
     assert left_to_dcgm((585, 1529), reading) == (585, 1529)
 
 
-def test_what_nvml_tells_of_every_gpu_is_not_asked_twice() -> None:
+def test_what_nvml_tells_of_every_gpu_is_not_queried_twice() -> None:
     reported = gpu(1, values={150: 31, 1004: 0.5})
     unanswered = msgspec.structs.replace(gpu(2), values={})
     poor = gpu(3, values={150: 31})

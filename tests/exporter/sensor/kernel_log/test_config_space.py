@@ -151,7 +151,7 @@ class TestWatch:
                 pass  # lets the reader go
             watched.stop()
 
-    def test_looks_that_are_asked_for_count_no_faster_than_time_does(self, tmp_path: Path) -> None:
+    def test_looks_that_are_requested_count_no_faster_than_time_does(self, tmp_path: Path) -> None:
         """A reset reads as ones for a moment, and errors of other GPUs ask for looks meanwhile."""
         made, reported = gpu(tmp_path), list[dict[str, str]]()
         watched = ConfigWatch(tmp_path, 30.0, lambda: reported.append(dict(watched.answers())))

@@ -15,14 +15,14 @@ from exporter.sensor.kernel_log.syslog import KernelText, SyslogError
 from exporter.sensor.kernel_log.syslog_text import SyslogText
 from simulator.compiler import find_compiler
 from tests.exporter.running import wait_for
-from tests.exporter.sensor.kernel_log.test_kmsg import Heard, Ring, running
+from tests.exporter.sensor.kernel_log.test_kmsg import Received, Ring, running
 
 BOOT = datetime(2026, 1, 5, tzinfo=UTC)
 NOBODY = 12345
 PROGRAM = "int main(void) { *(volatile int *)0 = 1; return 0; }"
 NAME = "y\nNVRM: Xid (PCI:0000:9a:00): 95 {mark}"
 """A file may be called so; the kernel writes its name behind "segfault at ... in"."""
-TOLD_OF = Path("/proc/sys/debug/exception-trace")
+EXCEPTION_TRACE = Path("/proc/sys/debug/exception-trace")
 """Whether the kernel says which program crashed; machines other than x86 have it elsewhere."""
 RECORDED = (
     "<6>[ 1169.105708] y\n"
@@ -57,7 +57,7 @@ def test_a_line_break_in_quoted_text_begins_no_record(text: str) -> None:
     assert signals(text) == ([], 2 if text == RECORDED else 1)
 
 
-def test_a_record_of_the_driver_right_behind_is_heard() -> None:
+def test_a_record_of_the_driver_right_behind_is_read() -> None:
     received, _ = signals(RECORDED + "<3>[ 1169.105709] NVRM: Xid (PCI:0000:3b:00): 79, gone\n")
     assert [(signal.code, signal.bus_id) for signal in received] == [(79, "0000:3b:00.0")]
 
@@ -88,8 +88,8 @@ def crash(folder: Path, name: str) -> None:
 
 def test_a_crash_on_this_machine_forges_nothing(real_components: list[str]) -> None:
     """Where this kernel's log cannot be read, or has no crashes, the recorded text has to do."""
-    told_of = TOLD_OF.exists() and TOLD_OF.read_text(encoding="ascii").strip() != "0"
-    if not own_log() or not told_of:
+    traced = EXCEPTION_TRACE.exists() and EXCEPTION_TRACE.read_text(encoding="ascii").strip() != "0"
+    if not own_log() or not traced:
         return
     real_components.append(f"the kernel log of Linux {os.uname().release}")
     mark = f"pid={os.getpid()}"
@@ -105,7 +105,7 @@ def test_a_crash_on_this_machine_forges_nothing(real_components: list[str]) -> N
 
 def test_what_a_continuation_hides_is_counted_once(tmp_path: Path) -> None:
     """Also where the end of the last text is gone, so that all is read again."""
-    received, ring = Heard(), Ring()
+    received, ring = Received(), Ring()
     ring.text = MOUNTED.encode()
     ring.write(900, "first")
     with running(received.reader(tmp_path / "kmsg", ring.read)):

@@ -15,7 +15,7 @@ from exporter.sensor.kernel_log.kmsg import as_line
 from exporter.sensor.kernel_log.kmsg_file import KernelLogError
 from exporter.sensor.kernel_log.record_order import RecordOrder
 from tests.exporter.running import wait_for
-from tests.exporter.sensor.kernel_log.test_kmsg import BOOT_ID, Heard, running
+from tests.exporter.sensor.kernel_log.test_kmsg import BOOT_ID, Received, running
 from tests.fuzz.journal_files import whole
 
 BOOT = bytes.fromhex(BOOT_ID.replace("-", ""))
@@ -151,7 +151,7 @@ def test_archived_files_come_first_and_those_of_other_boots_not_at_all(folder: F
 def test_a_journal_of_another_boot_alone_is_no_journal_until_journald_writes_it(
     folder: Folder,
 ) -> None:
-    """As where journald keeps nothing on this disk any more: nothing would ever be heard."""
+    """As where journald keeps nothing on this disk any more: nothing would ever be read."""
     folder.write("journald")
     with pytest.raises(KernelLogError, match="no journal of this boot"):
         folder.messages()
@@ -233,7 +233,7 @@ def test_a_folder_without_a_journal_says_what_to_do(
 
 
 def test_the_reader_follows_a_journal_as_it_does_the_device(tmp_path: Path) -> None:
-    taken, folder = Heard(), Folder(tmp_path)
+    taken, folder = Received(), Folder(tmp_path)
     with running(taken.reader(tmp_path)):
         wait_for(lambda: taken.sources)
         assert (taken.sources[0].up, taken.sources[0].reason) == (False, "NotFound")
@@ -248,11 +248,11 @@ def test_the_reader_follows_a_journal_as_it_does_the_device(tmp_path: Path) -> N
     assert (
         3_000_000 * 16,
         "NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=train, Ch 00000007",
-    ) in (taken.told())
+    ) in (taken.reported())
 
 
 def test_a_journal_without_the_kernels_records_is_a_state_until_they_come(tmp_path: Path) -> None:
-    taken, folder = Heard(), Folder(tmp_path)
+    taken, folder = Received(), Folder(tmp_path)
     folder.write("nokmsg")
     with running(taken.reader(tmp_path)):
         wait_for(lambda: taken.sources)

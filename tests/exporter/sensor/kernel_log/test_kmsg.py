@@ -29,8 +29,8 @@ BOOT_ID = "01234567-89ab-cdef-0123-456789abcdef"
 XID = "NVRM: Xid (PCI:0000:18:00): 31, x"
 
 
-class Heard:
-    """What a reader told."""
+class Received:
+    """What a reader reported."""
 
     def __init__(self) -> None:
         self.records: list[tuple[bytes, datetime | None, datetime]] = []
@@ -49,16 +49,16 @@ class Heard:
             read_text=read_text,
         )
 
-    def told(self) -> list[tuple[int, str]]:
+    def reported(self) -> list[tuple[int, str]]:
         """The place and the message of each record that had come by one moment."""
         heads = [driver_lines.split(raw) for raw, _, _ in self.records.copy()]
         return [(head.sequence, head.message) for head in heads]
 
     def messages(self) -> list[str]:
-        return [message for _, message in self.told()]
+        return [message for _, message in self.reported()]
 
     def places(self) -> list[int]:
-        return [place for place, _ in self.told()]
+        return [place for place, _ in self.reported()]
 
     def _on_record(self, raw: bytes, at: datetime | None, boot: datetime) -> None:
         self.records.append((raw, at, boot))
@@ -98,8 +98,8 @@ class Ring:
 
 
 @pytest.fixture
-def received() -> Heard:
-    return Heard()
+def received() -> Received:
+    return Received()
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def ring() -> Ring:
 
 
 @pytest.fixture
-def by_syslog(received: Heard, ring: Ring, tmp_path: Path) -> Iterator[KernelLogReader]:
+def by_syslog(received: Received, ring: Ring, tmp_path: Path) -> Iterator[KernelLogReader]:
     """A reader that cannot open the device."""
     reader = received.reader(tmp_path / "kmsg", ring.read)
     yield reader
@@ -116,7 +116,7 @@ def by_syslog(received: Heard, ring: Ring, tmp_path: Path) -> Iterator[KernelLog
 
 
 def test_without_the_device_syslog_gives_the_records_and_the_state_says_so(
-    received: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Received, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1, "before")
     by_syslog.start()
@@ -132,7 +132,7 @@ def test_without_the_device_syslog_gives_the_records_and_the_state_says_so(
 
 
 def test_old_records_have_the_kernels_time_and_new_ones_that_of_the_look(
-    received: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Received, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1, "before")
     by_syslog.start()
@@ -150,7 +150,7 @@ def test_old_records_have_the_kernels_time_and_new_ones_that_of_the_look(
 
 
 def test_user_space_is_marked_in_the_text_too(
-    received: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Received, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1, XID, priority=11)
     by_syslog.start()
@@ -161,8 +161,8 @@ def test_user_space_is_marked_in_the_text_too(
         )
 
 
-def test_what_the_ring_lost_is_counted_and_nothing_is_told_twice(
-    received: Heard, ring: Ring, by_syslog: KernelLogReader
+def test_what_the_ring_lost_is_counted_and_nothing_is_reported_twice(
+    received: Received, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     for second in range(1, 300):
         ring.write(second, f"line {second}")
@@ -177,7 +177,7 @@ def test_what_the_ring_lost_is_counted_and_nothing_is_told_twice(
 
 
 def test_a_refusal_is_a_state_that_names_both_ways_and_ends_by_itself(
-    received: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Received, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1, "first")
     ring.refusal = SyslogError("PermissionDenied", "syslog(2) answers no")
@@ -191,8 +191,8 @@ def test_a_refusal_is_a_state_that_names_both_ways_and_ends_by_itself(
     assert received.messages() == ["first"]
 
 
-def test_after_a_refusal_the_same_lines_are_not_told_again(
-    received: Heard, ring: Ring, by_syslog: KernelLogReader
+def test_after_a_refusal_the_same_lines_are_not_reported_again(
+    received: Received, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1, "first")
     by_syslog.start()
@@ -206,7 +206,7 @@ def test_after_a_refusal_the_same_lines_are_not_told_again(
 
 
 def test_another_boot_is_read_from_its_start(
-    received: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Received, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.write(1000, "old boot")
     by_syslog.start()
@@ -219,7 +219,7 @@ def test_another_boot_is_read_from_its_start(
 
 
 def test_lines_without_times_are_refused_with_what_to_do(
-    received: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Received, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     ring.text = b"<6>no time\n<6>here neither\n"
     by_syslog.start()
@@ -230,7 +230,7 @@ def test_lines_without_times_are_refused_with_what_to_do(
 
 
 def test_one_line_without_a_time_is_enough(
-    received: Heard, ring: Ring, by_syslog: KernelLogReader
+    received: Received, ring: Ring, by_syslog: KernelLogReader
 ) -> None:
     """Where the kernel prints no times, what looks like one is written by a user."""
     ring.text = (
@@ -242,7 +242,7 @@ def test_one_line_without_a_time_is_enough(
 
 
 def test_a_log_of_another_name_is_never_replaced_by_this_machines(
-    received: Heard, tmp_path: Path
+    received: Received, tmp_path: Path
 ) -> None:
     with running(received.reader(tmp_path / "kmsg")):
         wait_for(lambda: received.sources)
@@ -251,7 +251,7 @@ def test_a_log_of_another_name_is_never_replaced_by_this_machines(
 
 
 def test_this_machines_log_is_the_same_both_ways(tmp_path: Path) -> None:
-    device, text = Heard(), Heard()
+    device, text = Received(), Received()
     with running(device.reader(kmsg.DEVICE), text.reader(tmp_path / "kmsg", KernelText().read)):
         wait_for(lambda: device.sources and text.sources)
         down = [source.sources[0] for source in (device, text) if not source.sources[0].up]
@@ -263,17 +263,17 @@ def test_this_machines_log_is_the_same_both_ways(tmp_path: Path) -> None:
             }
             return
         # The machine goes on writing: what stood in the log at one moment is compared.
-        reported = text.told()
+        reported = text.reported()
         if not reported:
             return  # somebody has cleared it
         (oldest, _), (newest, _) = reported[0], reported[-1]
         wait_for(lambda: max(device.places(), default=0) > newest - PLACES_PER_MICROSECOND)
         # Records of one moment are one to syslog(2), as if they were its lines. Only the device
         # escapes control characters; tests of forged lines leave such records here.
-        moments = Counter(place // PLACES_PER_MICROSECOND for place, _ in device.told())
+        moments = Counter(place // PLACES_PER_MICROSECOND for place, _ in device.reported())
         seen = {
             (place, message)
-            for place, message in device.told()
+            for place, message in device.reported()
             if oldest <= place <= newest
             and moments[place // PLACES_PER_MICROSECOND] == 1
             and "\\x" not in message
@@ -281,10 +281,10 @@ def test_this_machines_log_is_the_same_both_ways(tmp_path: Path) -> None:
         assert len(seen.intersection(reported)) >= 0.9 * len(seen) > 0
 
 
-def test_a_device_gives_records_in_order_and_says_when_it_cannot(received: Heard) -> None:
+def test_a_device_gives_records_in_order_and_says_when_it_cannot(received: Received) -> None:
     device = KernelLogDevice()
 
-    def told_with_its_time(pause: float) -> bool:
+    def logged_with_its_time(pause: float) -> bool:
         # Only once the reader has met the end of what was there; when that is, nobody tells.
         time.sleep(pause)
         before = len(received.records)
@@ -299,7 +299,7 @@ def test_a_device_gives_records_in_order_and_says_when_it_cannot(received: Heard
         wait_for(lambda: len(received.records) == 3)
         assert received.messages() == ["one", "two", "three"]
         assert received.places() == sorted(set(received.places()))
-        assert any(told_with_its_time(pause) for pause in (0.0, 0.1, 1.0, 10.0, 60.0))
+        assert any(logged_with_its_time(pause) for pause in (0.0, 0.1, 1.0, 10.0, 60.0))
 
 
 def answers(*logged_text: bytes | int) -> Callable[[], bytes]:
@@ -333,7 +333,7 @@ def test_what_was_read_before_a_gap_and_behind_it_is_handed_on() -> None:
     assert [next(records) for _ in range(4)] == [b"a", b"b", None, b"c"]
 
 
-def test_a_log_that_has_an_end_is_no_log_and_is_not_asked_again_at_once() -> None:
+def test_a_log_that_has_an_end_is_no_log_and_is_not_read_again_at_once() -> None:
     records = device_records(answers(b"a", b""), lambda: None, lambda: False, lambda _: None)
     assert next(records) == b"a"
     with pytest.raises(KernelLogError) as failed:
@@ -341,21 +341,23 @@ def test_a_log_that_has_an_end_is_no_log_and_is_not_asked_again_at_once() -> Non
     assert failed.value.reason == "NoLog"
 
 
-def test_where_the_device_is_dev_null_the_log_is_not_called_read(received: Heard) -> None:
+def test_where_the_device_is_dev_null_the_log_is_not_called_read(received: Received) -> None:
     with running(received.reader(Path(os.devnull))):
         wait_for(lambda: received.sources)
     assert (received.sources[0].up, received.sources[0].reason) == (False, "NoLog")
     assert not received.records
 
 
-def test_syslog_takes_the_place_of_dev_null(received: Heard, ring: Ring) -> None:
+def test_syslog_takes_the_place_of_dev_null(received: Received, ring: Ring) -> None:
     ring.write(1, XID)
     with running(received.reader(Path(os.devnull), ring.read)):
         wait_for(lambda: received.records)
     assert received.messages() == [XID]
 
 
-def test_a_line_without_end_costs_no_memory_and_one_count(received: Heard, tmp_path: Path) -> None:
+def test_a_line_without_end_costs_no_memory_and_one_count(
+    received: Received, tmp_path: Path
+) -> None:
     path = tmp_path / "kmsg"
     with path.open("wb") as file:
         file.write(b"3,1,1,-;one\n")

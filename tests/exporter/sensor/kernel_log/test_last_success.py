@@ -1,4 +1,4 @@
-"""A kernel log that is read and silent was last heard just now."""
+"""A kernel log that is read and has no lines was last read just now."""
 
 from simulator.node import SimulatedNode
 from tests.exporter.running import Exporter, wait_for

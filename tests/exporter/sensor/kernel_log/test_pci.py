@@ -53,7 +53,7 @@ def test_a_device_that_goes_while_it_is_looked_at_costs_no_other(tmp_path: Path)
     assert pci.gpus(tmp_path) == ("0000:18:00.0",)
 
 
-def test_gpus_that_another_driver_or_none_has_are_told_apart(tmp_path: Path) -> None:
+def test_gpus_that_another_driver_or_none_has_are_distinguished(tmp_path: Path) -> None:
     for address, driver in (("18", "nvidia"), ("19", "vfio-pci"), ("1a", ""), ("1b", "nouveau")):
         made = device(tmp_path, f"0000:{address}:00.0")
         if driver:

@@ -60,7 +60,7 @@ def test_the_source_of_a_mount_is_no_error_as_this_kernel_printed_it(text: str) 
 
 
 @pytest.mark.parametrize("form", [form for form, _ in FORMS], ids=[form[6:40] for form, _ in FORMS])
-def test_no_form_of_the_driver_is_heard_with_the_end_of_another_subsystem(form: str) -> None:
+def test_no_form_of_the_driver_is_read_with_the_end_of_another_subsystem(form: str) -> None:
     for prefix in (form, f"{form}\\x0a", f"{form}, pid=1, name="):
         for end in (
             NO_DEVICE,

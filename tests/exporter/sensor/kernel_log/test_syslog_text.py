@@ -204,7 +204,7 @@ def test_no_bytes_raise(first: list[bytes], second: list[bytes]) -> None:
             assert driver_lines.split(line.raw).sequence == line.place
 
 
-def test_of_two_errors_of_two_switches_in_one_moment_the_first_is_heard() -> None:
+def test_of_two_errors_of_two_switches_in_one_moment_the_first_is_counted() -> None:
     line = b"<3>[   10.000001] nvidia-nvswitch%d: SXid (PCI:0000:c2:00.0): 11004, Fatal, x\n"
     [found] = SyslogText().read(line % 1 + line % 2).lines
     signal = driver_lines.understand(

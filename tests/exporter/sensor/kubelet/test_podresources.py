@@ -124,7 +124,7 @@ def test_an_unchanged_answer_gives_the_same_tuple_whatever_its_order(node: Simul
     assert kubelet.list() != first
 
 
-def test_a_kubelet_that_was_restarted_is_heard_at_once(node: SimulatedNode) -> None:
+def test_a_kubelet_that_was_restarted_is_read_at_once(node: SimulatedNode) -> None:
     kubelet = PodResources(node.kubelet.socket, deadline=60.0)
     node.kubelet.set_pods([busy(1)])
     first = kubelet.list()
@@ -203,7 +203,7 @@ def speaking(message: bytes) -> Generator[Path]:
         def serve() -> None:
             while True:
                 connection, _ = server.accept()
-                # Who asked may have lost patience before it was heard.
+                # Who asked may have lost patience before the answer came.
                 with connection, contextlib.suppress(OSError):
                     if ended.is_set():
                         return

@@ -1,4 +1,4 @@
-"""The real NVML child on a simulated node, asked over its own socket."""
+"""The real NVML child on a simulated node, queried over its own socket."""
 
 import os
 import socket

@@ -40,7 +40,7 @@ def test_a_lost_gpu_still_has_a_name_in_its_events(node: SimulatedNode) -> None:
         assert child.wait_signal("xid").uuid == node.gpu(0).uuid
 
 
-def test_a_changed_recovery_action_is_told(node: SimulatedNode) -> None:
+def test_a_changed_recovery_action_is_reported(node: SimulatedNode) -> None:
     with NvmlChild(node) as child:
         child.sample()
         node.set_recovery_action(1, 1)
@@ -48,7 +48,7 @@ def test_a_changed_recovery_action_is_told(node: SimulatedNode) -> None:
         assert child.gpu(1).recovery_action == 1
 
 
-def test_a_gpu_that_is_cut_otherwise_is_told(node: SimulatedNode) -> None:
+def test_a_gpu_that_is_cut_otherwise_is_reported(node: SimulatedNode) -> None:
     with NvmlChild(node) as child:
         child.sample()
         node.create_instance(2, "1g.10gb")
@@ -108,7 +108,7 @@ def test_a_gpu_that_is_bound_during_the_first_pass_is_seen(node: SimulatedNode) 
         assert child.wait_failure().reason == "Bound"
 
 
-def test_without_system_events_xids_are_heard_all_the_same(node: SimulatedNode) -> None:
+def test_without_system_events_xids_are_received_all_the_same(node: SimulatedNode) -> None:
     node.set_node_failure(Failure("error", 3, "nvmlSystemEventSetCreate"))
     with NvmlChild(node) as child:
         child.sample()
@@ -120,11 +120,11 @@ def test_without_system_events_xids_are_heard_all_the_same(node: SimulatedNode) 
 def test_a_gpu_without_events_does_not_silence_the_others(node: SimulatedNode) -> None:
     node.error(0, 3, "nvmlDeviceRegisterEvents")
     with NvmlChild(node) as child:
-        assert [gpu.unheard for gpu in child.sample().gpus] == [True, False, False]
+        assert [gpu.without_events for gpu in child.sample().gpus] == [True, False, False]
         node.inject_xid(1, 48)
         assert child.wait_signal("xid").uuid == node.gpu(1).uuid
         node.heal(0)
-        assert not any(gpu.unheard for gpu in child.sample().gpus)
+        assert not any(gpu.without_events for gpu in child.sample().gpus)
 
 
 def test_a_swapped_board_is_named_by_its_own_uuid(node: SimulatedNode) -> None:
@@ -135,4 +135,4 @@ def test_a_swapped_board_is_named_by_its_own_uuid(node: SimulatedNode) -> None:
         node.inject_xid(0, 13)
         assert child.wait_signal("xid").uuid == "GPU-00000000-0000-5000-8000-00000000beef"
         child.sample()
-        assert not [signal for signal in child.signals if signal.kind == "xid"], "told twice"
+        assert not [signal for signal in child.signals if signal.kind == "xid"], "reported twice"

@@ -11,7 +11,7 @@ from simulator.gpu import Failure
 from simulator.node import SimulatedNode
 from tests.exporter.sensor.nvml.child_run import NvmlChild
 
-SAID = {
+RATIOS = {
     1001: ("gpm_graphics", 500_000, 0.5),
     1002: ("gpm_sm", 250_000, 0.25),
     1003: ("gpm_occupancy", 125_000, 0.125),
@@ -64,15 +64,15 @@ def _node(root: str, gpus: str, mig: dict[int, list[str]] | None = None) -> Simu
 def test_profiling_fields_are_ratios_and_bytes_a_second() -> None:
     with TemporaryDirectory(prefix="dg-") as root, _node(root, "2xH100") as node:
         with node.scenario.edit() as scenario:
-            scenario.gpus[1].values |= {name: message for name, message, _ in SAID.values()}
+            scenario.gpus[1].values |= {name: message for name, message, _ in RATIOS.values()}
         with NvmlChild(node) as child:
             assert child.gpu(1, METRICS).values == {}, "nothing happened between two samples yet"
             values = child.gpu(1, METRICS).values
-    assert {number: values[number] for number in SAID} == {
-        number: pytest.approx(shown) for number, (_, _, shown) in SAID.items()
+    assert {number: values[number] for number in RATIOS} == {
+        number: pytest.approx(shown) for number, (_, _, shown) in RATIOS.items()
     }
     whole = {*NOT_OF_SLICES, *range(1084, 1097)}
-    assert all(isinstance(values[number], float) == (number not in whole) for number in SAID)
+    assert all(isinstance(values[number], float) == (number not in whole) for number in RATIOS)
 
 
 def test_only_what_is_wanted_is_computed() -> None:
@@ -88,7 +88,7 @@ def test_only_what_is_wanted_is_computed() -> None:
         assert child.gpu(0, (1001,)).values == {}
 
 
-def test_only_wires_that_the_gpu_has_are_told() -> None:
+def test_only_wires_that_the_gpu_has_are_reported() -> None:
     with TemporaryDirectory(prefix="dg-") as root, _node(root, "2xH100,1xGB200") as node:
         node.set_value(1, "nvlink_disabled", 1)
         with NvmlChild(node) as child:
@@ -102,7 +102,7 @@ def test_only_wires_that_the_gpu_has_are_told() -> None:
     assert all(285 not in gpu.values for gpu in gpus)
 
 
-def test_only_engines_that_a_gpu_or_slice_has_are_told() -> None:
+def test_only_engines_that_a_gpu_or_slice_has_are_reported() -> None:
     layout = {1: ["3g.40gb", "1g.10gb"]}
     with (
         TemporaryDirectory(prefix="dg-") as root,
@@ -123,7 +123,7 @@ def test_only_engines_that_a_gpu_or_slice_has_are_told() -> None:
 
 
 @pytest.mark.parametrize("answer", [3, 999])
-def test_all_engines_are_told_of_a_gpu_that_does_not_say_how_many_it_has(answer: int) -> None:
+def test_all_engines_are_reported_for_a_gpu_that_does_not_say_how_many_it_has(answer: int) -> None:
     """It has no such call, or the call fails."""
     with TemporaryDirectory(prefix="dg-") as root, _node(root, "1xH100") as node:
         node.set_failure(0, Failure("error", answer, "nvmlDeviceGetGpuInstanceProfileInfoV"))
@@ -142,7 +142,7 @@ def test_a_gpu_in_mig_mode_has_no_links() -> None:
         assert set(child.gpu(0, METRICS).values) & {*LANES, *ALL_LINKS} == {*ALL_LINKS}
 
 
-def test_links_that_a_gpu_says_later_that_it_has_are_told() -> None:
+def test_links_that_a_gpu_says_later_that_it_has_are_reported() -> None:
     """A GPU may answer "not supported" while it is in MIG mode, or for a while."""
     with TemporaryDirectory(prefix="dg-") as root, _node(root, "1xH100") as node:
         node.set_value(0, "nvlink_disabled", 1)
@@ -159,8 +159,8 @@ def test_no_number_is_left_out_and_is_no_fault() -> None:
         # NaN, as when two samples are very close.
         node.garbage(0, "nvmlGpmSampleGet")
         with NvmlChild(node) as child:
-            child.sample(SAID)
-            reading = child.sample(SAID)
+            child.sample(RATIOS)
+            reading = child.sample(RATIOS)
     assert reading.gpus[0].values == {}
     assert (reading.refused, reading.gpus[0].error) == (0, "")
 

@@ -107,10 +107,10 @@ class _Answering:
 
     def __init__(self, answer: Callable[..., Any]) -> None:
         self._answer = answer
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     def __call__(self, gpu: int, name: str, *arguments: Any) -> Any:
-        self.asked.append(name)
+        self.calls.append(name)
         assert gpu in (nvml.NO_GPU, 0, 1, 2)
         return self._answer(name, *arguments)
 
@@ -189,7 +189,7 @@ def test_a_handle_that_means_another_gpu_now_is_registered_anew() -> None:
         received = events.wait(0)
         assert received is not None
         assert (received.uuid, received.bus_id, received.code, received.gi) == (*identity, 13, None)
-    assert library.asked.count("nvmlDeviceRegisterEvents") == 2
+    assert library.calls.count("nvmlDeviceRegisterEvents") == 2
 
 
 def test_field_values_are_read_in_one_call_and_each_call_is_made_once() -> None:
@@ -203,11 +203,11 @@ def test_field_values_are_read_in_one_call_and_each_call_is_made_once() -> None:
     fields.values(TABLE, TABLE)
     fields.values(TABLE, TABLE)
     fields.value(TABLE[206])
-    assert library.asked.count("nvmlDeviceGetFieldValues") == 1
-    assert library.asked.count("nvmlDeviceGetEncoderUtilization") == 1
+    assert library.calls.count("nvmlDeviceGetFieldValues") == 1
+    assert library.calls.count("nvmlDeviceGetEncoderUtilization") == 1
 
 
-def test_what_is_not_supported_is_not_asked_in_the_next_pass() -> None:
+def test_what_is_not_supported_is_not_queried_in_the_next_pass() -> None:
     def answer(name: str, *arguments: Any) -> Any:
         if name == "nvmlDeviceGetFieldValues":
             return [FieldAnswer(3) for _ in arguments[1]]
@@ -217,8 +217,8 @@ def test_what_is_not_supported_is_not_asked_in_the_next_pass() -> None:
     first, second = _Answering(answer), _Answering(answer)
     Fields(first, 0, object(), lacking, Tally()).values(TABLE, TABLE)
     Fields(second, 0, object(), lacking, Tally()).values(TABLE, TABLE)
-    assert len(first.asked) > 50
-    assert second.asked == []
+    assert len(first.calls) > 50
+    assert second.calls == []
 
 
 def test_an_id_that_an_old_driver_refuses_costs_only_itself() -> None:
@@ -234,10 +234,10 @@ def test_an_id_that_an_old_driver_refuses_costs_only_itself() -> None:
     assert fields.values(TABLE, desired) == {202: 7, 310: 7}
     again = _Answering(answer)
     assert Fields(again, 0, object(), lacking, Tally()).values(TABLE, desired) == {202: 7, 310: 7}
-    assert again.asked == ["nvmlDeviceGetFieldValues"]
+    assert again.calls == ["nvmlDeviceGetFieldValues"]
 
 
-def test_a_lost_gpu_is_not_asked_again_in_the_pass() -> None:
+def test_a_lost_gpu_is_not_queried_again_in_the_pass() -> None:
     def answer(name: str, *arguments: Any) -> Any:
         raise NvmlError(name, nvml.LOST, "GPU is lost")
 
@@ -245,7 +245,7 @@ def test_a_lost_gpu_is_not_asked_again_in_the_pass() -> None:
     fields = Fields(library, 0, object(), Lacking(), Tally())
     assert fields.get("nvmlDeviceGetMigMode") is None
     assert fields.values(TABLE, TABLE) == {}
-    assert (library.asked, fields.lost) == (["nvmlDeviceGetMigMode"], True)
+    assert (library.calls, fields.lost) == (["nvmlDeviceGetMigMode"], True)
 
 
 def test_a_refused_answer_is_counted_once() -> None:

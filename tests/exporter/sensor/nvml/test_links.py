@@ -120,7 +120,7 @@ def test_gpus_say_which_others_they_reach(h100: SimulatedNode) -> None:
         gpus = child.sample().gpus
         assert gpus[0].peers == (PeerReading(1, 3), PeerReading(2, 0))
         assert gpus[1].peers == (PeerReading(0, 3), PeerReading(2, 3))
-        # Asked once for each set of GPUs.
+        # Queried once for each set of GPUs.
         h100.set_value(1, "p2p_status", 0)
         assert child.gpu(0).peers == gpus[0].peers
         h100.lose(2, gone=True)
@@ -138,7 +138,7 @@ def test_the_fabric_says_how_far_registration_is(h100: SimulatedNode) -> None:
     assert [gpu.values for gpu in gpus] == [{170: 2}, {170: 4}, {}]
 
 
-def test_without_a_fabric_nothing_is_said_of_it_but_that(h100: SimulatedNode) -> None:
+def test_without_a_fabric_nothing_is_reported_of_it_but_that(h100: SimulatedNode) -> None:
     h100.set_value(0, "fabric_state", 0)
     with NvmlChild(h100) as child:
         gpus = child.sample(range(170, 176)).gpus

@@ -55,7 +55,7 @@ def test_a_board_that_was_swapped_is_another_gpu(node: SimulatedNode) -> None:
     assert (gpu.uuid, gpu.serial) == ("GPU-00000000-0000-5000-8000-00000000beef", "1650111111111")
 
 
-def test_a_gpu_that_went_between_the_count_and_the_look_is_not_told_twice(
+def test_a_gpu_that_went_between_the_count_and_the_look_is_not_reported_twice(
     node: SimulatedNode,
 ) -> None:
     with NvmlChild(node) as child:
@@ -83,7 +83,7 @@ def test_a_count_that_is_too_small_or_huge_is_no_crash(node: SimulatedNode) -> N
         assert len(child.sample().gpus) == 3
 
 
-def test_a_gpu_that_never_said_its_name_is_left_out(node: SimulatedNode) -> None:
+def test_a_gpu_that_never_reported_its_name_is_left_out(node: SimulatedNode) -> None:
     node.error(1, 999, "nvmlDeviceGetUUID")
     with NvmlChild(node) as child:
         assert [gpu.index for gpu in child.sample().gpus] == [0, 2]
@@ -114,7 +114,7 @@ def test_what_could_not_be_read_at_first_is_read_later(
         assert getattr(child.gpu(0), field) == whole
 
 
-def test_what_was_told_once_stays_while_the_rest_is_asked_again(node: SimulatedNode) -> None:
+def test_what_was_reported_once_stays_while_the_rest_is_queried_again(node: SimulatedNode) -> None:
     node.error(0, 999, "nvmlDeviceGetSerial")
     with NvmlChild(node) as child:
         child.sample()
@@ -123,7 +123,7 @@ def test_what_was_told_once_stays_while_the_rest_is_asked_again(node: SimulatedN
     assert (gpu.serial, gpu.bus_id) == (node.gpu(0).serial, node.gpu(0).pci)
 
 
-def test_a_bus_id_that_was_told_late_is_in_the_events(node: SimulatedNode) -> None:
+def test_a_bus_id_that_was_reported_late_is_in_the_events(node: SimulatedNode) -> None:
     node.error(0, 999, "nvmlDeviceGetPciInfo_v3")
     with NvmlChild(node) as child:
         child.sample()
@@ -132,7 +132,7 @@ def test_a_bus_id_that_was_told_late_is_in_the_events(node: SimulatedNode) -> No
         node.inject_xid(0, 48)
         assert child.wait_signal("xid").bus_id == node.gpu(0).pci
         child.sample()
-        assert not [signal for signal in child.signals if signal.kind == "xid"], "told twice"
+        assert not [signal for signal in child.signals if signal.kind == "xid"], "reported twice"
 
 
 def test_two_gpus_with_one_uuid_are_both_doubted(node: SimulatedNode) -> None:
@@ -197,7 +197,7 @@ def test_a_slice_made_again_with_the_same_number_has_its_new_name(node: Simulate
     assert [part.uuid for part in found] == [new.uuid]
 
 
-def test_a_number_used_again_by_another_profile_is_not_told_by_the_old_one(
+def test_a_number_used_again_by_another_profile_is_not_reported_by_the_old_one(
     node: SimulatedNode,
 ) -> None:
     with NvmlChild(node) as child:
@@ -216,7 +216,7 @@ def test_a_slice_that_goes_while_it_is_read_is_left_out_and_no_error(node: Simul
     assert (gpu.instances, gpu.error, gpu.lost) == ((), "", False)
 
 
-def test_a_slice_without_a_name_yet_is_asked_again(node: SimulatedNode) -> None:
+def test_a_slice_without_a_name_yet_is_queried_again(node: SimulatedNode) -> None:
     node.error(2, 999, "nvmlDeviceGetName")
     with NvmlChild(node) as child:
         assert [part.profile for part in child.gpu(2).instances or ()] == [""] * 3
@@ -235,18 +235,18 @@ def test_mig_mode_is_switched_while_running(node: SimulatedNode) -> None:
         assert len(child.gpu(1).instances or ()) == 1
         node.destroy_instance(1, node.gpu(1).instances[0].gi)
         node.set_mig(1, on=False)
-        # What the GPU lacked in MIG mode is asked again at once.
+        # What the GPU lacked in MIG mode is queried again at once.
         gpu = child.gpu(1, (203,))
         assert (gpu.mig, gpu.instances, gpu.values) == (False, None, {203: 0})
 
 
-def test_what_a_gpu_lacks_is_asked_again_after_a_while(node: SimulatedNode) -> None:
+def test_what_a_gpu_lacks_is_queried_again_after_a_while(node: SimulatedNode) -> None:
     node.set_value(0, "memory_temperature_c", None)
     with NvmlChild(node) as child:
         assert child.gpu(0, (140,)).values == {}
         node.set_value(0, "memory_temperature_c", 55)
         passes = [child.gpu(0, (140,)).values for _ in range(20)]
-    assert passes[0] == {}, "not asked in each pass"
+    assert passes[0] == {}, "not queried in each pass"
     assert passes[-1] == {140: 55}
 
 
@@ -276,7 +276,7 @@ def test_a_driver_that_is_not_there_any_more_ends_the_child(node: SimulatedNode)
         assert child.wait_failure().reason == "DriverNotLoaded"
 
 
-def test_a_library_of_another_version_than_the_driver_is_said_at_the_start(
+def test_a_library_of_another_version_than_the_driver_is_logged_at_the_start(
     node: SimulatedNode,
 ) -> None:
     node.set_node_failure(Failure("error", 18, "nvmlInitWithFlags"))

@@ -31,7 +31,7 @@ def _run(node: SimulatedNode, gpu: int, *processes: Process) -> None:
         scenario.gpus[gpu].processes = list(processes)
 
 
-def test_a_process_is_told_with_its_memory_and_its_slice(node: SimulatedNode) -> None:
+def test_a_process_is_reported_with_its_memory_and_its_slice(node: SimulatedNode) -> None:
     _run(node, 0, Process(pid=11, memory_mib=5), Process(pid=12, memory_mib=7, graphics=True))
     _run(node, 1, Process(pid=13, memory_mib=9, gi=node.gpu(1).instances[1].gi, ci=0))
     with NvmlChild(node) as child:
@@ -96,7 +96,7 @@ def test_a_list_that_the_gpu_does_not_have_holds_nobody(node: SimulatedNode) -> 
         assert [process.pid for process in child.gpu(0).processes or ()] == [61]
 
 
-class Told:
+class Reported:
     """One GPU's answers, as `Fields` gives them."""
 
     def __init__(self, pid: int = 7, sm_util: int = 50) -> None:
@@ -119,16 +119,16 @@ class Told:
         return False
 
 
-def _twice(reported: Told) -> tuple[ProcessReading, ...] | None:
+def _twice(reported: Reported) -> tuple[ProcessReading, ...] | None:
     shares, fields = ProcessShares(), cast("Fields", reported)
     shares.read("gpu", fields, mig=False)
     return shares.read("gpu", fields, mig=False)
 
 
 def test_a_process_without_a_number_here_makes_all_unknown() -> None:
-    assert _twice(Told(pid=0)) is None
+    assert _twice(Reported(pid=0)) is None
 
 
 def test_a_share_that_makes_no_sense_is_unknown_and_not_0() -> None:
-    assert _twice(Told()) == (ProcessReading(pid=7, memory=1 << 30, sm_util=50),)
-    assert _twice(Told(sm_util=3212)) == (ProcessReading(pid=7, memory=1 << 30),)
+    assert _twice(Reported()) == (ProcessReading(pid=7, memory=1 << 30, sm_util=50),)
+    assert _twice(Reported(sm_util=3212)) == (ProcessReading(pid=7, memory=1 << 30),)

@@ -239,8 +239,8 @@ def test_nothing_that_a_real_gpu_answers_is_refused(reading: NvmlReading) -> Non
 
 
 def test_what_stays_is_as_nvidia_smi_says(gpu: GpuReading, name: str) -> None:
-    said = OF_SMI[name]
-    assert {number: gpu.values.get(number) for number in said} == said
+    stated = OF_SMI[name]
+    assert {number: gpu.values.get(number) for number in stated} == stated
 
 
 def test_what_changes_is_as_recorded_and_near_to_nvidia_smi(

@@ -16,7 +16,7 @@ from simulator.node import SimulatedNode
 from tests.exporter.running import ROOT
 from tests.exporter.sensor.nvml.child_run import NvmlChild
 
-SAID = {
+VALUES = {
     "utilization": 41,
     "memory_utilization": 42,
     "encoder_utilization": 43,
@@ -253,14 +253,14 @@ def read() -> Iterator[GpuReading]:
         SimulatedNode(Path(root), "node-a").create("2xH100") as node,
     ):
         with node.scenario.edit() as scenario:
-            scenario.gpus[1].values |= SAID
+            scenario.gpus[1].values |= VALUES
             scenario.gpus[1].cluster_uuid = CLUSTER
         with NvmlChild(node) as child:
             yield child.gpu(1, TABLE)
 
 
 @pytest.mark.parametrize("number", sorted(TABLE.keys() - NOT_SIMULATED - OF_THE_BOARD.keys()))
-def test_a_field_is_told_in_dcgms_unit(read: GpuReading, number: int) -> None:
+def test_a_field_is_reported_in_dcgms_unit(read: GpuReading, number: int) -> None:
     assert read.values.get(number) == SHOWN[number]
 
 
@@ -350,5 +350,5 @@ def test_every_name_is_one_of_nvidia_ml_pys() -> None:
         assert gpm.metric_number(name), name
 
 
-def test_what_slices_are_asked_is_in_the_table() -> None:
+def test_what_slices_are_queried_for_is_in_the_table() -> None:
     assert OF_SLICES - TABLE.keys() == set()

@@ -45,7 +45,7 @@ def test_the_used_share_is_of_what_is_not_reserved(reserved: dict[str, int], sha
         (unit.NUMBER, 7.0, 7),
     ],
 )
-def test_a_number_is_told_in_dcgms_unit(kind: Unit, raw: float, shown: float) -> None:
+def test_a_number_is_reported_in_dcgms_unit(kind: Unit, raw: float, shown: float) -> None:
     taken = kind.take(raw)
     assert taken == shown
     assert type(taken) is type(shown)

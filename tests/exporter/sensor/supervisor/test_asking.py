@@ -24,7 +24,7 @@ class Interrupted(NvmlVendor):
         return found
 
 
-def test_what_is_asked_for_while_a_sample_is_begun_is_in_the_next_one(
+def test_what_is_requested_while_a_sample_is_begun_is_in_the_next_one(
     node: SimulatedNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vendor, child, states = supervised(node, monkeypatch, Interrupted, interval=3600.0)

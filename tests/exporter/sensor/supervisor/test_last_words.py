@@ -1,4 +1,4 @@
-"""What a child told of just before its end is no less true for that."""
+"""What a child reported just before its end is no less true for that."""
 
 import queue
 import threading
@@ -14,7 +14,7 @@ from tests.exporter.sensor.supervisor.supervision import State, supervised
 
 
 class Reopening(NvmlVendor):
-    """Wants the library opened anew while it is told to."""
+    """Wants the library opened anew while the test says so."""
 
     now = False
 

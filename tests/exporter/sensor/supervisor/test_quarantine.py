@@ -60,7 +60,7 @@ def test_a_gpu_that_answers_again_is_forgiven() -> None:
     assert quarantine.sentence() == ""
 
 
-def test_a_gpu_that_never_said_its_name_is_told_by_its_index() -> None:
+def test_a_gpu_that_never_reported_its_name_is_reported_by_its_index() -> None:
     quarantine = Quarantine(60)
     assert quarantine.put(hangs(), 0) == ""
     assert quarantine.nameless() == Hang("nvmlDeviceGetName", 1)

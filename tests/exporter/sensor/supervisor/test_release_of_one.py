@@ -26,7 +26,7 @@ def test_a_file_that_is_empty_while_it_is_written_does_not_let_go_of_the_node(
             exporter.wait_shows('presence="Unknown",reason="Released"')
             file.unlink()
             exporter.wait_shows(f'draguard_gpu_up{{UUID="{node.gpu(0).uuid}"')
-        assert "names no GPU" not in exporter.said()
+        assert "names no GPU" not in exporter.logged()
 
 
 def test_all_gpus_are_called_released_once_no_process_holds_them(

@@ -45,7 +45,7 @@ def test_a_slow_gpu_is_named_and_the_others_are_read_on(node: SimulatedNode) -> 
             node.set_value(0, "temperature_c", value)
             wait_for(lambda v=value: temperatures(exporter).get(0) == v, what="a fresh value")
         assert 1 not in temperatures(exporter)
-        exporter.wait_said("GPU 1 took")
+        exporter.wait_logged("GPU 1 took")
         assert exporter.nvml_child() == child, "nothing hung, so nothing was killed"
         node.heal(1)
         wait_for(lambda: 1 in temperatures(exporter), what="the GPU again")
@@ -60,17 +60,17 @@ def test_many_slow_gpus_show_nothing_old_and_are_left_out_one_by_one(nine: Simul
             nine.slow(gpu, 2600)
         nine.slow(0, 300, "nvmlDeviceGetTemperature")
         slow = 'draguard_source_up{source="nvml",reason="Slow"} 0'
-        wait_for(lambda: exporter.shows(slow) or "hangs in" in exporter.said(), what="Slow")
+        wait_for(lambda: exporter.shows(slow) or "hangs in" in exporter.logged(), what="Slow")
         wait_for(lambda: not temperatures(exporter), what="no old values")
         wait_for(lambda: list(temperatures(exporter)) == [0], 180.0, "the GPU that is well")
-        before, _, ended = exporter.said().partition("needs more than")
+        before, _, ended = exporter.logged().partition("needs more than")
         # On a loaded machine a single call may be over the deadline first.
         if "hangs in" not in before:
             assert "has not finished a sample" in before, "the process might still have answered"
             assert "it is at GPU" in ended
 
 
-def test_a_gpu_that_used_up_its_time_is_not_asked_any_more() -> None:
+def test_a_gpu_that_used_up_its_time_is_not_queried_any_more() -> None:
     requested: list[tuple[int, str]] = []
 
     def call(gpu: int, name: str, *_: Any) -> str:

@@ -80,7 +80,7 @@ def test_a_child_that_cannot_be_killed_is_called_stuck_and_gets_no_second(
     # The rest goes on: what the kernel log says is still counted.
     node.inject_xid(1, 79, nvml=False)
     exporter.wait_count(79, 1)
-    exporter.wait_said("reboot the node")
+    exporter.wait_logged("reboot the node")
     tracer.let_go()
     node.heal(0)
     wait_for(lambda: not is_running(child), what="the end of the stuck child")

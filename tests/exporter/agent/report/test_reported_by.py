@@ -1,4 +1,4 @@
-"""What the report keeps of who told of an error, and of what bears a line of the log out."""
+"""Which source reported an error, and what bears a line of the log out, as the report keeps it."""
 
 from typing import Any, Literal
 

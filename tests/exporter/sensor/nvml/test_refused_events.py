@@ -16,7 +16,7 @@ def test_gpus_that_tell_no_events_are_a_reason_and_one_line_in_the_log(
 ) -> None:
     vendor = NvmlVendor(Settings(node_name="node-a"), tuple)
     requested = protocol.SampleRequest()
-    deaf = protocol.Sampled(NvmlReading(at=at(0), gpus=(gpu(1), gpu(2, unheard=True))))
+    deaf = protocol.Sampled(NvmlReading(at=at(0), gpus=(gpu(1), gpu(2, without_events=True))))
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             assert vendor.reading(deaf, requested) is not None

@@ -1,4 +1,4 @@
-"""What the page says of the sensor's own counts while the sensor is not heard."""
+"""What the page says of the sensor's own counts while the sensor is stale."""
 
 import pytest
 
@@ -18,7 +18,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("family", COUNTS)
-def test_a_count_of_a_sensor_that_is_not_heard_is_absent_and_not_0(family: str) -> None:
+def test_a_count_of_a_stale_sensor_is_absent_and_not_0(family: str) -> None:
     unreachable = Snapshot(node="node-a", at=at(30), report=ledger.begin("boot-1", "1", START))
     assert family not in rendered(unreachable)
     observation = Observation(at=START, nvml=NvmlReading(at=START))

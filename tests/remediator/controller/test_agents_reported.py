@@ -193,6 +193,6 @@ def test_an_agent_whose_lease_is_gone_is_believed_by_its_report() -> None:
             if reflector.resource == "leases"
         ]
         gone.set()
-        await_true("what came after is told", lambda: "node-b" in str(leases.items().keys()))
+        await_true("what came after is reported", lambda: "node-b" in str(leases.items().keys()))
 
         assert stale(cluster) == ""
