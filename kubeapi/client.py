@@ -126,7 +126,7 @@ class Client:
         *,
         timeout: float = 10.0,
         agent: str = "draguard",
-        heard: OnAnswer = lambda _verb, _status: None,
+        on_answer: OnAnswer = lambda _verb, _status: None,
         server_clock: ServerClock | None = None,
     ) -> None:
         nesting.allow()
@@ -135,7 +135,7 @@ class Client:
         self.endpoint = endpoint
         self._timeout = timeout
         self._agent = agent
-        self._on_answer = heard
+        self._on_answer = on_answer
         self._credentials = Credentials(endpoint)
         self._transport = Transport(endpoint)
 
@@ -145,7 +145,7 @@ class Client:
             self.endpoint,
             timeout=self._timeout if timeout is None else timeout,
             agent=self._agent,
-            heard=self._on_answer,
+            on_answer=self._on_answer,
             server_clock=self.server_clock,
         )
 

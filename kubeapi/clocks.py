@@ -53,7 +53,7 @@ class ServerClock:
     ) -> None:
         self._now, self._steady = now, steady
         self._before = (now(), steady())
-        self.heard = False
+        self.known = False
         """Whether an answer has carried a date."""
 
     def dated(self, header: str | None) -> None:
@@ -64,12 +64,12 @@ class ServerClock:
             return
         date = date.replace(tzinfo=UTC) if date.tzinfo is None else date
         self._before = (date + _WHOLE_SECONDS, self._steady())
-        self.heard = True
+        self.known = True
 
     def now(self) -> datetime | None:
         """Return the server's time, None before its first answer."""
         date, at = self._before
-        return date + timedelta(seconds=self._steady() - at) if self.heard else None
+        return date + timedelta(seconds=self._steady() - at) if self.known else None
 
     def ahead(self) -> timedelta:
         """Return how far our wall clock is ahead, negative where it is behind."""

@@ -73,7 +73,7 @@ class Remediator:
         client = Client(
             endpoint_of(settings),
             agent=f"draguard-remediator/{running}",
-            heard=self._metrics.answered,
+            on_answer=self._metrics.answered,
             server_clock=self._server_clock,
         )
         self._cluster = Cluster(
@@ -264,7 +264,7 @@ class Remediator:
             undecodable=sum(watch.undecodable for watch in watches),
             rules_served=self._informers.rules.version is not None,
             clock_ahead=(
-                self._server_clock.ahead().total_seconds() if self._server_clock.heard else None
+                self._server_clock.ahead().total_seconds() if self._server_clock.known else None
             ),
             policy_disagrees=self._elector.leading and bool(self._policy().disagrees),
             statuses_refused=self._cluster.writer.statuses_refused,

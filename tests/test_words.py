@@ -48,13 +48,6 @@ IDENTIFIERS = {
 }
 """Parts of names in code, and what to write."""
 
-NOT_YET = re.compile(
-    r"remediator/|tests/remediator/(histories/|diagnose/test_suspicion\.py)"
-    r"|kubeapi/cl(ient|ocks)\.py|tests/kubeapi/test_(against_apiserver|clocks)\.py"
-)
-"""The names of `remediator/` with the words below, and what it calls by them, are not renamed."""
-NOT_YET_RENAMED = {"asked", "heard", "said", "told", "unheard", "untold"}
-
 PHRASES = {
     r"fenc(e|ed|es|ing)": "taint; for maintenance by hand: cordon",
     r"witness(es)?": "source",
@@ -147,7 +140,6 @@ def test_identifiers_have_the_field_s_words() -> None:
         place = path.relative_to(ROOT).as_posix()
         spared = {"story", "stories"} if OF_THE_DEMO.match(place) else set[str]()
         spared |= {"fence", "fenced", "fences"} if place.startswith(MARKDOWN) else set[str]()
-        spared |= NOT_YET_RENAMED if NOT_YET.match(place) else set[str]()
         with tokenize.open(path) as file:
             names = {
                 token.string for token in tokenize.generate_tokens(file.readline) if token.type == 1

@@ -16,7 +16,7 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, MemorySlices, XidRecord
 from remediator.diagnose.fault import Fault
 from remediator.diagnose.scope import scope
-from remediator.diagnose.suspicion import CODES, UNTOLD, Owner, Sighting, Suspicions
+from remediator.diagnose.suspicion import CODES, UNKNOWN_OWNER, Owner, Sighting, Suspicions
 from remediator.diagnose.xid_faults import instance_of
 from remediator.model.claim import ADMIN, affected_pods
 from remediator.plan.view import NodeView
@@ -108,7 +108,7 @@ def _owners(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Owne
     }
     held = affected_pods(view.claims, _devices(view, gpu, record), view.pods)
     users = [affected for affected in held if affected.pod and affected.via != ADMIN]
-    return frozenset(known.get(affected.uid, UNTOLD) for affected in users)
+    return frozenset(known.get(affected.uid, UNKNOWN_OWNER) for affected in users)
 
 
 def _devices(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Device]:

@@ -163,7 +163,7 @@ class NodeConditions:
             self._refused(error)
 
     def look_again(self) -> None:
-        """Forget what Nodes said: another leader may have written them meanwhile."""
+        """Forget what is on the Nodes: another leader may have written them meanwhile."""
         with self._lock:
             self._known.clear()
 

@@ -36,8 +36,7 @@ class Reader(Protocol):
 class Served(Protocol):
     """A kind in the version that is served now."""
 
-    @property
-    def version(self) -> str | None: ...
+    version: str | None
 
     @property
     def path(self) -> str: ...

@@ -44,7 +44,7 @@ class Requested(msgspec.Struct, frozen=True):
 
     value: int
     since: datetime
-    heard_at: datetime | None
+    received_at: datetime | None
     """When it was last reported, None when unknown."""
     logged: bool = False
     """XID 154 reported it, and NVML was not read since."""
@@ -58,9 +58,9 @@ class Requested(msgspec.Struct, frozen=True):
 
     def after(self, moment: datetime) -> bool:
         """Whether it was reported after a moment; the driver logs 154 right behind its reason."""
-        if self.heard_at is None:
+        if self.received_at is None:
             return False
-        return self.heard_at >= moment if self.logged else self.heard_at > moment
+        return self.received_at >= moment if self.logged else self.received_at > moment
 
 
 def requested(gpu: GpuHealth) -> Requested | None:

@@ -42,7 +42,7 @@ class Owner(msgspec.Struct, frozen=True, order=True):
     name: str
 
 
-UNTOLD = Owner("", "")
+UNKNOWN_OWNER = Owner("", "")
 """Stands for holders whose owner is unknown."""
 
 
@@ -73,7 +73,7 @@ class Suspicions:
 
     def add(self, seen: Sighting) -> None:
         """Take in one sighting; of an unknown owner it proves nothing."""
-        known = seen.owners - {UNTOLD}
+        known = seen.owners - {UNKNOWN_OWNER}
         if seen.code not in CODES or not known:
             return
         for owner in known:

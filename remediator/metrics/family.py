@@ -26,5 +26,5 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def full_name(self) -> str:
-        """As it is asked for in PromQL; a histogram's series add `_bucket`, `_sum`, `_count`."""
+        """As PromQL selects it; a histogram's series add `_bucket`, `_sum`, `_count`."""
         return f"{self.base_name}{'_total' if self.kind == 'counter' else ''}"

@@ -309,7 +309,7 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     """Entries beyond the limit of `affected` and of `evicted`."""
 
 
-_UNTOLD = IncidentStatus()
+_EMPTY = IncidentStatus()
 
 
 class Incident(msgspec.Struct, frozen=True):
@@ -344,7 +344,7 @@ def merge_patch(status: IncidentStatus) -> dict[str, Any]:
     What is at its default is deleted: absent means the same, and an enum has no empty value.
     """
     names = zip(status.__struct_fields__, status.__struct_encode_fields__, strict=True)
-    values = ((name, getattr(status, field), getattr(_UNTOLD, field)) for field, name in names)
+    values = ((name, getattr(status, field), getattr(_EMPTY, field)) for field, name in names)
     return {name: value if value != absent else None for name, value, absent in values}
 
 

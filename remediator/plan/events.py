@@ -59,7 +59,7 @@ NAMESPACE = "kube-system"
 `default`. events.k8s.io/v1 takes these two namespaces alone, and v1 only `default`."""
 NOTE_LIMIT = 1024
 """Bytes of an Event's message (events.k8s.io/v1)."""
-_TOLD_CONDITIONS = {"Deferred": HELD, "RepairDeferred": REPAIR_DEFERRED}
+_REPORTED_CONDITIONS = {"Deferred": HELD, "RepairDeferred": REPAIR_DEFERRED}
 """Conditions of an incident of which each change is reported."""
 CONDITION_REASONS = frozenset(
     {*NODE_REPAIRS.values(), WAITING, NODE_HELD, VERIFYING, OTHER_REPAIR, NOTHING_NEEDED}
@@ -168,8 +168,8 @@ def _changes(step: WriteStatus) -> Iterator[tuple[str, str, str]]:
     was = {entry.type: entry.message for entry in old.conditions}
     for condition in new.conditions:
         known = kernel(condition.message) == kernel(was.get(condition.type, ""))
-        if condition.type in _TOLD_CONDITIONS and condition.message and not known:
-            yield _TOLD_CONDITIONS[condition.type], condition.message, ""
+        if condition.type in _REPORTED_CONDITIONS and condition.message and not known:
+            yield _REPORTED_CONDITIONS[condition.type], condition.message, ""
     for record in overrides.changes(old.intents, new.intents):
         yield f"{INTENT}{record.state}", overrides.in_words(record), record.state
 

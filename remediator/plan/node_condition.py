@@ -166,7 +166,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     seen = with_promises(neighbours(view, (due_gpu.incident for due_gpu in due)), pairs, now)
     answer = None
     if free:
-        answer = _answer_for(free, standing, seen, deadline, now, said=stated)
+        answer = _answer_for(free, standing, seen, deadline, now, stated=stated)
     elif standing:
         why = stopped or "; ".join(sorted({due_gpu.deferred for due_gpu in standing}))
         message = _bounded(f"{_needs(standing)}; deferred: {why}")
@@ -219,7 +219,7 @@ def _answer_for(
     deadline: timedelta,
     now: datetime,
     *,
-    said: bool,
+    stated: bool,
 ) -> _Answer:
     """Return whether a node-level act may begin, in words that name the pods in the way."""
     overdue = tuple(
@@ -229,11 +229,11 @@ def _answer_for(
     )
     if not seen.pods and not seen.unknown:
         return _calling(_with_joining(free, standing), _pods_in_words(seen))
-    if overdue and (said or not seen.promised):
+    if overdue and (stated or not seen.promised):
         # Only for this act may pods be overridden: other needs are not requested yet.
         pods = f"{_pods_in_words(seen)}; waited until the deadline"
         return _calling(_with_joining(overdue, standing), pods)
-    if not seen.pods and said:
+    if not seen.pods and stated:
         return _calling(_with_joining(free, standing), _pods_in_words(seen))
     return _waiting(free, seen, deadline, now)
 

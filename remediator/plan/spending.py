@@ -247,7 +247,7 @@ class Spending:
         return self._away
 
     def _places(self, action: Action) -> dict[str, GpuPlace]:
-        """Return where the GPUs that count now are; asked only where a cap is set."""
+        """Return where the GPUs that count now are; read only where a cap is set."""
         if action not in self._standing:
             found = self._current(action).items()
             known = {gpu: self._placed(gpu, node) for gpu, node in found}

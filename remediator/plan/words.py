@@ -1,4 +1,4 @@
-"""Small words that several decisions share: classes read back, numbers and spans as said. Pure."""
+"""Small words that several decisions share: classes read back, numbers and spans in words. Pure."""
 
 from collections.abc import Iterable
 from datetime import timedelta

@@ -18,7 +18,7 @@ from remediator.policy.table import Policy
 _log = logging.getLogger(__name__)
 
 
-def _unheard(policy: Policy) -> None:
+def _ignored(policy: Policy) -> None:
     """Ignore a change of the policy."""
 
 
@@ -34,7 +34,7 @@ class PolicyFile:
         self,
         path: Path | None,
         now: Callable[[], datetime] = clock.now,
-        before_change: Callable[[Policy], None] = _unheard,
+        before_change: Callable[[Policy], None] = _ignored,
     ) -> None:
         self._path = path
         self._now = now
@@ -42,7 +42,7 @@ class PolicyFile:
         self._text: bytes | None = None
         """What was last read, good or bad."""
         self._good: Policy | None = None
-        """What the file said when it was last good, with what has run out since."""
+        """The policy of the file when it was last good, with what has run out since."""
         self.policy: Policy = Policy()
         self.ready = path is None
         self.error = ""

@@ -129,7 +129,7 @@ class Correlation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole `budget` of a policy, as shipped unless said otherwise."""
+    """The whole `budget` of a policy, as shipped where a policy has nothing else."""
 
     evict: Caps = Caps(
         node=Cap(2),

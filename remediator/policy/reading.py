@@ -22,7 +22,7 @@ from remediator.policy.windows import Exemption, Once, Weekly, Window, moment
 
 LARGEST = document.LARGEST
 _MOST = 50
-"""Problems that are told; a file that has more is another file."""
+"""Problems that are reported; a file that has more is another file."""
 
 
 def read(text: str | bytes) -> Policy:

@@ -48,8 +48,8 @@ def _joined(found: Iterable[tuple[Row, str]]) -> Iterator[str]:
 
 def _rows(policy: Policy) -> Iterator[tuple[Row, str]]:
     for row in _written(policy):
-        spoken_of = "classes." in row.name  # what is said of all classes is not meant for this one
-        if spoken_of and row.mode in {"dry-run", "enforce"} and row.ceiling == "observe":
+        own = "classes." in row.name  # what is set for all classes is not meant for this one
+        if own and row.mode in {"dry-run", "enforce"} and row.ceiling == "observe":
             yield row, f"mode {row.mode} does nothing while the ceiling is observe"
         if row.mode == "enforce" and row.soak < SHORT_SOAK:
             yield row, f"soak {spelled(row.soak)} is short: a GPU that flaps is untainted"
@@ -59,7 +59,7 @@ def _rows(policy: Policy) -> Iterator[tuple[Row, str]]:
                 f"settle {spelled(row.settle)} is short: an evicted pod may land on a device that "
                 "is about to be tainted",
             )
-        if spoken_of and row.evicts_first and row.ceiling != "NoExecute":
+        if own and row.evicts_first and row.ceiling != "NoExecute":
             yield row, f"evict does nothing while the ceiling is {row.ceiling}"
 
 

@@ -105,7 +105,7 @@ class EvictText(Section):
 
 
 class DefaultsText(Section):
-    """What may be said of all classes at once."""
+    """What may be set for all classes at once."""
 
     mode: Mode | None = _MODE
     settle: Duration | None = _SETTLE
@@ -116,7 +116,7 @@ class DefaultsText(Section):
 
 
 class RowText(Section):
-    """What may be said of one class."""
+    """What may be set for one class."""
 
     mode: Mode | None = _MODE
     ceiling: Ceiling | None = key(

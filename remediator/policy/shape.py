@@ -16,7 +16,7 @@ from remediator.policy.document import Path, Problem
 from remediator.policy.schema import PolicyText
 from remediator.policy.section import REFUSED, Section, keys, shown
 
-_SAID_PER_CLASS = frozenset({"ceiling", "patient", "sticky"})
+_SET_PER_CLASS = frozenset({"ceiling", "patient", "sticky"})
 
 
 def shaped(value: Any) -> tuple[PolicyText, list[Problem]]:
@@ -59,7 +59,7 @@ def _instead(path: Path) -> str:
 def _unknown(path: Path, key: str) -> str:
     section, _ = _meant(path)
     known = keys(section or PolicyText)
-    if path[-1:] == ("defaults",) and key in _SAID_PER_CLASS:
+    if path[-1:] == ("defaults",) and key in _SET_PER_CLASS:
         return f"{key} is set per class; each class has its own reason"
     near = get_close_matches(key, known, n=1)
     guess = f"; did you mean {near[0]}?" if near else "."

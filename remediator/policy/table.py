@@ -92,7 +92,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     sticky: bool = False
     """Recovery alone never untaints: a person confirms the repair."""
     probation: timedelta = timedelta(hours=24)
-    """After release: a fault in it continues the episode count and is told as a relapse."""
+    """After release: a fault in it continues the episode count and is reported as a relapse."""
     evict: Evict = AT_ONCE
     """What comes before NoExecute, or in its place."""
     name: str = "shipped"

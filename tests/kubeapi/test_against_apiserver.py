@@ -134,7 +134,8 @@ def test_the_first_list_comes_by_watch_and_needs_no_list(
         admin.create(CONFIG_MAPS, config_map(f"map-{number}"))
     verbs: list[str] = []
     received = verbs.append
-    client = Client(control_plane.endpoint(), timeout=60.0, heard=lambda verb, _: received(verb))
+    endpoint = control_plane.endpoint()
+    client = Client(endpoint, timeout=60.0, on_answer=lambda verb, _: received(verb))
     # A busy server may be silent for longer than is waited for elsewhere before pages are listed.
     pace = Pace(initial=60.0)
     reflector = Reflector(client, CONFIG_MAPS, ConfigMap, by_watch=True, pace=pace)

@@ -55,7 +55,7 @@ class Machine:
 
 def test_before_the_first_answer_only_steps_are_seen() -> None:
     one = Machine()
-    assert (one.ahead, one.server.heard) == (0.0, False)
+    assert (one.ahead, one.server.known) == (0.0, False)
 
     one.set_by = 660.0
     assert one.ahead == 660.0
@@ -67,7 +67,7 @@ def test_an_answer_tells_how_far_the_clock_is_off(off: float) -> None:
     one.set_by = off
     one.answer(true_seconds=100.0)
 
-    assert one.server.heard
+    assert one.server.known
     assert abs(one.ahead - off) <= 1.0
 
 
@@ -86,7 +86,7 @@ def test_a_header_that_is_no_date_is_none(header: str | None) -> None:
     one = Machine()
     one.server.dated(header)
 
-    assert (one.ahead, one.server.heard) == (0.0, False)
+    assert (one.ahead, one.server.known) == (0.0, False)
 
 
 def test_every_answer_of_a_real_api_server_is_dated(cluster: Cluster) -> None:
@@ -98,5 +98,5 @@ def test_every_answer_of_a_real_api_server_is_dated(cluster: Cluster) -> None:
     sibling.close()
     client.close()
 
-    assert one.heard
+    assert one.known
     assert abs(one.ahead()) < timedelta(seconds=30)

@@ -10,7 +10,7 @@ from remediator.diagnose import suspicion
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.diagnose.suspicion import (
     BURST_GAP,
-    UNTOLD,
+    UNKNOWN_OWNER,
     WINDOW,
     Owner,
     Sighting,
@@ -72,10 +72,8 @@ def test_errors_that_stay_with_the_gpu_across_owners_and_namespaces(code: int) -
         pytest.param([saw(frozenset({ALICE, BOB}), n) for n in range(3)], id="shared device"),
         pytest.param([saw(ALICE), saw(BOB, 0.01)], id="one burst of two owners"),
         pytest.param([saw(ALICE), saw(frozenset[Owner](), 2)], id="nobody"),
-        pytest.param([saw(ALICE), saw(UNTOLD, 2)], id="an owner that nobody could tell"),
-        pytest.param(
-            [saw(ALICE), saw(frozenset({BOB, UNTOLD}), 2)], id="somebody beside one untold"
-        ),
+        pytest.param([saw(ALICE), saw(UNKNOWN_OWNER, 2)], id="an unknown owner"),
+        pytest.param([saw(ALICE), saw(frozenset({BOB, UNKNOWN_OWNER}), 2)], id="one is unknown"),
         pytest.param([saw(ALICE, code=43), saw(BOB, 2, code=43)], id="of a code that is no sign"),
     ],
 )
@@ -124,7 +122,7 @@ def test_three_minutes_of_silence_close_a_burst() -> None:
 _OWNERS = st.builds(Owner, st.sampled_from(["n1", "n2"]), st.sampled_from(["Job/a", "Job/b"]))
 _SIGHTINGS = st.builds(
     saw,
-    st.frozensets(_OWNERS | st.just(UNTOLD), max_size=2),
+    st.frozensets(_OWNERS | st.just(UNKNOWN_OWNER), max_size=2),
     st.floats(0, 30, allow_nan=False).map(lambda hours: round(hours, 2)),
     st.sampled_from([GPU, OTHER]),
     st.sampled_from([13, 31]),

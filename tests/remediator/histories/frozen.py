@@ -23,7 +23,7 @@ GROUP = "/apis/resource.k8s.io/v1"
 class Kind:
     """One kind of resource.k8s.io, as it is served."""
 
-    version = "v1"
+    version: str | None = "v1"
 
     def __init__(self, resource: str) -> None:
         self.path = f"{GROUP}/{resource}"

@@ -50,7 +50,7 @@ class Judged(Played):
         self.calls.judge_rest(self.calm, self.options, self.plan)
 
     def forget(self, name: str) -> None:
-        """Expect nothing of an incident that was lost, or of what it told."""
+        """Expect nothing of an incident that was lost, or of what it reported."""
         self.classes.pop(name, None)
         self.taints.forget(name)
 

@@ -57,7 +57,7 @@ class Machine:
         """Kinds of object that nobody can see now."""
         self.confirmed_at = -1e9
         self.watched = True
-        """The policy is not off: what is told becomes an incident."""
+        """The policy is not off: what is reported becomes an incident."""
         self.confirms = True
         """Its agent renews its Lease and says by it what it sees."""
         self.tenants = Tenants()
@@ -218,7 +218,7 @@ class Machine:
         )
 
     def goes(self, index: int, presence: str) -> None:
-        """The GPU is lost, cannot be asked, or answers again."""
+        """The GPU is lost, cannot be read, or answers again."""
         if self.gpus[index].presence == presence:
             return
         fields: dict[str, object] = {"presence": presence, "presence_since": self.time}
@@ -317,8 +317,8 @@ class Machine:
             wants = action.supported is None or bool(action.value)
             received = self.watched and not (self.silent or self.unseen)
             if received and action.supported is False:
-                # What nobody was told of, or nothing could begin for, is owed to nobody.
-                reported = _told_of_the_whole(health, after=self._vouched.get(health.uuid))
+                # What was not reported, or nothing could begin for, is owed to nobody.
+                reported = _reported_of_the_whole(health, after=self._vouched.get(health.uuid))
                 owed = self.owes_an_epoch.get(health.uuid, frozenset()) | reported
                 self.owes_an_epoch[health.uuid] = owed
             worn = health.memory.row_remap_failed == "True"
@@ -381,7 +381,7 @@ def severity(name: str) -> int:
     return known[name]
 
 
-def _told_of_the_whole(health: GpuHealth, after: datetime | None) -> frozenset[int]:
+def _reported_of_the_whole(health: GpuHealth, after: datetime | None) -> frozenset[int]:
     """Return the errors of the whole GPU that its report has in this epoch, since a moment."""
     here = (it for it in health.xids if it.code in GPU_WIDE and it.epoch == health.epoch)
     return frozenset(it.code for it in here if after is None or it.last_seen > after)

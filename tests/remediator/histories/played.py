@@ -27,7 +27,7 @@ from remediator.policy.windows import Window
 from tests.remediator.builders import Stored, policy
 from tests.remediator.histories.machines import Machine
 from tests.remediator.histories.steady import Steady
-from tests.remediator.histories.taints import Taints, told
+from tests.remediator.histories.taints import Taints, reported
 from tests.remediator.policy.budgets import limits_of
 
 LIMITS = limits_of({"evict_gpus_per_node": 1})
@@ -120,8 +120,8 @@ class Played(RuleBasedStateMachine):
         self._live(seen)
         self._die(seen, dies)
         assert self.calm.effects() == self.dying.effects()
-        assert told(self.calm) == told(self.dying)
-        assert _said(self.calm) == _said(self.dying)
+        assert reported(self.calm) == reported(self.dying)
+        assert _stated(self.calm) == _stated(self.dying)
         if all(row.mode == "off" for row in self.policy.rows) and not self.disagrees:
             assert not self.calm.rules, "off leaves nothing behind"
         self.sound = True
@@ -186,7 +186,7 @@ class Played(RuleBasedStateMachine):
     def _nothing_is_missed(self, seen: NodeView, decision: NodeDecision) -> None:
         """Check that time alone changes no rule before the moment that a decision asks for.
 
-        What is only told may wait for the next look at all nodes, within a minute.
+        What is only reported may wait for the next look at all nodes, within a minute.
         """
         last = decision.wake_at or self.machine.time + timedelta(days=25)
         due = self.decide(self.calm, seen, last - SHORTLY)
@@ -232,7 +232,7 @@ def _prunes(step: Step) -> bool:
     return isinstance(step, DeleteIncident)
 
 
-def _said(stored: Stored) -> dict[str, tuple[str, str]]:
+def _stated(stored: Stored) -> dict[str, tuple[str, str]]:
     return {
         kind: (condition.status, condition.reason) for kind, condition in stored.conditions.items()
     }

@@ -88,7 +88,7 @@ def raises(step: ChangeRule) -> bool:
     return step.rule.effect in EVICTING and after > before
 
 
-def told(stored: Stored) -> dict[str, tuple[str, str]]:
+def reported(stored: Stored) -> dict[str, tuple[str, str]]:
     return {
         name: (incident.status.fault, incident.status.phase)
         for name, incident in stored.incidents.items()

@@ -31,7 +31,7 @@ class Tenants:
         self.slurm: set[str] = set()
         """Pods of a Slinky NodeSet."""
         self.ending: set[str] = set()
-        """Of them, those that were told to."""
+        """Of them, those that end."""
         self._lives: dict[str, int] = {}
         """How many pods have had a name: each has another UID, as a pod gives up no claim alive."""
 
@@ -105,7 +105,7 @@ class Tenants:
             one.metadata, msgspec.structs.replace(one.status, allocation=allocation)
         )
 
-    def is_told_to_end(self, name: str) -> None:
+    def begins_to_end(self, name: str) -> None:
         """A pod is evicted or deleted: it ends at once, or when it is ready to."""
         if name in self.slow:
             self.ending.add(name)

@@ -43,7 +43,7 @@ class EvictHistory(History):
         super().__init__()
         self.clocks: dict[str, timedelta] = {}
         """By incident, how much of `within` has counted."""
-        self.asked: dict[str, float] = {}
+        self.requested: dict[str, float] = {}
         """By incident, when its first eviction was requested."""
 
     @initialize(plan=PLANS)
@@ -118,7 +118,7 @@ class EvictHistory(History):
     def forget(self, name: str) -> None:
         super().forget(name)
         self.clocks.pop(name, None)
-        self.asked.pop(name, None)
+        self.requested.pop(name, None)
 
     def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
         super().judge(seen, decision, before)
@@ -128,9 +128,9 @@ class EvictHistory(History):
         self._who_waits_is_never_deleted(decision)
         for step in decision.steps:
             if isinstance(step, WriteStatus) and step.status.eviction_start_time is None:
-                self.asked.pop(step.incident.name, None)
+                self.requested.pop(step.incident.name, None)
             elif isinstance(step, WriteStatus):
-                self.asked.setdefault(step.incident.name, self.machine.now)
+                self.requested.setdefault(step.incident.name, self.machine.now)
 
     def then(self, seconds: float, dies: int) -> None:
         super().then(seconds, dies)
@@ -138,7 +138,7 @@ class EvictHistory(History):
         last = self.decide(self.calm, self.view())
         for step in last.steps:
             if isinstance(step, EvictPod) and self._is_granted(step):
-                self.machine.tenants.is_told_to_end(step.pod.pod)
+                self.machine.tenants.begins_to_end(step.pod.pod)
         self._the_eviction_controller_acts()
 
     def _is_granted(self, step: EvictPod) -> bool:
@@ -156,7 +156,7 @@ class EvictHistory(History):
         for claim in list(self.machine.tenants.claims.values()):
             if any(it.name in struck and not it.tolerations for it in claim.results):
                 for by in claim.consumers:
-                    self.machine.tenants.is_told_to_end(by.name)
+                    self.machine.tenants.begins_to_end(by.name)
 
     def _noexecute_never_comes_early(self, decision: NodeDecision) -> None:
         """Pods get the whole time from the first request of an eviction on."""
@@ -168,8 +168,8 @@ class EvictHistory(History):
             since = self.calm.incidents[step.rule.incident].status.eviction_start_time
             assert since is not None, "deleted without having been asked to leave"
             assert self.clock - since >= self.plan.within, "deleted before its time"
-            asked = self.asked.get(step.rule.incident, self.machine.now)
-            waited = timedelta(seconds=self.machine.now - asked)
+            since_request = self.requested.get(step.rule.incident, self.machine.now)
+            waited = timedelta(seconds=self.machine.now - since_request)
             gained = min(max(self.plan.within / 10, COUNTS_LEAST), COUNTS_MOST) * self.jumps
             assert waited + gained >= self.plan.within, "deleted before its time by a wrong clock"
 

@@ -1,6 +1,6 @@
 """Random histories of three nodes under one budget, with crashes between any two steps.
 
-`make test` plays some hundred, `make histories` as many as it is told.
+`make test` plays some hundred, `make histories` as many as HISTORIES says.
 """
 
 import os

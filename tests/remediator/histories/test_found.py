@@ -130,7 +130,7 @@ def test_a_call_stands_while_the_incident_behind_it_has_lost_its_status() -> Non
     history.teardown()
 
 
-def test_nor_does_an_incident_that_was_deleted_change_what_is_said_of_the_repair() -> None:
+def test_nor_does_an_incident_that_was_deleted_change_what_is_reported_of_the_repair() -> None:
     """Its rules stand: in the decision that opens it again nobody knows yet what it needs."""
     history = History()
     calls = HandoverOptions(enabled=True, deadline=timedelta(seconds=30))
@@ -141,8 +141,8 @@ def test_nor_does_an_incident_that_was_deleted_change_what_is_said_of_the_repair
     history.teardown()
 
 
-def test_no_call_begins_in_the_decision_that_lets_pods_of_another_gpu_be_asked() -> None:
-    """An eviction that waits makes room in the caps, and who is asked next has time to go."""
+def test_no_call_begins_in_the_decision_that_lets_pods_of_another_gpu_be_evicted() -> None:
+    """An eviction that waits makes room in the caps, and who is evicted next has time to go."""
     history = EvictHistory()
     history.a_policy(plan=Evict(within=timedelta(minutes=10), then="NoExecute"))
     history.a_cluster(

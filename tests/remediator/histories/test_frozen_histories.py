@@ -59,7 +59,7 @@ class FrozenHistory(EvictHistory):
         then: float,
         dies: int,
     ) -> None:
-        """Its name, or its user, is another one by now, and no watch has said so."""
+        """Its name, or its user, is another one by now, and no watch has reported it."""
         self.machine.tenants.slurm.add("slurm-9")
         self.machine.is_claimed(index, 0, f"pod-{index}")
         self.then(late, dies)
