@@ -182,8 +182,8 @@ ODD = (
     {"timeline": (TimelineEntry(FIRST, "Suspected", "by hand"),)},
     {"tainted_at": LAST, "evicting_at": LAST},
     {"tainted_at": FIRST, "evicting_at": FIRST},
-    {"needs_since": LAST, "deadline_start_time": LAST, "mode": "enforce"},
-    {"needs_since": FIRST, "deadline_start_time": FIRST, "mode": "enforce"},
+    {"needs_since": LAST, "deadline_start_time": LAST, "mode": "Enforce"},
+    {"needs_since": FIRST, "deadline_start_time": FIRST, "mode": "Enforce"},
 )
 WATCHFUL = Limits(
     evict=Caps(rate=Rate(5, timedelta(minutes=10))),

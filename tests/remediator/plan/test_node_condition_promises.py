@@ -40,7 +40,7 @@ pairs_drawn = st.lists(
         deferred=st.sampled_from(["", "budget"]),
         closing=st.sampled_from([False, False, True]),
         cause=st.sampled_from(["xid-79", "gpu-lost", "é" * 700]),
-        mode=st.sampled_from(["enforce", "enforce", "dry-run"]),
+        mode=st.sampled_from(["Enforce", "Enforce", "DryRun"]),
         since=st.sampled_from([None, at(0), at(3000)]),
     ),
     max_size=5,
