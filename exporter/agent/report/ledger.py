@@ -46,8 +46,6 @@ __all__ = [
     "with_versions",
 ]
 
-MAX_GONE = 64
-"""GPUs kept that NVML does not list any more; a node has few, unless a board's UUID changes."""
 _XID_OF_ACTION = 154
 """The XID whose line tells that the recovery action changed."""
 
@@ -176,28 +174,10 @@ def observe(
         return _with_gpus(report, gpus, sources=seen.sources, observed_at=seen.at)
     before = _dropped(gpus)
     bus = inventory.bus_of(seen, gpus.values(), published)
-    if nvml is None:
-        hung = seen.hang.uuid if seen.hang else None
-        for uuid, gpu in gpus.items():
-            why = presence.HUNG if uuid == hung else f"Nvml{reason}"
-            gpus[uuid] = presence.unread(gpu, why, seen.at)
-    else:
-        if driver and nvml.driver_version and nvml.driver_version != driver:
-            # The kernel's own line about the load may have been counted already.
-            gpus = {
-                uuid: gpu
-                if gpu.presence_reason == presence.DRIVER_RELOADED
-                else presence.next_epoch(gpu, seen.at)
-                for uuid, gpu in gpus.items()
-            }
-        driver = nvml.driver_version or driver
-        listed.read_all(gpus, nvml)
-        there = {reading.uuid for reading in nvml.gpus}
-        listed.miss(gpus, there, seen, published, bus, lost_after)
-        # Of too many GPUs those that were gone first are dropped, with their records.
-        gone = sorted(gpus.keys() - there, key=lambda uuid: (gpus[uuid].presence_since, uuid))
-        dropped = [gpus.pop(uuid) for uuid in gone[:-MAX_GONE]]
-        before -= sum(len(gpu.xids) + gpu.xids_dropped for gpu in dropped)
+    found = nvml.driver_version if nvml else ""
+    reloaded = bool(driver and found and found != driver)
+    driver = found or driver
+    before -= listed.take_in(gpus, seen, reason, published, bus, lost_after, reloaded=reloaded)
     before -= listed.forget_phantoms(gpus, bus)
     naming.name_by_bus(gpus, published.by_bus if published else {})
     on_pci = {uuid: config_space.updated(gpu, seen, bus) for uuid, gpu in gpus.items()}

@@ -1,4 +1,4 @@
-"""GPUs that NVML lists, GPUs that it does not, and GPUs that are none.
+"""What is known of GPUs after a reading: those that NVML lists, does not list, or that are none.
 
 Each changes the entries by UUID that it is given. Pure: time comes in.
 """
@@ -9,11 +9,40 @@ from datetime import timedelta
 from exporter.agent.report import naming, presence, xid_counts
 from exporter.agent.report.inventory import Bus, Published
 from exporter.agent.report.naming import Gpus
-from exporter.model.readings import NvmlReading, Observation
+from exporter.model.readings import Observation
+
+MAX_GONE = 64
+"""GPUs kept that NVML does not list any more; a node has few, unless a board's UUID changes."""
 
 
-def read_all(gpus: Gpus, nvml: NvmlReading) -> None:
-    """Take in what NVML reads of each GPU that it lists; of two under one UUID nothing."""
+def take_in(  # noqa: PLR0917 - what is there, what should be, and when
+    gpus: Gpus,
+    seen: Observation,
+    reason: str,
+    published: Published | None,
+    bus: Bus,
+    lost_after: timedelta,
+    *,
+    reloaded: bool,
+) -> int:
+    """Take in what NVML reads of each GPU, or that it no longer lists it.
+
+    `reason` is why NVML answers nothing; `reloaded`: another driver answers than the one before.
+    Returns how many XID records went, with the GPUs that were gone first when there are too many.
+    """
+    if seen.nvml is None:
+        hung = seen.hang.uuid if seen.hang else None
+        for uuid, gpu in gpus.items():
+            why = presence.HUNG if uuid == hung else f"Nvml{reason}"
+            gpus[uuid] = presence.unread(gpu, why, seen.at)
+        return 0
+    nvml = seen.nvml
+    if reloaded:
+        for uuid, gpu in gpus.items():
+            # The kernel's own line about the load may have been counted already.
+            if gpu.presence_reason != presence.DRIVER_RELOADED:
+                gpus[uuid] = presence.next_epoch(gpu, seen.at)
+    # Of two GPUs under one UUID it is unknown which is which.
     bearers = Counter(reading.uuid for reading in nvml.gpus)
     for reading in nvml.gpus:
         if bearers[reading.uuid] > 1:
@@ -25,30 +54,22 @@ def read_all(gpus: Gpus, nvml: NvmlReading) -> None:
             gpus[reading.uuid] = xid_counts.completed(presence.read(old, reading, nvml.at), nvml.at)
             # Once more, as the name may have been ambiguous up to now.
             naming.rename(gpus, reading.bus_id, reading.uuid)
-
-
-def miss(  # noqa: PLR0917 - what is there, what should be, and when
-    gpus: Gpus,
-    listed: set[str],
-    seen: Observation,
-    published: Published | None,
-    bus: Bus,
-    lost_after: timedelta,
-) -> None:
-    """Note the absence of the GPUs that NVML does not list."""
     # A reading that is sent again does not lengthen an absence: a GPU is missing as of the time of
     # the reading. That time may be from before the clock was set back.
-    missed_at = min(seen.at, seen.nvml.at) if seen.nvml else seen.at
-    for uuid, gpu in gpus.items():
-        if uuid not in listed:
-            gpus[uuid] = presence.absent(
-                gpu,
-                seen.at,
-                missed_at=missed_at,
-                published=None if published is None else uuid in published.uuids,
-                place=bus.place_of(gpu),
-                lost_after=lost_after,
-            )
+    missed_at = min(seen.at, nvml.at)
+    missing = gpus.keys() - bearers.keys()
+    for uuid in missing:
+        gpus[uuid] = presence.absent(
+            gpus[uuid],
+            seen.at,
+            missed_at=missed_at,
+            published=None if published is None else uuid in published.uuids,
+            place=bus.place_of(gpus[uuid]),
+            lost_after=lost_after,
+        )
+    gone = sorted(missing, key=lambda uuid: (gpus[uuid].presence_since, uuid))
+    dropped = [gpus.pop(uuid) for uuid in gone[:-MAX_GONE]]
+    return sum(len(gpu.xids) + gpu.xids_dropped for gpu in dropped)
 
 
 def forget_phantoms(gpus: Gpus, bus: Bus) -> int:
