@@ -71,8 +71,8 @@ TEXTS = {
     r"(?<!be )told": "reported",
 }
 """In texts of the programs, besides: logs, errors, help, metrics, conditions."""
-NAMES = {"nobody"}
-"""Of objects that are never stored."""
+NAMES = {"nobody", "unheard"}
+"""Of objects that are never stored, and a field of `-o json` in 0.1.0."""
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:

@@ -37,7 +37,7 @@ class IntentChange(msgspec.Struct, frozen=True, kw_only=True):
     """As it is written; None: it is removed."""
     before: str = ""
     """What was there, in words; "" for nothing."""
-    unapplied: str = ""
+    unapplied: str = msgspec.field(name="unheard", default="")
     """Why no remediator may act on it now; "" if one does, as far as can be seen."""
 
 

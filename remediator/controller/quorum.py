@@ -14,7 +14,7 @@ from exporter.model.device import Device
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, incomplete, inventory
 from kubeapi.client import UNREADABLE, ApiError, NotFound
 from remediator.controller.versions import GROUP
-from remediator.model.claim import Claim, ClaimMeta, unreported
+from remediator.model.claim import Claim, unreported
 from remediator.plan.disruption import Disruption
 from remediator.plan.view import NodeView
 
@@ -75,20 +75,25 @@ class Quorum:
         return ""
 
     def _claims_differ(self, view: NodeView, devices: frozenset[Device]) -> str:
-        for claim in view.claims:
-            if not any(result.name in devices for result in claim.results):
-                continue
-            meta = claim.metadata
-            stored = self._claim(meta.namespace, meta.name)
+        known = {(claim.metadata.namespace, claim.metadata.name): claim for claim in view.claims}
+        here = {
+            key: claim
+            for key, claim in known.items()
+            if any(result.name in devices for result in claim.results)
+        }
+        for (namespace, name), claim in here.items():
+            stored = self._claim(namespace, name)
             if stored is None:
-                return f"claim {_name(meta)} is gone, and the watch has not reported it"
+                return f"claim {namespace}/{name} is gone, and the watch has not reported it"
             if stored.status != claim.status:
-                return f"claim {_name(meta)} differs from what the watch reported"
+                return f"claim {namespace}/{name} differs from what the watch reported"
         # Pods are listed, so they show claims that a watch of claims has not reported yet.
-        for namespace, name in unreported(view.claims, view.pods or ())[:MOST_UNREPORTED]:
+        # One that is as reported says all of its pods, also of a pod that waits for it.
+        named = [key for key in unreported(known.values(), view.pods or ()) if key not in here]
+        for namespace, name in named[:MOST_UNREPORTED]:
             stored = self._claim(namespace, name)
             if stored and any(result.name in devices for result in stored.results):
-                return f"claim {_name(stored.metadata)} has not been reported by the watch"
+                return f"claim {namespace}/{name} has not been reported by the watch"
         return ""
 
     def _claim(self, namespace: str, name: str) -> Claim | None:
@@ -99,10 +104,6 @@ class Quorum:
         except NotFound:
             return None
         return msgspec.json.decode(raw, type=Claim)
-
-
-def _name(meta: ClaimMeta) -> str:
-    return f"{meta.namespace}/{meta.name}"
 
 
 def _hardware(devices: tuple[SliceDevice, ...]) -> Mapping[Device, tuple[str | None, str | None]]:

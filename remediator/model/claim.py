@@ -278,20 +278,27 @@ def absent(
 
 
 def unreported(claims: Iterable[Claim], pods: Iterable[PodFacts]) -> tuple[tuple[str, str], ...]:
-    """Return (namespace, name) of the claims that running pods have and no claim here shows."""
+    """Return (namespace, name) of the claims that running pods name and no claim here shows.
+
+    The namespaces take turns, so that those of one tenant hide none of another's.
+    """
+    here = tuple(pods)
     shown = {
-        (claim.metadata.namespace, claim.metadata.name, consumer.uid or consumer.name)
+        (claim.metadata.namespace, claim.metadata.name, uid)
         for claim in claims
-        for consumer in claim.consumers
+        for _, uid in reserved(claim, here)
     }
-    found = {
-        (pod.namespace, name)
-        for pod in pods
-        if pod.running
-        for name in (*pod.claims, pod.extended_claim)
-        if name and shown.isdisjoint((pod.namespace, name, by) for by in (pod.uid, pod.pod_group))
-    }
-    return tuple(sorted(found))
+    found: dict[str, set[str]] = {}
+    for pod in here:
+        for name in {*pod.claims, pod.extended_claim} - {""} if pod.running else ():
+            if (pod.namespace, name, pod.uid) not in shown:
+                found.setdefault(pod.namespace, set()).add(name)
+    turns = sorted(
+        (turn, space, name)
+        for space, names in found.items()
+        for turn, name in enumerate(sorted(names))
+    )
+    return tuple((space, name) for _, space, name in turns)
 
 
 def reserved(claim: Claim, pods: tuple[PodFacts, ...]) -> list[tuple[str, str]]:

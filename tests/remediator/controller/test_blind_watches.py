@@ -240,6 +240,31 @@ def test_a_claim_on_another_device_that_no_watch_has_reported_delays_nothing(roo
     assert room.api.effects() == {"gpu-0": "NoExecute"}
 
 
+@pytest.mark.parametrize("by", ["PodGroup", "pod beside it that waits"])
+def test_a_claim_that_is_as_reported_delays_nothing_whoever_names_it(room: Room, by: str) -> None:
+    set_up(room)
+    named = {"name": "gpu", "resourceClaimName": "claim-train-on-b"}
+    spec: Any = {"nodeName": NODE, "resourceClaims": [named]}
+    meta = {"namespace": "team", "uid": "u-member"}
+    if by == "PodGroup":
+        spec |= {"schedulingGroup": {"podGroupName": "gang"}}
+        group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups"}
+        claim = room.api.stored[CLAIMS]["claim-train-on-b"]["status"]
+        status = claim | {"reservedFor": [{**group, "name": "gang", "uid": "u-gang"}]}
+        room.api.put(CLAIMS, "claim-train-on-b", status=status)
+        room.api.drop(PODS, "train-on-b")
+        room.seen(
+            "the group", lambda: room.cluster.peek(NODE).claims[0].consumers[0].uid == "u-gang"
+        )
+    room.api.put(PODS, "member", metadata=meta, spec=spec, status={"phase": "Pending"})
+    room.report(dead(0), gpu(1))
+    room.seen("the report is there", lambda: _presence(room) == "Lost")
+    room.decide()
+    room.ahead = SETTLED
+    assert not room.decide().unconfirmed
+    assert room.api.effects() == {"gpu-0": "NoExecute"}
+
+
 def test_a_last_look_that_is_refused_evicts_nobody_and_says_so(room: Room) -> None:
     """A watch that is open outlives the right to open it."""
     set_up(room)

@@ -9,7 +9,7 @@ from hypothesis.stateful import rule
 
 from exporter.model.device import Device
 from remediator.model.claim import Claim
-from remediator.model.taint_rule import EVICTING
+from remediator.plan.disruption import disruption
 from remediator.plan.reconcile import NodeDecision, Reconciler
 from remediator.plan.steps import ChangeRule
 from remediator.plan.trust import WatchedKind
@@ -105,23 +105,27 @@ class FrozenHistory(EvictHistory):
 
     def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
         super().judge(seen, decision, before)
-        assert self.frozen or not decision.unconfirmed, decision.unconfirmed
+        truth = super().view()
+        lags = (seen.inventory, seen.claims) != (truth.inventory, truth.claims)
+        assert lags or not decision.unconfirmed, decision.unconfirmed
         self.unconfirmed += bool(decision.unconfirmed)
         self._nothing_begins_on_what_was(seen, decision)
 
     def _nothing_begins_on_what_was(self, seen: NodeView, decision: NodeDecision) -> None:
-        """An eviction begins where the hardware is, and of who is there."""
+        """A disruption begins where the hardware is, and of who is there."""
         truth, tenants = self.truth(), self.machine.tenants
         hardware = {it.device: it.parent_uuid or it.uuid for it in truth.devices}
-        begun = {it.gpu for it in self.calm.rules.values() if it.effect in EVICTING}
-        raised = [step for step in decision.steps if isinstance(step, ChangeRule) and raises(step)]
-        for step in raised:
-            device, gpu = step.rule.device, step.rule.gpu
-            assert not tenants.of_slurm(device), f"behind Slurm's back: {step}"
-            if gpu not in begun:
+        for step in decision.steps:
+            if isinstance(step, ChangeRule) and raises(step):
+                device, gpu = step.rule.device, step.rule.gpu
+                assert not tenants.of_slurm(device), f"behind Slurm's back: {step}"
                 assert hardware.get(device, gpu) == gpu, f"of other hardware: {step}"
-                held = {_of(device, seen.claims), _of(device, truth.claims)}
-                assert len(held) == 1, f"of other pods: {step}"
+        cases = [case for case, _ in decision.pairs]
+        begins = disruption(decision.steps, cases, self.calm.conditions.values())
+        whole = [it.device for it in (*truth.devices, *seen.inventory)] if begins.repair else []
+        for device in {*begins.devices, *whole}:
+            held = {_of(device, seen.claims), _of(device, truth.claims)}
+            assert len(held) == 1, f"of other pods: {device}"
 
     def _order_of_observation_does_not_matter(self, seen: NodeView, decision: NodeDecision) -> None:
         if not decision.unconfirmed:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from exporter.model.device import Device
-from remediator.model.claim import Claim, affected_pods, compute_domain, device_classes
+from remediator.model.claim import Claim, affected_pods, compute_domain, device_classes, unreported
 from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from tests.remediator.builders import DRIVER, NODE
@@ -40,7 +40,8 @@ def deferred_by(held: Claim, *pods: PodFacts) -> list[AffectedPod]:
 
 
 def pod(name: str, **fields: Any) -> PodFacts:
-    return PodFacts(namespace="team", name=name, uid=f"u-{name[-1]}", **fields)
+    standard = PodFacts(namespace="team", name=name, uid=f"u-{name[-1]}")
+    return msgspec.structs.replace(standard, **fields)
 
 
 def test_a_claim_that_is_not_allocated_holds_nothing() -> None:
@@ -162,6 +163,28 @@ def test_a_class_counts_through_the_alternative_that_was_taken() -> None:
 
     assert device_classes(taken) == {"l4"}
     assert device_classes(claim(result={"request": "nic"}, requests=requests)) == {"rdma"}
+
+
+class TestUnreported:
+    """Claims that pods name, and that no watched claim shows."""
+
+    def test_one_that_is_reserved_for_its_pod_or_for_its_group_is_shown(self) -> None:
+        group = {"resource": "podgroups", "name": "gang", "uid": "u-gang"}
+        member = pod("train-1", claims=("c",), pod_group="gang")
+        assert unreported([claim(TRAIN)], [pod("train-0", uid="u-0", claims=("c",))]) == ()
+        assert unreported([claim(group)], [member]) == ()
+
+    def test_one_of_another_pod_of_that_name_is_not(self) -> None:
+        late = pod("train-0", uid="u-late", claims=("c",), extended_claim="d")
+        assert unreported([claim(TRAIN)], [late]) == (("team", "c"), ("team", "d"))
+
+    def test_a_pod_that_has_ended_names_none(self) -> None:
+        assert unreported([], [pod("train-0", claims=("c",), running=False)]) == ()
+
+    def test_the_namespaces_take_turns(self) -> None:
+        many = pod("a", namespace="aaa", claims=("c-0", "c-1", "c-2"))
+        one = pod("b", namespace="team", claims=("c-9",))
+        assert unreported([], [many, one])[:2] == (("aaa", "c-0"), ("team", "c-9"))
 
 
 class TestComputeDomain:
