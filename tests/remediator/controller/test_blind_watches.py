@@ -240,7 +240,7 @@ def test_a_claim_on_another_device_that_no_watch_has_reported_delays_nothing(roo
     assert room.api.effects() == {"gpu-0": "NoExecute"}
 
 
-@pytest.mark.parametrize("by", ["PodGroup", "pod beside it that waits"])
+@pytest.mark.parametrize("by", ["PodGroup", "waiting-pod"])
 def test_a_claim_that_is_as_reported_delays_nothing_whoever_names_it(room: Room, by: str) -> None:
     set_up(room)
     named = {"name": "gpu", "resourceClaimName": "claim-train-on-b"}
