@@ -204,6 +204,8 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     insists: Need = "nothing"
     """The same, as far as classes that may evict need it: pods are waited for until the deadline
     only."""
+    stays: bool = False
+    """It is requested already, and stays so in a milder mode while two policies disagree."""
     deferred: str = ""
     """Why no repair of the node may be called for it now, beside what is deferred altogether."""
     deferred_by: DeferredBy = "Budget"

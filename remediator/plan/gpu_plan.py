@@ -92,6 +92,8 @@ def _status(  # noqa: PLR0917 - everything that a status rests on
         # Nothing is called for now, and it is not known that nothing should be: it stays as it was.
         mode = mode_of(before.mode) or mode
         since, deadline = before.needs_since, before.deadline_start_time
+    elif desired.repair.stays:  # so does the mode, until the policies agree
+        mode = "enforce"
     return msgspec.structs.replace(
         incident_status.status(case, desired, mode, now),
         needs_since=since,

@@ -39,7 +39,7 @@ def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
     if not found:
         return ()
     opened = open_incidents(case)
-    begun_at = history.opened_at(opened[0], now) if opened else now
+    begun_at = opened[0].metadata.creation_timestamp if opened else None
     ends = [incident.status.handled_through for incident in case.incidents if not incident.open]
     handled = max((end for end in ends if end is not None), default=None)
     return tuple(
@@ -55,16 +55,18 @@ def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
     )
 
 
-def _is_fresh(case: Case, fault: Fault, policy: Policy, moment: datetime, now: datetime) -> bool:
-    """Whether a fault was not over for a soak time at a moment of ours.
+def _is_fresh(
+    case: Case, fault: Fault, policy: Policy, begun_at: datetime | None, now: datetime
+) -> bool:
+    """Whether a fault was not over for a soak time when its incident began; None: it begins now.
 
     By the node's clock where that is behind: else it would lose every contained error. The age of
     a report says how far at most, and much too much where nothing has changed for a while. While
-    ours is not trusted, the node's clock alone counts, both for a new incident and for one that was
-    opened by the API server's.
+    our clock is not trusted, the node's counts instead. When an incident began is known by the API
+    server's clock, and by its agent's Lease how far the node's is behind that.
     """
-    behind = case.behind
-    if case.clock_doubt and case.reported_at:
+    moment, behind = begun_at or now, case.behind
+    if case.clock_doubt and case.reported_at and (begun_at is None or behind is None):
         moment, behind = case.reported_at, timedelta()
     if behind is None:
         behind = max(now - case.reported_at, timedelta()) if case.reported_at else timedelta()
@@ -77,7 +79,7 @@ def opens(case: Case, fault: Fault, policy: Policy, now: datetime) -> bool:
 
     Any other that is over is over by the driver's own word.
     """
-    fresh = _is_fresh(case, fault, policy, now, now)
+    fresh = _is_fresh(case, fault, policy, None, now)
     return fault.ended is None or (fault.fault_class == "contained" and fresh)
 
 

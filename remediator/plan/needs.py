@@ -57,33 +57,47 @@ def needs(
     """Return what would repair a GPU: as it was while nothing is known, nothing once healthy."""
     row = policy.row(class_of(incident.status.fault), case.place)
     gone = not_brought_back(case, incident.status, now)
+    # What was requested already stays requested while two policies disagree, and by when, too.
+    stays = bool(policy.disagrees) and incident.status.needs_since is not None
+    insisted = stays and incident.status.deadline_start_time is not None
     match case.verdict:
         case Healthy():
             return Repair()
         case Unknown():
             before = need_of(incident.status.needs)
             if gone and before in NODE_LEVEL:
-                return _sum([_FaultNeed("replacement", row)])
-            insists = row.mode == "enforce" and before in NODE_LEVEL and _may_evict(row)
-            return Repair(needs=before, insists=before if insists else "nothing")
+                return _sum([_FaultNeed("replacement", row)], stays=stays, insisted=insisted)
+            insists = insisted or (row.mode == "enforce" and _may_evict(row))
+            insists &= before in NODE_LEVEL
+            return Repair(needs=before, insists=before if insists else "nothing", stays=stays)
         case Sick():
             standing = [demand for demand in demands if demand.fault.ended is None]
             fault_needs = [
                 _FaultNeed(_need(demand.fault, gone=gone), demand.row, demand.fault.alone)
                 for demand in standing
             ]
-            # What was requested already stays requested while two policies disagree.
-            called = bool(policy.disagrees) and incident.status.needs_since is not None
-            return _sum(fault_needs, called=called)
+            if stays:
+                fault_needs += _switched_off(case, case.verdict, policy, gone=gone)
+            return _sum(fault_needs, stays=stays, insisted=insisted)
 
 
-def _sum(fault_needs: list[_FaultNeed], *, called: bool = False) -> Repair:
+def _switched_off(case: Case, verdict: Sick, policy: Policy, *, gone: bool) -> list[_FaultNeed]:
+    """Return what faults need whose class is off, so that nothing is demanded for them."""
+    rows = [(fault, policy.row(fault.fault_class, case.place)) for fault in verdict.faults]
+    return [
+        _FaultNeed(_need(fault, gone=gone), row, fault.alone)
+        for fault, row in rows
+        if row.mode == "off" and fault.ended is None
+    ]
+
+
+def _sum(fault_needs: list[_FaultNeed], *, stays: bool, insisted: bool) -> Repair:
     sure = [fault_need for fault_need in fault_needs if not fault_need.alone]
-    enforced = [fault_need for fault_need in sure if called or fault_need.row.mode == "enforce"]
+    enforced = [fault_need for fault_need in sure if stays or fault_need.row.mode == "enforce"]
     insisting: list[Need] = [
         fault_need.need
         for fault_need in enforced
-        if fault_need.need in NODE_LEVEL and _may_evict(fault_need.row)
+        if fault_need.need in NODE_LEVEL and (insisted or _may_evict(fault_need.row))
     ]
     calls = most_needed(fault_need.need for fault_need in enforced)
     spared = [
@@ -99,6 +113,7 @@ def _sum(fault_needs: list[_FaultNeed], *, called: bool = False) -> Repair:
         would_call=most_needed(fault_need.need for fault_need in spared),
         would_insist=any(_may_evict(fault_need.row) for fault_need in spared),
         insists=most_needed(insisting),
+        stays=stays,
     )
 
 

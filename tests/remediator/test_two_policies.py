@@ -1,12 +1,14 @@
 """A leader whose policy is another one than the leader's before: nothing is taken down for it."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remediator.policy.table import MODES, Mode
-from tests.remediator.builders import RESET, Stored, action, gpu, policy, view, xid
-from tests.remediator.playing import settle
+from remediator.policy.table import MODES, Ceiling, Mode
+from tests.remediator.builders import RESET, Stored, action, dead, gpu, policy, view, xid
+from tests.remediator.plan.handover import reconciled
+from tests.remediator.playing import claim, pod, settle
 
 STRONG = policy(mode="enforce")
 SICK = view(gpu(0, xid(95), recovery_action=RESET))
@@ -57,3 +59,26 @@ def test_a_class_that_is_off_there_waits_for_a_person_as_before() -> None:
         settle(stored, MENDED, second, other)
 
     assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ceiling", ["observe", "NoExecute"])
+@pytest.mark.parametrize("known", [True, False], ids=["sick", "unknown"])
+def test_a_repair_that_is_requested_stays_so_while_they_disagree(
+    mode: Mode, ceiling: Ceiling, *, known: bool
+) -> None:
+    """Its deadline is over, and a pod holds a GPU of the node."""
+    stored = Stored()
+    sick = view(dead(0), gpu(1), claims=(claim("gpu-1"),), pods=(pod(),))
+    for second in (1, 6):
+        reconciled(stored, sick, second)
+    assert reconciled(stored, sick, 3700)[0] == "True"
+    seen = msgspec.structs.replace(sick, stale="" if known else "silent")
+
+    milder = policy(mode=mode, ceiling=ceiling)
+    other = msgspec.structs.replace(milder, disagrees="another leader's")
+    assert reconciled(stored, seen, 3710, other)[0] == "True"
+    assert reconciled(stored, seen, 3711, other)[0] == "True"
+
+    after = reconciled(stored, sick, 4100, milder)[0]
+    assert after == ("True" if mode == "enforce" and ceiling == "NoExecute" else "False")

@@ -156,7 +156,7 @@ def test_the_refused_watch_of_slices_evicts_nobody_after_a_renumbering(room: Roo
     room.api.refuse(SLICES)
     room.seen("it is noticed", lambda: room.blind() == {"slices"})
     renumbered(room)
-    room.seen("the report is observed", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
 
     room.decide()
     room.ahead = SETTLED
@@ -170,7 +170,7 @@ def test_the_refused_watch_of_slices_evicts_nobody_after_a_renumbering(room: Roo
     assert room.api.effects() == {"gpu-1": "NoSchedule"}
 
 
-def _presence(room: Room) -> str:
+def presence(room: Room) -> str:
     seen = room.cluster.peek(NODE).report
     return seen.gpus[0].presence if seen and seen.gpus else ""
 
@@ -181,7 +181,7 @@ def test_a_watch_of_slices_that_lags_evicts_nobody_because_of_the_last_look(room
     set_up(room)
     room.api.frozen.add(SLICES)
     renumbered(room)
-    room.seen("the report is observed", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
 
     room.decide()
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
@@ -200,92 +200,13 @@ def test_a_watch_of_slices_that_lags_evicts_nobody_because_of_the_last_look(room
     assert room.api.effects() == {"gpu-1": "NoExecute"}
 
 
-def test_a_claim_that_is_otherwise_than_the_watch_reported_is_looked_at_again(room: Room) -> None:
-    set_up(room)
-    room.api.frozen.add(CLAIMS)
-    room.hold("gpu-1", "train-on-b")
-    room.report(dead(0), gpu(1))
-    room.seen("the report is observed", lambda: _presence(room) == "Lost")
-    room.decide()
-    room.ahead = SETTLED
-    assert "claim team/claim-train-on-b" in room.decide().unconfirmed
-    assert room.api.effects() == {"gpu-0": "NoSchedule"}
-
-
-def test_a_claim_of_a_listed_pod_that_no_watch_has_reported_evicts_nobody(room: Room) -> None:
-    set_up(room)
-    room.api.frozen.add(CLAIMS)
-    room.hold("gpu-0", "late")
-    named = {"name": "gpu", "resourceClaimName": "claim-late"}
-    room.api.put(PODS, "late", spec={"nodeName": NODE, "resourceClaims": [named]})
-    room.report(dead(0), gpu(1))
-    room.seen("the report is there", lambda: _presence(room) == "Lost")
-    room.decide()
-    room.ahead = SETTLED
-    assert "team/claim-late has not been reported by the watch" in room.decide().unconfirmed
-    assert room.api.effects() == {"gpu-0": "NoSchedule"}
-
-
-def test_a_claim_on_another_device_that_no_watch_has_reported_delays_nothing(room: Room) -> None:
-    set_up(room)
-    room.api.frozen.add(CLAIMS)
-    room.hold("gpu-1", "late")
-    named = {"name": "gpu", "resourceClaimName": "claim-late"}
-    room.api.put(PODS, "late", spec={"nodeName": NODE, "resourceClaims": [named]})
-    room.report(dead(0), gpu(1))
-    room.seen("the report is there", lambda: _presence(room) == "Lost")
-    room.decide()
-    room.ahead = SETTLED
-    room.decide()
-    assert room.api.effects() == {"gpu-0": "NoExecute"}
-
-
-@pytest.mark.parametrize("by", ["PodGroup", "waiting-pod"])
-def test_a_claim_that_is_as_reported_delays_nothing_whoever_names_it(room: Room, by: str) -> None:
-    set_up(room)
-    named = {"name": "gpu", "resourceClaimName": "claim-train-on-b"}
-    spec: Any = {"nodeName": NODE, "resourceClaims": [named]}
-    meta = {"namespace": "team", "uid": "u-member"}
-    if by == "PodGroup":
-        spec |= {"schedulingGroup": {"podGroupName": "gang"}}
-        group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups"}
-        claim = room.api.stored[CLAIMS]["claim-train-on-b"]["status"]
-        status = claim | {"reservedFor": [{**group, "name": "gang", "uid": "u-gang"}]}
-        room.api.put(CLAIMS, "claim-train-on-b", status=status)
-        room.api.drop(PODS, "train-on-b")
-        room.seen(
-            "the group", lambda: room.cluster.peek(NODE).claims[0].consumers[0].uid == "u-gang"
-        )
-    room.api.put(PODS, "member", metadata=meta, spec=spec, status={"phase": "Pending"})
-    room.report(dead(0), gpu(1))
-    room.seen("the report is there", lambda: _presence(room) == "Lost")
-    room.decide()
-    room.ahead = SETTLED
-    assert not room.decide().unconfirmed
-    assert room.api.effects() == {"gpu-0": "NoExecute"}
-
-
-def test_a_last_look_that_is_refused_evicts_nobody_and_says_so(room: Room) -> None:
-    """A watch that is open outlives the right to open it."""
-    set_up(room)
-    room.report(dead(0), gpu(1))
-    room.seen("the report is observed", lambda: _presence(room) == "Lost")
-    room.decide()
-    room.api.refused[f"{SLICES}?"] = 403
-    room.cluster._quorum._slices.version = "v1beta2"  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - not served: 404
-    room.ahead = SETTLED
-    decision = room.decide()
-    assert "could not be read before the disruption (404)" in decision.unconfirmed
-    assert room.api.effects() == {"gpu-0": "NoSchedule"}
-
-
 @pytest.mark.parametrize("kind", COLLECTIONS)
 def test_a_collection_that_is_refused_stops_what_rests_on_it_and_goes_on_by_itself(
     room: Room, kind: WatchedKind
 ) -> None:
     set_up(room)
     room.report(dead(0), gpu(1))
-    room.seen("the report is observed", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
     room.api.refuse(COLLECTIONS[kind])
     room.seen("it is noticed", lambda: room.blind() == {kind})
     room.decide()
@@ -322,7 +243,7 @@ def test_a_slice_that_cannot_be_read_stops_its_node_only(room: Room) -> None:
 def test_where_rules_stop_being_served_incidents_go_on_and_nothing_is_frozen(room: Room) -> None:
     set_up(room)
     room.report(dead(0), gpu(1))
-    room.seen("the report is observed", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
     room.decide()
     room.ahead = SETTLED
     room.decide()
@@ -349,7 +270,7 @@ def test_where_rules_stop_being_served_incidents_go_on_and_nothing_is_frozen(roo
 def test_after_a_restore_of_etcd_what_is_listed_counts_though_versions_fell(room: Room) -> None:
     set_up(room)
     room.report(dead(0), gpu(1))
-    room.seen("the report is observed", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
     room.decide()
     with room.api.changed:
         for name, stored in room.api.stored[INCIDENTS].items():
@@ -385,7 +306,7 @@ def test_where_incidents_may_not_be_written_nothing_new_is_done_and_it_goes_on(r
     set_up(room)
     room.api.read_only.add(INCIDENTS)
     room.report(dead(0), gpu(1))
-    room.seen("the report is observed", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
     with pytest.raises(StepsFailedError, match="403"):
         room.decide(1)
     assert room.api.effects() == {"gpu-0": "NoSchedule"}

@@ -16,7 +16,7 @@ from tests.remediator.controller.api import INCIDENTS, Json
 from tests.remediator.controller.test_blind_watches import (
     SETTLED,
     Room,
-    _presence,  # pyright: ignore[reportPrivateUsage] - the same steps on the same server
+    presence,
     room,  # noqa: F401 # pyright: ignore[reportUnusedImport] - a fixture
     set_up,
 )
@@ -39,7 +39,7 @@ def test_taints_are_made_and_raised_though_a_part_of_the_status_is_refused(
     room.api.misfit = misfit
     set_up(room)
     room.report(dead(0), gpu(1))
-    room.seen("the report is observed", lambda: _presence(room) == "Lost")
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
 
     room.decide()
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
@@ -68,7 +68,7 @@ def _evicting(at: Room, misfit: Callable[[Json], str]) -> None:
     at.api.misfit = misfit
     set_up(at)
     at.report(dead(0), gpu(1))
-    at.seen("the report is observed", lambda: _presence(at) == "Lost")
+    at.seen("the report is observed", lambda: presence(at) == "Lost")
     at.decide()
     at.ahead = SETTLED
     at.decide()

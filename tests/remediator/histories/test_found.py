@@ -341,6 +341,35 @@ def test_a_contained_error_opens_at_most_one_incident_whatever_the_leaders_clock
     history.teardown()
 
 
+def test_an_incident_keeps_what_it_counts_while_the_leaders_clock_is_wrong() -> None:
+    """Its rules for an error without a slice were removed, and came back with the right time."""
+    history = EvictHistory()
+    history.a_policy(plan=Evict(within=timedelta(0), then="NoExecute"))
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.an_error_is_named_late(dies=0, gi=1, late=0.1, then=0.1)
+    history.the_leaders_clock_jumps(ahead=8 * 86400.0, dies=0, then=0.1)
+    hold = {"index": 0, "kind": "Hold", "lasts": None}
+    history.a_person_says(dies=0, then=0.3, **hold)
+    history.an_error_is_named_late(dies=0, gi=1, late=1.0, then=1.0)
+    history.an_error_is_named_late(dies=0, gi=1, late=601.0, then=0.1)
+    history.the_leaders_clock_jumps(ahead=-61.0, dies=1, then=61.0)
+    history.nothing_happens(dies=0, then=72.0)
+    history.an_error_is_named_late(dies=6, gi=1, late=0.5, then=0.1)
+    assert len(history.calm.rules) == 7
+    history.teardown()
+
+
+def test_a_repair_that_was_just_requested_stays_so_under_another_leaders_policy() -> None:
+    history = EvictHistory()
+    history.a_policy(plan=Evict(within=timedelta(0), then="NoExecute"))
+    calls = HandoverOptions(enabled=True, deadline=timedelta(seconds=30))
+    history.a_cluster(options=calls, dynamic=False, placing=False)
+    history.slurm_holds_a_sick_gpu(dies=0, index=0, then=0.1)
+    history.another_leader(ceiling=None, dies=0, mode="incident-only", then=0.1)
+    assert history.calm.conditions["DraguardDeviceRepairNeeded"].status == "True"
+    history.teardown()
+
+
 def test_a_request_over_pods_is_not_taken_back_while_the_overdue_gpu_waits_for_the_budget() -> None:
     """Its neighbour, whose deadline is not over, has used it up."""
     history = EvictHistory()

@@ -1,0 +1,101 @@
+"""The final check before a disruption: what the API server has now, of slices and of claims."""
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from tests.remediator.builders import NODE, dead, gpu
+from tests.remediator.controller.api import CLAIMS, PODS, SLICES, serving
+from tests.remediator.controller.test_blind_watches import (
+    SETTLED,
+    Room,
+    leader,
+    presence,
+    set_up,
+)
+
+
+@pytest.fixture
+def room() -> Generator[Room]:
+    with serving() as (api, endpoint), leader(api, endpoint) as one:
+        yield one
+
+
+def test_a_claim_that_is_otherwise_than_the_watch_reported_is_looked_at_again(room: Room) -> None:
+    set_up(room)
+    room.api.frozen.add(CLAIMS)
+    room.hold("gpu-1", "train-on-b")
+    room.report(dead(0), gpu(1))
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
+    room.decide()
+    room.ahead = SETTLED
+    assert "claim team/claim-train-on-b" in room.decide().unconfirmed
+    assert room.api.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_a_claim_of_a_listed_pod_that_no_watch_has_reported_evicts_nobody(room: Room) -> None:
+    set_up(room)
+    room.api.frozen.add(CLAIMS)
+    room.hold("gpu-0", "late")
+    named = {"name": "gpu", "resourceClaimName": "claim-late"}
+    room.api.put(PODS, "late", spec={"nodeName": NODE, "resourceClaims": [named]})
+    room.report(dead(0), gpu(1))
+    room.seen("the report is there", lambda: presence(room) == "Lost")
+    room.decide()
+    room.ahead = SETTLED
+    assert "team/claim-late has not been reported by the watch" in room.decide().unconfirmed
+    assert room.api.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_a_claim_on_another_device_that_no_watch_has_reported_delays_nothing(room: Room) -> None:
+    set_up(room)
+    room.api.frozen.add(CLAIMS)
+    room.hold("gpu-1", "late")
+    named = {"name": "gpu", "resourceClaimName": "claim-late"}
+    room.api.put(PODS, "late", spec={"nodeName": NODE, "resourceClaims": [named]})
+    room.report(dead(0), gpu(1))
+    room.seen("the report is there", lambda: presence(room) == "Lost")
+    room.decide()
+    room.ahead = SETTLED
+    room.decide()
+    assert room.api.effects() == {"gpu-0": "NoExecute"}
+
+
+@pytest.mark.parametrize("by", ["PodGroup", "waiting-pod"])
+def test_a_claim_that_is_as_reported_delays_nothing_whoever_names_it(room: Room, by: str) -> None:
+    set_up(room)
+    named = {"name": "gpu", "resourceClaimName": "claim-train-on-b"}
+    spec: Any = {"nodeName": NODE, "resourceClaims": [named]}
+    meta = {"namespace": "team", "uid": "u-member"}
+    if by == "PodGroup":
+        spec |= {"schedulingGroup": {"podGroupName": "gang"}}
+        group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups"}
+        claim = room.api.stored[CLAIMS]["claim-train-on-b"]["status"]
+        status = claim | {"reservedFor": [{**group, "name": "gang", "uid": "u-gang"}]}
+        room.api.put(CLAIMS, "claim-train-on-b", status=status)
+        room.api.drop(PODS, "train-on-b")
+        room.seen(
+            "the group", lambda: room.cluster.peek(NODE).claims[0].consumers[0].uid == "u-gang"
+        )
+    room.api.put(PODS, "member", metadata=meta, spec=spec, status={"phase": "Pending"})
+    room.report(dead(0), gpu(1))
+    room.seen("the report is there", lambda: presence(room) == "Lost")
+    room.decide()
+    room.ahead = SETTLED
+    assert not room.decide().unconfirmed
+    assert room.api.effects() == {"gpu-0": "NoExecute"}
+
+
+def test_a_last_look_that_is_refused_evicts_nobody_and_says_so(room: Room) -> None:
+    """A watch that is open outlives the right to open it."""
+    set_up(room)
+    room.report(dead(0), gpu(1))
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
+    room.decide()
+    room.api.refused[f"{SLICES}?"] = 403
+    room.cluster._quorum._slices.version = "v1beta2"  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - not served: 404
+    room.ahead = SETTLED
+    decision = room.decide()
+    assert "could not be read before the disruption (404)" in decision.unconfirmed
+    assert room.api.effects() == {"gpu-0": "NoSchedule"}
