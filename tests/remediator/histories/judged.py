@@ -94,7 +94,8 @@ class Judged(Played):
                 stated = {
                     intent.kind for intent in desired.record.intents if intent.state == "InForce"
                 }
-                narrowed = (step.stored.fault, step.stored.effect) == ("contained", "NoSchedule")
+                mild = step.stored.effect in {"None", "NoSchedule"}
+                narrowed = step.stored.fault == "contained" and mild
                 narrowed &= not self._was_named(step.stored)
                 if desired.closing:
                     self._recovery_was_true(desired, stated)
