@@ -88,7 +88,7 @@ class Quorum:
             if stored.status != claim.status:
                 return f"claim {namespace}/{name} differs from what the watch reported"
         # Pods are listed, so they show claims that a watch of claims has not reported yet.
-        # One that is as reported says all of its pods, also of a pod that waits for it.
+        # A claim that is as reported needs no second look: a pod that only waits for it names it.
         named = [key for key in unreported(known.values(), view.pods or ()) if key not in here]
         for namespace, name in named[:MOST_UNREPORTED]:
             stored = self._claim(namespace, name)

@@ -22,6 +22,18 @@ def room() -> Generator[Room]:
         yield one
 
 
+def a_late_claim_on(room: Room, device: str) -> None:
+    """A pod has a claim that no watch has reported; then a GPU is lost and its taint settles."""
+    room.api.frozen.add(CLAIMS)
+    room.hold(device, "late")
+    named = {"name": "gpu", "resourceClaimName": "claim-late"}
+    room.api.put(PODS, "late", spec={"nodeName": NODE, "resourceClaims": [named]})
+    room.report(dead(0), gpu(1))
+    room.seen("the report is there", lambda: presence(room) == "Lost")
+    room.decide()
+    room.ahead = SETTLED
+
+
 def test_a_claim_that_is_otherwise_than_the_watch_reported_is_looked_at_again(room: Room) -> None:
     set_up(room)
     room.api.frozen.add(CLAIMS)
@@ -36,28 +48,14 @@ def test_a_claim_that_is_otherwise_than_the_watch_reported_is_looked_at_again(ro
 
 def test_a_claim_of_a_listed_pod_that_no_watch_has_reported_evicts_nobody(room: Room) -> None:
     set_up(room)
-    room.api.frozen.add(CLAIMS)
-    room.hold("gpu-0", "late")
-    named = {"name": "gpu", "resourceClaimName": "claim-late"}
-    room.api.put(PODS, "late", spec={"nodeName": NODE, "resourceClaims": [named]})
-    room.report(dead(0), gpu(1))
-    room.seen("the report is there", lambda: presence(room) == "Lost")
-    room.decide()
-    room.ahead = SETTLED
+    a_late_claim_on(room, "gpu-0")
     assert "team/claim-late has not been reported by the watch" in room.decide().unconfirmed
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
 
 
 def test_a_claim_on_another_device_that_no_watch_has_reported_delays_nothing(room: Room) -> None:
     set_up(room)
-    room.api.frozen.add(CLAIMS)
-    room.hold("gpu-1", "late")
-    named = {"name": "gpu", "resourceClaimName": "claim-late"}
-    room.api.put(PODS, "late", spec={"nodeName": NODE, "resourceClaims": [named]})
-    room.report(dead(0), gpu(1))
-    room.seen("the report is there", lambda: presence(room) == "Lost")
-    room.decide()
-    room.ahead = SETTLED
+    a_late_claim_on(room, "gpu-1")
     room.decide()
     assert room.api.effects() == {"gpu-0": "NoExecute"}
 
