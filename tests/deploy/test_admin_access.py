@@ -1,6 +1,5 @@
 """Our taints blind nobody: a metrics exporter's claim under NoSchedule and NoExecute."""
 
-import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -89,10 +88,32 @@ def metrics_exporter(cluster: Cluster) -> Callable[[], list[str]]:
 
     def running() -> list[str]:
         pods = (pod["metadata"] for pod in cluster.running())
-        return [pod["name"] for pod in pods if "deletionTimestamp" not in pod]
+        staying = [pod["name"] for pod in pods if "deletionTimestamp" not in pod]
+        return [name for name in staying if name.startswith("dcgm-")]
 
     await_true("the metrics exporter runs", running)
     return running
+
+
+def names(cluster: Cluster) -> list[str]:
+    return [pod["metadata"]["name"] for pod in cluster.running()]
+
+
+def job_on_gpu_0(cluster: Cluster) -> str:
+    """Run a job on each of the two GPUs; returns the name of the pod that holds `gpu-0`."""
+    template = workloads.claim_template("job", workloads.gpu_request())
+    cluster.add("resource.k8s.io/v1", "resourceclaimtemplates", template)
+    jobs = ("job-a", "job-b")
+    for name in jobs:
+        cluster.add("v1", "pods", workloads.pod(name, workloads.pod_spec(template="job")))
+    await_true("both jobs run", lambda: {*names(cluster)} >= {*jobs})
+    return next(name for name in jobs if cluster.device_of(name) == "node-a/gpu-0")
+
+
+def refused(pod: Json) -> bool:
+    """Tell whether the scheduler looked at the pod and found no node for it."""
+    conditions = pod["status"].get("conditions", [])
+    return any(condition.get("reason") == "Unschedulable" for condition in conditions)
 
 
 @pytest.mark.usefixtures("policy")
@@ -123,12 +144,13 @@ def test_each_request_with_admin_access_tolerates_both_effects_and_no_other_does
 def test_the_metrics_exporter_stays_under_both_effects_and_a_new_one_starts(
     watched: Cluster,
 ) -> None:
+    job = job_on_gpu_0(watched)
     running = metrics_exporter(watched)
     (before,) = running()
 
     taint(watched, "NoSchedule")
     taint(watched, "NoExecute")
-    time.sleep(3)
+    await_true("the job on that GPU is evicted", lambda: job not in names(watched))
     assert running() == [before]
     watched.client.delete(f"/api/v1/namespaces/default/pods/{before}")
 
@@ -141,7 +163,7 @@ def test_without_the_policy_it_is_evicted_and_does_not_come_back(watched: Cluste
     taint(watched, "NoExecute")
 
     await_true("it is evicted", lambda: running() == [])
-    time.sleep(3)
+    await_true("no node takes the new one", lambda: any(map(refused, watched.pods())))
     assert running() == []
     assert len(watched.items(RULES)) == 1
 
