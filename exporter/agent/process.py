@@ -8,7 +8,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -16,6 +17,7 @@ from exporter import protocol
 from exporter.agent.join.attribution import Attribution
 from exporter.agent.link import UNREACHABLE, VERSION_SKEW, SensorLink
 from exporter.agent.report import ledger
+from exporter.agent.report.clock_set import earlier, not_ahead
 from exporter.agent.report.inventory import other_drivers
 from exporter.agent.report.reporter import Reporter
 from exporter.metrics import relay, xid_changes
@@ -55,7 +57,12 @@ class Agent:
     """Takes news (as the `Listener` of a `SensorLink`) and keeps page and report current."""
 
     def __init__(
-        self, settings: Settings, client: Client | None, version: str, counters: CountersFile
+        self,
+        settings: Settings,
+        client: Client | None,
+        version: str,
+        counters: CountersFile,
+        now: Callable[[], datetime] = clock.now,
     ) -> None:
         self._settings = settings
         self._version = version
@@ -65,10 +72,10 @@ class Agent:
         self._edges = ClockEdges()
         self._settling = Settling()
         self._render_seconds: float | None = None
-        self._clock = ClockSteps()
+        self._now, self._clock = now, ClockSteps()
         self.metrics = SelfMetrics(version, reporting=client is not None and settings.report)
         self._lock = threading.RLock()
-        self._report = ledger.begin("", version, clock.now())
+        self._report = ledger.begin("", version, self._now())
         self._observation: Observation | None = None
         self._received_at = 0.0
         """When the sensor last said something of the state, or welcomed us (monotonic)."""
@@ -145,24 +152,26 @@ class Agent:
 
     def welcome(self, message: protocol.Welcome) -> None:
         with self._lock:
+            self._follow_clock()
             self._run = message.run
             self._listening, self._reconnecting, self._blind = True, False, ""
             self._skew = ""
             self._received_at = time.monotonic()
-            self._report = ledger.adopt(self._report, message.boot_id, self._version, clock.now())
+            self._report = ledger.adopt(self._report, message.boot_id, self._version, self._now())
         _log.info("connected to sensor %s in boot %s", message.run[:8], message.boot_id)
 
     def signals(self, message: protocol.Signals) -> None:
         with self._lock:
             if not self._listening:
                 return
-            before = self._report
+            self._follow_clock()
+            before, now = self._report, self._now()
             self._report = ledger.take(
                 before,
-                message.signals,
+                [not_ahead(signal, signal.at, now) for signal in message.signals],
                 run=self._run,
                 kernel_sequence=message.kernel_sequence,
-                now=clock.now(),
+                now=now,
             )
             self._took(before)
             self._tell()
@@ -171,12 +180,14 @@ class Agent:
         with self._lock:
             if not self._listening:
                 return
-            self._observation = message.observation
-            self._silent = relay.silent(message.observation, self._silent)
+            self._follow_clock()
+            seen = not_ahead(message.observation, message.observation.at, self._now())
+            self._observation = seen
+            self._silent = relay.silent(seen, self._silent)
             self._received_at = time.monotonic()
-            if message.observation.nvml is not None:
-                self._windows.sampled(message.observation.nvml)
-                self._edges.sampled(message.observation.nvml)
+            if seen.nvml is not None:
+                self._windows.sampled(seen.nvml)
+                self._edges.sampled(seen.nvml)
             self._observe()
             self._looked_at()
         self._attribution.seen(message.observation)
@@ -189,6 +200,7 @@ class Agent:
 
     def unreachable(self, message: str, reason: str = UNREACHABLE) -> None:
         with self._lock:
+            self._follow_clock()
             at_start = time.monotonic() - self._begun < _PATIENCE and not self._run
             expected, self._reconnecting = self._reconnecting, False
             self._listening = False
@@ -197,16 +209,17 @@ class Agent:
             if known:
                 return
             self._blind = reason
-            self._report = ledger.blind(self._report, reason, message, clock.now())
+            self._report = ledger.blind(self._report, reason, message, self._now())
             self._tell()
             self._looked_at()
         _log.warning("%s", message)
 
     def _adopt(self, last: NodeHealth | None) -> None:
         with self._lock:
+            self._follow_clock()
             boot_id = self._report.boot_id
             if last is not None and (boot_id in ("", last.boot_id)):
-                self._report = ledger.adopt(last, last.boot_id, self._version, clock.now())
+                self._report = ledger.adopt(last, last.boot_id, self._version, self._now())
                 # Messages under way were sent for another cursor.
                 self._listening, self._reconnecting = False, True
                 self._observation = None
@@ -214,13 +227,23 @@ class Agent:
                     self._reporter.forget()
                 self._link.reconnect()
             elif last is not None:
-                self._report = ledger.with_versions(self._report, last, clock.now())
+                self._report = ledger.with_versions(self._report, last, self._now())
         self._adopted.set()
         if last is not None:
             _log.info("took up this node's own report of boot %s", last.boot_id)
 
+    def _follow_clock(self) -> None:
+        """Let the dates of what is known move along when the wall clock was set."""
+        step = self._clock.step(self._now(), time.monotonic())
+        if not step:
+            return
+        self._report = ledger.clock_was_set(self._report, step)
+        if self._observation is not None and step < timedelta():
+            self._observation = earlier(self._observation, -step)
+
     def _reattributed(self) -> None:
         with self._lock:
+            self._follow_clock()
             if self._observation is not None:
                 self._observe()
         self._dirty.set()
@@ -234,7 +257,6 @@ class Agent:
             self._observation,
             published=self._attribution.published(),
             lost_after=timedelta(seconds=self._settings.lost_after),
-            clock_step=self._clock.step(clock.now(), time.monotonic()),
         )
         # A GPU that the kernel log alone knew may have got its name, and its XIDs with it.
         self._took(before)
@@ -301,7 +323,7 @@ class Agent:
         """Return everything the page shows, as of now."""
         with self._lock:
             report, seen = self._report, self._observation
-            windows = self._windows.counts(clock.now())
+            windows = self._windows.counts(self._now())
             edges = self._edges.counts()
             corrections = self._settling.corrections(time.monotonic())
         holders = self._attribution.holders(seen, report)
@@ -317,7 +339,7 @@ class Agent:
             sources += (skew,)
         return Snapshot(
             node=self._settings.node_name,
-            at=report.observed_at or clock.now(),
+            at=report.observed_at or self._now(),
             report=report,
             seen=seen,
             relayed=selected(relayed, self._selection) if relayed else None,

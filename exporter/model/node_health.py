@@ -126,6 +126,8 @@ class RecoveryAction(Entry, frozen=True, kw_only=True):
     """The last reading, as of this report."""
     none_at: Moment | None = msgspec.field(default=None, name="noneTime")
     """While the value is another one than 0: the last reading of 0."""
+    unread_since: Moment | None = msgspec.field(default=None, name="unreadSinceTime")
+    """Since when NVML's samples no longer read it; None where the last one did."""
     logged: int | None = msgspec.field(default=None, name="loggedCode")
     """The action that the newest kernel-log line with XID 154 said is wanted from then on."""
     logged_at: Moment | None = msgspec.field(default=None, name="loggedTime")
@@ -319,6 +321,9 @@ class NodeHealth(Entry, frozen=True, kw_only=True):
     that a renewal confirms this report. "" of an agent that confirms nothing."""
     report_interval_seconds: int = REPORT_INTERVAL
     """The report is written at least this often, changed or not."""
+    clock_set_back_ms: int = msgspec.field(default=0, name="clockSetBackMilliseconds")
+    """By how much the node's clock was set back last, in this boot; 0: it was not. All dates of the
+    report moved along, so a date that somebody kept from an earlier report is that much later."""
 
 
 class NodeDeviceHealth(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
@@ -339,7 +344,8 @@ def _moments(report: NodeHealth) -> Iterator[datetime | None]:
     for gpu in report.gpus:
         action = gpu.recovery_action
         yield from (gpu.presence_since, gpu.epoch_started, gpu.memory.remap_observed_at)
-        yield from (action.since, action.observed_at, action.logged_at, gpu.memory.rose_at)
+        yield from (action.since, action.observed_at, action.none_at, action.unread_since)
+        yield from (action.logged_at, gpu.memory.rose_at)
         yield from (gpu.config_space.since, gpu.config_space.answered_at)
         for record in gpu.xids:
             yield from (record.first_seen, record.last_seen, record.event_at)

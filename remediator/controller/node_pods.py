@@ -61,6 +61,11 @@ class NodePods:
             self._known[node, live] = (now, self._listed(node, LIVE if live else CACHED))
         return self._known[node, live][1]
 
+    def anew(self, node: str) -> tuple[PodFacts, ...] | None:
+        """Return the pods of a node in the newest state, and remember them as that."""
+        self._known.pop((node, True), None)
+        return self.of(node, live=True)
+
     def why_not(self, node: str) -> str:
         """Return why the pods of a node could not be listed the last time, "" if they could."""
         return self._failing.get(node, "")

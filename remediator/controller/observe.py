@@ -96,11 +96,12 @@ class Cluster:
             cluster_name=cluster_name,
         )
         self._recorder = EventRecorder(client, pace, cluster_name)
-        self._pods = AbsentPods(NodePods(client, elapsed), elapsed)
+        pods = NodePods(client, elapsed)
+        self._pods = AbsentPods(pods, elapsed)
         self._crashes = Crashes()
         self.policy_changed_at: datetime | None = None
         self._fetched: dict[str, Fetched] = {}
-        self._quorum = Quorum(client, self.informers.slices, self.informers.claims)
+        self._quorum = Quorum(client, self.informers.slices, self.informers.claims, pods)
 
     def start(self) -> None:
         self._recorder.start()

@@ -15,6 +15,7 @@ from exporter.model.resource_slices import ResourceSlice, SliceDevice, incomplet
 from kubeapi.client import UNREADABLE, ApiError, NotFound
 from remediator.controller.versions import GROUP
 from remediator.model.claim import Claim, unreported
+from remediator.model.pod import PodFacts
 from remediator.plan.disruption import Disruption
 from remediator.plan.view import NodeView
 
@@ -42,18 +43,28 @@ class Served(Protocol):
     def path(self) -> str: ...
 
 
+class Pods(Protocol):
+    """The pods of nodes, as a last look lists them."""
+
+    def anew(self, node: str, /) -> tuple[PodFacts, ...] | None: ...
+
+
 class Quorum:
-    def __init__(self, reader: Reader, slices: Served, claims: Served) -> None:
+    def __init__(self, reader: Reader, slices: Served, claims: Served, pods: Pods) -> None:
         self._reader, self._slices, self._claims = reader, slices, claims
+        self._pods = pods
 
     def differs(self, view: NodeView, begins: Disruption) -> str:
         """Return what is otherwise than in the view, or cannot be read; "" when all is as seen.
 
-        A repair of the node disrupts all its devices.
+        A repair of the node disrupts all its devices, and its pods may have been listed some
+        seconds ago.
         """
         devices = begins.devices
         if begins.repair:
             devices |= {device.device for device in view.inventory}
+            if why := self._pods_differ(view):
+                return why
         try:
             return self._slices_differ(view, devices) or self._claims_differ(view, devices)
         except ApiError as error:
@@ -73,6 +84,14 @@ class Quorum:
         if _hardware(inventory(stored.items, view.inventory)) != _hardware(view.inventory):
             return f"{view.node} publishes other devices than the watch reported"
         return ""
+
+    def _pods_differ(self, view: NodeView) -> str:
+        pods = self._pods.anew(view.node)
+        if pods is None:
+            return f"the pods of {view.node} could not be listed before the disruption"
+        known = {pod.uid for pod in view.pods or ()}
+        late = next((pod for pod in pods if pod.running and pod.uid not in known), None)
+        return f"pod {late.namespace}/{late.name} has come to {view.node} since" if late else ""
 
     def _claims_differ(self, view: NodeView, devices: frozenset[Device]) -> str:
         known = {(claim.metadata.namespace, claim.metadata.name): claim for claim in view.claims}

@@ -25,7 +25,8 @@ from remediator.diagnose.fault import Healthy, Sick, Unknown, Verdict, or_unknow
 from remediator.diagnose.surroundings import ALONE, Surroundings
 
 OLD_READING = timedelta(minutes=5)
-"""A recovery action read this long before the report was made proves nothing about now."""
+"""A recovery action read this long before the report was made proves nothing about now. Agents
+before 0.2 do not say that they can no longer read it."""
 
 
 def verdict(gpu: GpuHealth, around: Surroundings = ALONE, unusable: str = "") -> Verdict:
@@ -75,7 +76,8 @@ def _gap(gpu: GpuHealth, around: Surroundings) -> str:
         return f"{gpu.uuid} does not answer: {gpu.presence_reason or gpu.presence}"
     if supported is None or (supported and action.value is None) or read is None:
         return f"the recovery action of {gpu.uuid} could not be read"
-    if around.reported_at is not None and around.reported_at - read > OLD_READING:
+    aged = around.reported_at is not None and around.reported_at - read > OLD_READING
+    if aged or action.unread_since is not None:
         return f"the recovery action of {gpu.uuid} was last read long before the report"
     if supported and gpu.epoch_started is not None and read < gpu.epoch_started:
         return f"the recovery action of {gpu.uuid} was last read before the GPU was reset"

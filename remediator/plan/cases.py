@@ -27,6 +27,7 @@ from remediator.plan.affected_pods import gang
 from remediator.plan.case import Case, Roster
 from remediator.plan.evicting import tolerations
 from remediator.plan.ignored import ignoring
+from remediator.plan.node_clock import by_clock_of_now
 from remediator.plan.trust import distrusted
 from remediator.plan.view import NodeView
 from remediator.policy.table import Place
@@ -162,6 +163,8 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> 
     ruled = {rule.device for rule in rules}
     devices = {device.device for device in parts} | ruled
     devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
+    if view.report and not why:
+        incidents = tuple(by_clock_of_now(known, view.node, view.report) for known in incidents)
     has_incident = any(incident.open for incident in incidents)
     judged = Unknown(why) if gpu is None else verdict(gpu, common.around, why)
     holders = affected_pods(view.claims, frozenset(devices), view.pods)

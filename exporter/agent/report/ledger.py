@@ -19,6 +19,7 @@ from exporter.agent.report import (
     switches,
     xid_counts,
 )
+from exporter.agent.report.clock_set import NOISE, clock_was_set
 from exporter.agent.report.inventory import Published
 from exporter.agent.report.naming import MAX_UNKNOWN, UNKNOWN_PREFIX, Gpus
 from exporter.model.node_health import (
@@ -41,6 +42,7 @@ __all__ = [
     "adopt",
     "begin",
     "blind",
+    "clock_was_set",
     "observe",
     "take",
     "with_versions",
@@ -72,12 +74,15 @@ def begin(boot_id: str, agent_version: str, at: datetime) -> NodeHealth:
 def adopt(last: NodeHealth, boot_id: str, agent_version: str, at: datetime) -> NodeHealth:
     """Go on from this node's own last report, if it speaks of the same boot and language.
 
-    Of another boot only the versions are of use: a new driver often comes with a reboot.
+    Of another boot only the versions are of use: a new driver often comes with a reboot. A report
+    of the future is of before the clock was set back.
     """
     if not _readable(last):
         return begin(boot_id, agent_version, at)
     if last.boot_id != boot_id:
         return with_versions(begin(boot_id, agent_version, at), last, at)
+    if last.observed_at is not None and last.observed_at - at > NOISE:
+        last = clock_was_set(last, at - last.observed_at)
     report = msgspec.structs.replace(
         last,
         agent_version=agent_version,
@@ -160,13 +165,9 @@ def observe(
     *,
     published: Published | None = None,
     lost_after: timedelta = timedelta(seconds=60),
-    clock_step: timedelta = timedelta(0),
 ) -> NodeHealth:
-    """Return the report after the sensor sent what it sees; `published` None: not known.
-
-    `clock_step` is by how much the wall clock was set since the last observation.
-    """
-    gpus = {gpu.uuid: presence.clock_was_set(gpu, clock_step) for gpu in report.gpus}
+    """Return the report after the sensor sent what it sees; `published` None: not known."""
+    gpus = {gpu.uuid: gpu for gpu in report.gpus}
     nvml, driver = seen.nvml, report.driver_version
     reason = next((source.reason for source in seen.sources if source.name == "nvml"), "")
     if nvml is None and reason == STARTING:
@@ -182,11 +183,7 @@ def observe(
     naming.name_by_bus(gpus, published.by_bus if published else {})
     on_pci = {uuid: config_space.updated(gpu, seen, bus) for uuid, gpu in gpus.items()}
     return _with_gpus(
-        msgspec.structs.replace(
-            report,
-            agent_since=_clock_was_set(report.agent_since, clock_step),
-            driver_since=_clock_was_set(report.driver_since, clock_step).seen(driver, seen.at),
-        ),
+        msgspec.structs.replace(report, driver_since=report.driver_since.seen(driver, seen.at)),
         on_pci,
         sources=seen.sources,
         driver_version=driver,
@@ -194,12 +191,6 @@ def observe(
         inventory=inventory.taken(bus, nvml.gpus if nvml else None, published),
         xids_dropped=report.xids_dropped + _dropped(gpus) - before,
     )
-
-
-def _clock_was_set(since: VersionSince, step: timedelta) -> VersionSince:
-    if since.time is None or not step:
-        return since
-    return msgspec.structs.replace(since, time=since.time + step)
 
 
 def blind(report: NodeHealth, reason: str, message: str, at: datetime) -> NodeHealth:

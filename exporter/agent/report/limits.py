@@ -129,6 +129,7 @@ LIMITS: dict[type[msgspec.Struct], dict[str, Limit]] = {
         "switches": Items(16),
         "xids_dropped": _COUNT,
         "report_interval_seconds": Number(MAX_INT32, 1, counts=True),
+        "clock_set_back_ms": _COUNT,
     },
     VersionSince: {"version": Text(256)},
     Cursor: {"kernel_sequence": Number(), "sensor_run": _ID, "signal_sequence": Number()},

@@ -39,9 +39,7 @@ def take_in(  # noqa: PLR0917 - what is there, what should be, and when
     nvml = seen.nvml
     if reloaded:
         for uuid, gpu in gpus.items():
-            # The kernel's own line about the load may have been counted already.
-            if gpu.presence_reason != presence.DRIVER_RELOADED:
-                gpus[uuid] = presence.next_epoch(gpu, seen.at)
+            gpus[uuid] = presence.other_driver(gpu, seen.at)
     # Of two GPUs under one UUID it is unknown which is which.
     bearers = Counter(reading.uuid for reading in nvml.gpus)
     for reading in nvml.gpus:

@@ -115,16 +115,8 @@ def absent(
     return in_state(gpu, "Unknown", NOT_LISTED, at)
 
 
-def clock_was_set(gpu: GpuHealth, step: timedelta) -> GpuHealth:
-    """Return the entry after the wall clock was set forwards (or back, negative) by `step`.
-
-    A GPU that is being missed has then been missed for as long as before. After a step back an
-    error may bear an earlier date than a reading of recovery action 0 before it: the reading is
-    dropped.
-    """
-    if step < timedelta() and gpu.recovery_action.none_at is not None:
-        action = msgspec.structs.replace(gpu.recovery_action, none_at=None)
-        gpu = msgspec.structs.replace(gpu, recovery_action=action)
+def missed_as_long(gpu: GpuHealth, step: timedelta) -> GpuHealth:
+    """Return the entry after the clock was set forwards: since when a GPU is missed moves along."""
     if gpu.presence_reason != NOT_LISTED or gpu.presence == "Lost":
         return gpu
     return msgspec.structs.replace(gpu, presence_since=gpu.presence_since + step)
@@ -145,6 +137,24 @@ def driver_loaded(gpu: GpuHealth, at: datetime) -> GpuHealth:
     if at <= gpu.presence_since:
         return after
     return in_state(after, "Unknown", DRIVER_RELOADED, at)
+
+
+def other_driver(gpu: GpuHealth, at: datetime) -> GpuHealth:
+    """Return the entry when another driver answers than the one before.
+
+    It may have no recovery action, or another one. The kernel's own line about the load may have
+    been counted already.
+    """
+    action = msgspec.structs.replace(
+        gpu.recovery_action,
+        support="Unknown",
+        value=None,
+        since=None,
+        observed_at=None,
+        none_at=None,
+    )
+    gpu = msgspec.structs.replace(gpu, recovery_action=action)
+    return gpu if gpu.presence_reason == DRIVER_RELOADED else next_epoch(gpu, at)
 
 
 def let_go_of(gpu: GpuHealth) -> bool:
@@ -192,13 +202,13 @@ def in_state(gpu: GpuHealth, presence: Presence, reason: str, at: datetime) -> G
 
 
 def _recovery(old: RecoveryAction, reading: GpuReading, at: datetime) -> RecoveryAction:
-    if reading.recovery_supported is None:
-        return old
+    # A driver that had the field does not lose it: such a reading failed.
+    if reading.recovery_supported is None or (old.supported and not reading.recovery_supported):
+        return msgspec.structs.replace(old, unread_since=old.unread_since or at)
     if not reading.recovery_supported:
-        # A driver that had the field does not lose it: this reading failed.
-        if old.supported:
-            return old
-        return msgspec.structs.replace(old, support="Unsupported", observed_at=at)
+        return msgspec.structs.replace(
+            old, support="Unsupported", observed_at=at, unread_since=None
+        )
     value = reading.recovery_action
     return msgspec.structs.replace(
         old,
@@ -207,6 +217,7 @@ def _recovery(old: RecoveryAction, reading: GpuReading, at: datetime) -> Recover
         since=old.since if old.value == value else at,
         observed_at=at,
         none_at=None if value == 0 else old.observed_at if old.value == 0 else old.none_at,
+        unread_since=None,
     )
 
 

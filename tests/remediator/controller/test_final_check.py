@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.remediator.builders import NODE, dead, gpu
+from remediator.controller.quorum import Quorum
+from remediator.model.pod import PodFacts
+from remediator.plan.disruption import Disruption
+from tests.remediator.builders import NODE, dead, gpu, published, view
 from tests.remediator.controller.api import CLAIMS, PODS, SLICES, serving
 from tests.remediator.controller.test_blind_watches import (
     SETTLED,
@@ -14,6 +17,8 @@ from tests.remediator.controller.test_blind_watches import (
     presence,
     set_up,
 )
+from tests.remediator.histories.frozen import Kind, Truth
+from tests.remediator.playing import pod
 
 
 @pytest.fixture
@@ -97,3 +102,26 @@ def test_a_last_look_that_is_refused_evicts_nobody_and_says_so(room: Room) -> No
     decision = room.decide()
     assert "could not be read before the disruption (404)" in decision.unconfirmed
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("begins", "now", "why"),
+    [
+        (Disruption(repair=True), (pod(), pod("late")), "pod team/late has come to node-a since"),
+        (Disruption(repair=True), None, "the pods of node-a could not be listed"),
+        (Disruption(repair=True), (pod(),), ""),
+        (Disruption(repair=True), (), ""),
+        (Disruption(repair=True), (pod(), pod("done", running=False)), ""),
+        (Disruption(), None, ""),
+    ],
+    ids=["one more", "no list", "the same", "one less", "one that ended", "no repair"],
+)
+def test_before_a_repair_of_the_node_its_pods_are_listed_anew(
+    begins: Disruption, now: tuple[PodFacts, ...] | None, why: str
+) -> None:
+    seen = view(dead(), pods=(pod(),))
+    truth = Truth(published(dead()), (), now)
+    check = Quorum(truth, Kind("resourceslices"), Kind("resourceclaims"), truth)
+    differs = check.differs(seen, begins)
+    assert why in differs
+    assert bool(why) == bool(differs)

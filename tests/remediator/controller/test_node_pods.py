@@ -144,3 +144,19 @@ def test_a_real_pod_is_read_with_its_owner(cluster: Cluster) -> None:
     (one,) = await_true("it is listed as running", running)
     assert (one.owner, one.terminating) == ("Deployment/web", False)
     assert NodePods(cluster.client).of("node-b") == ()
+
+
+def test_a_list_anew_takes_the_place_of_the_one_that_is_remembered() -> None:
+    pages = [hostile.listing("1", pod("a")), hostile.listing("2", pod("a"), pod("b"))]
+    with listed(Clock(), pages) as (pods, server):
+        counted = [
+            len(found or ())
+            for found in (
+                pods.of("node-a", live=True),
+                pods.anew("node-a"),
+                pods.of("node-a", live=True),
+            )
+        ]
+
+        assert counted == [1, 2, 2]
+        assert "resourceVersion" not in server.requests[1]

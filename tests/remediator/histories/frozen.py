@@ -9,6 +9,7 @@ from exporter.model.resource_slices import SliceDevice
 from kubeapi.client import NotFound
 from remediator.controller.quorum import Quorum
 from remediator.model.claim import Claim
+from remediator.model.pod import PodFacts
 from remediator.plan.disruption import Disruption
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
@@ -30,10 +31,19 @@ class Kind:
 
 
 class Truth:
-    """The API server that a last look reads: what is published and claimed now."""
+    """The API server that a last look reads: what is published and claimed now, and by whom."""
 
-    def __init__(self, devices: tuple[SliceDevice, ...], claims: tuple[Claim, ...]) -> None:
-        self.devices, self.claims = devices, claims
+    def __init__(
+        self,
+        devices: tuple[SliceDevice, ...],
+        claims: tuple[Claim, ...],
+        pods: tuple[PodFacts, ...] | None,
+    ) -> None:
+        self.devices, self.claims, self.pods = devices, claims, pods
+
+    def anew(self, node: str) -> tuple[PodFacts, ...] | None:
+        assert node == NODE
+        return self.pods
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         if path == f"{GROUP}/resourceslices":
@@ -55,9 +65,8 @@ class LaggingCluster:
         self._truth = truth
 
     def confirm(self, view: NodeView, begins: Disruption, /) -> str:
-        return Quorum(self._truth, Kind("resourceslices"), Kind("resourceclaims")).differs(
-            view, begins
-        )
+        kinds = Kind("resourceslices"), Kind("resourceclaims")
+        return Quorum(self._truth, *kinds, self._truth).differs(view, begins)
 
     def observe(self, node: str) -> NodeView:
         assert node == NODE

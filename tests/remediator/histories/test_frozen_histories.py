@@ -97,7 +97,8 @@ class FrozenHistory(EvictHistory):
 
     def truth(self) -> Truth:
         """Return what the API server has now."""
-        return Truth(self.machine.published(), tuple(self.machine.tenants.claims.values()))
+        tenants = self.machine.tenants
+        return Truth(self.machine.published(), tuple(tenants.claims.values()), tenants.pods())
 
     def teardown(self) -> None:
         self.frozen = frozenset()

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 
 import msgspec
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from exporter.agent.report.ledger import Published
 from exporter.model.node_health import NodeDeviceHealth, NodeHealth
 from exporter.model.readings import LinkReading, Observation
 from kubeapi.types import ObjectMeta
-from tests.exporter.worlds import BUS, START, Sensed, gpu, mig_gpu, seen, unseen, with_bus
+from tests.exporter.worlds import BUS, START, Sensed, at, gpu, mig_gpu, seen, unseen, with_bus
 from tests.lab.examples import examples
 
 FRESH = ledger.begin("boot-1", "1", START)
@@ -58,11 +59,13 @@ class Node:
         """Go on from what the API server has."""
         written = NodeDeviceHealth(ObjectMeta("node-a"), outline.finished(self.report))
         stored = msgspec.json.decode(msgspec.json.encode(written), type=NodeDeviceHealth)
-        self.report = ledger.adopt(stored.status, "boot-1", "1", START)
+        self.report = ledger.adopt(stored.status, "boot-1", "1", at(self._now))
 
     def go_on(self, step: Step) -> None:
         what, pause, number, gi = step
         self._now += pause
+        if pause < 0:
+            self.report = ledger.clock_was_set(self.report, timedelta(seconds=pause))
         if what in _LOOKS:
             changes = _LOOKS[what](self._now)
             self.report = ledger.observe(self.report, changes, published=OFFERED)

@@ -56,7 +56,7 @@ def test_a_report_of_an_older_agent_tells_which_versions_there_were() -> None:
 
 def test_a_clock_that_was_set_takes_the_dates_along() -> None:
     report = ledger.observe(known(), seen(gpu(), seconds=5, driver="600.1"))
-    step = timedelta(hours=1)
-    report = ledger.observe(report, seen(gpu(), seconds=3605, driver="600.1"), clock_step=step)
+    report = ledger.clock_was_set(report, timedelta(hours=1))
+    report = ledger.observe(report, seen(gpu(), seconds=3605, driver="600.1"))
 
     assert report.driver_since.time == at(3605)

@@ -1,0 +1,42 @@
+"""What incidents keep by the clock of a node, after that clock was set back.
+
+The agent then moves all dates of its report along (`clock_set_back_ms`); those that were copied
+from earlier reports are ahead of it. Pure.
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from exporter.model.node_health import NodeHealth
+from remediator.model.incident import Incident, SeenSignal
+from remediator.model.intent import IntentRecord
+
+
+def by_clock_of_now(incident: Incident, node: str, report: NodeHealth) -> Incident:
+    """Return an incident of a node with its dates by the clock that the node has now."""
+    back, clock = timedelta(milliseconds=report.clock_set_back_ms), report.observed_at
+    if not back or clock is None or incident.node != node:
+        return incident
+
+    def moved(moment: datetime) -> datetime:
+        return moment - back if moment - back <= clock < moment else moment
+
+    def kept(moment: datetime | None) -> datetime | None:
+        return moment and moved(moment)
+
+    def with_seen(intent: IntentRecord) -> IntentRecord:
+        return msgspec.structs.replace(intent, seen_through_time=kept(intent.seen_through_time))
+
+    def with_first(seen: SeenSignal) -> SeenSignal:
+        return msgspec.structs.replace(seen, first_seen_time=moved(seen.first_seen_time))
+
+    status = incident.status
+    status = msgspec.structs.replace(
+        status,
+        seen_through=kept(status.seen_through),
+        handled_through=kept(status.handled_through),
+        seen_signals=status.seen_signals and tuple(map(with_first, status.seen_signals)),
+        intents=tuple(map(with_seen, status.intents)),
+    )
+    return msgspec.structs.replace(incident, status=status)
