@@ -9,7 +9,8 @@ from hypothesis.stateful import rule
 from remediator.diagnose.clock_trust import clock_doubt
 from remediator.plan.reconcile import NodeDecision
 from remediator.plan.view import NodeView
-from remediator.policy.table import Ceiling, Mode
+from remediator.policy.table import CEILINGS as MILDEST_FIRST
+from remediator.policy.table import Ceiling, Mode, Policy
 from tests.remediator.builders import at, policy
 from tests.remediator.histories.judged import ROUNDED, SOAK
 from tests.remediator.histories.outside import DIES, MODES, THEN, Outside
@@ -39,12 +40,11 @@ class Leaders(Outside):
         dies=DIES,
     )
     def another_leader(self, mode: Mode, ceiling: Ceiling | None, then: float, dies: int) -> None:
-        """Its policy file is another one: that of the leader before is in the Lease."""
+        """Its policy file is another, milder one: that of the leader before is in the Lease."""
         if not self.disagrees:
             self.enforced_before = enforces(self.policy)
         found = self.lease.annotations()
-        lowered = {"ceiling": ceiling} if ceiling else {}
-        self.policy = policy(LIMITS, mode=mode, evict=self.plan, **lowered)
+        self.policy = _capped(policy(LIMITS, mode=mode, evict=self.plan), ceiling)
         self.machine.watched = mode != "off"
         self.lease = self.leads()
         self.lease.loaded(self.policy)
@@ -89,3 +89,14 @@ class Leaders(Outside):
                 assert self.machine.now - self.doubted_at >= SOAK - ROUNDED, (
                     "verified by a wrong clock"
                 )
+
+
+def _capped(whole: Policy, ceiling: Ceiling | None) -> Policy:
+    """Return the policy with no class going further than a ceiling."""
+    if ceiling is None:
+        return whole
+    rows = tuple(
+        msgspec.structs.replace(row, ceiling=min(row.ceiling, ceiling, key=MILDEST_FIRST.index))
+        for row in whole.rows
+    )
+    return msgspec.structs.replace(whole, rows=rows)
