@@ -16,7 +16,7 @@ inspect
   plan                       show what the remediator would do now, and why
   doctor                     check the requirements of this cluster, or this node
   version                    show the versions of client, remediator, agents, cluster
-  bundle                     write what a bug report needs into one file, no secrets
+  bundle                     write a file for a bug report, secrets masked
 
 act
   hold INCIDENT...           pause new taints and evictions on these GPUs

@@ -42,6 +42,7 @@ _NAMES_OF_SECRETS = frozenset({"name", "secretName"})
 """Keys below `secret` in a volume: which Secret it is."""
 _UNRECOGNIZED = "unrecognized arguments: "
 """Words of `argparse` before what was typed. Each may be the value of a mistyped flag."""
+_NOT_REPEATED = " (values are not repeated)"
 _ANY = re.IGNORECASE | re.MULTILINE
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -92,8 +93,9 @@ def without_flag_values(text: str) -> str:
     before, unrecognized, typed = text.partition(_UNRECOGNIZED)
     before = _TYPED.sub(rf"\1{MASK}", _FLAGS.sub(rf"\1{MASK}", before))
     words = (without_value(word) for word in typed.split())
-    kept = (word if _FLAG_NAME.fullmatch(word.partition("=")[0]) else MASK for word in words)
-    return before + unrecognized + " ".join(kept)
+    kept = [word if _FLAG_NAME.fullmatch(word.partition("=")[0]) else MASK for word in words]
+    why = _NOT_REPEATED if any(MASK in word for word in kept) else ""
+    return before + unrecognized + " ".join(kept) + why
 
 
 def without_value(word: str) -> str:

@@ -48,7 +48,7 @@ def in_cluster(environ: Mapping[str, str] = os.environ, folder: Path = SERVICE_A
     if not host or not port:
         raise EndpointError(
             "not in a Kubernetes pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are "
-            "not set; name the API server with flags instead"
+            "not set; name the API server with --kube-server instead"
         )
     token, ca = folder / "token", folder / "ca.crt"
     for file in (token, ca):

@@ -32,6 +32,8 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[RawNode, ...] = ()
     stopped: str = ""
     """The user and the reason of the emergency stop; "" if it is not set."""
+    no_namespace: bool = False
+    """Whether the namespace that was named as Draguard's does not exist."""
     unseen: tuple[str, ...] = ()
     """What could not be read, one sentence each: a missing right, or a namespace that does not
     exist."""

@@ -42,9 +42,11 @@ _MADE = tuple(map(msgspec.json.Decoder, KINDS))
 """msgspec learns a struct at its first use, and crashes where several threads do so at once."""
 Part = Mapping[str, object] | ApiError
 """Fields of `Objects`, or the refusal of a right."""
+PLAIN_CRDS = "with plain manifests: kubectl apply --server-side -f deploy/manifests/crds.yaml"
+"""Not for the chart: Helm refuses to install where CRDs are that belong to no release."""
 NOT_INSTALLED = (
     "{resource} are not served by this cluster: Draguard is not installed here. Install it "
-    "(docs/install.md), or only its CRDs: kubectl apply -f deploy/crds"
+    f"(docs/install.md); {PLAIN_CRDS}"
 )
 
 
@@ -57,7 +59,6 @@ class Reader:
         self._on_page = on_page
         self._unreadable: dict[str, tuple[str, ...]] = {}
         self._ahead = timedelta()
-        self._nowhere: tuple[str, ...] = ()
 
     def objects(self, *desired: str, spared: Collection[str] = OPTIONAL) -> Objects:
         """Return the collections of these names (fields of `Objects`, and `_READ`).
@@ -74,6 +75,7 @@ class Reader:
         found: dict[str, Any] = {}
         for part in parts.values():
             found |= {} if isinstance(part, ApiError) else part
+        nowhere = f"there is no namespace {self.namespace}: give the namespace of Draguard with -n"
         return Objects(
             server=self.client.endpoint.server,
             at=now(self._ahead),
@@ -81,7 +83,10 @@ class Reader:
                 f"{len(names)} {collection} ({some(names)})"
                 for collection, names in sorted(self._unreadable.items())
             ),
-            unseen=(*(forbidden(str(parts[name])) for name in missing), *self._nowhere),
+            unseen=(
+                *(forbidden(str(parts[name])) for name in missing),
+                *((nowhere,) if "no_namespace" in found else ()),
+            ),
             missing=frozenset(missing),
             **found,
         )
@@ -145,9 +150,7 @@ class Reader:
             raw = self.client.get(f"{NAMESPACES}/{self.namespace}")
             return {"stopped": stop_of(msgspec.json.decode(raw, type=Namespace))}
         except NotFound:
-            where = "give the namespace of Draguard with -n"
-            self._nowhere = (f"there is no namespace {self.namespace}: {where}",)
-            return {}
+            return {"no_namespace": True}
         except UNREADABLE as error:
             raise ApiError(f"namespace {self.namespace} cannot be read ({error})") from error
 

@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     taught.usage = f"{taught.prog} (DEVICE... | --node NAME) --why TEXT [FLAGS]"
     taught.add_argument("devices", nargs="*", metavar="DEVICE", help=NAMES)
     taught.add_argument("--node", default="", metavar="NAME", help="every GPU of a node")
-    taught.add_argument("--why", required=True, metavar="TEXT", help="reason, stored in the cordon")
+    taught.add_argument("--why", default="", metavar="TEXT", help="reason, stored in the cordon")
     taught.add_argument("--evict", action="store_true", help="NoExecute: pods on it are deleted")
     taught.add_argument("--yes", action="store_true", help="with --evict: do not ask")
     taught.add_argument(
@@ -64,10 +64,13 @@ def main(arguments: Sequence[str]) -> int:
     """Return 0 if every cordon is in place; 1 if none, or not all; 2 without access."""
     flags = parser()
     options = flags.parse_args(arguments)
-    if not options.why.strip():
-        flags.error("a reason is required: --why TEXT")
-    if not (options.devices or options.node):
-        flags.error("name devices, or a whole node with --node")
+    needed = {
+        "name devices, or a whole node with --node": options.devices or options.node,
+        "a reason is required: --why TEXT": options.why.strip(),
+    }
+    missing = [sentence for sentence, given in needed.items() if not given]
+    if missing:
+        flags.error("; ".join(missing))
     return run_with_client("cordon", options, lambda client: _cordon(client, options))
 
 

@@ -29,11 +29,12 @@ from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import EndpointError
 from remediator.policy.error import PolicyError
 
+_URL = "http://10.0.3.7:9401"
 EXAMPLES = (
     Example("draguard plan", "all nodes with an open incident, a taint rule or a sick GPU"),
     Example("draguard plan --node gpu-7", "all GPUs of one node, healthy ones too"),
     Example("draguard plan --policy new.yaml", "what another policy would do"),
-    Example("draguard plan --url http://10.0.3.7:9401", "the plan of a running remediator"),
+    Example(f"draguard plan --url {_URL}", "the plan of a running remediator"),
 )
 
 
@@ -69,7 +70,10 @@ def main(arguments: Sequence[str]) -> int:
     if options.url:
         try:
             return _show(of_remediator(options.url, options.node), changes)
-        except (ApiError, EndpointError) as error:
+        except EndpointError:
+            print_error("plan", f"{options.url!r} is no URL of a remediator, such as {_URL}")
+            return NO_ACCESS
+        except ApiError as error:
             why = f"{options.url}: {error}; check that it is a remediator's --listen address"
             print_error("plan", why)
             return NO_ACCESS

@@ -161,7 +161,10 @@ def _signal_flags(parser: argparse.ArgumentParser) -> None:
     place = parser.add_argument_group("place")
     place.add_argument("--node", default="", metavar="NAME", help="name of the node [node-a]")
     place.add_argument(
-        "--pool", default="", metavar="NAME", help="NVIDIA's pool has its node's name"
+        "--pool",
+        default="",
+        metavar="NAME",
+        help="the same as --node: NVIDIA's driver names a pool after its node",
     )
     place.add_argument(
         "--device-class", default="", metavar="NAME", help="DeviceClass of its claim"

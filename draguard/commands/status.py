@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0, whatever was found; 1 if a part may not be read; 2 without access."""
+    """Return 0, whatever was found; 1 if a part may not be read or the namespace is missing."""
     options = parser().parse_args(arguments)
     changes = Changes(options.output, "Status")
 
@@ -63,4 +63,4 @@ def _look(client: Client, options: argparse.Namespace, changes: Changes) -> int:
     wide = options.output == "wide"
     steady = msgspec.structs.replace(found, leader_renewed=None)
     changes.show(found, lambda: status_page(found, objects.at, wide=wide), objects.at, apart=steady)
-    return PROBLEM if objects.missing - OPTIONAL else DONE
+    return PROBLEM if objects.no_namespace or objects.missing - OPTIONAL else DONE

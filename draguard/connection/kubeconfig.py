@@ -87,7 +87,11 @@ def endpoint_of(
         raise EndpointError(
             "--certificate-authority does not go with --insecure-skip-tls-verify: remove one"
         )
-    found = given.applied(_found(_files(kubeconfig, environ), context, given))
+    files = _files(kubeconfig, environ)
+    if given.server and given.token and kubeconfig is None:
+        # As kubectl: with address and token no file of $KUBECONFIG has to exist.
+        files = [file for file in files if os.access(file, os.F_OK)]
+    found = given.applied(_found(files, context, given))
     # As kubectl: a proxy of the kubeconfig is for this server, whatever the environment says.
     return msgspec.structs.replace(found, proxy=found.proxy or proxy_from(environ, found.server))
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from draguard.cluster.reading import PLAIN_CRDS
 from draguard.connection.errors import forbidden
 from draguard.doctor.check import Check, bad, ok, unknown, warn
 from exporter.model.node_health import NodeHealth
@@ -14,7 +15,8 @@ from remediator.controller.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
 from remediator.model.incident import IncidentSpec, IncidentStatus
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_APPLY = "kubectl apply -f deploy/crds (Helm does not upgrade CRDs)"
+_INSTALL = f"install the chart (docs/install.md); {PLAIN_CRDS}"
+_UPGRADE = f"upgrade the chart (docs/install.md, Upgrading); {PLAIN_CRDS}"
 _GATE_FLAGS = "check --feature-gates of kube-apiserver, kube-scheduler, kube-controller-manager"
 GATES: Mapping[str, str] = {
     "DynamicResourceAllocation": "pods can claim devices",
@@ -121,10 +123,10 @@ def objects(client: Client) -> Iterator[Check]:
             raw = client.get(f"{_CRDS}/{plural}.draguard.dev")
             found = msgspec.json.decode(raw, type=_Definition)
         except NotFound:
-            yield bad(about, "not installed", _APPLY)
+            yield bad(about, "not installed", _INSTALL)
             continue
         except UNREADABLE as error:
-            yield unknown(about, f"cannot be read ({error})", _APPLY)
+            yield unknown(about, f"cannot be read ({error})", _UPGRADE)
             continue
         yield _fits(about, found, parts)
 
@@ -132,7 +134,7 @@ def objects(client: Client) -> Iterator[Check]:
 def _fits(about: str, found: _Definition, parts: Mapping[str, type[msgspec.Struct]]) -> Check:
     current = [version for version in found.spec.versions if version.served]
     if not current:
-        return bad(about, "no version is served", _APPLY)
+        return bad(about, "no version is served", _UPGRADE)
     schema = current[-1].schema.schema
     lacking = [
         f"{part}.{field.encode_name}"
@@ -144,5 +146,5 @@ def _fits(about: str, found: _Definition, parts: Mapping[str, type[msgspec.Struc
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
         older = f"{names}, from an older release: it lacks {', '.join(lacking[:3])}{more}"
-        return warn(about, f"{older}, so these fields are not stored", _APPLY)
+        return warn(about, f"{older}, so these fields are not stored", _UPGRADE)
     return ok(about, f"{names}, with every field of this release")

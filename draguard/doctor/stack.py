@@ -1,13 +1,14 @@
 """What the GPU nodes have, as a preset of the chart's `stack`, beside the installed one."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
 from draguard.cluster.installation import Workload, find_agents
 from draguard.doctor.check import Check, ok, unknown, warn
 from draguard.doctor.nodes import Node
-from draguard.phrases import count
+from draguard.phrases import count, some
 from kubeapi.client import Client, NotFound
 from kubeapi.discovery import served
 
@@ -83,14 +84,22 @@ class Group(msgspec.Struct, frozen=True):
     evidence: Mapping[str, tuple[str, ...]]
     """By the name of a stack that they may be: the line of the table that they fit."""
     nodes: int
+    signs: frozenset[str] = frozenset()
+    """All that these nodes show, with whole values."""
 
     def words(self) -> str:
         each = (
-            f"{name} ({', '.join(sign.rstrip('=') for sign in line)}"
+            f"{name} ({', '.join(self._quoted(sign) for sign in line)}"
             f"{'' if name in _TRIED else f'; {UNTRIED}'})"
             for name, line in self.evidence.items()
         )
         return f"{' or '.join(each)} on {count(self.nodes, 'node', 'nodes')}"
+
+    def _quoted(self, sign: str) -> str:
+        """Return a label as the nodes have it; of one whose value does not count, the key."""
+        if "=" not in sign or sign.endswith("="):
+            return sign.rstrip("=")
+        return some(sorted(each for each in self.signs if each.startswith(sign)))
 
 
 def stack(
@@ -119,13 +128,15 @@ def found_on(
 
     `publishing` has the nodes of which a DRA driver publishes GPUs.
     """
-    sizes: dict[tuple[tuple[str, tuple[str, ...]], ...], int] = {}
+    alike: dict[tuple[tuple[str, tuple[str, ...]], ...], list[tuple[str, ...]]] = {}
     for node in nodes:
         signs = _signs(node, publishing)
         if _PUBLISHED in signs or any(sign.startswith(_GPU_LABELS) for sign in signs):
-            fitting = _fitting([*signs, *cluster])
-            sizes[fitting] = sizes.get(fitting, 0) + 1
-    return tuple(Group(dict(fitting), size) for fitting, size in sizes.items())
+            alike.setdefault(_fitting([*signs, *cluster]), []).append(signs)
+    return tuple(
+        Group(dict(fitting), len(each), frozenset(chain.from_iterable(each)))
+        for fitting, each in alike.items()
+    )
 
 
 def judged(groups: Sequence[Group], installed: Sequence[Workload], namespace: str) -> Check:

@@ -12,6 +12,8 @@ _TONES: dict[str, Tone] = {
     "rule removed": "good",
 }
 _ROW = ("mode", "ceiling", "settle", "soak", "patient", "repeat", "sticky", "probation", "evict")
+_TITLES = {"evict": "eviction api"}
+"""Of keys that would read as something else: NoExecute evicts as well."""
 _SHORT = 600
 """Seconds below which a time is given in seconds."""
 
@@ -23,7 +25,7 @@ def policy_page(found: Explanation) -> Iterator[Block]:
         values = (getattr(fault.row, name) for name in _ROW)
         cells = ({True: "yes", False: "no"}.get(value, str(value)) for value in values)
         rows.append((fault.fault_class, fault.row.name, *cells))
-    columns = tuple(name.upper() for name in ("class", "row", *_ROW))
+    columns = tuple(_TITLES.get(name, name).upper() for name in ("class", "row", *_ROW))
     yield Table(columns, tuple(rows), title="Policy rows")
     yield Lines(
         tuple(

@@ -50,5 +50,18 @@ def test_a_cluster_without_or_with_older_crds_is_refused_with_what_to_do(
     assert "NOTES" in helm_there(*INSTALL)
 
 
+def test_crds_that_belong_to_no_release_are_adopted_by_a_flag_or_left_alone(
+    helm_there: Helm, bare: ControlPlane
+) -> None:
+    manifest = ROOT / "deploy" / "manifests" / "crds.yaml"
+    bare.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(manifest))
+    *install, alone = INSTALL
+
+    with pytest.raises(AssertionError, match="invalid ownership metadata"):
+        helm_there(*install)
+    assert "NOTES" in helm_there(*install, "--take-ownership")
+    assert "NOTES" in helm_there(*install, alone)
+
+
 def test_metrics_alone_need_none(helm_there: Helm) -> None:
     assert "NOTES" in helm_there(*INSTALL, "--set=metricsOnly=true")

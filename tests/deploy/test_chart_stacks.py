@@ -132,6 +132,17 @@ def test_a_value_of_the_user_comes_before_the_preset() -> None:
     assert "--nvml-library-dir=/host/driver/lib64" in container(objects, "sensor")["args"]
 
 
+def test_a_value_that_equals_the_default_gives_way_unless_it_is_a_pools() -> None:
+    default = "nvidia"
+    pool = ("exporter.pools[0].name=a", f"exporter.pools[0].gpu.runtimeClassName={default}")
+
+    of_all = pod(of_stack("eks", f"exporter.gpu.runtimeClassName={default}"), "DaemonSet")
+    of_pool = pod(of_stack("eks", *pool), "DaemonSet")
+
+    assert "runtimeClassName" not in of_all
+    assert of_pool["runtimeClassName"] == default
+
+
 def test_a_pool_may_be_of_another_stack() -> None:
     pools = (
         "exporter.pools[0].name=a",

@@ -25,6 +25,7 @@ RUNBOOKS = sorted((ROOT / "alerts" / "runbooks").glob("*.md"))
 TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+(?:::\w+)?)")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 HEADING = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
+TORN_LINK = re.compile(r"\][ \n]+\((?:#|https?:|[\w./-]+\.md\b)[^)]*\)")
 PATH = re.compile(
     r"`((?:alerts|benchmarks|dashboards|deploy|docs|draguard|exporter|kubeapi|remediator|serving"
     r"|simulator|tests|tools)/[\w./*-]+)`"
@@ -72,6 +73,12 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
     ]
 
     assert missing == []
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *RUNBOOKS], ids=lambda path: path.name)
+def test_no_link_has_space_between_its_words_and_its_page(document: Path) -> None:
+    """Markdown then shows both as they are written."""
+    assert TORN_LINK.findall(text(document)) == []
 
 
 def test_the_readme_leads_to_every_document() -> None:

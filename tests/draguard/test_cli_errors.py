@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from draguard.__main__ import main
-from draguard.connection.cluster_flags import add_cluster_flags
+from draguard.connection.cluster_flags import Overrides, add_cluster_flags
 from draguard.connection.errors import forbidden, sentence
 from draguard.connection.kubeconfig import endpoint_of
 from draguard.connection.session import run_with_client
@@ -116,7 +116,8 @@ def test_without_the_crds_it_says_what_to_install(
     stated = printed(capsys, command, "--kubeconfig", through, ends=2)
 
     assert "are not served by this cluster" in stated
-    assert "kubectl apply -f deploy/crds" in stated
+    assert "docs/install.md" in stated
+    assert "kubectl apply --server-side -f deploy/manifests/crds.yaml" in stated
 
 
 def test_where_only_metrics_are_installed_a_gpu_is_tainted_and_untainted_all_the_same(
@@ -201,6 +202,26 @@ class TestKubeconfig:
             endpoint_of(tmp_path / "nowhere", "", {})
         with pytest.raises(EndpointError, match="nowhere does not exist"):
             endpoint_of(None, "", {"KUBECONFIG": str(tmp_path / "nowhere")})
+
+    def test_with_address_and_token_no_file_of_the_environment_has_to_exist(
+        self, tmp_path: Path
+    ) -> None:
+        """As for kubectl. It still needs the file of --kubeconfig and a context that is named."""
+        environ = {"KUBECONFIG": str(tmp_path / "nowhere")}
+        given = Overrides(server="https://one:1", token="t1")
+
+        found = endpoint_of(None, "", environ, given)
+
+        assert (found.server, found.token) == ("https://one:1", "t1")
+        with pytest.raises(EndpointError, match="no context 'two'"):
+            endpoint_of(None, "two", environ, given)
+        for kubeconfig, less in (
+            (tmp_path / "nowhere", given),
+            (None, Overrides(server="https://one:1")),
+            (None, Overrides(token="t1")),
+        ):
+            with pytest.raises(EndpointError, match="nowhere does not exist"):
+                endpoint_of(kubeconfig, "", environ, less)
 
     def test_a_name_that_is_too_long_is_a_file_that_cannot_be_read(self, tmp_path: Path) -> None:
         with pytest.raises(EndpointError, match="File name too long"):

@@ -182,10 +182,11 @@ def test_a_policy_that_cannot_be_read_is_no_mode_and_no_plan(
     assert "policy  shipped" in shipped
 
 
-def test_a_namespace_that_is_not_there_is_reported(
+def test_a_namespace_that_is_not_there_is_reported_and_status_ends_with_one(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stated = printed(capsys, "status", "--kubeconfig", fleet.kubeconfig, "-n", "elsewhere")
+    where = ("--kubeconfig", fleet.kubeconfig, "-n", "elsewhere")
+    stated = printed(capsys, "status", *where, ends=1)
 
     assert "there is no namespace elsewhere: give the namespace of Draguard with -n" in stated
 

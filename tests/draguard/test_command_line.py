@@ -82,6 +82,23 @@ def test_flags_belong_to_the_part(
     assert flag in capsys.readouterr().out
 
 
+def test_cordon_names_all_that_is_missing_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    devices, reason = "name devices, or a whole node with --node", "a reason is required: --why"
+
+    for words, missing, given in (
+        ((), (devices, reason), ()),
+        (("gpu-7/3",), (reason,), (devices,)),
+        (("--node", "gpu-7", "--why", " "), (reason,), (devices,)),
+        (("--why", "x"), (devices,), (reason,)),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["cordon", *words])
+        assert ended.value.code == 2
+        stated = capsys.readouterr().err
+        assert [each for each in missing if each not in stated] == []
+        assert [each for each in given if each in stated] == []
+
+
 def test_a_library_that_is_not_installed_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -153,7 +153,7 @@ def test_a_pod_finds_its_api_server_by_the_service_account(tmp_path: Path) -> No
 
 
 def test_outside_of_a_pod_the_error_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(EndpointError, match="name the API server with flags"):
+    with pytest.raises(EndpointError, match="name the API server with --kube-server"):
         in_cluster({}, tmp_path)
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     with pytest.raises(EndpointError, match="automountServiceAccountToken"):

@@ -52,6 +52,16 @@ def test_a_sound_file_ends_with_zero_and_its_warnings(
     assert stated[-1] == f"{path}: valid"
 
 
+def test_the_column_of_the_key_evict_names_the_eviction_api(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """NoExecute evicts as well: `EVICT no` beside it would be wrong."""
+    assert main(["policy", "explain", "--lost"]) == 0
+
+    (columns,) = [line for line in capsys.readouterr().out.splitlines() if "CEILING" in line]
+    assert columns.endswith("PROBATION  EVICTION API")
+
+
 def test_a_wrong_file_ends_with_one_and_every_line_that_is_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

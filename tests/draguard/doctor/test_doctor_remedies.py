@@ -16,6 +16,7 @@ from tests.draguard.printed import items
 from tests.draguard.test_cli_errors import config, written
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
+PLAIN = "with plain manifests: kubectl apply --server-side -f deploy/manifests/crds.yaml"
 Examined = dict[str, Check]
 Examine = Callable[..., Examined]
 
@@ -73,7 +74,7 @@ def test_a_cluster_without_the_chart(
     found = examine(*through, "-n", "not-here")
 
     assert found["CRD deviceincidents"].state == "bad"
-    assert found["CRD deviceincidents"].remedy.startswith("kubectl apply -f deploy/crds")
+    assert found["CRD deviceincidents"].remedy == f"install the chart (docs/install.md); {PLAIN}"
     assert "docs/install.md" in found["exporter"].remedy
     assert found["cluster state"].state == "unknown"
     assert "docs/install.md" in found["cluster state"].remedy
@@ -102,7 +103,7 @@ def test_crds_of_an_older_schema(fleet: Fleet, examine: Examine) -> None:
 
     assert found.state == "warn"
     assert "and 1 more, so these fields are not stored" in found.says
-    assert found.remedy.startswith("kubectl apply -f deploy/crds")
+    assert found.remedy == f"upgrade the chart (docs/install.md, Upgrading); {PLAIN}"
 
 
 def test_who_may_see_little(fleet: Fleet, examine: Examine) -> None:

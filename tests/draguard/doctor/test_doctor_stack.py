@@ -119,11 +119,22 @@ def test_the_remedy_is_the_command() -> None:
     assert of_golden("gke", exporter()) == Check(
         "stack",
         "warn",
-        "looks like gke (cloud.google.com/gke-accelerator=nvidia; untried on real hardware) "
-        "on 1 node; installed is gpu-operator",
+        "looks like gke (cloud.google.com/gke-accelerator=nvidia-h100-80gb; untried on real "
+        "hardware) on 1 node; installed is gpu-operator",
         "helm upgrade gpus deploy/helm/draguard -n draguard-system --reset-then-reuse-values "
         "--set stack=gke",
     )
+
+
+def test_labels_are_quoted_as_the_nodes_have_them() -> None:
+    key = "cloud.google.com/gke-accelerator"
+    kinds = ("nvidia-l4", "nvidia-l4", "nvidia-a100")
+    found = reported([node({key: kind, "other": kind}) for kind in kinds], PLAIN)
+
+    assert found.says.startswith(f"looks like gke ({key}=nvidia-a100, {key}=nvidia-l4; untried")
+    assert " on 3 nodes; " in found.says
+    classic = of_golden("gpu-operator").says
+    assert "(nvidia.com/gpu.deploy.device-plugin, RuntimeClass nvidia, " in classic
 
 
 def test_what_helm_did_not_install_is_rendered_again() -> None:
