@@ -274,6 +274,17 @@ def test_gke_admits_critical_pods_by_a_quota() -> None:
     assert used == set(scope["values"])
 
 
+def test_on_gke_the_last_job_needs_no_quota_and_elsewhere_keeps_its_class() -> None:
+    """Helm deletes the quota before it; `test_chart_uninstall_on_gke` has the whole end."""
+    own = "remediator.priorityClassName=mine"
+    jobs = [
+        pod(objects, "Job").get("priorityClassName")
+        for objects in (of_stack("gke"), of_stack("gke", own), of_stack("eks"))
+    ]
+
+    assert jobs == [None, "mine", "system-cluster-critical"]
+
+
 def test_folders_of_the_other_architecture_are_refused() -> None:
     values = (
         "exporter.gpu.access=driver-root",
