@@ -148,6 +148,14 @@ def test_a_pool_may_be_of_another_stack() -> None:
     assert "runtimeClassName" not in b["spec"]["template"]["spec"]
 
 
+def test_on_openshift_a_pool_of_another_stack_has_the_selinux_type_of_the_cluster() -> None:
+    pools = ("exporter.pools[0].name=a", "exporter.pools[0].stack=gpucluster")
+    of = pod(of_stack("openshift", *pools), "DaemonSet")
+
+    assert of["securityContext"]["seLinuxOptions"] == {"type": "spc_t"}
+    assert "runtimeClassName" not in of
+
+
 def test_a_daemonset_names_its_preset_for_the_doctor_and_without_one_nothing() -> None:
     named = only(of_stack("gke"), "DaemonSet")
     unnamed = only(rendered.objects(()), "DaemonSet")
