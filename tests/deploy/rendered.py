@@ -47,7 +47,11 @@ def _documents(stated: str) -> Iterator[Json]:
 class _EachKeyOnce(yaml.CSafeLoader):
     """Refuses a key that a mapping has twice, as kustomize does; others take one of the values."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT002 - as the class above it has it
+    ) -> dict[Hashable, Any]:
         keys = [key.value for key, _ in node.value]
         if len(set(keys)) < len(keys):
             twice = {key for key in keys if keys.count(key) > 1}

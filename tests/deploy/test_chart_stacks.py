@@ -15,6 +15,7 @@ from tests.deploy import rendered
 from tests.deploy.driver_manager import PREFIX, STOPPED, paused
 from tests.deploy.releasing import Helm
 from tests.deploy.rendered import Json, container, of_kind, only, pod
+from tests.deploy.settings import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("helm_built")
 FOLDER = Path(__file__).parent / "stacks"
@@ -209,7 +210,8 @@ def test_the_wrong_preset_is_refused_by_the_api_server_and_first_by_the_chart(
     with pytest.raises(ControlPlaneError, match='RuntimeClass "nvidia" not found'):
         created(plane, namespace, of_stack("gpu-operator"))
 
-    with pytest.raises(AssertionError, match=r"the stack is gpu-operator.* set stack=gpucluster"):
+    words = r"the stack is gpu-operator.* set stack=gpucluster.* stack=gke, eks, eks-auto or aks"
+    with pytest.raises(AssertionError, match=words):
         helm("install", "draguard", str(CHART), "--dry-run=server", "--set=stack=gpu-operator")
 
 
@@ -266,6 +268,37 @@ def test_openshift_lets_each_account_use_what_it_needs_and_no_more() -> None:
         one["metadata"]["name"] for one in of_kind(objects, "RoleBinding") if rendered.is_hook(one)
     }
     assert hooks == {"draguard-cleanup", "draguard-cleanup-scc"}
+
+
+@pytest.mark.parametrize(
+    ("values", "more"),
+    [
+        ((), set[str]()),
+        (("exporter.gpu.access=driver-root",), set[str]()),
+        (SETTINGS["TLS"], set[str]()),
+        (("exporter.extraVolumes[0].name=a", "exporter.extraVolumes[0].csi.driver=b"), {"csi"}),
+    ],
+)
+def test_openshift_allows_the_volumes_and_the_seccomp_profile_that_the_exporter_has(
+    values: tuple[str, ...], more: set[str]
+) -> None:
+    objects = of_stack("openshift", *values)
+    allowed, of = only(objects, "SecurityContextConstraints"), pod(objects, "DaemonSet")
+
+    used = {key for volume in of["volumes"] for key in volume if key != "name"}
+    assert set(allowed["volumes"]) == used | {"configMap", "secret"} | more
+    for one in of["containers"]:
+        assert one["securityContext"].get("seccompProfile", {}).get("type") in (
+            None,
+            "RuntimeDefault",
+        )
+    assert allowed["seccompProfiles"] == ["runtime/default"]
+
+
+def test_openshift_allows_a_seccomp_profile_of_the_users_own() -> None:
+    objects = of_stack("openshift", "exporter.podSecurityContext.seccompProfile.type=Unconfined")
+
+    assert only(objects, "SecurityContextConstraints")["seccompProfiles"] == ["*"]
 
 
 def test_openshift_allows_a_privileged_sensor_where_one_is_needed() -> None:

@@ -161,7 +161,7 @@ CONTRADICTIONS = [
     (("exporter.podSecurityContext.fsGroup=1",), "for other groups use supplementalGroups"),
     (
         ("stack=openshift", "exporter.podSecurityContext.seLinuxOptions.level=s0"),
-        r"exporter.seLinuxOptions \(stack openshift\) and exporter.podSecurityContext.seLinuxOptions",
+        r"seLinuxOptions \(stack openshift\) and exporter.podSecurityContext.seLinuxOptions are",
     ),
     (("exporter.dcgm.address=engine:5555",), "exporter.dcgm.address needs dcgm.mode hostEngine"),
     (
