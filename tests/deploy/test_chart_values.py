@@ -172,7 +172,6 @@ CONTRADICTIONS = [
         ("exporter.gpu.driverRoot=/run/nvidia/driver",),
         "exporter.gpu.driverRoot needs gpu.access driver-root",
     ),
-    (("exporter.gpu.libraryDir=usr/lib64",), "gpu.libraryDir needs gpu.access driver-root"),
     (("exporter.journalPath=/run/log/journal",), "exporter.journalPath needs kernelLog journal"),
     (("exporter.podLogsPath=/data/pods",), "exporter.podLogsPath needs podShares true"),
     (("exporter.web.scheme=HTTPS",), "exporter.web.scheme is HTTPS: name the Secret with the"),
