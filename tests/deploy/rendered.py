@@ -1,6 +1,6 @@
 """The chart's objects, as the real helm renders them for some values."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -41,7 +41,22 @@ def objects(values: Sequence[str] = (), *flags: str) -> list[Json]:
 
 
 def _documents(stated: str) -> Iterator[Json]:
-    return (manifest for manifest in yaml.load_all(stated, Loader=yaml.CSafeLoader) if manifest)
+    return (manifest for manifest in yaml.load_all(stated, Loader=_EachKeyOnce) if manifest)
+
+
+class _EachKeyOnce(yaml.CSafeLoader):
+    """Refuses a key that a mapping has twice, as kustomize does; others take one of the values."""
+
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT002 - as the class above it has it
+    ) -> dict[Hashable, Any]:
+        keys = [key.value for key, _ in node.value]
+        if len(set(keys)) < len(keys):
+            twice = {key for key in keys if keys.count(key) > 1}
+            raise yaml.constructor.ConstructorError(None, None, f"twice: {twice}", node.start_mark)
+        return super().construct_mapping(node, deep)
 
 
 def is_hook(manifest: Json) -> bool:

@@ -94,6 +94,66 @@ def test_an_annotation_of_the_chart_is_not_replaced() -> None:
             assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
 
 
+_PART, _STACK = r"app\.kubernetes\.io/part-of", r"draguard\.dev/stack"
+SAME_KEYS: list[tuple[tuple[str, ...], str, str, str]] = [
+    ((f"extraLabels.{_PART}=a",), "Service", "app.kubernetes.io/part-of", "a"),
+    ((r"extraLabels.app\.kubernetes\.io/version=a",), "Role", "app.kubernetes.io/version", "a"),
+    (("extraLabels.team=a", "monitoring.labels.team=b"), "ServiceMonitor", "team", "b"),
+    ((f"monitoring.labels.{_PART}=b",), "PrometheusRule", "app.kubernetes.io/part-of", "b"),
+    (("extraLabels.grafana_dashboard=0",), "ConfigMap", "grafana_dashboard", "1"),
+    (("stack=eks", f"extraLabels.{_STACK}=a"), "DaemonSet", "draguard.dev/stack", "eks"),
+    (
+        (r"extraLabels.pod-security\.kubernetes\.io/enforce=baseline",),
+        "Namespace",
+        "pod-security.kubernetes.io/enforce",
+        "privileged",
+    ),
+]
+"""Labels that are given twice, and which value is taken: that of the object before all objects'."""
+
+
+@pytest.mark.parametrize(("values", "kind", "key", "taken"), SAME_KEYS)
+def test_a_label_that_is_given_twice_is_rendered_once(
+    values: tuple[str, ...], kind: str, key: str, taken: str
+) -> None:
+    sets = ["--set-string=" + value for value in values]
+    objects = rendered.objects((*EVERYTHING, "namespace.create=true"), *sets)
+
+    dashboards = "dashboard" if kind == "ConfigMap" else ""
+    found = {one["metadata"]["labels"][key] for one in of_kind(objects, kind, dashboards)}
+    assert found == {taken}
+
+
+def test_pods_have_each_label_and_annotation_once_too() -> None:
+    notes = {
+        r"kubectl\.kubernetes\.io/default-container": "sensor",
+        r"draguard\.dev/config-checksum": "a",
+        "team": "a",
+    }
+    objects = rendered.objects(
+        (
+            *("extraLabels.team=a", "exporter.extraPodLabels.team=b", "exporter.config=a: 1"),
+            f"exporter.extraPodLabels.{_PART}=b",
+            *(f"exporter.podAnnotations.{key}={value}" for key, value in notes.items()),
+        )
+    )
+
+    of = only(objects, "DaemonSet")["spec"]["template"]["metadata"]
+    assert (of["labels"]["team"], of["labels"]["app.kubernetes.io/part-of"]) == ("b", "b")
+    assert of["annotations"]["kubectl.kubernetes.io/default-container"] == "sensor"
+    assert len(of["annotations"].pop("draguard.dev/config-checksum")) == 64
+    assert of["annotations"]["team"] == "a"
+
+
+def test_a_namespace_has_the_annotations_of_all_objects_beside_its_own() -> None:
+    objects = rendered.objects(("namespace.create=true", "commonAnnotations.owner=gpu"))
+
+    assert only(objects, "Namespace")["metadata"]["annotations"] == {
+        "owner": "gpu",
+        "helm.sh/resource-policy": "keep",
+    }
+
+
 def test_a_service_account_has_annotations_of_its_own() -> None:
     accounts = of_kind(rendered.objects(EXTENDED), "ServiceAccount")
     found = {one["metadata"]["name"]: one["metadata"]["annotations"] for one in accounts}

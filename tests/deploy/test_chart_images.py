@@ -61,6 +61,15 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
         r"controller.repository b.example.org/c names a registry, and so does image.registry",
     ),
     (
+        ("image.registry=https://a.example.org/gpu",),
+        "image.registry https://a.example.org/gpu is no registry: write .* without https://",
+    ),
+    (("global.imageRegistry=a b",), "global.imageRegistry a b is no registry"),
+    (
+        ("image.registry=myorg",),
+        "image.registry myorg has no host: .* for Docker Hub docker.io/myorg",
+    ),
+    (
         (
             "global.imageRegistry=a.example.org",
             "image.exporter.repository=b.example.org/c",

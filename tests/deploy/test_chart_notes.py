@@ -1,12 +1,13 @@
 """What Helm says at the end of an installation: the next step, and what is missing for it."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from deploy.program import RELEASE
-from deploy.sources import CHART
+from deploy.sources import CHART, ROOT
 from kubeapi.client import Client
 from tests.deploy.releasing import Helm
 
@@ -33,19 +34,36 @@ def test_the_notes_say_what_to_do_next(helm: Helm, runtime_class: None) -> None:
 
 SHOWN = [
     ((), "has no RuntimeClass nvidia"),
+    ((), "on a cloud gke, eks, eks-auto or aks"),
+    (("stack=eks",), "Nodes of a managed node group have no label for GPUs"),
+    (("exporter.pools[0].name=a", "exporter.pools[0].stack=eks"), "a managed node group have no"),
     (("metricsOnly=true",), "nothing is ever tainted"),
     (("admission.enabled=false",), "WARNING: admission.enabled is off"),
     ((), "OFF: usage of shared GPUs by pod"),
     (("exporter.gpu.access=driver-root",), "-c sensor -- draguard exporter --check\n"),
 ]
+_TERM = "exporter.nodeSelectorTerms[0].matchExpressions[0]"
+_OWN_TERMS = f"{_TERM}.key=eks.amazonaws.com/nodegroup,{_TERM}.operator=Exists"
 NOT_SHOWN = [
     (("exporter.gpu.runtimeClassName=",), "RuntimeClass"),
     (("exporter.gpu.access=driver-root",), "RuntimeClass"),
     (("metricsOnly=true",), "deviceincidents"),
     (("exporter.podShares=true",), "OFF: usage"),
+    (("stack=aks",), "managed node group"),
+    (("stack=eks", _OWN_TERMS), "managed node group"),
     (("metricsOnly=true",), "draguard-controller"),
     (("image.controller.repository=registry.example.org/controller",), "draguard-controller"),
 ]
+
+
+def test_each_page_and_title_that_the_notes_name_is_there() -> None:
+    text = " ".join((CHART / "templates" / "NOTES.txt").read_text(encoding="utf-8").split())
+    named = re.findall(r'(docs/[\w-]+\.md)(?:, "([^"]+)")?', text)
+
+    assert any(title for _, title in named)
+    for page, title in named:
+        lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+        assert not title or f"## {title}" in [line.replace("###", "##") for line in lines], title
 
 
 @pytest.mark.parametrize(("settings", "words"), SHOWN)

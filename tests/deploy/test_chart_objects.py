@@ -78,6 +78,12 @@ def test_the_sensor_is_root_with_one_capability_and_no_port() -> None:
     )
 
 
+def test_a_capability_that_is_named_twice_is_added_once() -> None:
+    sensor = container(rendered.objects(("exporter.extraCapabilities={SYSLOG}",)), "sensor")
+
+    assert sensor["securityContext"]["capabilities"]["add"] == ["SYSLOG"]
+
+
 @pytest.mark.parametrize(
     "setting", ["a DRA driver without nvidia's runtime", "the device of the kernel's log"]
 )

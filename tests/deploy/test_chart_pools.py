@@ -168,6 +168,14 @@ REFUSED: list[tuple[Json, str]] = [
         {"name": "a", "kernelLog": "kmsg", "extraCapabilities": ["SYS_ADMIN"]},
         "exporter.pools a.extraCapabilities",
     ),
+    (
+        {"name": "a", "gpu": {"access": "driver-root"}, "extraCapabilities": ["SYS_ADMIN"]},
+        "exporter.pools a.extraCapabilities: with gpu.access driver-root",
+    ),
+    ({"name": "a", "journalPath": "/a"}, "exporter.pools a.journalPath needs kernelLog journal"),
+    ({"name": "a", "gpu": {"driverRoot": "/a"}}, "a.gpu.driverRoot needs gpu.access driver-root"),
+    ({"name": "a", "stack": "gke"}, "exporter.pools a has the stack gke, which also needs obj"),
+    ({"name": "a", "stack": "openshift"}, "set stack=openshift"),
 ]
 
 
@@ -182,3 +190,12 @@ def test_a_wrong_pool_is_refused_by_name(pool: Json, named: str) -> None:
 def test_a_name_is_of_one_pool() -> None:
     with pytest.raises(HelmError, match="has the name a twice"):
         daemon_sets(of_arch("a", "amd64"), of_arch("a", "arm64"))
+
+
+def test_a_value_that_one_pool_uses_may_be_set_for_all() -> None:
+    journal, default = pods(
+        of_arch("a", "amd64", kernelLog="journal"), of_arch("b", "arm64"), journalPath="/logs"
+    )
+
+    assert "/logs" in [one.get("hostPath", {}).get("path") for one in journal["volumes"]]
+    assert "/logs" not in [one.get("hostPath", {}).get("path") for one in default["volumes"]]

@@ -15,6 +15,7 @@ from tests.deploy import rendered
 from tests.deploy.driver_manager import PREFIX, STOPPED, paused
 from tests.deploy.releasing import Helm
 from tests.deploy.rendered import Json, container, of_kind, only, pod
+from tests.deploy.settings import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("helm_built")
 FOLDER = Path(__file__).parent / "stacks"
@@ -159,6 +160,14 @@ def test_a_pool_may_be_of_another_stack() -> None:
     assert "runtimeClassName" not in b["spec"]["template"]["spec"]
 
 
+def test_on_openshift_a_pool_of_another_stack_has_the_selinux_type_of_the_cluster() -> None:
+    pools = ("exporter.pools[0].name=a", "exporter.pools[0].stack=gpucluster")
+    of = pod(of_stack("openshift", *pools), "DaemonSet")
+
+    assert of["securityContext"]["seLinuxOptions"] == {"type": "spc_t"}
+    assert "runtimeClassName" not in of
+
+
 def test_a_daemonset_names_its_preset_for_the_doctor_and_without_one_nothing() -> None:
     named = only(of_stack("gke"), "DaemonSet")
     unnamed = only(rendered.objects(()), "DaemonSet")
@@ -212,7 +221,8 @@ def test_the_wrong_preset_is_refused_by_the_api_server_and_first_by_the_chart(
     with pytest.raises(ControlPlaneError, match='RuntimeClass "nvidia" not found'):
         created(plane, namespace, of_stack("gpu-operator"))
 
-    with pytest.raises(AssertionError, match=r"the stack is gpu-operator.* set stack=gpucluster"):
+    words = r"the stack is gpu-operator.* set stack=gpucluster.* stack=gke, eks, eks-auto or aks"
+    with pytest.raises(AssertionError, match=words):
         helm("install", "draguard", str(CHART), "--dry-run=server", "--set=stack=gpu-operator")
 
 
@@ -271,6 +281,37 @@ def test_openshift_lets_each_account_use_what_it_needs_and_no_more() -> None:
     assert hooks == {"draguard-cleanup", "draguard-cleanup-scc"}
 
 
+@pytest.mark.parametrize(
+    ("values", "more"),
+    [
+        ((), set[str]()),
+        (("exporter.gpu.access=driver-root",), set[str]()),
+        (SETTINGS["TLS"], set[str]()),
+        (("exporter.extraVolumes[0].name=a", "exporter.extraVolumes[0].csi.driver=b"), {"csi"}),
+    ],
+)
+def test_openshift_allows_the_volumes_and_the_seccomp_profile_that_the_exporter_has(
+    values: tuple[str, ...], more: set[str]
+) -> None:
+    objects = of_stack("openshift", *values)
+    allowed, of = only(objects, "SecurityContextConstraints"), pod(objects, "DaemonSet")
+
+    used = {key for volume in of["volumes"] for key in volume if key != "name"}
+    assert set(allowed["volumes"]) == used | {"configMap", "secret"} | more
+    for one in of["containers"]:
+        assert one["securityContext"].get("seccompProfile", {}).get("type") in (
+            None,
+            "RuntimeDefault",
+        )
+    assert allowed["seccompProfiles"] == ["runtime/default"]
+
+
+def test_openshift_allows_a_seccomp_profile_of_the_users_own() -> None:
+    objects = of_stack("openshift", "exporter.podSecurityContext.seccompProfile.type=Unconfined")
+
+    assert only(objects, "SecurityContextConstraints")["seccompProfiles"] == ["*"]
+
+
 def test_openshift_allows_a_privileged_sensor_where_one_is_needed() -> None:
     objects = of_stack("openshift", "exporter.gpu.access=driver-root", "exporter.podShares=true")
     allowed = only(objects, "SecurityContextConstraints")
@@ -283,6 +324,17 @@ def test_gke_admits_critical_pods_by_a_quota() -> None:
 
     used = {pod(of_stack("gke"), kind)["priorityClassName"] for kind in ("DaemonSet", "Deployment")}
     assert used == set(scope["values"])
+
+
+def test_on_gke_the_last_job_needs_no_quota_and_elsewhere_keeps_its_class() -> None:
+    """Helm deletes the quota before it; `test_chart_uninstall_on_gke` has the whole end."""
+    own = "remediator.priorityClassName=mine"
+    jobs = [
+        pod(objects, "Job").get("priorityClassName")
+        for objects in (of_stack("gke"), of_stack("gke", own), of_stack("eks"))
+    ]
+
+    assert jobs == [None, "mine", "system-cluster-critical"]
 
 
 def test_folders_of_the_other_architecture_are_refused() -> None:

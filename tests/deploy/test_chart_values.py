@@ -29,8 +29,6 @@ WRONG = [
     ("image.exporter.repository=a b", "/image/exporter/repository"),
     ("image.exporter.repository=registry:5000/exporter:1.2", "/image/exporter/repository"),
     ("image.controller.digest=sha256:12", "/image/controller/digest"),
-    ("image.registry=https://registry.example.org", "/image/registry"),
-    ("global.imageRegistry=a b", "/global/imageRegistry"),
     ("image.allowLocal=yes", "/image/allowLocal"),
     ("image.tag=a b", "/image/tag"),
     ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
@@ -90,7 +88,6 @@ WRONG = [
     ("remediator.extraEnv[0].value=a", "/remediator/extraEnv/0"),
     ("remediator.revisionHistoryLimit=-1", "/remediator/revisionHistoryLimit"),
     ("exporter.affinity.nodeAffinity.a=b", "/exporter/affinity"),
-    ("exporter.podSecurityContext.fsGroup=1", "/exporter/podSecurityContext/fsGroup"),
     ("exporter.agent.extraVolumeMounts[0].name=a", "/exporter/agent/extraVolumeMounts/0"),
     ("exporter.serviceAccount.annotations.a=1", "/exporter/serviceAccount/annotations/a"),
     ("commonAnnotations.a b=c", "/commonAnnotations"),
@@ -150,8 +147,33 @@ CONTRADICTIONS = [
     (("exporter.enabled=false", "metricsOnly=true"), "nothing would be installed"),
     (
         ("exporter.kernelLog=kmsg", "exporter.extraCapabilities={SYS_ADMIN}"),
-        "the sensor is privileged and has all of them",
+        "with kernelLog kmsg the sensor is privileged and has all of them",
     ),
+    (
+        ("stack=eks-auto", "exporter.extraCapabilities={SYS_ADMIN}"),
+        r"with kernelLog kmsg \(stack eks-auto\) the sensor is privileged",
+    ),
+    (
+        ("stack=gke", "exporter.extraCapabilities={SYS_ADMIN}"),
+        r"with gpu.access driver-root \(stack gke\) the sensor is privileged",
+    ),
+    (("exporter.extraCapabilities={CAP_SYS_ADMIN}",), "has CAP_SYS_ADMIN: write SYS_ADMIN"),
+    (("exporter.podSecurityContext.fsGroup=1",), "for other groups use supplementalGroups"),
+    (
+        ("stack=openshift", "exporter.podSecurityContext.seLinuxOptions.level=s0"),
+        r"seLinuxOptions \(stack openshift\) and exporter.podSecurityContext.seLinuxOptions are",
+    ),
+    (("exporter.dcgm.address=engine:5555",), "exporter.dcgm.address needs dcgm.mode hostEngine"),
+    (
+        ("exporter.dcgm.libraryHostPath=/opt",),
+        "exporter.dcgm.libraryHostPath needs dcgm.mode hostEngine or dcgm.mode embedded",
+    ),
+    (
+        ("exporter.gpu.driverRoot=/run/nvidia/driver",),
+        "exporter.gpu.driverRoot needs gpu.access driver-root",
+    ),
+    (("exporter.journalPath=/run/log/journal",), "exporter.journalPath needs kernelLog journal"),
+    (("exporter.podLogsPath=/data/pods",), "exporter.podLogsPath needs podShares true"),
     (("exporter.web.scheme=HTTPS",), "exporter.web.scheme is HTTPS: name the Secret with the"),
     (("remediator.web.scheme=HTTPS",), "remediator.web.scheme is HTTPS: name the Secret with the"),
     (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.program import run
+from deploy.program import NAMESPACE, run
 from deploy.sources import ROOT
 from draguard.commands.policy import main as policy_command
 from tests.deploy.dockerfile import stages
@@ -45,6 +45,16 @@ def test_every_values_file_in_it_renders(tmp_path: Path, number: int) -> None:
 
     chart = str(ROOT / "deploy/helm/draguard")
     assert run("template", "draguard", chart, "-f", str(file), "--set", LOCAL)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/install.md", "deploy/helm/draguard/README.md"])
+def test_who_installs_by_a_page_labels_the_namespace_first(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    before, _, _ = text.partition("helm install draguard")
+
+    label = "pod-security.kubernetes.io/enforce=privileged"
+    assert before.rstrip().splitlines()[-1] == f"kubectl label namespace {NAMESPACE} {label}"
+    assert "--create-namespace" not in text
 
 
 @pytest.mark.usefixtures("helm_built")

@@ -92,7 +92,7 @@ privileged: true
 allowPrivilegeEscalation: false
 capabilities:
   drop: [ALL]
-  {{- with concat (ternary (list "SYSLOG") list (eq .Values.exporter.kernelLog "syslog")) .Values.exporter.extraCapabilities }}
+  {{- with concat (ternary (list "SYSLOG") list (eq .Values.exporter.kernelLog "syslog")) .Values.exporter.extraCapabilities | uniq }}
   add:
     {{- range . }}
     - {{ . }}

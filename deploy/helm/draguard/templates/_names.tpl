@@ -3,12 +3,22 @@ Names are constants and not made from the release's name: CRDs, roles, admission
 policies and the leader's Lease are one per cluster, and so is an installation.
 */}}
 
+{{- /* Dicts as one, as YAML; the last wins. Not merge: there an empty value does not count. */}}
+{{- define "draguard.merged" -}}
+{{- $found := dict }}
+{{- range . }}
+{{- range $key, $value := . }}
+{{- $_ := set $found $key $value }}
+{{- end }}
+{{- end }}
+{{- with $found }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{- /* The labels of an object. Takes a list of the root and, where there are some, dicts of the object's own: those win. */}}
 {{- define "draguard.labels" -}}
-app.kubernetes.io/name: draguard
-app.kubernetes.io/part-of: draguard
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-{{- with .Values.extraLabels }}
-{{ toYaml . }}
+{{- with first . }}
+{{- $base := dict "app.kubernetes.io/name" "draguard" "app.kubernetes.io/part-of" "draguard" "app.kubernetes.io/version" .Chart.AppVersion }}
+{{- concat (list $base .Values.extraLabels) (rest $) | include "draguard.merged" }}
 {{- end }}
 {{- end }}
 
@@ -17,14 +27,12 @@ The annotations of an object, with their key and the line break before it; nothi
 none. Takes a list of the root and, where there are some, the object's own as YAML: those win.
 */}}
 {{- define "draguard.annotations" -}}
-{{- $found := deepCopy (index . 0).Values.commonAnnotations }}
+{{- $given := list (first .).Values.commonAnnotations }}
 {{- range rest . }}
-{{- range $key, $value := fromYaml . }}
-{{- $_ := set $found $key $value }}
+{{- $given = append $given (fromYaml .) }}
 {{- end }}
-{{- end }}
-{{- with $found }}
-  annotations: {{- toYaml . | nindent 4 }}
+{{- with include "draguard.merged" $given }}
+  annotations: {{- . | nindent 4 }}
 {{- end }}
 {{- end }}
 

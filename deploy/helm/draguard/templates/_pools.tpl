@@ -10,7 +10,9 @@ exporter.*, by the preset of its stack where they are the defaults, overridden b
 {{- $stack := $pool.stack | default $.Values.stack }}
 {{- if $stack }}
 {{- $presets := $.Files.Get "stacks.yaml" | fromYaml }}
-{{- range $key, $value := index $presets.stacks $stack }}
+{{- /* SELinux is of the cluster, whatever stack the nodes of a pool have. */}}
+{{- $ofCluster := pick (dig "stacks" $.Values.stack dict $presets) "seLinuxOptions" }}
+{{- range $key, $value := merge (dict) $ofCluster (index $presets.stacks $stack) }}
 {{- $default := index $presets.defaults $key }}
 {{- if and (kindIs "map" $value) $default }}
 {{- range $below, $given := $value }}
