@@ -24,9 +24,7 @@ def client_of(settings: Settings) -> Client | None:
     try:
         return Client(in_cluster(), timeout=_TIMEOUT)
     except EndpointError as error:
-        _log.warning(
-            "metrics only, without names from DRA and without reports: %s (--kube-server)", error
-        )
+        _log.warning("metrics only, without names from DRA and without reports: %s", error)
         return None
 
 

@@ -75,7 +75,10 @@ _GPU_LABELS = (
 )
 """Labels of nodes with GPUs: the chart's exporter.nodeSelectorTerms."""
 _CHOOSE = "docs/install.md, What your nodes have"
-_POOLS = "the `stack` of each pool (docs/install.md, Nodes that differ)"
+_POOLS = (
+    "the `stack` of each pool, and `stack` itself for gke or openshift (docs/install.md, "
+    "Nodes that differ)"
+)
 
 
 class Group(msgspec.Struct, frozen=True):

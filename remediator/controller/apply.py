@@ -227,7 +227,7 @@ class Writer:
             self._logged_lost = True
             _log.warning(
                 "%s: the API server does not store all of its status: its schema is older "
-                "than this release; kubectl apply -f deploy/crds",
+                "than this release; upgrade the chart, or apply deploy/manifests/crds.yaml",
                 stored.name,
             )
         self.unstored.note(stored, status)

@@ -135,7 +135,10 @@ class Informers:
             if not reflector.synced and reflector is not self.nodes
         ]
         if any(reflector.missing for reflector in missing):
-            return "Draguard's objects are not served; install them: kubectl apply -f deploy/crds"
+            return (
+                "Draguard's objects are not served: install or upgrade the chart, or apply "
+                "deploy/manifests/crds.yaml"
+            )
         reasons = sorted({reflector.error for reflector in missing if reflector.error})
         if self.slices.probed and self.slices.version is None:
             reasons.append(

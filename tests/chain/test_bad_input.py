@@ -38,7 +38,7 @@ def test_without_the_crds_it_says_what_to_install_and_waits(scene: Scene) -> Non
     scene.report("node-a", off_the_bus(one))
     with Proxy(scene.cluster.plane.endpoint()) as proxy:
         proxy.refuse, proxy.refused_path = 404, "/apis/draguard.dev/"
-        remediator = scene.remediator(server=proxy.url, until="kubectl apply -f deploy/crds")
+        remediator = scene.remediator(server=proxy.url, until="apply deploy/manifests/crds.yaml")
 
         proxy.refuse = 0
 

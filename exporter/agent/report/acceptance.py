@@ -44,8 +44,10 @@ _UNREACHABLE = Refusal(
 )
 _REFUSED = Refusal("Refused", "see the API server's log")
 _FAILED = Refusal("ServerError", "the API server or its etcd is in trouble; it is tried again")
+_CRDS = "upgrade the chart, or apply deploy/manifests/crds.yaml of the agent's release"
+_OTHER_RELEASE = f"agent and CRD do not fit: {_CRDS}"
 _BY_STATUS: dict[int, Refusal] = {
-    400: Refusal("Invalid", "agent and CRD do not fit: apply deploy/crds of the agent's release"),
+    400: Refusal("Invalid", _OTHER_RELEASE),
     401: Refusal("Unauthorized", "check the agent's service account token"),
     403: Refusal(
         "Forbidden",
@@ -54,15 +56,15 @@ _BY_STATUS: dict[int, Refusal] = {
     ),
     404: Refusal(
         "NotServed",
-        "the cluster does not serve NodeDeviceHealth, so only metrics are given: install it with "
-        "`kubectl apply -f deploy/crds`",
+        "the cluster does not serve NodeDeviceHealth, so only metrics are given: install or "
+        "upgrade the chart, or apply deploy/manifests/crds.yaml",
     ),
     409: Refusal(
         "Conflict",
         "another agent writes this node's report: look for a second agent with its node name",
     ),
     413: Refusal(TOO_LARGE, "it is written with fewer XID records from now on"),
-    422: Refusal("Invalid", "agent and CRD do not fit: apply deploy/crds of the agent's release"),
+    422: Refusal("Invalid", _OTHER_RELEASE),
     429: Refusal("Throttled", "the API server is throttling"),
 }
 
@@ -96,7 +98,7 @@ def accepted(warnings: Sequence[str], at: datetime) -> SourceHealth:
             FIELDS_DROPPED,
             (
                 f"the cluster's NodeDeviceHealth is older than this agent and stores only part of "
-                f"its reports: {_named(dropped)}; apply deploy/crds of the agent's release"
+                f"its reports: {_named(dropped)}; {_CRDS}"
             ),
         )
     elif warnings:
@@ -110,8 +112,7 @@ def reduced(size: str, answer: str, at: datetime) -> SourceHealth:
     """Return the state after a smaller report was taken in the place of an invalid one."""
     message = (
         f"the API server refuses the node's whole report, so it is written as {size} and the rest "
-        f"is unknown to the remediator: {answer[:_QUOTED]}; agent and CRD do not fit: apply "
-        "deploy/crds of the agent's release"
+        f"is unknown to the remediator: {answer[:_QUOTED]}; {_OTHER_RELEASE}"
     )
     return SourceHealth(name=SOURCE, state="Up", reason=REDUCED, message=message, last_success=at)
 

@@ -86,13 +86,13 @@ def report() -> NodeHealth:
     ("status", "logged_text", "reason", "advice"),
     [
         (None, "no answer in time", "Unreachable", "check the API server's address"),
-        (400, "bad", "Invalid", "apply deploy/crds of the agent's release"),
+        (400, "bad", "Invalid", "apply deploy/manifests/crds.yaml of the agent's release"),
         (401, "who", "Unauthorized", "token"),
         (403, "may not", "Forbidden", "update on nodedevicehealths/status"),
-        (404, "none", "NotServed", "kubectl apply -f deploy/crds"),
+        (404, "none", "NotServed", "apply deploy/manifests/crds.yaml"),
         (409, "stale", "Conflict", "second agent"),
         (413, "large", "TooLarge", "fewer XID records"),
-        (422, "enum", "Invalid", "apply deploy/crds of the agent's release"),
+        (422, "enum", "Invalid", "apply deploy/manifests/crds.yaml of the agent's release"),
         (429, "slow", "Throttled", "throttling"),
         (418, "teapot", "Refused", "log"),
         (500, "etcd", "ServerError", "tried again"),
@@ -117,7 +117,7 @@ def test_fields_that_were_not_stored_are_a_state_and_no_failure() -> None:
     assert (state.up, state.reason) == (True, "FieldsDropped")
     assert 'status.gpus[0].nvlink"' in state.message
     assert "and 6 more" in state.message
-    assert "deploy/crds" in state.message
+    assert "deploy/manifests/crds.yaml" in state.message
     assert acceptance.accepted((), NOW) == SourceHealth(name="report", state="Up", last_success=NOW)
 
 
@@ -189,7 +189,7 @@ def test_a_report_of_which_every_size_is_invalid_is_a_failure_and_tried_again() 
 def test_a_cluster_without_the_crd_is_a_state_that_says_how_to_install_it() -> None:
     with writing(NONE_YET) as writer:
         writer.offer(report())
-        assert "kubectl apply -f deploy/crds" in writer.state("NotServed", up=False).message
+        assert "apply deploy/manifests/crds.yaml" in writer.state("NotServed", up=False).message
 
 
 def test_a_report_that_is_too_large_is_written_again_with_less() -> None:

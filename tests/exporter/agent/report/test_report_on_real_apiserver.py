@@ -282,7 +282,7 @@ def test_without_the_crd_there_are_metrics_and_a_sentence_and_later_a_report(
                 "draguard_report_up 0",
                 'draguard_report_failures_total{status="404"}',
             )
-            running.wait_logged("kubectl apply -f deploy/crds")
+            running.wait_logged("apply deploy/manifests/crds.yaml")
             assert running.get("/readyz")[0] == 200
             node.inject_xid(0, 79)
             running.wait_count(79, 1)
