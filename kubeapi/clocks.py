@@ -7,12 +7,13 @@ must not end early because NTP corrected the clock, or because another replica's
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from time import monotonic
+from time import CLOCK_BOOTTIME, clock_gettime, monotonic
 
 from kubeapi import clock
 
-_NOISE = timedelta(seconds=1)
-"""Less than this is slewing, or the time between reading the two clocks."""
+_PAUSE = 0.1
+"""Seconds between two looks at one clock in which another process ran."""
+_LOOKS = 3
 _WHOLE_SECONDS = timedelta(milliseconds=500)
 """A Date header leaves out half a second on average."""
 
@@ -25,19 +26,19 @@ def apart(wall: datetime, steady: float, before: tuple[datetime, float]) -> time
     return (wall - before[0]) - timedelta(seconds=steady - before[1])
 
 
-class ClockSteps:
-    """Compares the wall clock with one that cannot be set."""
+def boot_time(now: Callable[[], datetime] = clock.now) -> datetime | None:
+    """Return when this machine booted, by the wall clock of now; None where pauses disturb it.
 
-    def __init__(self) -> None:
-        self._before: tuple[datetime, float] | None = None
-
-    def step(self, wall: datetime, steady: float) -> timedelta:
-        """Return by how much the wall clock was set since the last call, negative for back."""
-        before, self._before = self._before, (wall, steady)
-        if before is None:
-            return timedelta(0)
-        found = apart(wall, steady, before)
-        return found if abs(found) >= _NOISE else timedelta(0)
+    It changes only when the wall clock is set: both clocks are slewed alike, and the one since
+    boot goes on while the machine is suspended (CLOCK_BOOTTIME).
+    """
+    for _ in range(_LOOKS):
+        before = clock_gettime(CLOCK_BOOTTIME)
+        wall = now()
+        after = clock_gettime(CLOCK_BOOTTIME)
+        if after - before < _PAUSE:
+            return wall - timedelta(seconds=after)
+    return None
 
 
 class ServerClock:

@@ -17,7 +17,7 @@ from exporter import protocol
 from exporter.agent.join.attribution import Attribution
 from exporter.agent.link import UNREACHABLE, VERSION_SKEW, SensorLink
 from exporter.agent.report import ledger
-from exporter.agent.report.clock_set import earlier, not_ahead
+from exporter.agent.report.clock_set import by_clock_of, dated_now, earlier
 from exporter.agent.report.inventory import other_drivers
 from exporter.agent.report.reporter import Reporter
 from exporter.metrics import relay, xid_changes
@@ -38,7 +38,8 @@ from exporter.sensor import processes
 from exporter.settings import Settings
 from kubeapi import clock
 from kubeapi.client import Client
-from kubeapi.clocks import ClockSteps
+from kubeapi.clocks import boot_time
+from kubeapi.types import EARLIEST
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +73,11 @@ class Agent:
         self._edges = ClockEdges()
         self._settling = Settling()
         self._render_seconds: float | None = None
-        self._now, self._clock = now, ClockSteps()
+        self._now = now
+        self._booted_at = EARLIEST
+        """When the node booted, by the clock as it was looked at last."""
+        self._knows_boot = False
+        """The sensor has said of which boot the report is."""
         self.metrics = SelfMetrics(version, reporting=client is not None and settings.report)
         self._lock = threading.RLock()
         self._report = ledger.begin("", version, self._now())
@@ -152,12 +157,13 @@ class Agent:
 
     def welcome(self, message: protocol.Welcome) -> None:
         with self._lock:
-            self._follow_clock()
             self._run = message.run
             self._listening, self._reconnecting, self._blind = True, False, ""
             self._skew = ""
             self._received_at = time.monotonic()
             self._report = ledger.adopt(self._report, message.boot_id, self._version, self._now())
+            self._knows_boot = True
+            self._follow_clock()
         _log.info("connected to sensor %s in boot %s", message.run[:8], message.boot_id)
 
     def signals(self, message: protocol.Signals) -> None:
@@ -168,7 +174,7 @@ class Agent:
             before, now = self._report, self._now()
             self._report = ledger.take(
                 before,
-                [not_ahead(signal, signal.at, now) for signal in message.signals],
+                [dated_now(signal, self._booted_at) for signal in message.signals],
                 run=self._run,
                 kernel_sequence=message.kernel_sequence,
                 now=now,
@@ -181,7 +187,10 @@ class Agent:
             if not self._listening:
                 return
             self._follow_clock()
-            seen = not_ahead(message.observation, message.observation.at, self._now())
+            seen = message.observation
+            if seen.nvml is not None:
+                nvml = dated_now(seen.nvml, self._booted_at)
+                seen = msgspec.structs.replace(seen, nvml=nvml)
             self._observation = seen
             self._silent = relay.silent(seen, self._silent)
             self._received_at = time.monotonic()
@@ -216,9 +225,9 @@ class Agent:
 
     def _adopt(self, last: NodeHealth | None) -> None:
         with self._lock:
-            self._follow_clock()
             boot_id = self._report.boot_id
             if last is not None and (boot_id in ("", last.boot_id)):
+                self._knows_boot = False
                 self._report = ledger.adopt(last, last.boot_id, self._version, self._now())
                 # Messages under way were sent for another cursor.
                 self._listening, self._reconnecting = False, True
@@ -234,12 +243,14 @@ class Agent:
 
     def _follow_clock(self) -> None:
         """Let the dates of what is known move along when the wall clock was set."""
-        step = self._clock.step(self._now(), time.monotonic())
-        if not step:
+        booted_at = boot_time(self._now) if self._knows_boot else None
+        if booted_at is None:
             return
-        self._report = ledger.clock_was_set(self._report, step)
-        if self._observation is not None and step < timedelta():
-            self._observation = earlier(self._observation, -step)
+        self._booted_at, before = booted_at, self._report.clock_set_back_ms
+        self._report = by_clock_of(self._report, booted_at)
+        back = self._report.clock_set_back_ms - before
+        if back and self._observation is not None:
+            self._observation = earlier(self._observation, timedelta(milliseconds=back))
 
     def _reattributed(self) -> None:
         with self._lock:

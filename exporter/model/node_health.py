@@ -127,7 +127,7 @@ class RecoveryAction(Entry, frozen=True, kw_only=True):
     none_at: Moment | None = msgspec.field(default=None, name="noneTime")
     """While the value is another one than 0: the last reading of 0."""
     unread_since: Moment | None = msgspec.field(default=None, name="unreadSinceTime")
-    """Since when NVML's samples no longer read it; None where the last one did."""
+    """Since when the last reading is too old (`presence.UNREAD_AFTER`); None while it is read."""
     logged: int | None = msgspec.field(default=None, name="loggedCode")
     """The action that the newest kernel-log line with XID 154 said is wanted from then on."""
     logged_at: Moment | None = msgspec.field(default=None, name="loggedTime")
@@ -287,6 +287,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case,
 
 REPORT_INTERVAL = 900
 """Seconds between two reports in which nothing changed, where an agent does not say."""
+MOST_SET_BACK = 10**13
+"""Milliseconds: three centuries."""
 REPORT_HASH = "draguard.dev/report"
 """Annotation of an agent's Lease: `contentHash` of the report that it would write now."""
 
@@ -322,8 +324,10 @@ class NodeHealth(Entry, frozen=True, kw_only=True):
     report_interval_seconds: int = REPORT_INTERVAL
     """The report is written at least this often, changed or not."""
     clock_set_back_ms: int = msgspec.field(default=0, name="clockSetBackMilliseconds")
-    """By how much the node's clock was set back last, in this boot; 0: it was not. All dates of the
-    report moved along, so a date that somebody kept from an earlier report is that much later."""
+    """By how much the node's clock was set back in this boot, in all. The dates of the report moved
+    along: a date kept from an earlier report is later by what came on top since."""
+    booted_at: Moment | None = msgspec.field(default=None, name="bootTime")
+    """When the node booted, by the clock that the dates of this report are of."""
 
 
 class NodeDeviceHealth(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
@@ -340,7 +344,8 @@ class NodeDeviceHealth(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=F
 
 def _moments(report: NodeHealth) -> Iterator[datetime | None]:
     """Give the dates that are reckoned with."""
-    yield from (report.observed_at, report.agent_since.time, report.driver_since.time)
+    yield from (report.observed_at, report.booted_at)
+    yield from (report.agent_since.time, report.driver_since.time)
     for gpu in report.gpus:
         action = gpu.recovery_action
         yield from (gpu.presence_since, gpu.epoch_started, gpu.memory.remap_observed_at)

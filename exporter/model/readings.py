@@ -151,6 +151,8 @@ class NvmlReading(msgspec.Struct, frozen=True, kw_only=True):
     """Answers refused because they make no sense, since NVML was opened."""
     took: float | None = None
     """Seconds that the pass took."""
+    booted_at: Moment | None = None
+    """When the node booted, by the clock that dated the pass."""
 
 
 class DcgmEntity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

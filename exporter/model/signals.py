@@ -73,5 +73,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of an error whose report began with an earlier line; set with `partner`."""
     past: bool = False
     """It was in the kernel log when that was opened."""
+    booted_at: Moment | None = None
+    """When the node booted, by the clock that dated it."""
     partner: Partner | None = None
     """Set when this error was reported before: it is then counted already."""

@@ -29,6 +29,7 @@ from exporter.sensor.processes import with_pods
 from exporter.sensor.supervisor.child import VendorChild, VendorState
 from exporter.settings import Settings
 from kubeapi import clock
+from kubeapi.clocks import boot_time
 
 _log = logging.getLogger(__name__)
 
@@ -114,6 +115,7 @@ class Sensor:
         if signal.kind not in PASSING:
             with self.feed.changed:
                 placed = _placed(signal, self._nvml.reading)
+                placed = msgspec.structs.replace(placed, booted_at=boot_time())
                 if not self.feed.add(placed, self._deaf if signal.past else ()):
                     return
         if signal.kind != "identity":
@@ -190,6 +192,7 @@ class Sensor:
     def _on_nvml(self, state: VendorState[NvmlReading]) -> None:
         if state.reading is not None:
             placed = with_pods(state.reading, self._cgroups)
+            placed = msgspec.structs.replace(placed, booted_at=boot_time())
             state = msgspec.structs.replace(state, reading=placed)
         with self.feed.changed:
             self._nvml = state

@@ -78,7 +78,7 @@ def _gap(gpu: GpuHealth, around: Surroundings) -> str:
         return f"the recovery action of {gpu.uuid} could not be read"
     aged = around.reported_at is not None and around.reported_at - read > OLD_READING
     if aged or action.unread_since is not None:
-        return f"the recovery action of {gpu.uuid} was last read long before the report"
+        return f"the recovery action of {gpu.uuid} was last read some time before the report"
     if supported and gpu.epoch_started is not None and read < gpu.epoch_started:
         return f"the recovery action of {gpu.uuid} was last read before the GPU was reset"
     if not supported and around.up("kmsg") is False:

@@ -77,6 +77,7 @@ _API_NAMES = {
     "probation_until": "probationEndTime",
     "soak_dbe_volatile": "soakVolatileErrors",
     "soak_dbe_aggregate": "soakAggregateErrors",
+    "clock_set_back_ms": "clockSetBackMilliseconds",
 }
 """Fields of the status that the API calls by other words than this program does."""
 
@@ -281,6 +282,8 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     opened_boot_id: str = ""
     opened_epoch: int = 0
     """Boot and epoch of the GPU at the last new signal: a repair shows by another."""
+    clock_set_back_ms: int = 0
+    """By how much the node's clock had been set back when dates of its report were copied."""
     pci_bus_id: str = ""
     """Slot of the board, as last reported."""
     siblings: tuple[str, ...] | None = None

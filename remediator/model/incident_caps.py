@@ -13,6 +13,7 @@ from typing import cast
 
 import msgspec
 
+from exporter.model.node_health import MOST_SET_BACK
 from remediator.model.incident import (
     FOREIGN_LIMIT,
     HARDWARE_LIMIT,
@@ -116,6 +117,7 @@ NUMBERS: Mapping[str, tuple[int, int]] = {
     "evictedPodsOmitted": (0, _INT64),
     "recurrence": (0, _INT32),
     "openedEpoch": (0, _INT64),
+    "clockSetBackMilliseconds": (0, MOST_SET_BACK),
     "seenSignals.code": (0, _INT32),
     "seenSignals.gpuInstance": (-1, _INT32),
     "seenSignals.computeInstance": (-1, _INT32),

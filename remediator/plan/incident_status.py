@@ -83,6 +83,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         node_gone_since=_node_gone_since(case, old, now),
         probation_until=now + desired.record.probation if closed and desired.closing else None,
         intents=desired.record.intents,
+        clock_set_back_ms=old.clock_set_back_ms,
     )
     new = _pods(case, new, old, affected)
     new = _soak(case, new, old, now, news=desired.record.is_new)

@@ -1,7 +1,8 @@
 """What incidents keep by the clock of a node, after that clock was set back.
 
-The agent then moves all dates of its report along (`clock_set_back_ms`); those that were copied
-from earlier reports are ahead of it. Pure.
+The agent then moves all dates of its report along, and adds up by how much
+(`clock_set_back_ms`). An incident keeps the sum that its dates were copied under. In another boot
+it begins at 0, and the dates stay. Pure.
 """
 
 from datetime import datetime, timedelta
@@ -9,18 +10,20 @@ from datetime import datetime, timedelta
 import msgspec
 
 from exporter.model.node_health import NodeHealth
+from kubeapi.types import EARLIEST
 from remediator.model.incident import Incident, SeenSignal
 from remediator.model.intent import IntentRecord
 
 
 def by_clock_of_now(incident: Incident, node: str, report: NodeHealth) -> Incident:
     """Return an incident of a node with its dates by the clock that the node has now."""
-    back, clock = timedelta(milliseconds=report.clock_set_back_ms), report.observed_at
-    if not back or clock is None or incident.node != node:
+    status, now = incident.status, report.clock_set_back_ms
+    back = timedelta(milliseconds=max(now - status.clock_set_back_ms, 0))
+    if now == status.clock_set_back_ms or incident.node != node:
         return incident
 
     def moved(moment: datetime) -> datetime:
-        return moment - back if moment - back <= clock < moment else moment
+        return moment - min(back, moment - EARLIEST)
 
     def kept(moment: datetime | None) -> datetime | None:
         return moment and moved(moment)
@@ -31,9 +34,9 @@ def by_clock_of_now(incident: Incident, node: str, report: NodeHealth) -> Incide
     def with_first(seen: SeenSignal) -> SeenSignal:
         return msgspec.structs.replace(seen, first_seen_time=moved(seen.first_seen_time))
 
-    status = incident.status
     status = msgspec.structs.replace(
         status,
+        clock_set_back_ms=now,
         seen_through=kept(status.seen_through),
         handled_through=kept(status.handled_through),
         seen_signals=status.seen_signals and tuple(map(with_first, status.seen_signals)),

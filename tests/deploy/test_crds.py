@@ -82,7 +82,8 @@ def _bounds_of(struct: type[msgspec.Struct], path: str = "") -> Iterator[tuple[s
             case limits.Text(longest, pattern):
                 found = {"maxLength": longest} | ({"pattern": pattern} if pattern else {})
             case limits.Number(most, least):
-                found = {"format": _FORMATS[most], "minimum": least}
+                found = {"format": _FORMATS.get(most, "int64"), "minimum": least}
+                found |= {} if most in _FORMATS else {"maximum": most}
             case limits.Items(most):
                 found = {"maxItems": most}
             case _:
@@ -113,7 +114,7 @@ def _bounds_in(path: str, schema: Schema) -> Iterator[tuple[str, Schema]]:
             yield from _bounds_in(spelled, below)
 
 
-_BOUNDS = ("maxLength", "pattern", "minimum", "maxItems", "enum")
+_BOUNDS = ("maxLength", "pattern", "minimum", "maximum", "maxItems", "enum")
 _FORMATS = {limits.MAX_INT32: "int32", limits.MAX_INT64: "int64"}
 _MADE_HERE = {
     ".schemaVersion",

@@ -1,41 +1,39 @@
 """By how much the wall clock was set, and how far it is from the API server's."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from email.utils import format_datetime
+from time import CLOCK_BOOTTIME, clock_gettime, sleep
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from kubeapi import clock
 from kubeapi.client import Client
-from kubeapi.clocks import ClockSteps, ServerClock
+from kubeapi.clocks import ServerClock, boot_time
 from tests.exporter.worlds import at
 from tests.lab.cluster import Cluster
 
-NO_STEP = timedelta(0)
+SOON = timedelta(seconds=5)
 
 
-def test_the_first_look_sees_no_step() -> None:
-    assert ClockSteps().step(at(1000), 5.0) == NO_STEP
+def test_the_boot_time_moves_with_the_wall_clock_and_only_with_it() -> None:
+    begun = boot_time(lambda: at(0))
+    later = boot_time(lambda: at(-3600))
+    real = boot_time()
+    assert begun is not None
+    assert later is not None
+    assert real is not None
+    assert abs(begun - later - timedelta(hours=1)) < timedelta(seconds=0.5)
+    assert (
+        timedelta() <= clock.now() - real - timedelta(seconds=clock_gettime(CLOCK_BOOTTIME)) < SOON
+    )
 
 
-@pytest.mark.parametrize("seconds", [3600.0, -3600.0, 2.0])
-def test_a_clock_that_was_set_is_seen_once(seconds: float) -> None:
-    clocks = ClockSteps()
-    clocks.step(at(0), 100.0)
-    assert clocks.step(at(30 + seconds), 130.0) == timedelta(seconds=seconds)
-    assert clocks.step(at(60 + seconds), 160.0) == NO_STEP
+def test_a_pause_between_the_two_clocks_gives_no_boot_time() -> None:
+    def late() -> datetime:
+        sleep(0.15)
+        return at(0)
 
-
-@given(st.lists(st.tuples(st.floats(0.0, 1000.0), st.floats(-0.4, 0.4)), max_size=50))
-def test_time_that_passes_and_small_corrections_are_no_step(
-    passing: list[tuple[float, float]],
-) -> None:
-    clocks = ClockSteps()
-    steady = 0.0
-    for seconds, noise in passing:
-        steady += seconds
-        assert clocks.step(at(steady + noise), steady) == NO_STEP
+    assert boot_time(late) is None
 
 
 class Machine:

@@ -1,11 +1,11 @@
 """An agent's ledger, its pace and its Lease, and the leader that decides by what they say."""
 
-from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from exporter.agent.report import ledger, outline
+from exporter.agent.report.clock_set import by_clock_of
 from exporter.agent.report.pace import Pace
 from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth
@@ -23,6 +23,7 @@ from tests.remediator.builders import DRIVER, NODE, Stored, policy
 
 INTERVAL = 900.0
 """Seconds between reports in which nothing changes, as shipped."""
+UPTIME = 86_400.0
 UUID = "GPU-a0000001-0000-0000-0000-000000000000"
 
 
@@ -42,7 +43,8 @@ class AgentAndLeader:
         self.ahead = ahead
         self.stored = Stored()
         self.driver = "595.45.04"
-        self.report = ledger.begin("boot-1", "1", at(ahead))
+        begun = ledger.begin("boot-1", "1", at(ahead))
+        self.report = by_clock_of(begun, at(ahead - UPTIME))
         self._sensed = Sensed()
         self._pace, self._renewals = Pace(INTERVAL), Renewals()
         self._written = self.report
@@ -53,7 +55,7 @@ class AgentAndLeader:
 
     def clock_was_set(self, step: float) -> None:
         self.ahead += step
-        self.report = ledger.clock_was_set(self.report, timedelta(seconds=step))
+        self.report = by_clock_of(self.report, at(self.ahead - UPTIME))
 
     def logs(self, seconds: float, code: int, **fields: Any) -> None:
         line = self._sensed.kmsg(seconds + self.ahead, code, **fields)
@@ -64,17 +66,26 @@ class AgentAndLeader:
     def takes(self, seconds: float, line: Signal) -> None:
         now = at(seconds + self.ahead)
         self.report = ledger.take(self.report, [line], run="run-1", kernel_sequence=None, now=now)
+        self._writes(seconds)
 
     def looks(self, seconds: float, read: GpuReading) -> None:
         """Let the agent read its GPUs, write what is due, renew its Lease; then decide."""
         changes = seen(read, seconds=seconds + self.ahead, driver=self.driver)
         self.report = ledger.observe(self.report, changes)
+        content = self._writes(seconds)
+        self._renewals.renewed(NODE, content, self._written.content_hash, at(seconds))
+        self.decides(seconds)
+
+    def _writes(self, seconds: float) -> str:
+        """Write the report if that is due; returns the hash of what it says."""
         whole = outline.finished(self.report)
         key, content = outline.change_key(whole), outline.content_hash(whole)
         if self._pace.wants(key, seconds):
             self._written = msgspec.structs.replace(whole, content_hash=content)
             self._pace.accepted(key, seconds)
-        self._renewals.renewed(NODE, content, self._written.content_hash, at(seconds))
+        return content
+
+    def decides(self, seconds: float) -> None:
         for _ in range(8):
             known = NodeView(
                 node=NODE,

@@ -38,11 +38,22 @@ def test_one_that_is_read_through_its_soak_is_untainted() -> None:
     assert node.phases == ["Recovered"]
 
 
-def test_one_sample_without_an_answer_begins_the_soak_anew() -> None:
+def test_one_sample_without_an_answer_delays_nothing() -> None:
     node = a_gpu_that_was_reset()
 
-    node.keeps_looking(90, 570, reading())
-    node.looks(570, UNREAD)
+    for begin in range(90, 690, 60):
+        node.looks(begin, reading())
+        node.looks(begin + 30, UNREAD)
+    node.looks(690, reading())
+
+    assert not node.is_tainted
+
+
+def test_two_minutes_without_an_answer_begin_the_soak_anew() -> None:
+    node = a_gpu_that_was_reset()
+
+    node.keeps_looking(90, 450, reading())
+    node.keeps_looking(450, 600, UNREAD)
     node.keeps_looking(600, 1170, reading())
     assert node.is_tainted
     node.keeps_looking(1170, 1300, reading())

@@ -1,7 +1,8 @@
 """What is dated, after the node's clock was set: what came first stays first.
 
 After a step back all dates move along. Else an old reading would seem to come after an error that
-it came before, and an error that a reading had answered would stand again. Pure.
+it came before, and an error that a reading had answered would stand again. A step shows by the
+boot time: when the node booted, by the clock that dated something. Pure.
 """
 
 from datetime import datetime, timedelta
@@ -10,35 +11,48 @@ from typing import TypeVar, cast
 import msgspec
 
 from exporter.agent.report import presence
-from exporter.model.node_health import NodeHealth, VersionSince
+from exporter.model.node_health import MOST_SET_BACK, NodeHealth, VersionSince
+from exporter.model.readings import NvmlReading
+from exporter.model.signals import Signal
 from kubeapi.types import EARLIEST
 
 NOISE = timedelta(seconds=1)
-"""A date so little ahead proves no step: clocks are slewed, and read one after the other."""
+"""Boot times that differ by less prove no step."""
 
 Dated = TypeVar("Dated", bound=msgspec.Struct)
+FromSensor = TypeVar("FromSensor", Signal, NvmlReading)
 
 
-def clock_was_set(report: NodeHealth, step: timedelta) -> NodeHealth:
-    """Return the report after the wall clock was set forwards (or back, negative) by `step`.
+def by_clock_of(report: NodeHealth, booted_at: datetime) -> NodeHealth:
+    """Return the report with its dates by the clock by which the node booted at `booted_at`.
 
-    Forwards, only a GPU that is being missed, and a version, keep their age.
+    After a step forwards only a GPU that is being missed, and a version, keep their age.
     """
+    known = report.booted_at
+    if known is None:
+        return msgspec.structs.replace(report, booted_at=booted_at)
+    step = booted_at - known
+    if abs(step) < NOISE:
+        return report
     if step < timedelta():
         back = -(step // timedelta(milliseconds=1))
         moved = earlier(report, timedelta(milliseconds=back))
-        return msgspec.structs.replace(moved, clock_set_back_ms=back)
+        in_all = min(report.clock_set_back_ms + back, MOST_SET_BACK)
+        return msgspec.structs.replace(moved, clock_set_back_ms=in_all)
     return msgspec.structs.replace(
         report,
+        booted_at=booted_at,
         gpus=tuple(presence.missed_as_long(gpu, step) for gpu in report.gpus),
         agent_since=_as_old(report.agent_since, step),
         driver_since=_as_old(report.driver_since, step),
     )
 
 
-def not_ahead(value: Dated, at: datetime, now: datetime) -> Dated:
-    """Return what is dated `at`; dates from before the clock was set back move along."""
-    return earlier(value, at - now) if at - now > NOISE else value
+def dated_now(value: FromSensor, booted_at: datetime) -> FromSensor:
+    """Return what the sensor dated, by the clock of now, if that was set back since."""
+    if value.booted_at is None or value.booted_at - booted_at < NOISE:
+        return value
+    return earlier(value, value.booted_at - booted_at)
 
 
 def earlier(value: Dated, by: timedelta) -> Dated:
@@ -48,7 +62,7 @@ def earlier(value: Dated, by: timedelta) -> Dated:
 
 def _earlier(value: object, by: timedelta) -> object:
     if isinstance(value, datetime):
-        return max(value - by, EARLIEST)
+        return value - min(by, value - EARLIEST)
     if isinstance(value, tuple):
         return tuple(_earlier(part, by) for part in cast("tuple[object, ...]", value))
     if isinstance(value, msgspec.Struct):
@@ -60,6 +74,6 @@ def _earlier(value: object, by: timedelta) -> object:
 
 
 def _as_old(since: VersionSince, step: timedelta) -> VersionSince:
-    if since.time is None or not step:
+    if since.time is None:
         return since
     return msgspec.structs.replace(since, time=since.time + step)

@@ -19,7 +19,6 @@ from exporter.agent.report import (
     switches,
     xid_counts,
 )
-from exporter.agent.report.clock_set import NOISE, clock_was_set
 from exporter.agent.report.inventory import Published
 from exporter.agent.report.naming import MAX_UNKNOWN, UNKNOWN_PREFIX, Gpus
 from exporter.model.node_health import (
@@ -42,7 +41,6 @@ __all__ = [
     "adopt",
     "begin",
     "blind",
-    "clock_was_set",
     "observe",
     "take",
     "with_versions",
@@ -74,15 +72,12 @@ def begin(boot_id: str, agent_version: str, at: datetime) -> NodeHealth:
 def adopt(last: NodeHealth, boot_id: str, agent_version: str, at: datetime) -> NodeHealth:
     """Go on from this node's own last report, if it speaks of the same boot and language.
 
-    Of another boot only the versions are of use: a new driver often comes with a reboot. A report
-    of the future is of before the clock was set back.
+    Of another boot only the versions are of use: a new driver often comes with a reboot.
     """
     if not _readable(last):
         return begin(boot_id, agent_version, at)
     if last.boot_id != boot_id:
         return with_versions(begin(boot_id, agent_version, at), last, at)
-    if last.observed_at is not None and last.observed_at - at > NOISE:
-        last = clock_was_set(last, at - last.observed_at)
     report = msgspec.structs.replace(
         last,
         agent_version=agent_version,

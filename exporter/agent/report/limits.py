@@ -14,6 +14,7 @@ import msgspec
 
 from exporter.agent.report import severity
 from exporter.model.node_health import (
+    MOST_SET_BACK,
     ConfigSpace,
     Cursor,
     FabricHealth,
@@ -129,7 +130,7 @@ LIMITS: dict[type[msgspec.Struct], dict[str, Limit]] = {
         "switches": Items(16),
         "xids_dropped": _COUNT,
         "report_interval_seconds": Number(MAX_INT32, 1, counts=True),
-        "clock_set_back_ms": _COUNT,
+        "clock_set_back_ms": Number(MOST_SET_BACK, counts=True),
     },
     VersionSince: {"version": Text(256)},
     Cursor: {"kernel_sequence": Number(), "sensor_run": _ID, "signal_sequence": Number()},

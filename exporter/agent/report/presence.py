@@ -39,6 +39,10 @@ LogSource = Literal["kmsg", "syslog"]
 Place = Literal["here", "aside", "gone"]
 """Where the kernel has a GPU: with NVIDIA's driver, with another or none, not on PCI."""
 
+UNREAD_AFTER = timedelta(seconds=90)
+"""A recovery action of which the last reading is older can no longer be read; one sample without
+an answer proves nothing."""
+
 MAX_INSTANCES = 32
 """MIG slices kept per GPU; no product has more than seven."""
 MAX_TEXT = 96
@@ -204,7 +208,8 @@ def in_state(gpu: GpuHealth, presence: Presence, reason: str, at: datetime) -> G
 def _recovery(old: RecoveryAction, reading: GpuReading, at: datetime) -> RecoveryAction:
     # A driver that had the field does not lose it: such a reading failed.
     if reading.recovery_supported is None or (old.supported and not reading.recovery_supported):
-        return msgspec.structs.replace(old, unread_since=old.unread_since or at)
+        late = old.observed_at is not None and at - old.observed_at > UNREAD_AFTER
+        return msgspec.structs.replace(old, unread_since=old.unread_since or at) if late else old
     if not reading.recovery_supported:
         return msgspec.structs.replace(
             old, support="Unsupported", observed_at=at, unread_since=None

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from time import CLOCK_BOOTTIME, clock_gettime
 
+import msgspec
 import pytest
 
 from exporter import protocol
@@ -37,8 +39,12 @@ def sample(agent: Agent) -> None:
 
 
 def late_sample(agent: Agent) -> None:
-    """One that the sensor dated before the clock was set."""
-    agent.observed(protocol.Observed(seen(UNREAD, seconds=0)))
+    """A new observation with the reading of before the clock was set, as a sensor sends it."""
+    before = seen(gpu(), seconds=0)
+    assert before.nvml is not None
+    booted_at = START - timedelta(seconds=clock_gettime(CLOCK_BOOTTIME))
+    nvml = msgspec.structs.replace(before.nvml, booted_at=booted_at)
+    agent.observed(protocol.Observed(msgspec.structs.replace(before, at=at(1 - HOUR), nvml=nvml)))
 
 
 def a_line_after_a_new_connection(agent: Agent) -> None:

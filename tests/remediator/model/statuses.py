@@ -112,6 +112,7 @@ STATUSES = st.builds(
     device_classes=many(TEXT),
     opened_boot_id=TEXT,
     opened_epoch=NUMBER,
+    clock_set_back_ms=NUMBER,
     pci_bus_id=TEXT,
     siblings=st.none() | many(TEXT),
     placed=st.none() | many(DEVICE),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.agent.report import ledger, outline
+from exporter.agent.report.clock_set import by_clock_of
 from exporter.agent.report.ledger import Published
 from exporter.model.node_health import NodeDeviceHealth, NodeHealth
 from exporter.model.readings import LinkReading, Observation
@@ -53,7 +54,7 @@ class Node:
     def __init__(self) -> None:
         self.report = FRESH
         self._sensed = Sensed()
-        self._now = 0.0
+        self._now, self._booted = 0.0, at(-86_400)
 
     def restart(self) -> None:
         """Go on from what the API server has."""
@@ -65,7 +66,8 @@ class Node:
         what, pause, number, gi = step
         self._now += pause
         if pause < 0:
-            self.report = ledger.clock_was_set(self.report, timedelta(seconds=pause))
+            self._booted += timedelta(seconds=pause)
+        self.report = by_clock_of(self.report, self._booted)
         if what in _LOOKS:
             changes = _LOOKS[what](self._now)
             self.report = ledger.observe(self.report, changes, published=OFFERED)

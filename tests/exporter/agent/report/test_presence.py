@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from exporter.agent.report import condition, ledger
+from exporter.agent.report.clock_set import by_clock_of
 from exporter.agent.report.ledger import Published
 from exporter.model.node_health import (
     FabricHealth,
@@ -30,6 +31,7 @@ from tests.exporter.worlds import (
 )
 
 FRESH = ledger.begin("boot-1", "1", START)
+BOOTED = START - timedelta(days=1)
 BOTH = tuple(BUS[f"GPU-{number}"] for number in (1, 2))
 
 
@@ -142,7 +144,7 @@ class TestTheClockIsSet:
         report = ledger.observe(FRESH, seen(gpu(), gpu(2)))
         report = ledger.observe(report, seen(gpu(2), seconds=30))
         shift = step.total_seconds()
-        report = ledger.clock_was_set(report, step)
+        report = by_clock_of(by_clock_of(report, BOOTED), BOOTED + step)
         report = ledger.observe(report, seen(gpu(2), seconds=60 + shift))
         assert first(report).presence == "Unknown"
         report = ledger.observe(report, seen(gpu(2), seconds=90 + shift))
@@ -177,8 +179,10 @@ class TestTheClockIsSet:
     def test_no_epoch_begins_and_no_record_ends_before_it_began(self, jump: float) -> None:
         sensed = Sensed()
         report = ledger.observe(FRESH, seen(gpu()))
+        booted = BOOTED
         for seconds, step in ((10.0, 0), (20.0 + jump, jump), (30.0, -jump), (40.0 - jump, -jump)):
-            report = ledger.clock_was_set(report, timedelta(seconds=step))
+            booted += timedelta(seconds=step)
+            report = by_clock_of(report, booted)
             signal = sensed.kmsg(seconds, 13)
             report = ledger.take(report, [signal], run="run-1", kernel_sequence=None)
             report = ledger.observe(report, seen(gpu(), seconds=seconds))

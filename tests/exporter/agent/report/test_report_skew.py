@@ -186,7 +186,7 @@ def test_an_older_crd_is_reported_and_what_it_knows_is_stored(
     agent.take(Sensed().kmsg(1, 79), sxid(2))
     state = agent.state("FieldsDropped", up=True)
     assert 'unknown field "status.' in state.message
-    assert "deploy/crds" in state.message
+    assert "deploy/manifests/crds.yaml" in state.message
     wait_for(lambda: "draguard_report_up 1.0" in agent.metrics.text().decode())
     wait_for(lambda: xid_counts(stored(client)) == {79: 1})
     assert "switches" not in raw_status(client)

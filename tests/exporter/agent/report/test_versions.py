@@ -1,11 +1,10 @@
 """Since when a version is there, over restarts of the agent and boots of the node."""
 
-from datetime import timedelta
-
 import msgspec
 import pytest
 
 from exporter.agent.report import ledger
+from exporter.agent.report.clock_set import by_clock_of
 from exporter.model.node_health import NodeHealth, VersionSince
 from tests.exporter.worlds import START, at, gpu, seen, unseen
 
@@ -56,7 +55,7 @@ def test_a_report_of_an_older_agent_tells_which_versions_there_were() -> None:
 
 def test_a_clock_that_was_set_takes_the_dates_along() -> None:
     report = ledger.observe(known(), seen(gpu(), seconds=5, driver="600.1"))
-    report = ledger.clock_was_set(report, timedelta(hours=1))
+    report = by_clock_of(by_clock_of(report, at(0)), at(3600))
     report = ledger.observe(report, seen(gpu(), seconds=3605, driver="600.1"))
 
     assert report.driver_since.time == at(3605)
