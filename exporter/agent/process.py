@@ -17,7 +17,7 @@ from exporter import protocol
 from exporter.agent.join.attribution import Attribution
 from exporter.agent.link import UNREACHABLE, VERSION_SKEW, SensorLink
 from exporter.agent.report import ledger
-from exporter.agent.report.clock_set import by_clock_of, dated_now, earlier
+from exporter.agent.report.clock_set import by_clock_of, dated_as, earlier
 from exporter.agent.report.inventory import other_drivers
 from exporter.agent.report.reporter import Reporter
 from exporter.metrics import relay, xid_changes
@@ -39,7 +39,6 @@ from exporter.settings import Settings
 from kubeapi import clock
 from kubeapi.client import Client
 from kubeapi.clocks import boot_time
-from kubeapi.types import EARLIEST
 
 _log = logging.getLogger(__name__)
 
@@ -74,8 +73,6 @@ class Agent:
         self._settling = Settling()
         self._render_seconds: float | None = None
         self._now = now
-        self._booted_at = EARLIEST
-        """When the node booted, by the clock as it was looked at last."""
         self._knows_boot = False
         """The sensor has said of which boot the report is."""
         self.metrics = SelfMetrics(version, reporting=client is not None and settings.report)
@@ -174,7 +171,7 @@ class Agent:
             before, now = self._report, self._now()
             self._report = ledger.take(
                 before,
-                [dated_now(signal, self._booted_at) for signal in message.signals],
+                [dated_as(before, signal) for signal in message.signals],
                 run=self._run,
                 kernel_sequence=message.kernel_sequence,
                 now=now,
@@ -187,9 +184,9 @@ class Agent:
             if not self._listening:
                 return
             self._follow_clock()
-            seen = message.observation
+            seen = dated_as(self._report, message.observation)
             if seen.nvml is not None:
-                nvml = dated_now(seen.nvml, self._booted_at)
+                nvml = dated_as(self._report, seen.nvml)
                 seen = msgspec.structs.replace(seen, nvml=nvml)
             self._observation = seen
             self._silent = relay.silent(seen, self._silent)
@@ -246,7 +243,7 @@ class Agent:
         booted_at = boot_time(self._now) if self._knows_boot else None
         if booted_at is None:
             return
-        self._booted_at, before = booted_at, self._report.clock_set_back_ms
+        before = self._report.clock_set_back_ms
         self._report = by_clock_of(self._report, booted_at)
         back = self._report.clock_set_back_ms - before
         if back and self._observation is not None:
@@ -268,6 +265,7 @@ class Agent:
             self._observation,
             published=self._attribution.published(),
             lost_after=timedelta(seconds=self._settings.lost_after),
+            interval=timedelta(seconds=self._settings.interval),
         )
         # A GPU that the kernel log alone knew may have got its name, and its XIDs with it.
         self._took(before)

@@ -127,7 +127,7 @@ class RecoveryAction(Entry, frozen=True, kw_only=True):
     none_at: Moment | None = msgspec.field(default=None, name="noneTime")
     """While the value is another one than 0: the last reading of 0."""
     unread_since: Moment | None = msgspec.field(default=None, name="unreadSinceTime")
-    """Since when the last reading is too old (`presence.UNREAD_AFTER`); None while it is read."""
+    """Since when none of the last three samples could read it; None while it is read."""
     logged: int | None = msgspec.field(default=None, name="loggedCode")
     """The action that the newest kernel-log line with XID 154 said is wanted from then on."""
     logged_at: Moment | None = msgspec.field(default=None, name="loggedTime")

@@ -290,6 +290,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the sensor knows now. `nvml` and `containers` are None while unknown."""
 
     at: Moment
+    booted_at: Moment | None = None
+    """When the node booted, by the clock that dated it, but for `nvml`."""
     sources: tuple[SourceHealth, ...] = ()
     nvml: NvmlReading | None = None
     hang: Hang | None = None

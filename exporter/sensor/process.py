@@ -151,6 +151,7 @@ class Sensor:
         dcgm = (self._dcgm.source,) if self._dcgm else ()
         return Observation(
             at=at,
+            booted_at=boot_time(),
             sources=(self._nvml.source, kmsg, self._node.pods, *dcgm),
             nvml=self._nvml.reading,
             hang=self._nvml.hang or (self._dcgm.hang if self._dcgm else None),
@@ -192,7 +193,6 @@ class Sensor:
     def _on_nvml(self, state: VendorState[NvmlReading]) -> None:
         if state.reading is not None:
             placed = with_pods(state.reading, self._cgroups)
-            placed = msgspec.structs.replace(placed, booted_at=boot_time())
             state = msgspec.structs.replace(state, reading=placed)
         with self.feed.changed:
             self._nvml = state

@@ -282,8 +282,9 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     opened_boot_id: str = ""
     opened_epoch: int = 0
     """Boot and epoch of the GPU at the last new signal: a repair shows by another."""
-    clock_set_back_ms: int = 0
-    """By how much the node's clock had been set back when dates of its report were copied."""
+    clock_set_back_ms: int | None = None
+    """By how much the node's clock had been set back when dates of its report were copied. None:
+    not known, as the release before and an older CRD do not keep it."""
     pci_bus_id: str = ""
     """Slot of the board, as last reported."""
     siblings: tuple[str, ...] | None = None

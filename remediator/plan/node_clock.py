@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from exporter.model.node_health import NodeHealth
+from exporter.model.node_health import MOST_SET_BACK, NodeHealth
 from kubeapi.types import EARLIEST
 from remediator.model.incident import Incident, SeenSignal
 from remediator.model.intent import IntentRecord
@@ -17,8 +17,9 @@ from remediator.model.intent import IntentRecord
 
 def by_clock_of_now(incident: Incident, node: str, report: NodeHealth) -> Incident:
     """Return an incident of a node with its dates by the clock that the node has now."""
-    status, now = incident.status, report.clock_set_back_ms
-    back = timedelta(milliseconds=max(now - status.clock_set_back_ms, 0))
+    status, now = incident.status, min(max(report.clock_set_back_ms, 0), MOST_SET_BACK)
+    before = now if status.clock_set_back_ms is None else status.clock_set_back_ms
+    back = timedelta(milliseconds=max(now - before, 0))
     if now == status.clock_set_back_ms or incident.node != node:
         return incident
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from exporter.agent.report import ledger
-from exporter.agent.report.clock_set import by_clock_of, dated_now, earlier
+from exporter.agent.report.clock_set import by_clock_of, dated_as, earlier
 from exporter.model.node_health import RecoveryAction
 from exporter.model.signals import Signal
 from kubeapi.types import EARLIEST, LATEST
@@ -181,12 +181,17 @@ def test_all_dates_move_and_nothing_else_does() -> None:
 
 def test_what_the_sensor_dated_before_the_step_moves_by_it() -> None:
     line = Signal(kind="xid", source="kmsg", at=at(HOUR + 50), booted_at=at(HOUR))
-    assert dated_now(line, at(0)) == msgspec.structs.replace(line, at=at(50), booted_at=at(0))
-    assert dated_now(line, at(HOUR)) == line
-    assert dated_now(line, at(2 * HOUR)) == line
-    assert dated_now(line, at(HOUR - 0.5)) == line
+    report = ledger.begin("boot-1", "1", at(0))
+
+    def dated(booted: float) -> Signal:
+        return dated_as(by_clock_of(report, at(booted)), line)
+
+    assert dated(0) == msgspec.structs.replace(line, at=at(50), booted_at=at(0))
+    assert dated(HOUR) == line
+    assert dated(2 * HOUR) == line
+    assert dated_as(report, line) == line
     unknown = msgspec.structs.replace(line, booted_at=None)
-    assert dated_now(unknown, at(0)) == unknown
+    assert dated_as(by_clock_of(report, at(0)), unknown) == unknown
 
 
 def test_dates_at_the_edges_of_time_stay_dates() -> None:
@@ -226,6 +231,12 @@ class TestWhatAnIncidentKeeps:
         rebooted = self.now(known, back=0)
         assert rebooted.status.seen_through == at(100)
         assert self.now(rebooted, back=2000).status.seen_through == at(98)
+
+    def test_stays_where_it_is_not_known_how_its_dates_were_copied(self) -> None:
+        known = an_incident("a0", seen_through=at(100))
+        adopted = self.now(known)
+        assert adopted.status.seen_through == at(100)
+        assert self.now(adopted, back=7000).status.seen_through == at(98)
 
     def test_stays_where_it_is_of_another_node(self) -> None:
         known = an_incident("a0", seen_through=at(100))

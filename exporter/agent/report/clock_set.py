@@ -12,15 +12,15 @@ import msgspec
 
 from exporter.agent.report import presence
 from exporter.model.node_health import MOST_SET_BACK, NodeHealth, VersionSince
-from exporter.model.readings import NvmlReading
+from exporter.model.readings import NvmlReading, Observation
 from exporter.model.signals import Signal
-from kubeapi.types import EARLIEST
+from kubeapi.types import EARLIEST, LATEST
 
 NOISE = timedelta(seconds=1)
 """Boot times that differ by less prove no step."""
 
 Dated = TypeVar("Dated", bound=msgspec.Struct)
-FromSensor = TypeVar("FromSensor", Signal, NvmlReading)
+FromSensor = TypeVar("FromSensor", Signal, NvmlReading, Observation)
 
 
 def by_clock_of(report: NodeHealth, booted_at: datetime) -> NodeHealth:
@@ -48,11 +48,14 @@ def by_clock_of(report: NodeHealth, booted_at: datetime) -> NodeHealth:
     )
 
 
-def dated_now(value: FromSensor, booted_at: datetime) -> FromSensor:
-    """Return what the sensor dated, by the clock of now, if that was set back since."""
-    if value.booted_at is None or value.booted_at - booted_at < NOISE:
+def dated_as(report: NodeHealth, value: FromSensor) -> FromSensor:
+    """Return what the sensor dated, by the clock of the report, if that was set back since.
+
+    What is sent again gets the same dates again.
+    """
+    if value.booted_at is None or report.booted_at is None or value.booted_at <= report.booted_at:
         return value
-    return earlier(value, value.booted_at - booted_at)
+    return earlier(value, value.booted_at - report.booted_at)
 
 
 def earlier(value: Dated, by: timedelta) -> Dated:
@@ -76,4 +79,4 @@ def _earlier(value: object, by: timedelta) -> object:
 def _as_old(since: VersionSince, step: timedelta) -> VersionSince:
     if since.time is None:
         return since
-    return msgspec.structs.replace(since, time=since.time + step)
+    return msgspec.structs.replace(since, time=since.time + min(step, LATEST - since.time))

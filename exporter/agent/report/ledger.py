@@ -46,6 +46,8 @@ __all__ = [
     "with_versions",
 ]
 
+_UNREAD_SAMPLES = 3
+"""Samples after which a recovery action that none of them could read counts as unread."""
 _XID_OF_ACTION = 154
 """The XID whose line tells that the recovery action changed."""
 
@@ -160,8 +162,12 @@ def observe(
     *,
     published: Published | None = None,
     lost_after: timedelta = timedelta(seconds=60),
+    interval: timedelta = timedelta(seconds=30),
 ) -> NodeHealth:
-    """Return the report after the sensor sent what it sees; `published` None: not known."""
+    """Return the report after the sensor sent what it sees; `published` None: not known.
+
+    `interval` is that of its samples: one of them without an answer proves nothing.
+    """
     gpus = {gpu.uuid: gpu for gpu in report.gpus}
     nvml, driver = seen.nvml, report.driver_version
     reason = next((source.reason for source in seen.sources if source.name == "nvml"), "")
@@ -173,7 +179,16 @@ def observe(
     found = nvml.driver_version if nvml else ""
     reloaded = bool(driver and found and found != driver)
     driver = found or driver
-    before -= listed.take_in(gpus, seen, reason, published, bus, lost_after, reloaded=reloaded)
+    before -= listed.take_in(
+        gpus,
+        seen,
+        reason,
+        published,
+        bus,
+        lost_after,
+        unread_after=_UNREAD_SAMPLES * interval,
+        reloaded=reloaded,
+    )
     before -= listed.forget_phantoms(gpus, bus)
     naming.name_by_bus(gpus, published.by_bus if published else {})
     on_pci = {uuid: config_space.updated(gpu, seen, bus) for uuid, gpu in gpus.items()}

@@ -23,6 +23,7 @@ def take_in(  # noqa: PLR0917 - what is there, what should be, and when
     bus: Bus,
     lost_after: timedelta,
     *,
+    unread_after: timedelta,
     reloaded: bool,
 ) -> int:
     """Take in what NVML reads of each GPU, or that it no longer lists it.
@@ -49,7 +50,9 @@ def take_in(  # noqa: PLR0917 - what is there, what should be, and when
         else:
             naming.rename(gpus, reading.bus_id, reading.uuid)
             old = gpus.get(reading.uuid) or presence.blank(reading.uuid, nvml.at)
-            gpus[reading.uuid] = xid_counts.completed(presence.read(old, reading, nvml.at), nvml.at)
+            gpus[reading.uuid] = xid_counts.completed(
+                presence.read(old, reading, nvml.at, unread_after=unread_after), nvml.at
+            )
             # Once more, as the name may have been ambiguous up to now.
             naming.rename(gpus, reading.bus_id, reading.uuid)
     # A reading that is sent again does not lengthen an absence: a GPU is missing as of the time of

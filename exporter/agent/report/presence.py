@@ -39,10 +39,6 @@ LogSource = Literal["kmsg", "syslog"]
 Place = Literal["here", "aside", "gone"]
 """Where the kernel has a GPU: with NVIDIA's driver, with another or none, not on PCI."""
 
-UNREAD_AFTER = timedelta(seconds=90)
-"""A recovery action of which the last reading is older can no longer be read; one sample without
-an answer proves nothing."""
-
 MAX_INSTANCES = 32
 """MIG slices kept per GPU; no product has more than seven."""
 MAX_TEXT = 96
@@ -59,12 +55,17 @@ def blank(uuid: str, at: datetime) -> GpuHealth:
     return GpuHealth(uuid=uuid, presence="Present", presence_since=at)
 
 
-def read(gpu: GpuHealth, reading: GpuReading, at: datetime) -> GpuHealth:
-    """Return the entry after a reading by a live NVML."""
+def read(
+    gpu: GpuHealth, reading: GpuReading, at: datetime, *, unread_after: timedelta
+) -> GpuHealth:
+    """Return the entry after a reading by a live NVML.
+
+    A recovery action of which the last reading is older than `unread_after` can no longer be read.
+    """
     if reading.released:
         # A lost GPU that is let go stays lost: its coming back is what ends the epoch.
         return gpu if gpu.presence == "Lost" else in_state(gpu, "Unknown", RELEASED, at)
-    action = _recovery(gpu.recovery_action, reading, at)
+    action = _recovery(gpu.recovery_action, reading, at, unread_after)
     answers = not (reading.lost or reading.hung_call)
     cleared = (gpu.recovery_action.value or 0) > 0 and action.value == 0
     reset = answers and (cleared or gpu.presence == "Lost")
@@ -205,10 +206,12 @@ def in_state(gpu: GpuHealth, presence: Presence, reason: str, at: datetime) -> G
     )
 
 
-def _recovery(old: RecoveryAction, reading: GpuReading, at: datetime) -> RecoveryAction:
+def _recovery(
+    old: RecoveryAction, reading: GpuReading, at: datetime, unread_after: timedelta
+) -> RecoveryAction:
     # A driver that had the field does not lose it: such a reading failed.
     if reading.recovery_supported is None or (old.supported and not reading.recovery_supported):
-        late = old.observed_at is not None and at - old.observed_at > UNREAD_AFTER
+        late = old.observed_at is not None and at - old.observed_at > unread_after
         return msgspec.structs.replace(old, unread_since=old.unread_since or at) if late else old
     if not reading.recovery_supported:
         return msgspec.structs.replace(
