@@ -3,7 +3,8 @@
 The order is the safety argument. New work is kept away first and recorded right after: a rule names
 its own reason and gets its incident at the next tick if this one is cut off. Every NoSchedule of a
 node precedes every NoExecute, and no NoExecute goes before its incident. Rules are removed before
-an incident is closed. Pure.
+an incident is closed. An incident that lost its status is filled from its rules before they change.
+Pure.
 """
 
 from collections.abc import Iterable
@@ -67,7 +68,12 @@ def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]
 
 
 def _rank(step: Step) -> tuple[int, int]:
-    """Order of steps; the second number puts milder effects first."""
+    """Order of steps; the second number puts milder effects first.
+
+    A status without a phase is one that was lost and is filled again.
+    """
+    if isinstance(step, WriteStatus) and not step.status.phase:
+        return _FIRST, 1
     effect = step.rule.effect if isinstance(step, CreateRule | ChangeRule) else EFFECTS[0]
     if isinstance(step, ChangeRule | DeleteRule):
         before = step.stored.effect
