@@ -7,13 +7,10 @@ must not end early because NTP corrected the clock, or because another replica's
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from time import CLOCK_BOOTTIME, clock_gettime, monotonic
+from time import monotonic
 
 from kubeapi import clock
 
-_PAUSE = 0.1
-"""Seconds between two looks at one clock in which another process ran."""
-_LOOKS = 3
 _WHOLE_SECONDS = timedelta(milliseconds=500)
 """A Date header leaves out half a second on average."""
 
@@ -24,21 +21,6 @@ def apart(wall: datetime, steady: float, before: tuple[datetime, float]) -> time
     `steady` is in seconds of a monotonic clock, read at the same moment.
     """
     return (wall - before[0]) - timedelta(seconds=steady - before[1])
-
-
-def boot_time(now: Callable[[], datetime] = clock.now) -> datetime | None:
-    """Return when this machine booted, by the wall clock of now; None where pauses disturb it.
-
-    It changes only when the wall clock is set: both clocks are slewed alike, and the one since
-    boot goes on while the machine is suspended (CLOCK_BOOTTIME).
-    """
-    for _ in range(_LOOKS):
-        before = clock_gettime(CLOCK_BOOTTIME)
-        wall = now()
-        after = clock_gettime(CLOCK_BOOTTIME)
-        if after - before < _PAUSE:
-            return wall - timedelta(seconds=after)
-    return None
 
 
 class ServerClock:

@@ -38,7 +38,6 @@ from exporter.sensor import processes
 from exporter.settings import Settings
 from kubeapi import clock
 from kubeapi.client import Client
-from kubeapi.clocks import boot_time
 
 _log = logging.getLogger(__name__)
 
@@ -240,7 +239,7 @@ class Agent:
 
     def _follow_clock(self) -> None:
         """Let the dates of what is known move along when the wall clock was set."""
-        booted_at = boot_time(self._now) if self._knows_boot else None
+        booted_at = clock.boot_time(self._now) if self._knows_boot else None
         if booted_at is None:
             return
         before = self._report.clock_set_back_ms

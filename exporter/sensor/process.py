@@ -29,7 +29,6 @@ from exporter.sensor.processes import with_pods
 from exporter.sensor.supervisor.child import VendorChild, VendorState
 from exporter.settings import Settings
 from kubeapi import clock
-from kubeapi.clocks import boot_time
 
 _log = logging.getLogger(__name__)
 
@@ -115,7 +114,7 @@ class Sensor:
         if signal.kind not in PASSING:
             with self.feed.changed:
                 placed = _placed(signal, self._nvml.reading)
-                placed = msgspec.structs.replace(placed, booted_at=boot_time())
+                placed = msgspec.structs.replace(placed, booted_at=clock.boot_time())
                 if not self.feed.add(placed, self._deaf if signal.past else ()):
                     return
         if signal.kind != "identity":
@@ -151,7 +150,7 @@ class Sensor:
         dcgm = (self._dcgm.source,) if self._dcgm else ()
         return Observation(
             at=at,
-            booted_at=boot_time(),
+            booted_at=clock.boot_time(),
             sources=(self._nvml.source, kmsg, self._node.pods, *dcgm),
             nvml=self._nvml.reading,
             hang=self._nvml.hang or (self._dcgm.hang if self._dcgm else None),

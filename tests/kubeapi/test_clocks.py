@@ -8,7 +8,7 @@ import pytest
 
 from kubeapi import clock
 from kubeapi.client import Client
-from kubeapi.clocks import ServerClock, boot_time
+from kubeapi.clocks import ServerClock
 from tests.exporter.worlds import at
 from tests.lab.cluster import Cluster
 
@@ -16,9 +16,9 @@ SOON = timedelta(seconds=5)
 
 
 def test_the_boot_time_moves_with_the_wall_clock_and_only_with_it() -> None:
-    begun = boot_time(lambda: at(0))
-    later = boot_time(lambda: at(-3600))
-    real = boot_time()
+    begun = clock.boot_time(lambda: at(0))
+    later = clock.boot_time(lambda: at(-3600))
+    real = clock.boot_time()
     assert begun is not None
     assert later is not None
     assert real is not None
@@ -33,7 +33,7 @@ def test_a_pause_between_the_two_clocks_gives_no_boot_time() -> None:
         sleep(0.15)
         return at(0)
 
-    assert boot_time(late) is None
+    assert clock.boot_time(late) is None
 
 
 class Machine:

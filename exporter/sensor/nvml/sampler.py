@@ -20,7 +20,6 @@ from exporter.sensor.nvml.library import NO_GPU, REFUSED, Caller, NvmlError
 from exporter.sensor.nvml.table import TABLE
 from exporter.sensor.nvml.units import text_of
 from kubeapi import clock
-from kubeapi.clocks import boot_time
 
 _MOST_GPUS = 256
 _TRIES = 3
@@ -90,7 +89,7 @@ class Sampler:
 
         The calls about one GPU may take `gpu_seconds` together.
         """
-        begun, booted_at, started = clock.now(), boot_time(), time.perf_counter()
+        begun, booted_at, started = clock.now(), clock.boot_time(), time.perf_counter()
         self._budget.begin(gpu_seconds)
         found = self._pass(skip, options or SampleOptions())
         for _ in range(_TRIES - 1):
