@@ -26,7 +26,7 @@ from remediator.diagnose.surroundings import ALONE, Surroundings
 
 OLD_READING = timedelta(minutes=5)
 """A recovery action read this long before the report was made proves nothing about now. Agents
-before 0.2 do not say that they can no longer read it."""
+of 0.1.0 do not say that they can no longer read it."""
 
 
 def verdict(gpu: GpuHealth, around: Surroundings = ALONE, unusable: str = "") -> Verdict:

@@ -120,7 +120,7 @@ def test_a_label_that_is_given_twice_is_rendered_once(
     objects = rendered.objects((*EVERYTHING, "namespace.create=true"), *sets)
 
     dashboards = "dashboard" if kind == "ConfigMap" else ""
-    found = {one["metadata"]["labels"][key] for one in of_kind(objects, kind, dashboards)}
+    found = {body["metadata"]["labels"][key] for body in of_kind(objects, kind, dashboards)}
     assert found == {taken}
 
 

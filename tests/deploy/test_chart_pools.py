@@ -197,5 +197,5 @@ def test_a_value_that_one_pool_uses_may_be_set_for_all() -> None:
         of_arch("a", "amd64", kernelLog="journal"), of_arch("b", "arm64"), journalPath="/logs"
     )
 
-    assert "/logs" in [one.get("hostPath", {}).get("path") for one in journal["volumes"]]
-    assert "/logs" not in [one.get("hostPath", {}).get("path") for one in default["volumes"]]
+    assert "/logs" in [volume.get("hostPath", {}).get("path") for volume in journal["volumes"]]
+    assert "/logs" not in [volume.get("hostPath", {}).get("path") for volume in default["volumes"]]

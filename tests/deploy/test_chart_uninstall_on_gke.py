@@ -5,28 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from deploy.program import NAMESPACE, RELEASE
+from deploy.program import RELEASE
 from deploy.sources import CHART
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
-from tests.deploy.installed import add_controllers
 from tests.deploy.releasing import Helm, ReleaseJobs, store_rule
 from tests.deploy.test_chart_life import left
 from tests.deploy.test_chart_uninstall import SOON, TAINT, stands
-from tests.deploy.test_pods_not_created import CRITICAL
+from tests.deploy.test_pods_not_created import as_on_gke
 
 pytestmark = pytest.mark.verify
 
 
 @pytest.fixture
 def gke(control_plane_built: None, tmp_path: Path) -> Iterator[ControlPlane]:
-    """An API server that is configured as GKE's is, with the controller of quotas."""
-    file = tmp_path / "admission.yaml"
-    file.write_text(CRITICAL, encoding="utf-8")
-    flags = ("--allow-privileged=true", f"--admission-control-config-file={file}")
-    with ControlPlane(apiserver_flags=flags) as one:
-        add_controllers(one, "resourcequota-controller")
-        one.kubectl("create", "namespace", NAMESPACE)
+    """An API server that is configured as GKE's is."""
+    with as_on_gke(tmp_path) as one:
         yield one
 
 

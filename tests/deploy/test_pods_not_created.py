@@ -1,6 +1,7 @@
 """Pods that the real API server refuses, as the doctor reads it in its controller's own Events."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,15 +39,22 @@ CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 ORDINARY = "--set=exporter.priorityClassName="
 
 
-@pytest.fixture
-def plane(control_plane_built: None, tmp_path: Path) -> Iterator[ControlPlane]:
-    """One for each test, as Events outlive their cause; with the controllers of DaemonSets."""
+@contextmanager
+def as_on_gke(tmp_path: Path) -> Generator[ControlPlane]:
+    """Run an API server where critical pods need a quota, with the controller of quotas."""
     file = tmp_path / "admission.yaml"
     file.write_text(CRITICAL, encoding="utf-8")
     flags = ("--allow-privileged=true", f"--admission-control-config-file={file}")
     with ControlPlane(apiserver_flags=flags) as one:
         add_controllers(one, "resourcequota-controller")
         one.kubectl("create", "namespace", NAMESPACE)
+        yield one
+
+
+@pytest.fixture
+def plane(control_plane_built: None, tmp_path: Path) -> Iterator[ControlPlane]:
+    """One for each test, as Events outlive their cause; with the controllers of DaemonSets."""
+    with as_on_gke(tmp_path) as one:
         yield one
 
 

@@ -1,4 +1,4 @@
-"""The clock of a node is set back: nothing is healed by it, and nobody falls ill."""
+"""The clock of a node is set back: nothing is healed by it, and no healthy GPU falls ill."""
 
 from datetime import timedelta
 
