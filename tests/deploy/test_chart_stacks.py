@@ -298,8 +298,8 @@ def test_openshift_allows_the_volumes_and_the_seccomp_profile_that_the_exporter_
 
     used = {key for volume in of["volumes"] for key in volume if key != "name"}
     assert set(allowed["volumes"]) == used | {"configMap", "secret"} | more
-    for container in of["containers"]:
-        assert container["securityContext"].get("seccompProfile", {}).get("type") in (
+    for spec in of["containers"]:
+        assert spec["securityContext"].get("seccompProfile", {}).get("type") in (
             None,
             "RuntimeDefault",
         )
