@@ -14,7 +14,7 @@ from time import monotonic
 
 import msgspec
 
-from remediator.controller.node_pods import NodePods
+from remediator.controller.node_pods import REMEMBERED, REMEMBERED_WITHOUT, NodePods
 from remediator.model.claim import absent
 from remediator.plan.drained_elsewhere import GONE_AFTER
 from remediator.plan.view import NodeView
@@ -49,6 +49,10 @@ class AbsentPods:
         if view.pods is None:
             return view
         before, now = self._known.get(view.node, {}), self._clock()
+        if _absent(view) - {uid for uid, absence in before.items() if absence.proven}:
+            view = self._listed(view, live=live, within=REMEMBERED_WITHOUT)
+            if view.pods is None:
+                return view
         found = {uid: before.get(uid, _Absence(now)) for uid in _absent(view)}
         overdue = {
             uid
@@ -71,8 +75,8 @@ class AbsentPods:
         gone = frozenset(uid for uid, absence in found.items() if absence.proven)
         return msgspec.structs.replace(view, pods_gone=gone)
 
-    def _listed(self, view: NodeView, *, live: bool) -> NodeView:
-        pods = self._pods.of(view.node, live=live)
+    def _listed(self, view: NodeView, *, live: bool, within: float = REMEMBERED) -> NodeView:
+        pods = self._pods.of(view.node, live=live, within=within)
         return msgspec.structs.replace(view, pods=pods, pods_live=live)
 
 

@@ -17,6 +17,8 @@ _log = logging.getLogger(__name__)
 PODS = "/api/v1/pods"
 REMEMBERED = 5.0
 """Seconds for which an answer, a failure too, is good enough: a node in a storm is listed once."""
+REMEMBERED_WITHOUT = 1.0
+"""The same where an answer lacks a pod that is awaited: it may have come a moment later."""
 PAGE = 500
 CACHED: Mapping[str, str] = {"resourceVersion": "0"}
 """From the API server's cache, as an informer reads: a list that has to be the newest waits there
@@ -48,14 +50,17 @@ class NodePods:
         self._failing: dict[str, str] = {}
         """By node whose pods could not be listed, which was logged once: why."""
 
-    def of(self, node: str, *, live: bool = False) -> tuple[PodFacts, ...] | None:
+    def of(
+        self, node: str, *, live: bool = False, within: float = REMEMBERED
+    ) -> tuple[PodFacts, ...] | None:
         """Return the pods of a node; None when they cannot be listed now.
 
-        `live` requests the newest state, whatever that costs.
+        `live` requests the newest state, whatever that costs. An answer that is remembered is
+        younger than `within` seconds.
         """
         now = self._clock()
         for key, (since, _) in list(self._known.items()):
-            if now - since >= REMEMBERED:
+            if now - since >= (within if key == (node, live) else REMEMBERED):
                 del self._known[key]
         if (node, live) not in self._known:
             self._known[node, live] = (now, self._listed(node, LIVE if live else CACHED))
@@ -63,8 +68,7 @@ class NodePods:
 
     def anew(self, node: str) -> tuple[PodFacts, ...] | None:
         """Return the pods of a node in the newest state, and remember them as that."""
-        self._known.pop((node, True), None)
-        return self.of(node, live=True)
+        return self.of(node, live=True, within=0.0)
 
     def why_not(self, node: str) -> str:
         """Return why the pods of a node could not be listed the last time, "" if they could."""

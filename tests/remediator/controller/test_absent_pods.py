@@ -7,7 +7,7 @@ import msgspec
 
 from kubeapi.client import Client
 from remediator.controller.absent_pods import AbsentPods
-from remediator.controller.node_pods import NodePods
+from remediator.controller.node_pods import REMEMBERED, REMEMBERED_WITHOUT, NodePods
 from remediator.model.claim import POD_GROUPS, Claim, ConsumerReference
 from remediator.plan.drained_elsewhere import GONE_AFTER
 from remediator.plan.view import NodeView
@@ -112,6 +112,22 @@ def test_one_that_is_reserved_later_is_waited_for_from_then_on() -> None:
     with looks(listed("train-0")) as node:
         node.at(0, alone)
         assert node.at(LATE).pods_gone == frozenset()
+
+
+def test_one_that_comes_a_moment_later_is_found_as_fast_as_a_node_may_be_listed() -> None:
+    with looks(listed("train-0"), listed("train-0", "ghost")) as node:
+        node.at(0)
+        assert names(node.at(REMEMBERED_WITHOUT - 0.1)) == ["train-0"]
+        assert names(node.at(REMEMBERED_WITHOUT)) == ["train-0", "ghost"]
+        node.at(REMEMBERED_WITHOUT + REMEMBERED - 0.1)
+        assert node.live() == [False] * 2, "a list that lacks nothing is good for longer"
+
+
+def test_one_that_is_gone_needs_no_lists_faster_than_others() -> None:
+    with looks(listed("train-0")) as node:
+        for seconds in (0.0, LATE, LATE + REMEMBERED, LATE + REMEMBERED + REMEMBERED_WITHOUT):
+            node.at(seconds)
+        assert node.live() == [False, False, True, False]
 
 
 def test_nothing_is_proven_while_pods_cannot_be_listed() -> None:
