@@ -26,6 +26,7 @@ _AWAY = frozenset(
     {
         presence.DUPLICATE_UUID,
         presence.HUNG,
+        presence.NOT_IDENTIFIED,
         presence.NOT_LISTED,
         presence.NOT_ON_BUS,
         presence.NOT_PUBLISHED,

@@ -273,6 +273,9 @@ class Inventory(Entry, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     """Bus ids (or, without one, UUIDs) of GPUs that are on the bus or offered, not set aside, and
     not seen."""
+    unidentified: int = 0
+    """GPUs that NVML lists, and of which it is not known who they are. While there is one, it may
+    be one that is missing."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case, gc=False):

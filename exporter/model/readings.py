@@ -153,6 +153,11 @@ class NvmlReading(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that the pass took."""
     booted_at: Moment | None = None
     """When the node booted, by the clock that dated the pass."""
+    listed: int | None = None
+    """nvmlDeviceGetCount: while it stays, an index is the same GPU."""
+    unidentified: int = 0
+    """GPUs that NVML lists and of which the pass does not know who they are: left out, or without a
+    UUID. A GPU that is not among `gpus` may be one of them."""
 
 
 class DcgmEntity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

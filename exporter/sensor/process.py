@@ -114,7 +114,9 @@ class Sensor:
         if signal.kind not in PASSING:
             with self.feed.changed:
                 placed = _placed(signal, self._nvml.reading)
-                placed = msgspec.structs.replace(placed, booted_at=clock.boot_time())
+                # By DCGM's clock, or by one that was set back since, it may be yet to come.
+                at = min(placed.at, clock.now())
+                placed = msgspec.structs.replace(placed, at=at, booted_at=clock.boot_time())
                 if not self.feed.add(placed, self._deaf if signal.past else ()):
                     return
         if signal.kind != "identity":

@@ -10,10 +10,11 @@ a suspicion, and a suspicion evicts no pod.
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from threading import Lock
 
 from exporter.model.device import Device
-from exporter.model.node_health import GpuHealth, MemorySlices, XidRecord
+from exporter.model.node_health import GpuHealth, MemorySlices, NodeHealth, XidRecord
 from remediator.diagnose.fault import Fault
 from remediator.diagnose.scope import scope
 from remediator.diagnose.suspicion import CODES, UNKNOWN_OWNER, Owner, Sighting, Suspicions
@@ -33,6 +34,8 @@ class Crashes:
         self._lock = Lock()
         self._counts: dict[str, tuple[str, Counts]] = {}
         """Boot id and counts of the last report, by node."""
+        self._set_back: dict[str, int] = {}
+        """By how many milliseconds the clock of a node was set back in that boot, in all."""
         self._suspicions = Suspicions()
 
     def wants_pods(self, view: NodeView) -> bool:
@@ -46,10 +49,12 @@ class Crashes:
         if report is None:
             with self._lock:
                 self._counts.pop(view.node, None)
+                self._set_back.pop(view.node, None)
             return {}
         if view.stale:
             return {}
         with self._lock:
+            self._follow_clock(view.node, report)
             for gpu, record in self._risen(view):
                 owners = _owners(view, gpu, record)
                 self._suspicions.add(Sighting(gpu.uuid, record.code, record.last_seen, owners))
@@ -62,6 +67,15 @@ class Crashes:
                 if now is not None and not view.elsewhere.get(gpu.uuid)
             }
         return {uuid: fault for uuid, fault in suspects.items() if fault is not None}
+
+    def _follow_clock(self, node: str, report: NodeHealth) -> None:
+        """Move what is remembered of a node as its agent moved the dates of the report."""
+        boot, _ = self._counts.get(node, ("", {}))
+        by = report.clock_set_back_ms - self._set_back.get(node, 0)
+        if boot == report.boot_id and by > 0:
+            uuids = {gpu.uuid for gpu in report.gpus}
+            self._suspicions.set_back(uuids, timedelta(milliseconds=by))
+        self._set_back[node] = report.clock_set_back_ms
 
     def _risen(self, view: NodeView) -> Iterable[tuple[GpuHealth, XidRecord]]:
         """Return the records that count more than in the last report of the same boot.

@@ -81,4 +81,6 @@ def _missing(gpu: GpuHealth, around: Surroundings) -> bool:
     named = {gpu.uuid, gpu.pci_bus_id} & set(around.inventory.missing)
     if not named or around.up("nvml") is not True or around.reported_at is None:
         return False
+    if around.inventory.unidentified:
+        return False
     return around.reported_at - gpu.presence_since >= MISSING_FOR

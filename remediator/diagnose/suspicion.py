@@ -11,11 +11,12 @@ they are compared with those of one GPU at a time. Pure but for its memory.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
 import msgspec
 
+from kubeapi.types import EARLIEST
 from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict
 
 CODES = frozenset({13, 31})
@@ -88,6 +89,16 @@ class Suspicions:
         """Return what makes a GPU suspect now, by its node's clock."""
         found = [fault for code in sorted(CODES) if (fault := self._fault(uuid, code, now))]
         return max(found, key=lambda fault: fault.last_seen, default=None)
+
+    def set_back(self, uuids: Collection[str], by: timedelta) -> None:
+        """Move what is known of the GPUs of a node whose clock was set back by so much."""
+        for (_, uuid), parts in self._parts.items():
+            for part in parts if uuid in uuids else ():
+                part.first -= min(by, part.first - EARLIEST)
+                part.last -= min(by, part.last - EARLIEST)
+        for places in self._places.values():
+            for uuid in places.keys() & uuids:
+                places[uuid] -= min(by, places[uuid] - EARLIEST)
 
     def size(self) -> int:
         """Return how many parts of bursts and places of owners are remembered."""

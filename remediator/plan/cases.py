@@ -308,8 +308,9 @@ def _left(view: NodeView, uuid: str) -> bool:
 
 
 def _nvml_up(view: NodeView) -> bool:
-    sources = view.report.sources if view.report else ()
-    return any(source.name == "nvml" and source.up for source in sources)
+    if view.report is None or view.report.inventory.unidentified:
+        return False
+    return any(source.name == "nvml" and source.up for source in view.report.sources)
 
 
 def _roster(view: NodeView) -> Roster | None:

@@ -67,12 +67,25 @@ def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]
             yield step
 
 
-def _rank(step: Step) -> tuple[int, int]:
-    """Order of steps; the second number puts milder effects first.
+def goes_on(step: Step, failed: Step) -> bool:
+    """Whether a step is taken after one of the same GPU that failed.
 
-    A status without a phase is one that was lost and is filled again.
+    Untainting waits for nothing, nor does NoSchedule for a lost status that cannot be filled.
     """
-    if isinstance(step, WriteStatus) and not step.status.phase:
+    if isinstance(step, DeleteRule):
+        return True
+    keeps_away = isinstance(step, CreateRule) and step.rule.effect not in EVICTING
+    return keeps_away and _fills_lost_status(failed)
+
+
+def _fills_lost_status(step: Step) -> bool:
+    """Whether a status is written that was lost: it has no phase yet."""
+    return isinstance(step, WriteStatus) and not step.status.phase
+
+
+def _rank(step: Step) -> tuple[int, int]:
+    """Order of steps; the second number puts milder effects first."""
+    if _fills_lost_status(step):
         return _FIRST, 1
     effect = step.rule.effect if isinstance(step, CreateRule | ChangeRule) else EFFECTS[0]
     if isinstance(step, ChangeRule | DeleteRule):

@@ -18,11 +18,10 @@ from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
 from remediator.plan.gpu_plans import gpu_plans
 from remediator.plan.node_condition import HandoverOptions
-from remediator.plan.order import bounded, ordered
+from remediator.plan.order import bounded, goes_on, ordered
 from remediator.plan.sentence import sentence
 from remediator.plan.steps import (
     DeleteIncident,
-    DeleteRule,
     Step,
     gpu_of,
     written,
@@ -154,7 +153,8 @@ class Reconciler:
         """Observe a node, take every step that its state needs, and return the decision.
 
         A step that fails ends the steps of its GPU, but for deletions, because untainting waits for
-        nothing; the other GPUs go on. An Event is posted when the status that it reports is
+        nothing; the other GPUs go on. While a lost status cannot be written, new pods are kept away
+        all the same. An Event is posted when the status that it reports is
         written. A refused eviction is that pod's own and raises nothing: the incident records it.
         The first error is raised at the end, in a StepsFailedError, so that the node is looked at
         again.
@@ -167,15 +167,17 @@ class Reconciler:
         if decision.begins:
             decision = self._confirmed(view, decision, policy, now)
         failed: dict[str, Exception] = {}
+        stopped: dict[str, Step] = {}
         done = {""}
         for step in decision.steps:
             gpu = gpu_of(step)
-            if isinstance(step, DeleteRule) or gpu not in failed:
+            if gpu not in stopped or goes_on(step, stopped[gpu]):
                 try:
                     self._cluster.apply(step)
                     done |= written(step)
                 except Exception as error:  # noqa: BLE001 - raised below, after the other GPUs
                     failed.setdefault(gpu, error)
+                    stopped.setdefault(gpu, step)
         for event in decision.events:
             if event.incident in done:
                 self._cluster.post(event, now)

@@ -14,7 +14,7 @@ from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
 from remediator.plan.incident_conditions import EVICTION_REFUSED
 from remediator.plan.reconcile import Reconciler, StepsFailedError
-from remediator.plan.steps import DeleteRule, Step, gpu_of
+from remediator.plan.steps import DeleteRule, Step, WriteStatus, gpu_of
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     NODE,
@@ -75,6 +75,26 @@ def test_a_step_that_always_fails_stops_no_other_gpu_and_no_release() -> None:
 
     assert stored.effects() == {"gpu-1": "NoSchedule"}
     assert sum(gpu_of(step) == uuid(0) for step in controller.tried) == 1
+
+
+class RefusesStatuses(RefusesOne):
+    def apply(self, step: Step) -> None:
+        if isinstance(step, WriteStatus):
+            raise ApiError("422 Unprocessable", status=422)
+        self.stored.take(step, at(700))
+
+
+def test_a_lost_status_that_cannot_be_filled_delays_no_noschedule() -> None:
+    stored = Stored()
+    controller = RefusesStatuses(view(dead(0)), stored, refused=uuid(0))
+    loop = Reconciler(controller, policy)
+    loop.reconcile("node-a", at(1))
+    stored.rules.clear()
+
+    with pytest.raises(StepsFailedError, match="422"):
+        loop.reconcile("node-a", at(2))
+
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
 
 
 def baffling(index: int) -> GpuHealth:

@@ -53,9 +53,10 @@ def dated_as(report: NodeHealth, value: FromSensor) -> FromSensor:
 
     What is sent again gets the same dates again.
     """
-    if value.booted_at is None or report.booted_at is None or value.booted_at <= report.booted_at:
+    if value.booted_at is None or report.booted_at is None:
         return value
-    return earlier(value, value.booted_at - report.booted_at)
+    step = value.booted_at - report.booted_at
+    return value if step < NOISE else earlier(value, step)
 
 
 def earlier(value: Dated, by: timedelta) -> Dated:

@@ -11,7 +11,7 @@ import msgspec
 
 from exporter.agent.report.presence import Place
 from exporter.model.node_health import GpuHealth, Inventory
-from exporter.model.readings import GpuReading, Observation
+from exporter.model.readings import GpuReading, NvmlReading, Observation
 
 MAX_MISSING = 32
 """GPUs named in `Inventory.missing`."""
@@ -77,25 +77,24 @@ def other_drivers(seen: Observation, published: Published | None) -> dict[str, s
     return {bus: driver for bus, driver in seen.pci_drivers.items() if bus not in meant}
 
 
-def taken(
-    bus: Bus, readings: tuple[GpuReading, ...] | None, published: Published | None
-) -> Inventory:
-    """Count; `readings` None: NVML cannot be queried, so that nothing is missing."""
+def taken(bus: Bus, nvml: NvmlReading | None, published: Published | None) -> Inventory:
+    """Count; `nvml` None: it cannot be queried, so that nothing is missing."""
     offered = len(published.uuids) if published else None
     on_bus = None if bus.present is None else len(bus.present)
-    if readings is None:
+    if nvml is None:
         aside = None if bus.present is None else len(bus.aside)
         return Inventory(on_bus=on_bus, set_aside=aside, published=offered)
-    seen = [gpu for gpu in readings if not gpu.lost and not gpu.released]
-    released = {gpu.bus_id for gpu in readings if gpu.released}
+    seen = [gpu for gpu in nvml.gpus if not gpu.lost and not gpu.released]
+    released = {gpu.bus_id for gpu in nvml.gpus if gpu.released}
     aside = None if bus.present is None else bus.aside | (released & bus.present)
-    missing = _missing(bus, published, seen, released | bus.aside, readings)
+    missing = _missing(bus, published, seen, released | bus.aside, nvml.gpus)
     return Inventory(
         seen=len(seen),
         on_bus=on_bus,
         set_aside=None if aside is None else len(aside),
         published=offered,
         missing=tuple(sorted(missing)[:MAX_MISSING]),
+        unidentified=nvml.unidentified,
     )
 
 

@@ -203,6 +203,7 @@ LIMITS: dict[type[msgspec.Struct], dict[str, Limit]] = {
         "set_aside": _SMALL,
         "published": _SMALL,
         "missing": Items(32, Text(96)),
+        "unidentified": _SMALL,
     },
     Summary: {"attention": Text(MAX_ATTENTION), "sources_down": Text(MAX_SOURCES_DOWN)},
 }

@@ -66,6 +66,7 @@ def take_in(  # noqa: PLR0917 - what is there, what should be, and when
             missed_at=missed_at,
             published=None if published is None else uuid in published.uuids,
             place=bus.place_of(gpus[uuid]),
+            all_identified=not nvml.unidentified,
             lost_after=lost_after,
         )
     gone = sorted(missing, key=lambda uuid: (gpus[uuid].presence_since, uuid))

@@ -21,7 +21,13 @@ MAX_UNKNOWN = 32
 """GPUs kept that only the kernel log knows."""
 
 Gpus = dict[str, GpuHealth]
-_AWAY = (presence.NOT_LISTED, presence.NOT_PUBLISHED, presence.NOT_ON_BUS, presence.SET_ASIDE)
+_AWAY = (
+    presence.NOT_IDENTIFIED,
+    presence.NOT_LISTED,
+    presence.NOT_PUBLISHED,
+    presence.NOT_ON_BUS,
+    presence.SET_ASIDE,
+)
 
 
 def uuid_of(gpus: Gpus, signal: Signal) -> str:

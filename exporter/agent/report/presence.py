@@ -18,6 +18,8 @@ from exporter.model.readings import GpuReading
 
 NOT_LISTED = "NotListed"
 """A live NVML no longer lists the GPU."""
+NOT_IDENTIFIED = "NotIdentified"
+"""NVML lists GPUs of which it is not known who they are; this one may be one of them."""
 NOT_PUBLISHED = "NotPublished"
 """NVML does not list it and the driver does not publish it: taken away on purpose."""
 NOT_ON_BUS = "NotOnBus"
@@ -101,20 +103,23 @@ def absent(
     missed_at: datetime,
     published: bool | None,
     place: Place | None = None,
+    all_identified: bool = True,
     lost_after: timedelta,
 ) -> GpuHealth:
     """Return the entry when a live NVML lists other GPUs, but not this one.
 
     `missed_at` is when it did so last, which may be long before `at`. `published` says
     whether the DRA driver still offers it as a GPU, `place` where the kernel has it; None where
-    that is not known.
+    that is not known. `all_identified`: it is none of those that NVML lists.
     """
     if gpu.presence == "Lost" or gpu.presence_reason in _KEEPS:
         return gpu
-    if published is False:
-        return in_state(gpu, "Unknown", NOT_PUBLISHED, at)
-    if place in _ELSEWHERE:
-        return in_state(gpu, "Unknown", _ELSEWHERE[place], at)
+    elsewhere = NOT_PUBLISHED if published is False else _ELSEWHERE.get(place, "")
+    if elsewhere or not all_identified:
+        return in_state(gpu, "Unknown", elsewhere or NOT_IDENTIFIED, at)
+    if gpu.presence_reason == NOT_LISTED and gpu.presence_since > at:
+        # By a clock that was wrong: it is missed from now on.
+        return msgspec.structs.replace(gpu, presence_since=at)
     if gpu.presence_reason == NOT_LISTED and missed_at - gpu.presence_since >= lost_after:
         return in_state(gpu, "Lost", NOT_LISTED, at)
     return in_state(gpu, "Unknown", NOT_LISTED, at)

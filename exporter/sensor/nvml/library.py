@@ -36,6 +36,16 @@ LACKING = (
 """Answers that mean "has no such thing" and will mean it again, not "is broken"."""
 ABSENT = (*LACKING, pynvml.NVML_ERROR_NOT_FOUND)
 
+OPENING = "nvmlDeviceGetHandleByIndex"
+_CANNOT_OPEN = (
+    pynvml.NVML_ERROR_INSUFFICIENT_POWER,
+    pynvml.NVML_ERROR_IRQ_ISSUE,
+    pynvml.NVML_ERROR_RESET_REQUIRED,
+    pynvml.NVML_ERROR_UNKNOWN,
+)
+"""Answers to OPENING about a GPU that the driver cannot reach; "unknown" is that of one that fell
+off the bus, to a process that did not have it open before."""
+
 _USELESS = (
     pynvml.NVML_ERROR_UNINITIALIZED,
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
@@ -75,13 +85,17 @@ _UNREADABLE = (UnicodeDecodeError, IndexError, MemoryError, OverflowError, Value
 
 
 class NvmlError(Exception):
-    """NVML said no. `reason` is a stable word, `absent` says that there is no such thing."""
+    """NVML said no. `reason` is a stable word, `absent` says that there is no such thing.
+
+    `unreachable` says that the driver cannot open the GPU.
+    """
 
     def __init__(self, call: str, code: int, text: str) -> None:
         self.code = code
         self.absent = code in ABSENT
         self.lacking = code in LACKING
         self.lost = code == LOST
+        self.unreachable = call == OPENING and code in _CANNOT_OPEN
         self.timeout = code == pynvml.NVML_ERROR_TIMEOUT
         self.refused = code == REFUSED
         self.useless = code in _USELESS

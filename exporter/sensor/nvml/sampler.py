@@ -16,7 +16,7 @@ from exporter.model.readings import CallNote, GpuReading, NvmlReading, PeerReadi
 from exporter.sensor.nvml.budget import Budget
 from exporter.sensor.nvml.fields import Fields, Lacking, Tally
 from exporter.sensor.nvml.gpu import GpuReader, Known, SampleOptions
-from exporter.sensor.nvml.library import NO_GPU, REFUSED, Caller, NvmlError
+from exporter.sensor.nvml.library import NO_GPU, OPENING, REFUSED, Caller, NvmlError
 from exporter.sensor.nvml.table import TABLE
 from exporter.sensor.nvml.units import text_of
 from kubeapi import clock
@@ -55,6 +55,10 @@ class _Pass:
         self.live: dict[int, GpuReading] = {}
         self.silent: dict[int, GpuReading] = {}
         """GPUs that did not say who they are, with what they said before."""
+        self.unidentified: set[int] = set()
+        """GPUs of which that is not known either: each may be any that is missed."""
+        self.unreachable: set[int] = set()
+        """GPUs that the driver cannot open, and of which nothing is known."""
         self.handles: dict[int, Any] = {}
 
 
@@ -117,6 +121,8 @@ class Sampler:
             gpus=self._with_peers(found),
             refused=self._tally.refused,
             took=time.perf_counter() - started,
+            listed=found.count,
+            unidentified=_unidentified(found),
         )
 
     def overdue(self) -> tuple[CallNote, ...]:
@@ -135,16 +141,18 @@ class Sampler:
         found = _Pass(self._count_gpus())
         if found.count != self._count:
             # Indices mean other GPUs now: an earlier answer at one does not identify its GPU.
-            self._facts = {i: f for i, f in self._facts.items() if self._count < 0 or i in skip}
+            self._facts = {}
             self._count = found.count
         for index in range(found.count):
-            if index not in skip:
+            if index in skip:
+                found.unidentified.add(index)
+            else:
                 self._gpu(index, options, found)
         return found
 
     def _gpu(self, index: int, options: SampleOptions, found: _Pass) -> None:
         try:
-            handle = self._call(index, "nvmlDeviceGetHandleByIndex", index)
+            handle = self._call(index, OPENING, index)
             facts = self._identify(index, handle)
         except NvmlError as error:
             if error.useless:
@@ -154,6 +162,10 @@ class Sampler:
             # A GPU that never said who it is cannot be told from others.
             if facts is not None:
                 found.silent[index] = _with(facts, index, lost=error.lost, error=str(error))
+            elif error.unreachable:
+                found.unreachable.add(index)
+            elif not error.lost:
+                found.unidentified.add(index)
             return
         found.handles[index] = handle
         known = self._known.get(facts.key) or self._reader.begin()
@@ -166,7 +178,9 @@ class Sampler:
         for index, note in self._budget.overdue.items():
             found.live.pop(index, None)
             facts = self._facts.get(index)
-            if facts is not None:
+            if facts is None:
+                found.unidentified.add(index)
+            else:
                 found.silent[index] = _with(facts, index, hung_call=note.call)
 
     def _identify(self, index: int, handle: Any) -> Facts:
@@ -224,6 +238,16 @@ def _with(facts: Facts, index: int, **fields: Any) -> GpuReading:
     who = msgspec.structs.asdict(facts)
     del who["whole"]
     return GpuReading(index=index, **who, **fields)
+
+
+def _unidentified(found: _Pass) -> int:
+    """Count the GPUs that may be one that is missed: of two under one UUID one may be it, too.
+
+    Where none can be opened, that is no GPU's own fault.
+    """
+    unknown = found.unidentified | (set[int]() if found.live else found.unreachable)
+    uuids = [gpu.uuid for gpu in (*found.live.values(), *found.silent.values())]
+    return len(unknown) + len(uuids) - len(set(uuids))
 
 
 def _doubted(gpus: tuple[GpuReading, ...]) -> tuple[GpuReading, ...]:

@@ -68,10 +68,11 @@ class NvmlVendor:
             return None
         self._held = frozenset(gpu.index for gpu in message.reading.gpus)
         self._log_without_events(message.reading)
+        reading = self._quarantine.complete(message.reading, frozenset(request.skip))
         for note in message.overdue:
             self._quarantine.put(note, time.monotonic(), how=TOO_LONG)
             _log.warning("GPU %s took %.1f s, the last in %s", note.gpu, note.seconds, note.call)
-        return self._quarantine.complete(message.reading, frozenset(request.skip))
+        return reading
 
     def _log_without_events(self, reading: NvmlReading) -> None:
         numbers = ", ".join(str(gpu.index) for gpu in reading.gpus if gpu.without_events)

@@ -28,6 +28,8 @@ class Quarantine:
         self._entries: dict[int, _Entry] = {}
         self._last: dict[int, GpuReading] = {}
         """Who a GPU is, by NVML index, from when it was last read."""
+        self._listed: int | None = None
+        """How many NVML listed then."""
 
     def put(self, note: CallNote, now: float, *, how: str = HUNG) -> str:
         """Leave out the GPU of a call; returns its UUID, "" when not known."""
@@ -43,7 +45,15 @@ class Quarantine:
         return frozenset(gpu for gpu, entry in self._entries.items() if now < entry.until)
 
     def complete(self, reading: NvmlReading, skipped: frozenset[int]) -> NvmlReading:
-        """Add the GPUs that were skipped to a reading; forget the hangs of those that answered."""
+        """Add the GPUs that were skipped to a reading; forget the hangs of those that answered.
+
+        Where GPUs went or came, an index is another GPU: nobody knows who was skipped, and the
+        next reading skips none for what another did.
+        """
+        if self._renumbered(reading):
+            self._entries.clear()
+            self._last.clear()
+        self._listed = reading.listed
         for gpu in reading.gpus:
             self._last[gpu.index] = gpu
             if not gpu.hung_call:
@@ -73,6 +83,12 @@ class Quarantine:
             if index not in self._last:
                 return Hang(entry.call, index)
         return None
+
+    def _renumbered(self, reading: NvmlReading) -> bool:
+        known = self._last
+        return self._listed not in (None, reading.listed) or any(
+            gpu.index in known and known[gpu.index].uuid != gpu.uuid for gpu in reading.gpus
+        )
 
     def _unread(self, index: int) -> GpuReading:
         known, entry = self._last[index], self._entries.get(index)

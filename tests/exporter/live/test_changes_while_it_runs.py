@@ -1,5 +1,7 @@
 """Hardware that changes under a running exporter: the page follows, and nothing is frozen."""
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -18,7 +20,7 @@ from tests.exporter.live.stage import (
     samples,
     simulated,
 )
-from tests.exporter.running import Exporter, is_running, wait_for
+from tests.exporter.running import SOON, Exporter, is_running, wait_for
 
 TEMPERATURE, MEMORY, UTIL = "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_GPU_UTIL"
 MIG = 2
@@ -158,6 +160,50 @@ def test_a_gpu_that_is_unbound_and_bound_again_is_never_called_lost(
         node.bind(1)
         wait_for(lambda: presence(exporter, uuid) == ("Present", ""), what="it to be back")
         assert_fresh(node, exporter, 0, 1, MIG)
+
+
+@pytest.mark.parametrize("left_out", ["released", "hung"])
+def test_the_neighbours_of_a_gpu_that_is_left_out_are_read_when_it_is_unbound(
+    left_out: str,
+) -> None:
+    """NVML numbers GPUs anew, and the next one has the number that is left out."""
+    with simulated("3xH100") as node:
+        release = node.root / "release"
+        flags = (f"--release-file={release}", "--lost-after=2", "--hang-retry=600", SOON)
+        with exporter_of(node, *flags) as exporter:
+            exporter.wait_shows(NVML_UP, TEMPERATURE)
+            uuid = node.gpu(0).uuid
+            if left_out == "released":
+                release.write_text(uuid, encoding="ascii")
+                wait_for(lambda: presence(exporter, uuid) == ("Unknown", "Released"))
+            else:
+                node.hang(0)
+                wait_for(lambda: presence(exporter, uuid) == ("Unknown", "Hung"))
+            node.unbind(0)
+            end = time.monotonic() + 4  # longer than --lost-after
+            while time.monotonic() < end:
+                assert all(presence(exporter, node.gpu(n).uuid)[0] != "Lost" for n in range(3))
+                time.sleep(0.1)
+            assert_fresh(node, exporter, 1, 2)
+            assert [presence(exporter, node.gpu(n).uuid)[0] for n in (1, 2)] == ["Present"] * 2
+
+
+def test_a_gpu_on_which_nvml_hangs_is_not_lost_for_a_sensor_that_is_new() -> None:
+    with (
+        simulated("3xH100") as node,
+        exporter_of(node, "--lost-after=2", "--hang-retry=600", SOON) as exporter,
+    ):
+        exporter.wait_shows(NVML_UP, TEMPERATURE)
+        uuid = node.gpu(1).uuid
+        node.hang(1)
+        wait_for(lambda: presence(exporter, uuid) == ("Unknown", "Hung"))
+        sensors = {pid for pid, line in exporter.descendants().items() if "exporter sensor" in line}
+        for pid in sensors:
+            os.kill(pid, signal.SIGTERM)
+        wait_for(lambda: presence(exporter, uuid)[1] == "NotIdentified", what="a new sensor")
+        time.sleep(4)  # longer than --lost-after
+        assert presence(exporter, uuid) == ("Unknown", "NotIdentified")
+        assert_fresh(node, exporter, 0, 2)
 
 
 def test_a_gpu_that_is_put_in_is_shown_with_its_events(

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from exporter.model.signals import PASSING, PLACES_A_SECOND, Signal
 from exporter.sensor.feed import Position
 from exporter.sensor.kernel_log.reload import SETTLED
 from exporter.sensor.process import Sensor
+from kubeapi import clock
 from simulator.node import SimulatedNode
 from tests.exporter.worlds import START
 
@@ -49,6 +51,18 @@ def test_the_many_lines_of_crashes_push_no_other_error_out_of_the_ring() -> None
     reported, _ = one.feed.since(position)
     assert reported is not None
     assert [signal.code for signal in reported.signals] == [95, *[13] * 60]
+
+
+def test_a_signal_of_a_time_to_come_is_of_now() -> None:
+    """DCGM dates its own; meanwhile the clock may have been set back."""
+    one = sensor()
+    position, _ = one.feed.resume(Cursor(), "")
+    ahead = clock.now() + timedelta(hours=1)
+    one.add(msgspec.structs.replace(XID, source="dcgm", at=ahead, kernel_sequence=None))
+    reported, _ = one.feed.since(position)
+    assert reported is not None
+    (one_signal,) = reported.signals
+    assert one_signal.at <= clock.now()
 
 
 @pytest.mark.parametrize("in_between", [False, True])

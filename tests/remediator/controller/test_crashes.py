@@ -194,6 +194,33 @@ def test_a_suspicion_is_forgotten_after_a_day_by_the_nodes_clock() -> None:
     assert crashes.seen(seen(1 + day + 0.1, healthy(0, crashed(2, 2)))) == {}
 
 
+HOUR = 3_600_000
+
+
+def set_back(seen: NodeView, hours: int) -> NodeView:
+    """A view by the clock that a node has after it was set back; its agent moves all dates."""
+    return msgspec.structs.replace(seen, report=report_with(seen, clock_set_back_ms=hours * HOUR))
+
+
+def test_a_suspicion_is_forgotten_after_a_day_if_the_clock_was_ahead_and_is_set_right() -> None:
+    known = Crashes()
+    known.seen(seen(720, healthy(0)))
+    known.seen(seen(721, healthy(0, crashed(721, 1)), holder="team-a"))
+    assert known.seen(seen(722, healthy(0, crashed(722, 2)), holder="team-b"))
+
+    assert known.seen(set_back(seen(3, healthy(0, crashed(2, 2))), 720))
+    assert not known.seen(set_back(seen(27, healthy(0, crashed(2, 2))), 720))
+
+
+def test_what_was_seen_before_the_clock_was_set_back_hides_nothing() -> None:
+    known = Crashes()
+    known.seen(seen(720, healthy(0)))
+    known.seen(seen(721, healthy(0, crashed(721, 1)), holder="team-a"))
+
+    known.seen(set_back(seen(10, healthy(0, crashed(1, 1))), 720))
+    assert known.seen(set_back(seen(11, healthy(0, crashed(11, 2)), holder="team-b"), 720))
+
+
 def test_another_nodes_report_is_another_baseline() -> None:
     crashes = Crashes()
     crashes.seen(seen(0, healthy(0)))

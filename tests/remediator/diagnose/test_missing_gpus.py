@@ -58,6 +58,7 @@ class TestMissing:
             {"sources": ()},
             {"sources": (SourceHealth(name="nvml", state="Down"),)},
             {"inventory": Inventory()},
+            {"inventory": Inventory(missing=("0000:01:00.0",), unidentified=1)},
         ],
     )
     def test_short_of_a_live_nvml_that_misses_it_for_a_minute_nobody_knows(

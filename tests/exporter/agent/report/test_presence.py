@@ -16,7 +16,7 @@ from exporter.model.node_health import (
     NodeHealth,
     NvlinkHealth,
 )
-from exporter.model.readings import FabricReading, LinkReading
+from exporter.model.readings import FabricReading, LinkReading, Observation
 from tests.exporter.worlds import (
     BUS,
     START,
@@ -138,7 +138,48 @@ def test_one_reading_that_is_reported_again_and_again_makes_no_gpu_lost() -> Non
     assert first(report).presence == "Lost"
 
 
+def unidentified(seconds: float, count: int = 1) -> Observation:
+    """The second of two GPUs is read, and NVML lists others of which nobody knows who they are."""
+    found = seen(gpu(2), seconds=seconds)
+    assert found.nvml is not None
+    nvml = msgspec.structs.replace(found.nvml, unidentified=count)
+    return msgspec.structs.replace(found, nvml=nvml)
+
+
+class TestNotIdentified:
+    def test_a_gpu_that_may_be_one_without_a_name_is_never_lost(self) -> None:
+        report = ledger.observe(FRESH, seen(gpu(), gpu(2)))
+        for seconds in range(30, 900, 30):
+            report = ledger.observe(report, unidentified(seconds))
+            assert first(report).presence == "Unknown"
+        assert first(report).presence_reason == "NotIdentified"
+
+    def test_it_is_lost_a_minute_after_all_are_identified_without_it(self) -> None:
+        report = ledger.observe(FRESH, seen(gpu(), gpu(2)))
+        report = ledger.observe(report, unidentified(300))
+        for seconds, presence in ((330, "Unknown"), (360, "Unknown"), (390, "Lost")):
+            report = ledger.observe(report, seen(gpu(2), seconds=seconds))
+            assert first(report).presence == presence
+
+    def test_one_that_is_lost_stays_lost(self) -> None:
+        report = ledger.observe(FRESH, seen(gpu(lost=True), gpu(2)))
+        report = ledger.observe(report, unidentified(30))
+        assert first(report).presence == "Lost"
+
+    def test_the_report_says_how_many_there_are(self) -> None:
+        assert ledger.observe(FRESH, unidentified(0, 2)).inventory.unidentified == 2
+
+
 class TestTheClockIsSet:
+    def test_a_gpu_that_is_missed_from_a_time_to_come_is_missed_from_now_on(self) -> None:
+        """As where the boot time begins anew with a sandbox, which looks like a step forwards."""
+        report = ledger.observe(FRESH, seen(gpu(), gpu(2)))
+        report = ledger.observe(report, seen(gpu(2), seconds=30))
+        report = by_clock_of(by_clock_of(report, BOOTED), START)
+        for seconds, presence in ((60, "Unknown"), (90, "Unknown"), (120, "Lost")):
+            report = ledger.observe(report, seen(gpu(2), seconds=seconds))
+            assert first(report).presence == presence
+
     @pytest.mark.parametrize("step", [timedelta(hours=1), timedelta(hours=-1)])
     def test_a_missing_gpu_is_lost_after_a_real_minute(self, step: timedelta) -> None:
         report = ledger.observe(FRESH, seen(gpu(), gpu(2)))

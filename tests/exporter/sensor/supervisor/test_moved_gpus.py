@@ -1,8 +1,9 @@
 """A GPU that was left out and comes back at another index is one GPU."""
 
 import msgspec
+import pytest
 
-from exporter.model.readings import CallNote, NvmlReading
+from exporter.model.readings import CallNote, GpuReading, NvmlReading
 from exporter.sensor.supervisor.quarantine import Quarantine
 from tests.exporter.worlds import START, gpu
 
@@ -17,3 +18,40 @@ def test_a_gpu_read_at_another_index_is_not_shown_at_its_old_one_as_well() -> No
     assert [(reading.index, reading.uuid, reading.hung_call) for reading in shown.gpus] == [
         (0, "GPU-2", "")
     ]
+
+
+def quarantined() -> Quarantine:
+    quarantine = Quarantine(60)
+    read = NvmlReading(at=START, gpus=(gpu(1), gpu(2), gpu(3)), listed=3)
+    quarantine.complete(read, frozenset())
+    quarantine.put(CallNote(0, "nvmlDeviceGetName", 12.0), 100)
+    return quarantine
+
+
+def test_it_stays_left_out_while_every_gpu_has_its_index() -> None:
+    quarantine = quarantined()
+    shown = quarantine.complete(
+        NvmlReading(at=START, gpus=(gpu(2), gpu(3)), listed=3), frozenset({0})
+    )
+    assert [reading.uuid for reading in shown.gpus] == ["GPU-2", "GPU-3", "GPU-1"]
+    assert quarantine.left_out(101) == {0}
+
+
+def at_index(number: int, index: int) -> GpuReading:
+    return msgspec.structs.replace(gpu(number), index=index)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        NvmlReading(at=START, gpus=(gpu(2),), listed=2),
+        NvmlReading(at=START, gpus=(at_index(3, 1), at_index(4, 2)), listed=3),
+    ],
+    ids=["one went", "one went and one came"],
+)
+def test_nobody_is_left_out_for_another_after_gpus_went_or_came(after: NvmlReading) -> None:
+    quarantine = quarantined()
+    shown = quarantine.complete(after, frozenset({0}))
+    assert shown == after, "who was left out is not known"
+    assert quarantine.left_out(101) == frozenset()
+    assert quarantine.named(frozenset({"GPU-1"})) == frozenset()
