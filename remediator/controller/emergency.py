@@ -12,6 +12,7 @@ to be gone.
 
 import logging
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -27,6 +28,9 @@ ANNOTATION = f"{DOMAIN}/stop"
 NAMESPACES = "/api/v1/namespaces"
 FORBIDDEN = 403
 """HTTP status of what our role does not allow."""
+PATIENCE = 5.0
+"""Seconds for which refusals after a start say nothing about our role: an API server that starts
+too refuses everything until it has read the roles."""
 
 
 class Namespace(msgspec.Struct, frozen=True):
@@ -47,10 +51,15 @@ class Emergency:
     """
 
     def __init__(
-        self, client: Client, namespace: str, on_change: Callable[[], None] = nothing
+        self,
+        client: Client,
+        namespace: str,
+        on_change: Callable[[], None] = nothing,
+        patience: float = PATIENCE,
     ) -> None:
         self._namespace = namespace
         self._on_change = on_change
+        self._patience, self._begun = patience, monotonic()
         self._stopped = ""
         self._logged_blind = False
         self._reflector = Reflector(
@@ -62,6 +71,7 @@ class Emergency:
         )
 
     def start(self) -> None:
+        self._begun = monotonic()
         self._reflector.start()
 
     def stop(self) -> None:
@@ -82,7 +92,13 @@ class Emergency:
     @property
     def settled(self) -> bool:
         """Whether the namespace was read once, or we may not read it: acting need not wait."""
-        return self._reflector.synced or self._reflector.status == FORBIDDEN
+        return self._reflector.synced or self.forbidden
+
+    @property
+    def forbidden(self) -> bool:
+        """Whether we may not read the namespace, going by more than one refusal."""
+        refused = self._reflector.refused and self._reflector.status == FORBIDDEN
+        return refused and monotonic() - self._begun >= self._patience
 
     @property
     def blind(self) -> str:
