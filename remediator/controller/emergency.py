@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from kubeapi.client import Client
+from kubeapi.client import ApiError, Client
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
 from kubeapi.types import ObjectMeta
@@ -37,6 +37,10 @@ class Namespace(msgspec.Struct, frozen=True):
     """A Namespace as the API server stores it, cut to what is read."""
 
     metadata: ObjectMeta
+
+
+class _Namespaces(msgspec.Struct, frozen=True):
+    items: tuple[Namespace, ...] = ()
 
 
 def nothing() -> None:
@@ -60,13 +64,15 @@ class Emergency:
         self._namespace = namespace
         self._on_change = on_change
         self._patience, self._begun = patience, monotonic()
+        self._client = client
+        self._only = {"fieldSelector": f"metadata.name={namespace}"}
         self._stopped = ""
         self._logged_blind = False
         self._reflector = Reflector(
             client,
             NAMESPACES,
             Namespace,
-            params={"fieldSelector": f"metadata.name={namespace}"},
+            params=self._only,
             on_change=self._changed,
         )
 
@@ -88,6 +94,20 @@ class Emergency:
             _log.warning("emergency stop: %s", self.blind)
         self._logged_blind = bool(self.blind)
         return self._stopped
+
+    def stored(self) -> str:
+        """Return the stop as the API server has it now.
+
+        Raises ApiError, or one of UNREADABLE. Without the right to read it a stop is what was seen.
+        """
+        try:
+            answer = self._client.get(NAMESPACES, self._only)
+        except ApiError as error:
+            if error.status == FORBIDDEN and self.forbidden:
+                return self._stopped
+            raise
+        found = msgspec.json.decode(answer, type=_Namespaces).items
+        return stop_of(next(iter(found), None))
 
     @property
     def settled(self) -> bool:

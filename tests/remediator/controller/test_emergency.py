@@ -57,9 +57,10 @@ def test_setting_the_annotation_stops_and_taking_it_away_releases(
 
     annotate(client, OURS, "ann: roll-out went wrong")
     await_true("it is stopped", lambda: emergency.stopped)
-    assert emergency.stopped == "ann: roll-out went wrong"
+    assert emergency.stopped == emergency.stored() == "ann: roll-out went wrong"
 
     annotate(client, OURS, None)
+    assert emergency.stored() == ""
     await_true("it is released", lambda: not emergency.stopped)
     await_true("both were notified", lambda: changes == ["ann: roll-out went wrong", ""])
 
@@ -115,7 +116,7 @@ def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_logged_once(
         try:
             await_true("it is refused", lambda: blind.settled)
 
-            assert [blind.stopped, blind.stopped] == ["", ""]
+            assert [blind.stopped, blind.stopped, blind.stored()] == ["", "", ""]
         finally:
             blind.stop()
             client.close()
