@@ -185,7 +185,7 @@ def test_a_call_for_repair_that_takes_effect_late_does_not_undo_a_later_write(
     with pytest.raises(ApiError, match="no answer"):
         NodeConditions(late).write(NAME, [called])
 
-    hand.write(NAME, [msgspec.structs.replace(calm, message="a pod has taken a GPU")])
+    hand.write(NAME, [msgspec.structs.replace(calm, message=f"{calm.message}, but a pod has it")])
 
     with pytest.raises(Conflict):
         late.arrives()
