@@ -1,8 +1,7 @@
 """Our conditions on a real Node of a real API server; those of others stay as they are."""
 
 import logging
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -38,19 +37,6 @@ ALIAS = NodeCondition(
     message="Draguard: node-reboot needed by GPU-1",
     last_transition_time=T0,
 )
-
-
-CALM = msgspec.structs.replace(NEEDED, status="False", reason="NoRepairNeeded", message="none")
-
-
-class Unanswered(Client):
-    """Its patches are not answered in time, and take effect when the test says so."""
-
-    arrives: Callable[[], bytes]
-
-    def strategic_merge_patch(self, path: str, body: object) -> bytes:
-        self.arrives = partial(super().strategic_merge_patch, path, body)
-        raise ApiError("no answer in time")
 
 
 class Clock:
@@ -170,39 +156,6 @@ def test_an_alias_is_ours_only_where_the_mark_says_so(node: Cluster, hand: NodeC
 
     assert {condition.type for condition in ours(hand)} == {HARDWARE_READY, REPAIR_NEEDED}
     assert mark(node) == f"{HARDWARE_READY},{REPAIR_NEEDED}"
-
-
-@pytest.mark.parametrize(
-    ("called", "calm"),
-    [(NEEDED, CALM), (ALIAS, msgspec.structs.replace(ALIAS, status="True", reason="Calm"))],
-    ids=["own", "alias"],
-)
-def test_a_call_for_repair_that_takes_effect_late_does_not_undo_a_later_write(
-    node: Cluster, hand: NodeConditions, called: NodeCondition, calm: NodeCondition
-) -> None:
-    hand.write(NAME, [calm])
-    late = Unanswered(node.plane.endpoint())
-    with pytest.raises(ApiError, match="no answer"):
-        NodeConditions(late).write(NAME, [called])
-
-    hand.write(NAME, [msgspec.structs.replace(calm, message=f"{calm.message}, but a pod has it")])
-
-    with pytest.raises(Conflict):
-        late.arrives()
-    late.close()
-    assert ours(hand)[0].status == conditions(node)[calm.type]["status"] == calm.status
-
-
-def test_a_call_for_repair_rests_on_the_node_as_it_is_stored(
-    node: Cluster, hand: NodeConditions
-) -> None:
-    """The kubelet writes it each few seconds: what was read before is no conflict."""
-    hand.write(NAME, [CALM])
-    as_another_agent(node, "KernelDeadlock", "False")
-
-    hand.write(NAME, [NEEDED])
-
-    assert ours(hand) == (NEEDED,)
 
 
 def test_two_conditions_are_one_write(node: Cluster, hand: NodeConditions) -> None:
