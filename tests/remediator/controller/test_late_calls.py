@@ -1,4 +1,4 @@
-"""Calls for repair that take effect when they were given up: they undo nothing of what came since."""
+"""Calls for repair that take effect after they were given up undo nothing of what came since."""
 
 from collections.abc import Callable
 from functools import partial
