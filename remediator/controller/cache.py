@@ -297,14 +297,17 @@ class Cache:
             self._mark(name)
 
     def claim(self, key: str, old: Claim | None, new: Claim | None) -> None:
-        touched = _pools(old) | _pools(new)
+        touched, pools = _pools(old) | _pools(new), _pool_names(old) | _pool_names(new)
         with self._lock:
             self.census.claimed(old, new)
             self._claim_states.changed(key, old, new)
-            self._stock.claimed(_pool_names(old) | _pool_names(new))
+            self._stock.claimed(pools)
             self._claims.move(key, old, new)
             dirty = {rule.node for rule in self._rule_index.on_pools(touched)}
             dirty |= {incident.node for incident in self._incidents.under(touched).values()}
+            # A GPU that is not published is in no pool, and its node may wait for these pods.
+            nodes = {node for pool in pools for node in self._slices.nodes_of(pool)}
+            dirty |= {node for node in nodes if self.has_incident(node)}
         for node in dirty:
             self._mark(node)
 

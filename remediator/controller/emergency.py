@@ -12,11 +12,12 @@ to be gone.
 
 import logging
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import msgspec
 
-from kubeapi.client import Client
+from kubeapi.client import ApiError, Client
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
 from kubeapi.types import ObjectMeta
@@ -27,12 +28,19 @@ ANNOTATION = f"{DOMAIN}/stop"
 NAMESPACES = "/api/v1/namespaces"
 FORBIDDEN = 403
 """HTTP status of what our role does not allow."""
+PATIENCE = 5.0
+"""Seconds for which refusals after a start say nothing about our role: an API server that starts
+too refuses everything until it has read the roles."""
 
 
 class Namespace(msgspec.Struct, frozen=True):
     """A Namespace as the API server stores it, cut to what is read."""
 
     metadata: ObjectMeta
+
+
+class _Namespaces(msgspec.Struct, frozen=True):
+    items: tuple[Namespace, ...] = ()
 
 
 def nothing() -> None:
@@ -47,21 +55,29 @@ class Emergency:
     """
 
     def __init__(
-        self, client: Client, namespace: str, on_change: Callable[[], None] = nothing
+        self,
+        client: Client,
+        namespace: str,
+        on_change: Callable[[], None] = nothing,
+        patience: float = PATIENCE,
     ) -> None:
         self._namespace = namespace
         self._on_change = on_change
+        self._patience, self._begun = patience, monotonic()
+        self._client = client
+        self._only = {"fieldSelector": f"metadata.name={namespace}"}
         self._stopped = ""
         self._logged_blind = False
         self._reflector = Reflector(
             client,
             NAMESPACES,
             Namespace,
-            params={"fieldSelector": f"metadata.name={namespace}"},
+            params=self._only,
             on_change=self._changed,
         )
 
     def start(self) -> None:
+        self._begun = monotonic()
         self._reflector.start()
 
     def stop(self) -> None:
@@ -79,10 +95,30 @@ class Emergency:
         self._logged_blind = bool(self.blind)
         return self._stopped
 
+    def stored(self) -> str:
+        """Return the stop as the API server has it now.
+
+        Raises ApiError, or one of UNREADABLE. Without the right to read it a stop is what was seen.
+        """
+        try:
+            answer = self._client.get(NAMESPACES, self._only)
+        except ApiError as error:
+            if error.status == FORBIDDEN and self.forbidden:
+                return self._stopped
+            raise
+        found = msgspec.json.decode(answer, type=_Namespaces).items
+        return stop_of(next(iter(found), None))
+
     @property
     def settled(self) -> bool:
         """Whether the namespace was read once, or we may not read it: acting need not wait."""
-        return self._reflector.synced or self._reflector.status == FORBIDDEN
+        return self._reflector.synced or self.forbidden
+
+    @property
+    def forbidden(self) -> bool:
+        """Whether we may not read the namespace, going by more than one refusal."""
+        refused = self._reflector.refused and self._reflector.status == FORBIDDEN
+        return refused and monotonic() - self._begun >= self._patience
 
     @property
     def blind(self) -> str:

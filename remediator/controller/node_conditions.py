@@ -4,8 +4,9 @@ Strategic merge patch on nodes/status, where conditions merge by type. The same 
 `nodes.MARK`, the annotation with the types that we have set. So a restarted remediator finds every
 condition that it must remove, also when the incident behind it was pruned long ago. The Node's UID
 goes along: a Node that was registered again under the same name refuses the patch. The first write
-of a type rests on a reading of that moment: its resourceVersion goes along, and an
-`AcceleratedHardwareReady` that another agent has set to False stays.
+of a type, and each that calls for a repair, rests on a reading of that moment: its resourceVersion
+goes along. So an `AcceleratedHardwareReady` that another agent has set to False stays, and a call
+that was not answered and takes effect late does not undo what was written since.
 
 The right to patch nodes/status is a role of its own (`deploy/manifests/node-conditions.yaml`),
 because with it a client may write any condition.
@@ -140,9 +141,10 @@ class NodeConditions:
         if self.refused:
             return
         try:
+            calls = any(condition.status == PROBLEM[condition.type] for condition in conditions)
             decided_on = known = self._look(node)
-            first = known is not None and not types <= known.marked
-            if decided_on is not None and first:
+            afresh = known is not None and (calls or not types <= known.marked)
+            if decided_on is not None and afresh:
                 known = self._look(node, afresh=True)
                 if known is not None and known.uid != decided_on.uid:
                     raise Conflict(f"node {node} was registered again")
@@ -153,7 +155,8 @@ class NodeConditions:
             ]
             if ours:
                 mark = ",".join(sorted(known.marked | {condition.type for condition in ours}))
-                exactly = {"uid": known.uid} | ({"resourceVersion": known.version} if first else {})
+                exactly = {"uid": known.uid}
+                exactly |= {"resourceVersion": known.version} if afresh else {}
                 self._patch(
                     node, exactly, mark, [_entry(condition, self._now()) for condition in ours]
                 )

@@ -101,7 +101,8 @@ class Cluster:
         self._crashes = Crashes()
         self.policy_changed_at: datetime | None = None
         self._fetched: dict[str, Fetched] = {}
-        self._quorum = Quorum(client, self.informers.slices, self.informers.claims, pods)
+        watched = self.informers
+        self._quorum = Quorum(client, watched.slices, watched.claims, pods, watched.emergency)
 
     def start(self) -> None:
         self._recorder.start()

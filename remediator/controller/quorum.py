@@ -1,8 +1,8 @@
 """The last look before a disruption: its facts are read from the API server anew.
 
 A watch may lag behind unnoticed. Before pods are evicted or a node's repair is called for, the
-node's ResourceSlices are listed and the claims on the devices are read, without a resourceVersion,
-so that the answer is the newest that is stored.
+node's ResourceSlices are listed, the claims on the devices and the intents for their GPUs are read,
+and the emergency stop, without a resourceVersion, so that the answer is the newest that is stored.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,10 @@ import msgspec
 from exporter.model.device import Device
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, incomplete, inventory
 from kubeapi.client import UNREADABLE, ApiError, NotFound
+from kubeapi.resources import INCIDENTS
 from remediator.controller.versions import GROUP
 from remediator.model.claim import Claim, unreported
+from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
 from remediator.plan.disruption import Disruption
 from remediator.plan.view import NodeView
@@ -26,6 +28,10 @@ drivers are among them, and a tenant's pods may name any number."""
 
 class _Slices(msgspec.Struct, frozen=True):
     items: tuple[ResourceSlice, ...] = ()
+
+
+class _Incidents(msgspec.Struct, frozen=True):
+    items: tuple[Incident, ...] = ()
 
 
 class Reader(Protocol):
@@ -49,10 +55,18 @@ class Pods(Protocol):
     def anew(self, node: str, /) -> tuple[PodFacts, ...] | None: ...
 
 
+class Stop(Protocol):
+    """The emergency stop, as a last look reads it."""
+
+    def stored(self) -> str: ...
+
+
 class Quorum:
-    def __init__(self, reader: Reader, slices: Served, claims: Served, pods: Pods) -> None:
+    def __init__(
+        self, reader: Reader, slices: Served, claims: Served, pods: Pods, stop: Stop
+    ) -> None:
         self._reader, self._slices, self._claims = reader, slices, claims
-        self._pods = pods
+        self._pods, self._stop = pods, stop
 
     def differs(self, view: NodeView, begins: Disruption) -> str:
         """Return what is otherwise than in the view, or cannot be read; "" when all is as seen.
@@ -66,12 +80,16 @@ class Quorum:
             if why := self._pods_differ(view):
                 return why
         try:
-            return self._slices_differ(view, devices) or self._claims_differ(view, devices)
+            return (
+                self._slices_differ(view, devices)
+                or self._claims_differ(view, devices)
+                or self._users_object(view, devices, every=begins.repair)
+            )
         except ApiError as error:
             what = error.status or "no answer"
-            return f"ResourceSlices and claims could not be read before the disruption ({what})"
+            return f"what it rests on could not be read before the disruption ({what})"
         except UNREADABLE:
-            return "ResourceSlices and claims could not be decoded before the disruption"
+            return "what it rests on could not be decoded before the disruption"
         except LookupError as error:
             return str(error)
 
@@ -113,6 +131,25 @@ class Quorum:
             stored = self._claim(namespace, name)
             if stored and any(result.name in devices for result in stored.results):
                 return f"claim {namespace}/{name} has not been reported by the watch"
+        return ""
+
+    def _users_object(self, view: NodeView, devices: frozenset[Device], *, every: bool) -> str:
+        """Return what a user has written meanwhile: the emergency stop, a hold, another intent."""
+        if stopped := self._stop.stored():
+            return f"the emergency stop is set: {stopped}"
+        known = {part.device: part for part in view.inventory if part.device in devices}
+        gpus = {part.parent_uuid or part.uuid for part in known.values()}
+        gpus |= {rule.gpu for rule in view.rules if rule.device in devices}
+        for incident in view.incidents:
+            scope = {target.name for target in incident.status.scope.devices}
+            concerned = every or incident.spec.uuid in gpus or scope & devices
+            # The intents of a closed duplicate count for the incident that goes on.
+            if concerned and (incident.open or incident.status.duplicate_of):
+                only = {"fieldSelector": f"metadata.name={incident.name}"}
+                answer = self._reader.get(INCIDENTS, only)
+                stored = msgspec.json.decode(answer, type=_Incidents).items
+                if [each.spec for each in stored] != [incident.spec]:
+                    return f"incident {incident.name} differs from what the watch reported"
         return ""
 
     def _claim(self, namespace: str, name: str) -> Claim | None:

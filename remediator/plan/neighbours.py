@@ -81,12 +81,14 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     # What is reserved is older than the list of pods, or younger: it counts if it can be trusted.
     reserved = set[ClaimKey]()
     if not why:
+        # By UID: a StatefulSet makes a pod anew under the name of one that has ended.
+        ended = {pod.uid for pod in view.pods if not pod.running}
         reserved = {
             (claim.metadata.namespace, consumer.name)
             for claim in here.values()
             for consumer in claim.consumers
+            if consumer.uid not in ended
         }
-        reserved -= {(pod.namespace, pod.name) for pod in view.pods if not pod.running}
     found = tuple(f"{space}/{name}" for space, name in sorted(running | reserved))
     # The Node itself may show that a device plugin allocates its GPUs.
     has_plugin = bool(view.facts and view.facts.plugin_resources)

@@ -17,6 +17,7 @@ RULES = f"{GROUP}/devicetaintrules"
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 PODS = "/api/v1/pods"
+NAMESPACES = "/api/v1/namespaces"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/draguard-system/leases"
 _LISTED = {"k8s.io/initial-events-end": "true"}
 
@@ -165,9 +166,11 @@ class _Handler(BaseHTTPRequestHandler):
                 one = api.stored.get(parent, {}).get(name)
                 return self._answer(200, one) if one else self._refuse(404)
             items = list(api.stored.get(path, {}).values())
-            node = query.get("fieldSelector", "").removeprefix("spec.nodeName=")
-            if path == SLICES and node:
-                items = [item for item in items if item["spec"].get("nodeName") == node]
+            field, _, value = query.get("fieldSelector", "").partition("=")
+            if path == SLICES and field == "spec.nodeName":
+                items = [item for item in items if item["spec"].get("nodeName") == value]
+            if field == "metadata.name":
+                items = [item for item in items if item["metadata"]["name"] == value]
             return self._answer(
                 200, {"metadata": {"resourceVersion": str(api.version)}, "items": items}
             )

@@ -133,6 +133,28 @@ def test_a_view_holds_what_belongs_to_the_node_and_nothing_else(cache: Cache) ->
     assert seen.elsewhere == {}
 
 
+@pytest.mark.parametrize("pool", ["node-a", "pool-7"])
+def test_a_claim_marks_the_node_of_its_pool_where_the_sick_gpu_is_not_published(
+    cache: Cache, marks: Marks, pool: str
+) -> None:
+    raw = slice_of("node-a", 1)
+    spec = msgspec.structs.replace(raw.spec, pool=msgspec.structs.replace(raw.spec.pool, name=pool))
+    cache.slice("s1", None, msgspec.structs.replace(raw, spec=spec))
+    held = claim("gpu-1", pool=pool)
+    marks.taken()
+    cache.claim("team/c", None, held)
+    assert marks.taken() == set(), "nothing is wrong there"
+    status = IncidentStatus(fault="lost", phase="Suspected")
+    cache.incident("node-a-1", msgspec.structs.replace(incident(), status=status))
+    marks.taken()
+    cache.claim("team/c", held, None)
+    assert marks.taken() == {"node-a"}
+    cache.slice("s1", msgspec.structs.replace(raw, spec=spec), None)
+    marks.taken()
+    cache.claim("team/c", None, held)
+    assert marks.taken() == ({"node-a"} if pool == "node-a" else set())
+
+
 def test_claims_on_what_is_published_no_more_are_in_the_view(cache: Cache) -> None:
     published_once = slice_of("node-a", 0)
     cache.slice("s", None, published_once)

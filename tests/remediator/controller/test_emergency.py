@@ -1,6 +1,7 @@
 """The emergency stop as it is pulled and let go on the real API server."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -9,7 +10,7 @@ import pytest
 from kubeapi.client import Client, Conflict
 from kubeapi.types import ObjectMeta
 from remediator.controller.emergency import ANNOTATION, NAMESPACES, Emergency, Namespace, stop_of
-from tests.kubeapi.hostile import Hostile, refusal
+from tests.kubeapi.hostile import Hostile, listing, once, refusal
 from tests.lab.cluster import await_true
 
 OURS, OTHER = "emergency-test", "emergency-other"
@@ -56,9 +57,10 @@ def test_setting_the_annotation_stops_and_taking_it_away_releases(
 
     annotate(client, OURS, "ann: roll-out went wrong")
     await_true("it is stopped", lambda: emergency.stopped)
-    assert emergency.stopped == "ann: roll-out went wrong"
+    assert emergency.stopped == emergency.stored() == "ann: roll-out went wrong"
 
     annotate(client, OURS, None)
+    assert emergency.stored() == ""
     await_true("it is released", lambda: not emergency.stopped)
     await_true("both were notified", lambda: changes == ["ann: roll-out went wrong", ""])
 
@@ -109,12 +111,12 @@ def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_logged_once(
     caplog.set_level(logging.WARNING, logger)
     with Hostile([refusal(403, "Forbidden")]) as server:
         client = Client(server.endpoint)
-        blind = Emergency(client, OURS)
+        blind = Emergency(client, OURS, patience=0.0)
         blind.start()
         try:
             await_true("it is refused", lambda: blind.settled)
 
-            assert [blind.stopped, blind.stopped] == ["", ""]
+            assert [blind.stopped, blind.stopped, blind.stored()] == ["", "", ""]
         finally:
             blind.stop()
             client.close()
@@ -134,4 +136,28 @@ def test_an_api_server_that_fails_is_waited_for() -> None:
             assert not waiting.settled
         finally:
             waiting.stop()
+            client.close()
+
+
+@pytest.mark.parametrize(("refusals", "patience"), [(1, 0.0), (3, 60.0)])
+def test_an_api_server_that_has_not_read_the_roles_yet_hides_no_stop(
+    refusals: int, patience: float
+) -> None:
+    stopped = {"metadata": {"name": OURS, "annotations": {ANNOTATION: "ann: why"}}}
+    may = threading.Event()
+    refused = [refusal(403, "Forbidden")] * refusals
+    with Hostile([*refused, once(may, listing("7", stopped))]) as server:
+        client = Client(server.endpoint)
+        early = Emergency(client, OURS, patience=patience)
+        early.start()
+        try:
+            await_true("it was refused, and asks again", lambda: len(server.requests) > refusals)
+
+            assert not early.settled
+
+            may.set()
+            await_true("the namespace is read", lambda: early.settled)
+            assert early.stopped == "ann: why"
+        finally:
+            early.stop()
             client.close()

@@ -1,15 +1,28 @@
-"""The final check before a disruption: what the API server has now, of slices and of claims."""
+"""The final check before a disruption: what the API server has now of slices, claims, intents."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 
+from remediator.controller.emergency import ANNOTATION
 from remediator.controller.quorum import Quorum
+from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
 from remediator.plan.disruption import Disruption
-from tests.remediator.builders import NODE, dead, gpu, published, view
-from tests.remediator.controller.api import CLAIMS, PODS, SLICES, serving
+from remediator.plan.reconcile import StepsFailedError
+from tests.remediator.builders import NODE, dead, gpu, published, uuid, view
+from tests.remediator.controller.api import (
+    CLAIMS,
+    INCIDENTS,
+    NAMESPACES,
+    PODS,
+    SLICES,
+    Api,
+    serving,
+)
 from tests.remediator.controller.test_blind_watches import (
     SETTLED,
     Room,
@@ -104,6 +117,69 @@ def test_a_last_look_that_is_refused_evicts_nobody_and_says_so(room: Room) -> No
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
 
 
+def its_taint_settles(room: Room) -> None:
+    set_up(room)
+    room.report(dead(0), gpu(1))
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
+    room.decide()
+    room.ahead = SETTLED
+
+
+def an_emergency_stop(api: Api) -> None:
+    meta = {"name": "draguard-system", "annotations": {ANNOTATION: "ann: wrong driver"}}
+    api.put(NAMESPACES, "draguard-system", metadata=meta)
+
+
+def a_hold(api: Api) -> None:
+    ((name, stored),) = api.stored[INCIDENTS].items()
+    hold = {"by": "ann", "reason": "a checkpoint is being written"}
+    api.put(INCIDENTS, name, spec={**stored["spec"], "hold": hold})
+
+
+def the_end_of_the_incident(api: Api) -> None:
+    api.drop(INCIDENTS, *api.stored[INCIDENTS])
+
+
+@pytest.mark.parametrize(
+    ("happens", "collection", "why"),
+    [
+        (an_emergency_stop, NAMESPACES, "the emergency stop is set: ann: wrong driver"),
+        (a_hold, INCIDENTS, "differs from what the watch reported"),
+        (the_end_of_the_incident, INCIDENTS, "differs from what the watch reported"),
+    ],
+)
+def test_what_a_user_has_just_written_evicts_nobody_though_no_watch_has_reported_it(
+    room: Room, happens: Callable[[Api], None], collection: str, why: str
+) -> None:
+    its_taint_settles(room)
+    room.api.frozen.add(collection)
+    happens(room.api)
+    seen = room.cluster.peek(NODE)
+    assert why in room.cluster.confirm(seen, Disruption(frozenset({seen.rules[0].device})))
+    with suppress(StepsFailedError):  # the status of an incident that was changed is a conflict
+        room.decide(1)
+    assert room.api.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_a_namespace_that_cannot_be_read_before_a_disruption_defers_it(room: Room) -> None:
+    """The right is there: the watch was never refused."""
+    its_taint_settles(room)
+    room.api.frozen.add(NAMESPACES)
+    room.api.refused[NAMESPACES] = 403
+    assert "could not be read before the disruption (403)" in room.decide().unconfirmed
+    assert room.api.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_the_intents_for_another_gpu_delay_nothing(room: Room) -> None:
+    its_taint_settles(room)
+    other = {"metadata": {"name": "other"}, "spec": {"node": NODE, "uuid": uuid(1)}}
+    seen = room.cluster.peek(NODE)
+    elsewhere = msgspec.convert(other, Incident)
+    both = msgspec.structs.replace(seen, incidents=(*seen.incidents, elsewhere))
+    assert not room.cluster.confirm(both, Disruption(frozenset({seen.rules[0].device})))
+    assert "other differs" in room.cluster.confirm(both, Disruption(repair=True))
+
+
 @pytest.mark.parametrize(
     ("begins", "now", "why"),
     [
@@ -121,7 +197,7 @@ def test_before_a_repair_of_the_node_its_pods_are_listed_anew(
 ) -> None:
     seen = view(dead(), pods=(pod(),))
     truth = Truth(published(dead()), (), now)
-    check = Quorum(truth, Kind("resourceslices"), Kind("resourceclaims"), truth)
+    check = Quorum(truth, Kind("resourceslices"), Kind("resourceclaims"), truth, truth)
     differs = check.differs(seen, begins)
     assert why in differs
     assert bool(why) == bool(differs)

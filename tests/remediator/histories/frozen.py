@@ -7,8 +7,10 @@ import msgspec
 
 from exporter.model.resource_slices import SliceDevice
 from kubeapi.client import NotFound
+from kubeapi.resources import INCIDENTS
 from remediator.controller.quorum import Quorum
 from remediator.model.claim import Claim
+from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
 from remediator.plan.disruption import Disruption
 from remediator.plan.events import Event
@@ -31,15 +33,21 @@ class Kind:
 
 
 class Truth:
-    """The API server that a last look reads: what is published and claimed now, and by whom."""
+    """The API server that a last look reads: what is published and claimed now, and by whom; and
+    what users want."""
 
     def __init__(
         self,
         devices: tuple[SliceDevice, ...],
         claims: tuple[Claim, ...],
         pods: tuple[PodFacts, ...] | None,
+        incidents: tuple[Incident, ...] = (),
     ) -> None:
         self.devices, self.claims, self.pods = devices, claims, pods
+        self.incidents = incidents
+
+    def stored(self) -> str:
+        return ""
 
     def anew(self, node: str) -> tuple[PodFacts, ...] | None:
         assert node == NODE
@@ -50,6 +58,10 @@ class Truth:
             assert params == {"fieldSelector": f"spec.nodeName={NODE}"}
             slices = [resource_slice(NODE, list(self.devices))] if self.devices else []
             return msgspec.json.encode({"items": slices})
+        if path == INCIDENTS:
+            name = (params or {})["fieldSelector"].removeprefix("metadata.name=")
+            found = [incident for incident in self.incidents if incident.name == name]
+            return msgspec.json.encode({"items": found})
         for claim in self.claims:
             meta = claim.metadata
             if path == f"{GROUP}/namespaces/{meta.namespace}/resourceclaims/{meta.name}":
@@ -66,7 +78,7 @@ class LaggingCluster:
 
     def confirm(self, view: NodeView, begins: Disruption, /) -> str:
         kinds = Kind("resourceslices"), Kind("resourceclaims")
-        return Quorum(self._truth, *kinds, self._truth).differs(view, begins)
+        return Quorum(self._truth, *kinds, self._truth, self._truth).differs(view, begins)
 
     def observe(self, node: str) -> NodeView:
         assert node == NODE

@@ -9,6 +9,7 @@ from hypothesis.stateful import rule
 
 from exporter.model.device import Device
 from remediator.model.claim import Claim
+from remediator.model.incident import Incident
 from remediator.plan.disruption import disruption
 from remediator.plan.reconcile import NodeDecision, Reconciler
 from remediator.plan.steps import ChangeRule
@@ -91,14 +92,15 @@ class FrozenHistory(EvictHistory):
 
     def decide(self, stored: Stored, seen: NodeView, now: datetime | None = None) -> NodeDecision:
         """Decide as a replica does that lost its memory of looks that saw something else."""
-        cluster = LaggingCluster(stored, stored.fleet(), self.over(stored, seen), self.truth())
+        truth = self.truth(tuple(stored.incidents.values()))
+        cluster = LaggingCluster(stored, stored.fleet(), self.over(stored, seen), truth)
         reconciler = Reconciler(cluster, self.in_use, self.options)
         return reconciler.reconcile(NODE, now or self.clock)
 
-    def truth(self) -> Truth:
+    def truth(self, incidents: tuple[Incident, ...] = ()) -> Truth:
         """Return what the API server has now."""
-        tenants = self.machine.tenants
-        return Truth(self.machine.published(), tuple(tenants.claims.values()), tenants.pods())
+        tenants, claims = self.machine.tenants, tuple(self.machine.tenants.claims.values())
+        return Truth(self.machine.published(), claims, tenants.pods(), incidents)
 
     def teardown(self) -> None:
         self.frozen = frozenset()

@@ -107,6 +107,12 @@ class TestWhoHoldsOne:
 
         assert not names(node(pods=tuple(over), claims=(claim("gpu-1"),)))
 
+    def test_a_pod_that_was_made_anew_under_the_name_of_a_finished_one_holds_its_gpu(self) -> None:
+        """As a StatefulSet makes it; its claim is reserved before a list has the new pod."""
+        over = pod("train-0", uid="u-of-the-one-before", running=False)
+
+        assert names(node(pods=(over,), claims=(claim("gpu-1"),))) == ("team/train-0",)
+
 
 class TestWhatIsNotKnown:
     @pytest.mark.parametrize(
