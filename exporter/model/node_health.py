@@ -274,8 +274,8 @@ class Inventory(Entry, frozen=True, kw_only=True):
     """Bus ids (or, without one, UUIDs) of GPUs that are on the bus or offered, not set aside, and
     not seen."""
     unidentified: int = 0
-    """GPUs that NVML lists, and of which it is not known who they are. While there is one, it may
-    be one that is missing."""
+    """GPUs that NVML lists and can reach, and of which it is not known who they are: one of them
+    may be one that is missing."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case, gc=False):

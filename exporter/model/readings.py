@@ -156,8 +156,8 @@ class NvmlReading(msgspec.Struct, frozen=True, kw_only=True):
     listed: int | None = None
     """nvmlDeviceGetCount: while it stays, an index is the same GPU."""
     unidentified: int = 0
-    """GPUs that NVML lists and of which the pass does not know who they are: left out, or without a
-    UUID. A GPU that is not among `gpus` may be one of them."""
+    """GPUs that NVML lists and can reach, and of which it is not known who they are: left out, or
+    without a UUID. One of them may be a GPU that is not among `gpus`."""
 
 
 class DcgmEntity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

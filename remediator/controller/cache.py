@@ -306,7 +306,7 @@ class Cache:
             dirty = {rule.node for rule in self._rule_index.on_pools(touched)}
             dirty |= {incident.node for incident in self._incidents.under(touched).values()}
             # A GPU that is not published is in no pool, and its node may wait for these pods.
-            nodes = {node for pool in pools for node in self._slices.nodes_of(pool)}
+            nodes = {self._slices.node_of(pool) for pool in pools}
             dirty |= {node for node in nodes if self.has_incident(node)}
         for node in dirty:
             self._mark(node)

@@ -54,7 +54,7 @@ class Crashes:
         if view.stale:
             return {}
         with self._lock:
-            self._follow_clock(view.node, report)
+            self._follow_clock(view, report)
             for gpu, record in self._risen(view):
                 owners = _owners(view, gpu, record)
                 self._suspicions.add(Sighting(gpu.uuid, record.code, record.last_seen, owners))
@@ -68,14 +68,15 @@ class Crashes:
             }
         return {uuid: fault for uuid, fault in suspects.items() if fault is not None}
 
-    def _follow_clock(self, node: str, report: NodeHealth) -> None:
+    def _follow_clock(self, view: NodeView, report: NodeHealth) -> None:
         """Move what is remembered of a node as its agent moved the dates of the report."""
-        boot, _ = self._counts.get(node, ("", {}))
-        by = report.clock_set_back_ms - self._set_back.get(node, 0)
+        boot, _ = self._counts.get(view.node, ("", {}))
+        by = report.clock_set_back_ms - self._set_back.get(view.node, 0)
         if boot == report.boot_id and by > 0:
-            uuids = {gpu.uuid for gpu in report.gpus}
+            # A GPU of another node has the dates of that node.
+            uuids = {gpu.uuid for gpu in report.gpus if not view.elsewhere.get(gpu.uuid)}
             self._suspicions.set_back(uuids, timedelta(milliseconds=by))
-        self._set_back[node] = report.clock_set_back_ms
+        self._set_back[view.node] = report.clock_set_back_ms
 
     def _risen(self, view: NodeView) -> Iterable[tuple[GpuHealth, XidRecord]]:
         """Return the records that count more than in the last report of the same boot.

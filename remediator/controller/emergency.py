@@ -5,19 +5,18 @@ kubectl annotate namespace draguard-system draguard.dev/stop='ann: driver roll-o
 kubectl annotate namespace draguard-system draguard.dev/stop-
 ```
 
-`budget` defers what a stop forbids. A stop can only be seen, never assumed: while the namespace
-cannot be read nothing is stopped, and that is logged. A stop that was seen stays until it is seen
-to be gone.
+`budget` defers what a stop forbids. A stop can only be seen, never assumed: while our role lacks
+the right to read the namespace nothing is stopped, and that is logged. A stop that was seen stays
+until it is seen to be gone.
 """
 
 import logging
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
 import msgspec
 
-from kubeapi.client import ApiError, Client
+from kubeapi.client import UNREADABLE, ApiError, Client
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
 from kubeapi.types import ObjectMeta
@@ -28,9 +27,6 @@ ANNOTATION = f"{DOMAIN}/stop"
 NAMESPACES = "/api/v1/namespaces"
 FORBIDDEN = 403
 """HTTP status of what our role does not allow."""
-PATIENCE = 5.0
-"""Seconds for which refusals after a start say nothing about our role: an API server that starts
-too refuses everything until it has read the roles."""
 
 
 class Namespace(msgspec.Struct, frozen=True):
@@ -55,18 +51,14 @@ class Emergency:
     """
 
     def __init__(
-        self,
-        client: Client,
-        namespace: str,
-        on_change: Callable[[], None] = nothing,
-        patience: float = PATIENCE,
+        self, client: Client, namespace: str, on_change: Callable[[], None] = nothing
     ) -> None:
         self._namespace = namespace
         self._on_change = on_change
-        self._patience, self._begun = patience, monotonic()
         self._client = client
         self._only = {"fieldSelector": f"metadata.name={namespace}"}
         self._stopped = ""
+        self._looked = False
         self._logged_blind = False
         self._reflector = Reflector(
             client,
@@ -77,7 +69,6 @@ class Emergency:
         )
 
     def start(self) -> None:
-        self._begun = monotonic()
         self._reflector.start()
 
     def stop(self) -> None:
@@ -96,29 +87,39 @@ class Emergency:
         return self._stopped
 
     def stored(self) -> str:
-        """Return the stop as the API server has it now.
+        """Return the stop as the API server has it now, which is one from now on.
 
         Raises ApiError, or one of UNREADABLE. Without the right to read it a stop is what was seen.
         """
         try:
             answer = self._client.get(NAMESPACES, self._only)
         except ApiError as error:
-            if error.status == FORBIDDEN and self.forbidden:
+            if error.status == FORBIDDEN and self._reflector.refused:
                 return self._stopped
             raise
-        found = msgspec.json.decode(answer, type=_Namespaces).items
-        return stop_of(next(iter(found), None))
+        items = msgspec.json.decode(answer, type=_Namespaces).items
+        found = stop_of(next(iter(items), None))
+        self._stopped = found or self._stopped
+        return found
+
+    def look(self) -> None:
+        """Read the stop at a start, when the watch of it is all that is awaited.
+
+        The API server has read the roles then: what it refuses, our role lacks. Before, it refuses
+        everything.
+        """
+        try:
+            self.stored()
+            self._looked = True
+        except ApiError as error:
+            self._looked = error.status == FORBIDDEN
+        except UNREADABLE as error:
+            _log.warning("emergency stop: %s", error)
 
     @property
     def settled(self) -> bool:
         """Whether the namespace was read once, or we may not read it: acting need not wait."""
-        return self._reflector.synced or self.forbidden
-
-    @property
-    def forbidden(self) -> bool:
-        """Whether we may not read the namespace, going by more than one refusal."""
-        refused = self._reflector.refused and self._reflector.status == FORBIDDEN
-        return refused and monotonic() - self._begun >= self._patience
+        return self._reflector.synced or self._looked
 
     @property
     def blind(self) -> str:

@@ -63,7 +63,9 @@ class NodePods:
             if now - since >= (within if key == (node, live) else REMEMBERED):
                 del self._known[key]
         if (node, live) not in self._known:
-            self._known[node, live] = (now, self._listed(node, LIVE if live else CACHED))
+            found = self._listed(node, LIVE if live else CACHED)
+            # A list that takes long is not made twice for that.
+            self._known[node, live] = (self._clock(), found)
         return self._known[node, live][1]
 
     def anew(self, node: str) -> tuple[PodFacts, ...] | None:

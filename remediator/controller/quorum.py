@@ -83,7 +83,7 @@ class Quorum:
             return (
                 self._slices_differ(view, devices)
                 or self._claims_differ(view, devices)
-                or self._users_object(view, devices, every=begins.repair)
+                or self._intents_differ(view, devices, every=begins.repair)
             )
         except ApiError as error:
             what = error.status or "no answer"
@@ -133,7 +133,7 @@ class Quorum:
                 return f"claim {namespace}/{name} has not been reported by the watch"
         return ""
 
-    def _users_object(self, view: NodeView, devices: frozenset[Device], *, every: bool) -> str:
+    def _intents_differ(self, view: NodeView, devices: frozenset[Device], *, every: bool) -> str:
         """Return what a user has written meanwhile: the emergency stop, a hold, another intent."""
         if stopped := self._stop.stored():
             return f"the emergency stop is set: {stopped}"

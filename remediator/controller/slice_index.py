@@ -33,9 +33,9 @@ class SliceIndex:
         pools = {(part.device.driver, part.device.pool) for part in self.on_node(node)}
         return frozenset(pool for pool in pools if {*self._pools.get(pool, {}).values()} - {node})
 
-    def nodes_of(self, pool: PoolKey) -> set[str]:
-        """Return the nodes that publish a pool, or else the one that it is named after."""
-        return {*self._pools.get(pool, {}).values()} - {""} or {pool[1]}
+    def node_of(self, pool: PoolKey) -> str:
+        """Return a node that publishes a pool, or else the one that it is named after."""
+        return next(iter(self._pools.get(pool, {}).values()), "") or pool[1]
 
     def unbound(self, node: str, gpus: set[str]) -> Mapping[str, str]:
         """Return why GPUs that a node reports and does not publish are published all the same."""

@@ -92,11 +92,13 @@ class Suspicions:
 
     def set_back(self, uuids: Collection[str], by: timedelta) -> None:
         """Move what is known of the GPUs of a node whose clock was set back by so much."""
-        for (_, uuid), parts in self._parts.items():
-            for part in parts if uuid in uuids else ():
+        owners: set[Owner] = set()
+        for key in ((code, uuid) for code in CODES for uuid in uuids):
+            for part in self._parts.get(key, ()):
+                owners |= part.owners
                 part.first -= min(by, part.first - EARLIEST)
                 part.last -= min(by, part.last - EARLIEST)
-        for places in self._places.values():
+        for places in (self._places[owner] for owner in owners & self._places.keys()):
             for uuid in places.keys() & uuids:
                 places[uuid] -= min(by, places[uuid] - EARLIEST)
 

@@ -83,8 +83,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     believed: bool = False
     """The node's report can be believed, whether or not it lists this GPU."""
     nvml_up: bool = False
-    """That report's NVML said of each GPU who it is, so that one missing in it is really
-    missing."""
+    """That report's NVML answered and left no GPU without a name, so that one missing in it is
+    really missing."""
     reported: bool = False
     """The node's report, believed or not, lists this GPU."""
     elsewhere: tuple[str, ...] = ()

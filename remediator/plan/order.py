@@ -3,7 +3,8 @@
 The order is the safety argument. New work is kept away first and recorded right after: a rule names
 its own reason and gets its incident at the next tick if this one is cut off. Every NoSchedule of a
 node precedes every NoExecute, and no NoExecute goes before its incident. Rules are removed before
-an incident is closed. An incident that lost its status is filled from its rules before they change.
+an incident is closed. An incident that lost its status is filled from its rules before they change;
+if that fails, only new rules of effect NoSchedule are made.
 Pure.
 """
 

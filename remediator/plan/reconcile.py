@@ -153,8 +153,8 @@ class Reconciler:
         """Observe a node, take every step that its state needs, and return the decision.
 
         A step that fails ends the steps of its GPU, but for deletions, because untainting waits for
-        nothing; the other GPUs go on. While a lost status cannot be written, new pods are kept away
-        all the same. An Event is posted when the status that it reports is
+        nothing; the other GPUs go on. While a lost status cannot be written, rules of effect
+        NoSchedule are made all the same. An Event is posted when the status that it reports is
         written. A refused eviction is that pod's own and raises nothing: the incident records it.
         The first error is raised at the end, in a StepsFailedError, so that the node is looked at
         again.

@@ -11,7 +11,7 @@ import msgspec
 
 from exporter.agent.report.presence import Place
 from exporter.model.node_health import GpuHealth, Inventory
-from exporter.model.readings import GpuReading, NvmlReading, Observation
+from exporter.model.readings import GpuReading, Observation
 
 MAX_MISSING = 32
 """GPUs named in `Inventory.missing`."""
@@ -62,6 +62,19 @@ def bus_of(seen: Observation, gpus: Iterable[GpuHealth], published: Published | 
     return Bus(present, present & (unbound | vfio))
 
 
+def unidentified(seen: Observation) -> int:
+    """Count the GPUs that NVML lists, and of which it is not known who they are.
+
+    A GPU that is left out is known by its number. If the kernel says that NVIDIA's driver does not
+    have it, then another GPU has that number now.
+    """
+    if seen.nvml is None:
+        return 0
+    left_out = {gpu.bus_id for gpu in seen.nvml.gpus if gpu.released or gpu.hung_call} - {""}
+    on_bus = left_out & set(seen.pci_gpus or left_out)
+    return seen.nvml.unidentified + len(left_out - on_bus | left_out & set(seen.pci_unbound))
+
+
 def other_drivers(seen: Observation, published: Published | None) -> dict[str, str]:
     """Return the GPUs that NVIDIA's driver should have and has not, with who has them ("": none).
 
@@ -77,8 +90,9 @@ def other_drivers(seen: Observation, published: Published | None) -> dict[str, s
     return {bus: driver for bus, driver in seen.pci_drivers.items() if bus not in meant}
 
 
-def taken(bus: Bus, nvml: NvmlReading | None, published: Published | None) -> Inventory:
-    """Count; `nvml` None: it cannot be queried, so that nothing is missing."""
+def taken(bus: Bus, observation: Observation, published: Published | None) -> Inventory:
+    """Count; while NVML cannot be queried nothing is missing."""
+    nvml = observation.nvml
     offered = len(published.uuids) if published else None
     on_bus = None if bus.present is None else len(bus.present)
     if nvml is None:
@@ -94,7 +108,7 @@ def taken(bus: Bus, nvml: NvmlReading | None, published: Published | None) -> In
         set_aside=None if aside is None else len(aside),
         published=offered,
         missing=tuple(sorted(missing)[:MAX_MISSING]),
-        unidentified=nvml.unidentified,
+        unidentified=unidentified(observation),
     )
 
 

@@ -198,7 +198,7 @@ def observe(
         sources=seen.sources,
         driver_version=driver,
         observed_at=seen.at,
-        inventory=inventory.taken(bus, nvml, published),
+        inventory=inventory.taken(bus, seen, published),
         xids_dropped=report.xids_dropped + _dropped(gpus) - before,
     )
 

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import timedelta
 
 from exporter.agent.report import naming, presence, xid_counts
-from exporter.agent.report.inventory import Bus, Published
+from exporter.agent.report.inventory import Bus, Published, unidentified
 from exporter.agent.report.naming import Gpus
 from exporter.model.readings import Observation
 
@@ -66,7 +66,7 @@ def take_in(  # noqa: PLR0917 - what is there, what should be, and when
             missed_at=missed_at,
             published=None if published is None else uuid in published.uuids,
             place=bus.place_of(gpus[uuid]),
-            all_identified=not nvml.unidentified,
+            all_identified=not unidentified(seen),
             lost_after=lost_after,
         )
     gone = sorted(missing, key=lambda uuid: (gpus[uuid].presence_since, uuid))

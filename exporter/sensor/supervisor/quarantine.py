@@ -25,6 +25,8 @@ class _Entry(msgspec.Struct, frozen=True):
 class Quarantine:
     def __init__(self, first: float) -> None:
         self._first = first
+        self._again = 0.0
+        """For how long one was left out whose number was forgotten: its turns go on from there."""
         self._entries: dict[int, _Entry] = {}
         self._last: dict[int, GpuReading] = {}
         """Who a GPU is, by NVML index, from when it was last read."""
@@ -36,7 +38,7 @@ class Quarantine:
         if note.gpu is None:
             return ""
         before = self._entries.get(note.gpu)
-        seconds = min(2 * before.seconds, LONGEST) if before else self._first
+        seconds = min(2 * before.seconds, LONGEST) if before else max(self._first, self._again)
         self._entries[note.gpu] = _Entry(note.call, how, now + seconds, seconds)
         known = self._last.get(note.gpu)
         return known.uuid if known else ""
@@ -51,8 +53,12 @@ class Quarantine:
         next reading skips none for what another did.
         """
         if self._renumbered(reading):
+            turns = (entry.seconds for entry in self._entries.values())
+            self._again = max(turns, default=self._again)
             self._entries.clear()
             self._last.clear()
+        elif not skipped:
+            self._again = 0.0
         self._listed = reading.listed
         for gpu in reading.gpus:
             self._last[gpu.index] = gpu
@@ -62,7 +68,10 @@ class Quarantine:
         read = {gpu.uuid for gpu in reading.gpus}
         skipped_now = [self._unread(index) for index in sorted(skipped) if index in self._last]
         absent = [gpu for gpu in skipped_now if gpu.uuid not in read]
-        return msgspec.structs.replace(reading, gpus=(*reading.gpus, *absent))
+        # They were read under the number that is left out, and no number has changed since.
+        unidentified = max(0, reading.unidentified - len(absent))
+        gpus = (*reading.gpus, *absent)
+        return msgspec.structs.replace(reading, gpus=gpus, unidentified=unidentified)
 
     def named(self, names: frozenset[str]) -> frozenset[int]:
         """Return the GPUs, as last read, whose UUID or bus id is among `names`."""

@@ -221,6 +221,18 @@ def test_what_was_seen_before_the_clock_was_set_back_hides_nothing() -> None:
     assert known.seen(set_back(seen(11, healthy(0, crashed(11, 2)), holder="team-b"), 720))
 
 
+def test_a_node_that_names_the_gpu_of_another_moves_nothing_of_it() -> None:
+    known = Crashes()
+    known.seen(seen(0, healthy(0)))
+    known.seen(seen(1, healthy(0, crashed(1, 1)), holder="team-a"))
+    places = {uuid(0): ("node-a",)}
+    liar = msgspec.structs.replace(seen(1, healthy(0)), node="node-b", elsewhere=places)
+    known.seen(liar)
+    known.seen(set_back(liar, 720))
+
+    assert known.seen(seen(2, healthy(0, crashed(2, 2)), holder="team-b"))
+
+
 def test_another_nodes_report_is_another_baseline() -> None:
     crashes = Crashes()
     crashes.seen(seen(0, healthy(0)))

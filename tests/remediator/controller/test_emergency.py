@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from kubeapi.client import Client, Conflict
+from kubeapi.client import ApiError, Client, Conflict
 from kubeapi.types import ObjectMeta
 from remediator.controller.emergency import ANNOTATION, NAMESPACES, Emergency, Namespace, stop_of
 from tests.kubeapi.hostile import Hostile, listing, once, refusal
@@ -111,11 +111,15 @@ def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_logged_once(
     caplog.set_level(logging.WARNING, logger)
     with Hostile([refusal(403, "Forbidden")]) as server:
         client = Client(server.endpoint)
-        blind = Emergency(client, OURS, patience=0.0)
+        blind = Emergency(client, OURS)
         blind.start()
         try:
-            await_true("it is refused", lambda: blind.settled)
+            await_true("it is refused", lambda: blind.blind)
+            assert not blind.settled
+            blind.look()
 
+            assert blind.settled
+            await_true("more than once", lambda: len(server.requests) > 4)
             assert [blind.stopped, blind.stopped, blind.stored()] == ["", "", ""]
         finally:
             blind.stop()
@@ -139,16 +143,14 @@ def test_an_api_server_that_fails_is_waited_for() -> None:
             client.close()
 
 
-@pytest.mark.parametrize(("refusals", "patience"), [(1, 0.0), (3, 60.0)])
-def test_an_api_server_that_has_not_read_the_roles_yet_hides_no_stop(
-    refusals: int, patience: float
-) -> None:
+@pytest.mark.parametrize("refusals", [1, 4])
+def test_an_api_server_that_has_not_read_the_roles_yet_hides_no_stop(refusals: int) -> None:
     stopped = {"metadata": {"name": OURS, "annotations": {ANNOTATION: "ann: why"}}}
     may = threading.Event()
     refused = [refusal(403, "Forbidden")] * refusals
     with Hostile([*refused, once(may, listing("7", stopped))]) as server:
         client = Client(server.endpoint)
-        early = Emergency(client, OURS, patience=patience)
+        early = Emergency(client, OURS)
         early.start()
         try:
             await_true("it was refused, and asks again", lambda: len(server.requests) > refusals)
@@ -161,3 +163,27 @@ def test_an_api_server_that_has_not_read_the_roles_yet_hides_no_stop(
         finally:
             early.stop()
             client.close()
+
+
+def test_a_stop_is_read_at_the_start_though_its_watch_still_waits() -> None:
+    stopped = {"metadata": {"name": OURS, "annotations": {ANNOTATION: "ann: why"}}}
+    with Hostile([refusal(403, "Forbidden"), listing("7", stopped)]) as server:
+        client = Client(server.endpoint)
+        one = Emergency(client, OURS)
+        with suppress(ApiError):
+            client.get(NAMESPACES)
+        one.look()
+
+        assert one.settled
+        assert one.stopped == "ann: why"
+        client.close()
+
+
+def test_an_api_server_that_does_not_answer_a_look_is_waited_for() -> None:
+    with Hostile([refusal(500)]) as server:
+        client = Client(server.endpoint)
+        one = Emergency(client, OURS)
+        one.look()
+
+        assert not one.settled
+        client.close()

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -144,6 +145,20 @@ def test_a_real_pod_is_read_with_its_owner(cluster: Cluster) -> None:
     (one,) = await_true("it is listed as running", running)
     assert (one.owner, one.terminating) == ("Deployment/web", False)
     assert NodePods(cluster.client).of("node-b") == ()
+
+
+def test_a_list_that_takes_long_is_as_old_as_its_answer() -> None:
+    clock = Clock()
+
+    def slow(*how: Any) -> None:
+        clock.seconds += 3.0
+        hostile.listing("1", pod("a"))(*how)
+
+    with listed(clock, [slow, hostile.listing("2")]) as (pods, server):
+        pods.of("node-a", within=1.0)
+        pods.of("node-a", within=1.0)
+
+        assert len(server.requests) == 1
 
 
 def test_a_list_anew_takes_the_place_of_the_one_that_is_remembered() -> None:

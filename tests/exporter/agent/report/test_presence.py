@@ -32,7 +32,8 @@ from tests.exporter.worlds import (
 
 FRESH = ledger.begin("boot-1", "1", START)
 BOOTED = START - timedelta(days=1)
-BOTH = tuple(BUS[f"GPU-{number}"] for number in (1, 2))
+ALL = tuple(BUS[f"GPU-{number}"] for number in (1, 2, 3))
+BOTH = ALL[:2]
 
 
 def sequence(*readings: Any, every: float = 60.0) -> NodeHealth:
@@ -165,6 +166,25 @@ class TestNotIdentified:
         report = ledger.observe(FRESH, seen(gpu(lost=True), gpu(2)))
         report = ledger.observe(report, unidentified(30))
         assert first(report).presence == "Lost"
+
+    @pytest.mark.parametrize(
+        ("places", "unbound"), [(ALL, ALL[:1]), (ALL[1:], ())], ids=["unbound", "removed"]
+    )
+    def test_another_gpu_may_have_the_number_of_one_that_the_driver_does_not_have(
+        self, places: tuple[str, ...], unbound: tuple[str, ...]
+    ) -> None:
+        report = ledger.observe(FRESH, seen(gpu(), gpu(2), gpu(3)))
+        for seconds in range(30, 300, 30):
+            left = seen(gpu(released=True), gpu(2), seconds=seconds)
+            report = ledger.observe(report, with_bus(left, *places, unbound=unbound))
+        assert report.gpus[2].presence_reason == "NotIdentified"
+
+    def test_one_that_is_left_out_and_there_hides_the_loss_of_no_other(self) -> None:
+        report = ledger.observe(FRESH, seen(gpu(), gpu(2), gpu(3)))
+        for seconds in (30, 90):
+            left = seen(gpu(released=True), gpu(2), seconds=seconds)
+            report = ledger.observe(report, with_bus(left, *ALL))
+        assert report.gpus[2].presence == "Lost"
 
     def test_the_report_says_how_many_there_are(self) -> None:
         assert ledger.observe(FRESH, unidentified(0, 2)).inventory.unidentified == 2

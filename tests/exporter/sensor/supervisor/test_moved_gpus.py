@@ -30,10 +30,10 @@ def quarantined() -> Quarantine:
 
 def test_it_stays_left_out_while_every_gpu_has_its_index() -> None:
     quarantine = quarantined()
-    shown = quarantine.complete(
-        NvmlReading(at=START, gpus=(gpu(2), gpu(3)), listed=3), frozenset({0})
-    )
+    read = NvmlReading(at=START, gpus=(gpu(2), gpu(3)), listed=3, unidentified=1)
+    shown = quarantine.complete(read, frozenset({0}))
     assert [reading.uuid for reading in shown.gpus] == ["GPU-2", "GPU-3", "GPU-1"]
+    assert shown.unidentified == 0
     assert quarantine.left_out(101) == {0}
 
 
@@ -44,8 +44,8 @@ def at_index(number: int, index: int) -> GpuReading:
 @pytest.mark.parametrize(
     "after",
     [
-        NvmlReading(at=START, gpus=(gpu(2),), listed=2),
-        NvmlReading(at=START, gpus=(at_index(3, 1), at_index(4, 2)), listed=3),
+        NvmlReading(at=START, gpus=(gpu(2),), listed=2, unidentified=1),
+        NvmlReading(at=START, gpus=(at_index(3, 1), at_index(4, 2)), listed=3, unidentified=1),
     ],
     ids=["one went", "one went and one came"],
 )
@@ -55,3 +55,14 @@ def test_nobody_is_left_out_for_another_after_gpus_went_or_came(after: NvmlReadi
     assert shown == after, "who was left out is not known"
     assert quarantine.left_out(101) == frozenset()
     assert quarantine.named(frozenset({"GPU-1"})) == frozenset()
+
+
+def test_one_that_hangs_again_under_another_number_is_left_out_as_long_as_before() -> None:
+    quarantine = quarantined()
+    quarantine.put(CallNote(0, "nvmlDeviceGetName", 12.0), 160)
+    quarantine.complete(
+        NvmlReading(at=START, gpus=(gpu(2),), listed=2, unidentified=1), frozenset({0})
+    )
+    quarantine.put(CallNote(0, "nvmlDeviceGetName", 12.0), 300)
+    assert quarantine.left_out(419) == {0}
+    assert quarantine.left_out(420) == frozenset()
