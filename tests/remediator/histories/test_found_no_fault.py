@@ -1,0 +1,39 @@
+"""Found histories in which the model asked for more than was promised."""
+
+from datetime import timedelta
+
+from remediator.plan.node_condition import HandoverOptions
+from remediator.policy.table import Evict
+from tests.remediator.histories.test_evict_histories import EvictHistory
+from tests.remediator.histories.test_found import NO_CALLS
+from tests.remediator.histories.test_histories import History
+
+
+def test_a_contained_error_without_mig_holds_back_no_soak() -> None:
+    history = EvictHistory()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.a_policy(plan=Evict(within=timedelta(0), then="NoExecute", extended_resources="wait"))
+    history.an_old_driver_whose_agent_forgets(dies=0, index=0)
+    for _ in range(12):
+        history.a_reboot(dies=0, then=0.1)
+    history.an_xid(code=94, dies=0, gi=None, index=0, then=0.1)
+    history.teardown()
+
+
+def test_a_call_waits_for_pods_or_for_the_budget_that_their_eviction_has_used_up() -> None:
+    """The leader dies when the eviction has begun, before the call is recorded."""
+    history = History()
+    calls = HandoverOptions(
+        enabled=True, deadline=timedelta(seconds=30), accelerated_hardware_ready=True
+    )
+    history.a_cluster(options=calls, dynamic=True, placing=False)
+    history.a_pod_goes(dies=0, index=0, part=0, then=0.1)
+    history.a_driver_without_recovery_action(dies=0, index=0, then=0.1)
+    history.an_old_driver_whose_agent_forgets(dies=0, index=1)
+    history.an_agent_that_forgets(dies=0, then=0.1)
+    history.others_are_called(board=True, dies=0, early=False, held="", index=0, then=0.5)
+    history.maintenance(dies=0, lasts=2.0, then=0.1)
+    history.an_agent_that_forgets(dies=0, then=0.1)
+    history.a_gpu_goes_or_comes(dies=0, index=1, presence="Unknown", then=0.1)
+    history.an_error_is_named_late(dies=1, gi=1, late=0.1, then=4000.0)
+    history.teardown()
