@@ -40,8 +40,6 @@ from serving.message import ConfigError
 from serving.negotiation import Exposition, exposition
 
 _log = logging.getLogger("remediator")
-START_LOOK = 0.25
-"""Seconds between two looks at what is served and at the emergency stop, at the start."""
 POLICY_LOOK = 1.0
 """Seconds between two looks at the policy file."""
 HUNG_AFTER = 120.0
@@ -154,7 +152,7 @@ class Remediator:
                     _log.warning("waiting for the first lists: %s", self._informers.waiting_for())
                 elif not self._informers.synced:
                     self._informers.emergency.look()
-                    sleep(START_LOOK)
+                    sleep(POLICY_LOOK)
             _log.info("caches are complete: %d nodes", len(self._cluster.cache.nodes()))
             self._elector.start()
             self._loop.every(POLICY_LOOK, self._reload_policy, "policy file")

@@ -113,8 +113,10 @@ class Emergency:
             self._looked = True
         except ApiError as error:
             self._looked = error.status == FORBIDDEN
+            if not self._looked:
+                _log.warning("emergency stop: cannot be read yet: %s", error)
         except UNREADABLE as error:
-            _log.warning("emergency stop: %s", error)
+            _log.warning("emergency stop: cannot be read yet: %s", error)
 
     @property
     def settled(self) -> bool:

@@ -61,6 +61,7 @@ def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:
     starts = [gpu.presence_since]
     starts += [fault.ended for fault in over if fault.ended is not None]
     starts += [since for since in (gpu.recovery_action.since, gpu.epoch_started) if since]
+    starts += xid_faults.passed(gpu, around)
     evidence = "answers, and nothing speaks against it (the driver has no recovery action to ask)"
     if gpu.recovery_action.supported:
         evidence = "answers, and the driver requests no recovery action"

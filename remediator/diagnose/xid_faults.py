@@ -136,6 +136,18 @@ def _is_tail(signal: XidContext, pairs: list[tuple[XidContext, Fault]]) -> bool:
     )
 
 
+def passed(gpu: GpuHealth, around: Surroundings) -> Iterator[datetime]:
+    """Return when contained errors happened that left nothing to watch.
+
+    They are no fault, but a soak begins anew with each.
+    """
+    for record in gpu.xids:
+        signal = XidContext(gpu, around, record, rule_of(record.code))
+        meant = _RULES[signal.row.rule](signal)
+        if meant and meant.fault_class == "contained" and _leaves_nothing(signal, "contained"):
+            yield record.last_seen
+
+
 def _fault(signal: XidContext) -> Fault | None:
     meant = _RULES[signal.row.rule](signal)
     if meant is None:

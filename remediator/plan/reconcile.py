@@ -166,23 +166,21 @@ class Reconciler:
         decision = decide_node(view, self._cluster.fleet(), policy, now, self._options)
         if decision.begins:
             decision = self._confirmed(view, decision, policy, now)
-        failed: dict[str, Exception] = {}
-        stopped: dict[str, Step] = {}
+        failed: dict[str, tuple[Step, Exception]] = {}
         done = {""}
         for step in decision.steps:
             gpu = gpu_of(step)
-            if gpu not in stopped or goes_on(step, stopped[gpu]):
+            if gpu not in failed or goes_on(step, failed[gpu][0]):
                 try:
                     self._cluster.apply(step)
                     done |= written(step)
                 except Exception as error:  # noqa: BLE001 - raised below, after the other GPUs
-                    failed.setdefault(gpu, error)
-                    stopped.setdefault(gpu, step)
+                    failed.setdefault(gpu, (step, error))
         for event in decision.events:
             if event.incident in done:
                 self._cluster.post(event, now)
         if failed:
-            first = next(iter(failed.values()))
+            _, first = next(iter(failed.values()))
             others = [desired for _, desired in decision.pairs if desired.uuid not in failed]
             again = decision.wake_at if decision.unconfirmed else _wake_at(others)
             raise StepsFailedError(first, again) from first

@@ -58,7 +58,7 @@ def take_in(  # noqa: PLR0917 - what is there, what should be, and when
     # A reading that is sent again does not lengthen an absence: a GPU is missing as of the time of
     # the reading. That time may be from before the clock was set back.
     missed_at = min(seen.at, nvml.at)
-    missing = gpus.keys() - bearers.keys()
+    missing, all_identified = gpus.keys() - bearers.keys(), not unidentified(seen)
     for uuid in missing:
         gpus[uuid] = presence.absent(
             gpus[uuid],
@@ -66,7 +66,7 @@ def take_in(  # noqa: PLR0917 - what is there, what should be, and when
             missed_at=missed_at,
             published=None if published is None else uuid in published.uuids,
             place=bus.place_of(gpus[uuid]),
-            all_identified=not unidentified(seen),
+            all_identified=all_identified,
             lost_after=lost_after,
         )
     gone = sorted(missing, key=lambda uuid: (gpus[uuid].presence_since, uuid))

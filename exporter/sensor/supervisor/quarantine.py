@@ -49,8 +49,8 @@ class Quarantine:
     def complete(self, reading: NvmlReading, skipped: frozenset[int]) -> NvmlReading:
         """Add the GPUs that were skipped to a reading; forget the hangs of those that answered.
 
-        Where GPUs went or came, an index is another GPU: nobody knows who was skipped, and the
-        next reading skips none for what another did.
+        Where GPUs went or came, an index is another GPU: it is not known which was skipped, and
+        the next reading skips none for what another did.
         """
         if self._renumbered(reading):
             turns = (entry.seconds for entry in self._entries.values())

@@ -148,7 +148,7 @@ def the_end_of_the_incident(api: Api) -> None:
         (the_end_of_the_incident, INCIDENTS, "differs from what the watch reported"),
     ],
 )
-def test_what_a_user_has_just_written_evicts_nobody_though_no_watch_has_reported_it(
+def test_what_a_user_has_just_written_evicts_no_pod_though_no_watch_has_reported_it(
     room: Room, happens: Callable[[Api], None], collection: str, why: str
 ) -> None:
     its_taint_settles(room)

@@ -165,9 +165,7 @@ class Machine:
         self._replace(index, xids=tuple(records.values()))
         if code in GPU_WIDE or code in CONTAINED:
             self._signal(index, named if code in CONTAINED else None)
-            # Without MIG a contained error leaves nothing to watch: its process is gone.
-            if one.mig or code not in CONTAINED:
-                self._last_signal[one.uuid, code] = self.now
+            self._last_signal[one.uuid, code] = self.now
         if code in NODE_WIDE:
             self.asks_node.add(one.uuid)
 

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from remediator.controller.policy_on_lease import PolicyOnLease
 from remediator.diagnose.fault import Unknown
+from remediator.model.taint_rule import EVICTING
 from remediator.plan.node_condition import HELD, OFF, WAITING
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import (
@@ -236,16 +237,13 @@ def _prunes(step: Step) -> bool:
 def _stated(stored: Stored, *, why: bool) -> dict[str, tuple[str, str]]:
     """Return what the Node's conditions read. An unknown state leaves a reason as it was last.
 
-    Of a call and an eviction under one cap the first that is written goes, so a leader that dies
-    between them may leave the call deferred that waits for the pods of the other GPU.
+    Of a call and an eviction under one cap the first that is written goes. So while pods are
+    evicted, a leader that died may have left the call deferred that waits for those pods.
     """
-    same = {HELD: WAITING}
+    evicts = any(rule.effect in EVICTING for rule in stored.rules.values())
+    same = {HELD: WAITING} if evicts else {}
     return {
-        kind: (
-            condition.status,
-            same.get(condition.reason, condition.reason)
-            if why or condition.status == "True"
-            else "",
-        )
+        kind: (condition.status, same.get(condition.reason, condition.reason) if known else "")
         for kind, condition in stored.conditions.items()
+        for known in (why or condition.status == "True",)
     }

@@ -1,9 +1,5 @@
 """Who is among the GPUs that NVML lists: a GPU that is not known to be missing is not missing."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import pytest
 
 from simulator.node import SimulatedNode
@@ -12,15 +8,6 @@ from tests.exporter.sensor.nvml.child_run import NvmlChild
 OPENING = "nvmlDeviceGetHandleByIndex_v2"
 NO_PERMISSION, GPU_IS_LOST, UNKNOWN = 4, 15, 999
 """NVML_ERROR_*."""
-
-
-@pytest.fixture
-def node() -> Iterator[SimulatedNode]:
-    with (
-        TemporaryDirectory(prefix="dg-") as root,
-        SimulatedNode(Path(root), "node-a").create("3xH100") as node,
-    ):
-        yield node
 
 
 def test_all_are_identified_where_each_says_its_uuid(node: SimulatedNode) -> None:

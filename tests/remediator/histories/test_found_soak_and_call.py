@@ -1,4 +1,4 @@
-"""Found histories in which the model asked for more than was promised."""
+"""Found histories of a soak, and of a call for repair beside an eviction."""
 
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ from tests.remediator.histories.test_found import NO_CALLS
 from tests.remediator.histories.test_histories import History
 
 
-def test_a_contained_error_without_mig_holds_back_no_soak() -> None:
+def test_a_soak_begins_anew_with_a_contained_error_that_leaves_nothing_to_watch() -> None:
     history = EvictHistory()
     history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
     history.a_policy(plan=Evict(within=timedelta(0), then="NoExecute", extended_resources="wait"))
