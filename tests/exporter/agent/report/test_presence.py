@@ -140,7 +140,7 @@ def test_one_reading_that_is_reported_again_and_again_makes_no_gpu_lost() -> Non
 
 
 def unidentified(seconds: float, count: int = 1) -> Observation:
-    """The second of two GPUs is read, and NVML lists others of which it is not known who they are."""
+    """The second of two GPUs is read, and NVML lists others that have no name."""
     found = seen(gpu(2), seconds=seconds)
     assert found.nvml is not None
     nvml = msgspec.structs.replace(found.nvml, unidentified=count)
