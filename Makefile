@@ -48,7 +48,7 @@ gpu: $(STAMP) ## Test on this machine's own GPU, while no other program uses it 
 soak: $(STAMP) ## Run the large counts before an issue is closed, into docs/soak.md (SOAK="--only chaos")
 	$(BIN)/python -m benchmarks.soak --write docs/soak.md $(SOAK)
 
-test-1.36: $(STAMP) ## The eviction stories on the programs of Kubernetes 1.36 (builds them once)
+test-1.36: $(STAMP) ## The eviction scenarios on the programs of Kubernetes 1.36 (builds them once)
 	$(BIN)/pytest --kubernetes 1.36 tests/chain/test_taint_and_move.py
 
 check: $(STAMP) ## Lint, types and import contracts only
@@ -75,7 +75,7 @@ search: $(STAMP) ## Try all properties with examples that were not tried before;
 chaos: $(STAMP) ## Kill, freeze and cut everything for a while (MINUTES=10 SEED=1), and judge what was done
 	CHAOS_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) CHAOS_SEED=$(or $(SEED),1) $(BIN)/pytest -s tests/chain/test_chaos.py
 
-histories: $(STAMP) ## Play random histories of hardware, people and crashes against the remediator (HISTORIES=20000)
+histories: $(STAMP) ## Play random histories of hardware, users and crashes against the remediator (HISTORIES=20000)
 	HISTORIES=$(or $(HISTORIES),20000) $(BIN)/pytest --timeout 0 --hypothesis-profile search tests/remediator/histories
 
 lock: $(STAMP) ## Pin what pyproject.toml needs, with hashes (UPGRADE=1: to the newest versions)

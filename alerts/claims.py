@@ -5,10 +5,9 @@ from alerts.identity import CLAIM
 from alerts.recordings import CLAIM_BUSY, DECLARED, OF_CLAIMS, USED
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_CLAIM
-from alerts.thresholds import IDLE_UTILIZATION
+from alerts.thresholds import IDLE_UTILIZATION, PENDING_CLAIM
 
 _BY = f"max by ({', '.join(CLAIM)})"
-_PENDING_SECONDS = 900
 
 GROUP = Group(
     name="draguard-claims",
@@ -55,7 +54,7 @@ GROUP = Group(
             of=OF_CLAIM,
             when="A claim of a pod has been pending for 15 minutes.",
             expr=f"{_BY} (time() - draguard_claim_pending_since_timestamp_seconds) "
-            f"> {_PENDING_SECONDS}",
+            f"> {PENDING_CLAIM}",
             wait="1m",
             wait_why="The expression already contains the 15 minutes.",
             keep="5m",

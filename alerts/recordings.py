@@ -3,6 +3,7 @@
 from alerts.identity import BOARD, CLAIM, DEVICE, NODE, SLICE, by, of, on
 from alerts.presence import NODE_THERE
 from alerts.rule import Recording
+from alerts.thresholds import RESTART
 
 GPU_UP = "node_uuid:draguard_gpu_up:min"
 LOST = "node_uuid:draguard_gpu_lost_timestamp_seconds:max"
@@ -24,7 +25,6 @@ USED = "claim_slice:draguard_memory_used_bytes:sum"
 DECLARED = "claim_slice:draguard_memory_declared_bytes:sum"
 
 _MEMORY_FOR = "1h"
-_RESTART_SECONDS = 600
 
 
 def _known(name: str, info: str) -> str:
@@ -57,7 +57,7 @@ def _lost() -> str:
         f"timestamp({GPU_UP} == 0)\n"
         f"or 0 * (\n  {before} > 0 and {on(NODE)} {page}\n)\n"
         f"or 0 * (\n  {before} > 0 and {moved}\n)\n"
-        f"or {before} > time() - {_RESTART_SECONDS}\n"
+        f"or {before} > time() - {RESTART}\n"
         f"or {before} and {on(NODE)} {NODE_THERE}"
     )
 

@@ -21,6 +21,9 @@ IDLE_UTILIZATION = 0.01
 WATCH_AGE = 150
 """The remediator itself does not trust an older watch."""
 QUEUE_AGE = 120
+PENDING_CLAIM = 900
+RESTART = 600
+"""A GPU that was lost before its exporter restarted counts for this long after."""
 FABRIC_JOINED = 3
 """NVML_GPU_FABRIC_STATE_COMPLETED; 0 is a GPU without such a fabric."""
 LONGEST_PHASE = {

@@ -21,7 +21,7 @@ inspect
 act
   hold INCIDENT...           pause new taints and evictions on these GPUs
   untaint INCIDENT...        remove Draguard's taints from GPUs, after confirmation
-  ignore INCIDENT...         the same, also before there are taints
+  ignore INCIDENT...         take no action on these faults, remove their taints
   confirm-repaired INCIDENT...
                              confirm the repair of GPUs in NeedsHuman
   cordon DEVICE...           keep new pods off GPUs or slices, for maintenance

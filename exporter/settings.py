@@ -295,7 +295,7 @@ def check(settings: Settings) -> Settings:
             re.compile(pattern)
         except re.error as error:
             raise SettingsError(
-                f"--pod-label-allow: {pattern!r} is no regular expression: {error}"
+                f"--pod-label-allow: {pattern!r} is not a regular expression: {error}"
             ) from error
     if len(os.fsencode(settings.sensor_socket)) > 107:
         raise SettingsError(

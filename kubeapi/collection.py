@@ -80,9 +80,9 @@ class Collection:
         try:
             page = _pages.decode(body)
         except UNREADABLE as error:
-            raise ApiError(f"list {self._path}: the answer is no list ({error})") from error
+            raise ApiError(f"list {self._path}: the answer is not a list ({error})") from error
         if not page.metadata.resource_version:
-            raise ApiError(f"list {self._path}: the answer is no list (it has no version)")
+            raise ApiError(f"list {self._path}: the answer is not a list (it has no version)")
         return page
 
     def watch(

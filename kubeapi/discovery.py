@@ -34,7 +34,7 @@ def served(client: Client, group: str, resource: str, versions: Iterable[str]) -
         except NotFound:
             continue
         except UNREADABLE as error:
-            raise ApiError(f"GET {path}: the answer is no resource list ({error})") from error
+            raise ApiError(f"GET {path}: the answer is not a resource list ({error})") from error
         if any(entry.name == resource for entry in listed.resources or ()):
             return version
     return None

@@ -126,7 +126,7 @@ def _decode(raw: bytes) -> Lease:
     try:
         return msgspec.json.decode(raw, type=Lease)
     except UNREADABLE as error:
-        raise ApiError(f"the answer is no Lease ({error})") from error
+        raise ApiError(f"the answer is not a Lease ({error})") from error
 
 
 def _micro_time(when: datetime) -> str:

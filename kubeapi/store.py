@@ -48,7 +48,7 @@ def meta_of(raw: msgspec.Raw) -> Meta:
     try:
         return _headers.decode(raw).metadata
     except UNREADABLE as error:
-        raise ApiError(f"the server sent something that is no object: {error}") from error
+        raise ApiError(f"the server sent something that is not an object: {error}") from error
 
 
 def key_of(meta: Meta) -> str:

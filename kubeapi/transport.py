@@ -144,7 +144,7 @@ class Transport:
     def __init__(self, endpoint: Endpoint) -> None:
         where = urlsplit(endpoint.server)
         if where.scheme not in ("http", "https") or not where.hostname:
-            raise EndpointError(f"{endpoint.server!r} is no URL of an API server (https://...)")
+            raise EndpointError(f"{endpoint.server!r} is not a URL of an API server (https://...)")
         self._prefix = where.path.rstrip("/")
         self._impersonation = endpoint.impersonation
         self._proxy = proxy_of(endpoint.proxy) if endpoint.proxy else None

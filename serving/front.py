@@ -32,7 +32,7 @@ def parse_listen(listen: str) -> tuple[str, int]:
     """Split `host:port`, `[v6]:port` or `:port` (all addresses). Raises FrontError."""
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise FrontError(f"{listen!r} is no address to listen on; write host:port or :port")
+        raise FrontError(f"{listen!r} is not an address to listen on; write host:port or :port")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

@@ -106,7 +106,7 @@ def _check(config: WebConfig) -> None:
     for user, digest in config.basic_auth_users.items():
         if not _BCRYPT.fullmatch(digest):
             raise ValueError(
-                f"basic_auth_users: the password of {user!r} is no bcrypt hash; make one with "
+                f"basic_auth_users: the password of {user!r} is not a bcrypt hash; make one with "
                 "`htpasswd -nBC 10 USER`"
             )
     for name, value in config.http_server_config.headers.items():

@@ -96,7 +96,7 @@ class SimulatedDcgm:
         """Set which profiling fields can be watched on all GPUs or on one; none: no module."""
         wrong = [field for field in fields if field not in dcgm_fields.PROFILING]
         if wrong:
-            raise DcgmFaultError(f"{wrong[0]} is no profiling field; use ids from 1001 to 1099")
+            raise DcgmFaultError(f"{wrong[0]} is not a profiling field; use ids from 1001 to 1099")
         section = "engine" if gpu is None else self._place(gpu, None, compute=False)
         self.file.set(section, "profiling", " ".join(map(str, fields)) or "none")
 

@@ -80,7 +80,7 @@ def failure_of(text: str) -> Failure:
     """Read `hung on nvmlDeviceGetName`, `error=15`, `none` and the like."""
     kind, on, call = text.partition(" on ")
     if on and not call.startswith("nvml"):
-        raise LineError(f'"{call}" is no NVML call; name it as in nvmlDeviceGetTemperature')
+        raise LineError(f'"{call}" is not an NVML call; name it as in nvmlDeviceGetTemperature')
     failure = _kind(kind, plain_text("call", call) if on else "")
     if on and failure.kind in grammar.WHOLE_FAILURES:
         raise LineError(f'failure {kind} is of the whole GPU; leave out "on {call}"')

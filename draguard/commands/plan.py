@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
         try:
             return _show(of_remediator(options.url, options.node), changes)
         except EndpointError:
-            print_error("plan", f"{options.url!r} is no URL of a remediator, such as {_URL}")
+            print_error("plan", f"{options.url!r} is not a URL of a remediator, such as {_URL}")
             return NO_ACCESS
         except ApiError as error:
             why = f"{options.url}: {error}; check that it is a remediator's --listen address"

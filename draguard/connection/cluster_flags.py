@@ -123,7 +123,7 @@ def seconds(text: str) -> float:
     elif parts and "".join(map("".join, parts)) == text:
         found = sum(float(number) * _UNITS[unit] for number, unit in parts)
     else:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 30s or 1m30s")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time, such as 30s or 1m30s")
     return min(found, _FOREVER) or _FOREVER
 
 

@@ -249,7 +249,7 @@ def _static(
 def _text(entry: Mapping[str, object], key: str) -> str:
     value = entry.get(key, "")
     if not isinstance(value, str):
-        raise ValueError(f"{key} is no text")
+        raise ValueError(f"{key} is not a text")
     return value
 
 

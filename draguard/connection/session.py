@@ -77,7 +77,7 @@ def client_of(endpoint: Endpoint, timeout: float, kind: type[Client] = RetryingC
     try:
         return kind(endpoint, timeout=timeout, agent="draguard-cli")
     except ValueError as error:  # of an address such as https://host:port
-        raise EndpointError(f"{endpoint.server!r} is no URL of a server: {error}") from error
+        raise EndpointError(f"{endpoint.server!r} is not a URL of a server: {error}") from error
 
 
 @contextmanager

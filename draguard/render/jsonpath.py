@@ -170,7 +170,7 @@ def _constant(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise TemplateError(f"{text!r} is no text in quotes, number, true or false") from error
+        raise TemplateError(f"{text!r} is not a text in quotes, number, true or false") from error
 
 
 def _list(value: object) -> list[object]:

@@ -235,7 +235,7 @@ class Agent:
                 self._report = ledger.with_versions(self._report, last, self._now())
         self._adopted.set()
         if last is not None:
-            _log.info("took up this node's own report of boot %s", last.boot_id)
+            _log.info("resumed from this node's stored report boot=%s", last.boot_id)
 
     def _follow_clock(self) -> None:
         """Let the dates of what is known move along when the wall clock was set."""

@@ -208,7 +208,7 @@ def _without_effect(leaf: _Leaf, name: str) -> Iterator[Ignored]:
     path = leaf.path[:_LONGEST_PATH]
     where = f"{path} on line {leaf.node.line} of {name}"
     if leaf.key is None:
-        message = f"{where} is no key of dcgm-exporter that is known here; it has no effect"
+        message = f"{where} is not a key of dcgm-exporter that is known here; it has no effect"
         yield Ignored("file", path, "Unknown", message)
     elif leaf.key.meaning == "not done" and leaf.node.value is not None:
         message = f"{where} has no meaning here: {leaf.key.text}"

@@ -88,12 +88,12 @@ def _in_our_words(error: Exception, text: str, loader: "yaml.SafeLoader | None")
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        return YamlError(line, f"this is no YAML: {error.problem or error.context}")
+        return YamlError(line, f"this is not YAML: {error.problem or error.context}")
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
-        return YamlError(line, f"this is no YAML: {error.reason}")
+        return YamlError(line, f"this is not YAML: {error.reason}")
     line = loader.get_mark().line + 1 if loader else 1
-    return YamlError(line, f"this is no YAML: {type(error).__name__}")
+    return YamlError(line, f"this is not YAML: {type(error).__name__}")
 
 
 class _Builder:
@@ -107,12 +107,12 @@ class _Builder:
             event: yaml.Event = loader.get_event()
             line = event.start_mark.line + 1 if event.start_mark else 1
             if isinstance(event, yaml.DocumentStartEvent) and self._document is not None:
-                raise YamlError(line, "a second document begins here; leave one")
+                raise YamlError(line, "a second document begins here; keep one")
             if isinstance(event, yaml.AliasEvent):
                 found = self._anchors.get(event.anchor or "")
                 if found is None:
                     raise YamlError(
-                        line, f"the alias *{event.anchor} stands for nothing that is complete here"
+                        line, f"the alias *{event.anchor} has no complete anchor before it"
                     )
                 self._add(found, line)
             elif isinstance(event, yaml.ScalarEvent):
@@ -141,7 +141,7 @@ class _Builder:
 
     def _check_tag(self, line: int, tag: str | None) -> None:
         if tag not in _TAGS:
-            raise YamlError(line, f"the tag {tag} is not read here; leave it out")
+            raise YamlError(line, f"the tag {tag} is not read here; remove it")
 
     def _add(self, node: Node, line: int, anchor: str | None = None) -> None:
         if anchor is not None:
@@ -152,7 +152,7 @@ class _Builder:
         parent = self._stack[-1]
         parent.size += node.size
         if parent.size > MOST_NODES:
-            raise YamlError(line, f"the file stands for more than {MOST_NODES} values")
+            raise YamlError(line, f"the file expands to more than {MOST_NODES} values")
         if not parent.mapping:
             parent.items.append(node)
         elif parent.key is None:

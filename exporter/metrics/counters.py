@@ -155,7 +155,7 @@ def _lines(data: bytes, name: str) -> list[str]:
             "NotText", f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8"
         ) from None
     if "\0" in text:
-        raise CountersError("NotText", f"{name} has zero bytes, so it is no text; give a CSV file")
+        raise CountersError("NotText", f"{name} has zero bytes, so it is not text; give a CSV file")
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
@@ -178,11 +178,14 @@ def _counter(row: WrittenRow, where: str) -> Counter:
         hint = "correct the name or delete the line"
         if row.name.startswith("dcgm_"):
             hint = "the lower-case names of dcgm-exporter 1.x are not known; use the DCGM_FI_* name"
-        raise _BadRowError("UnknownField", f"{where}: {_short(row.name)} is no DCGM field; {hint}")
+        raise _BadRowError(
+            "UnknownField", f"{where}: {_short(row.name)} is not a DCGM field; {hint}"
+        )
     if row.type not in get_args(CounterType):
         known = ", ".join(get_args(CounterType))
         raise _BadRowError(
-            "UnknownType", f"{where}: {_short(row.type)} is no Prometheus type; use one of {known}"
+            "UnknownType",
+            f"{where}: {_short(row.type)} is not a Prometheus type; use one of {known}",
         )
     return Counter(row.name, field, cast("CounterType", row.type), row.help)
 

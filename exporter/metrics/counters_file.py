@@ -71,7 +71,7 @@ class CountersFile:
         self.current, self._logged = new, ""
         self.reloads = msgspec.structs.replace(self.reloads, last_ok=True)
         if changed:
-            _log.info("took up %s: %d rows", self._path, len(new.metrics) + len(new.labels))
+            _log.info("loaded %s rows=%d", self._path, len(new.metrics) + len(new.labels))
             self._tell_notes()
         return changed
 

@@ -140,8 +140,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_gpu_recovery_action",
         type="gauge",
-        help="What the driver wants done: 0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain "
-        "and reset, 5 recover IMEX domain, 6 bus reset, 7 system reboot.",
+        help="Recovery action that the driver requests: 0 none, 1 GPU reset, 2 node reboot, "
+        "3 drain P2P, 4 drain and reset, 5 recover IMEX domain, 6 bus reset, 7 system reboot.",
         labels=GPU,
         source="NVML field 230 (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, from R565)",
         kept=True,

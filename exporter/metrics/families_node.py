@@ -162,12 +162,12 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_kernel_log_rejected_total",
         type="counter",
-        help="Kernel-log records refused or lost: malformed, too_long, user_space (an XID line "
-        "that the kernel did not print), continuation (one within another record), quoted (one "
-        "that ends as no line of the driver does: a user's text in another message of the "
-        "kernel's), contradicted (a load of the driver while NVML uses it); of systemd's journal "
-        "compressed and, by the file, unreadable; and the times that the log was cleared, "
-        "overwritten before it was read, or by journald missed, however many records that cost.",
+        help="Kernel-log records refused or lost, by reason. malformed and too_long: as named. "
+        "user_space: an XID line that the kernel did not print. continuation: a line within "
+        "another record. quoted: a user's text in another kernel message. contradicted: a driver "
+        "load while NVML uses the driver. compressed and unreadable (by file): of systemd's "
+        "journal. cleared, overwritten, missed (by journald): counted once each time, however "
+        "many records that cost.",
         labels=("reason",),
         source="kernel log",
         needs="kernel log",
@@ -245,7 +245,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_counters_last_reload_success",
         type="gauge",
-        help="1: the counters file as it lies there is in force. 0: it was refused.",
+        help="1: the counters file on disk is in force. 0: it was refused.",
         source="the exporter",
         kept=True,
         samples=_single(lambda snapshot: int(snapshot.reloads.last_ok)),

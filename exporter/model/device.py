@@ -58,7 +58,7 @@ def normal_bus_id(text: str) -> str | None:
     """Bring a PCI address to the kernel's form `dddd:bb:dd.0`, lower case.
 
     NVML prints eight digits of domain, the kernel log four and sometimes no
-    function, ResourceSlices four and a function. None when it is no address.
+    function, ResourceSlices four and a function. None when it is not an address.
     """
     found = _BUS_ID.fullmatch(text.strip())
     if found is None:

@@ -60,6 +60,6 @@ def _ids(text: str) -> frozenset[int]:
             (int(found["first"]), int(found["last"] or found["first"])) if found else (1, 0)
         )
         if first > last:
-            raise SelectionError(f"{part!r} is no number and no range such as 2-4")
+            raise SelectionError(f"{part!r} is neither a number nor a range such as 2-4")
         numbers.update(range(first, last + 1))
     return frozenset(numbers)

@@ -342,7 +342,7 @@ class NodeDeviceHealth(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=F
     def __post_init__(self) -> None:
         for moment in _moments(self.status):
             if moment is not None and not EARLIEST <= moment <= LATEST:
-                raise ValueError(f"{moment} is no date that can be reckoned with")
+                raise ValueError(f"{moment} is not a date that can be reckoned with")
 
 
 def _moments(report: NodeHealth) -> Iterator[datetime | None]:

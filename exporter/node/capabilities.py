@@ -49,9 +49,9 @@ CAPABILITIES: tuple[Capability, ...] = (
         "host-pids",
         "sensor",
         "draguard_pod_* families: which processes are on a GPU, and of which pod each is",
-        "set exporter.podShares in the chart, or hostPID: true; the host's /proc alone does not "
-        "do, as the driver names the processes of the asker's pid namespace; if it is set, the "
-        "node itself is a container, and there is no remedy",
+        "set exporter.podShares in the chart, or hostPID: true; the host's /proc is not "
+        "enough: the driver reports the processes of the caller's PID namespace; if hostPID is "
+        "set, the node is a container, and it is not possible",
     ),
     Capability(
         "pod-resources",

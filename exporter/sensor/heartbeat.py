@@ -62,6 +62,6 @@ def stalled(socket: Path, now: float) -> str:
     except OSError as error:
         return f"{socket} is not there ({error.strerror or error}): no sensor serves"
     if not stat.S_ISSOCK(found.st_mode):
-        return f"{socket} is no socket: no sensor serves"
+        return f"{socket} is not a socket: no sensor serves"
     age = now - found.st_mtime
     return f"the sensor has made no progress for {age:.0f} s" if age > STALLED else ""

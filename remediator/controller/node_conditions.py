@@ -137,7 +137,7 @@ class NodeConditions:
         """
         types = {condition.type for condition in conditions}
         if foreign := sorted(types.difference(CONDITION_TYPES)):
-            raise ValueError(f"{foreign[0]} is no condition of ours")
+            raise ValueError(f"{foreign[0]} is not a condition of ours")
         if self.refused:
             return
         try:
@@ -230,7 +230,7 @@ class NodeConditions:
         try:
             raw = msgspec.json.decode(answer, type=_Node)
         except UNREADABLE as error:
-            raise ApiError(f"GET {_path(node)}: the answer is no Node ({error})") from error
+            raise ApiError(f"GET {_path(node)}: the answer is not a Node ({error})") from error
         types = marked(raw.metadata.annotations)
         written = [
             _condition(condition)

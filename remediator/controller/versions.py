@@ -43,7 +43,7 @@ class Versioned(Generic[T]):
         """None: served in none of them, or not read yet (`probed`)."""
         self.probed = False
         self.switches = 0
-        """How often the version became another one, none at all among them."""
+        """Number of version changes, "not served" included."""
         self.reflector: Reflector[T] | None = None
 
     @property

@@ -49,8 +49,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     ),
     _incident(
         "rules",
-        "DeviceTaintRules of ours that are stored for it, by effect: None, NoSchedule, NoExecute. "
-        "NoSchedule and NoExecute keep new pods away.",
+        "Draguard's DeviceTaintRules that are stored for it, by effect: None, NoSchedule, "
+        "NoExecute. NoSchedule and NoExecute keep new pods away.",
         "effect",
     ),
     _incident(
@@ -174,9 +174,9 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _gauge(
         "claim_pending_since_timestamp_seconds",
         f"When a pending claim was made; the {PENDING} oldest. Reason, as far as it is known: "
-        "Tainted (no node has enough free devices of the kind, and one would without our taints), "
-        "NoneFree (no node has enough, tainted or not), Other (there are some, or the DeviceClass "
-        "is none of NVIDIA's own).",
+        "Tainted (no node has enough free devices of the kind, and one would without Draguard's "
+        "taints), NoneFree (no node has enough, tainted or not), Other (there are some, or the "
+        "DeviceClass is none of NVIDIA's own).",
         "dra_claim_namespace",
         "dra_claim_name",
         "reason",

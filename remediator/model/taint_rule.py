@@ -1,4 +1,4 @@
-"""What a DeviceTaintRule of ours looks like: the one constructor and the one parser.
+"""What a DeviceTaintRule of an incident looks like: its builder and its parser.
 
 A rule always names driver, pool and device. An empty selector would match every
 device of the cluster, so a rule without all three cannot be built. Rules have
@@ -89,7 +89,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             )
         for value in (self.cause, self.incident, self.uuid, self.gpu):
             if not is_label_value(value):
-                raise ValueError(f"{value!r} is no label value, so a rule cannot carry it")
+                raise ValueError(f"{value!r} is not a label value, so a rule cannot carry it")
 
     @property
     def key(self) -> str:

@@ -74,8 +74,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """By pod UID and device, for how long our taint there is tolerated as NoExecute."""
     foreign: tuple[ForeignRule, ...] = ()
     """Rules that are not Draguard's, on devices of this GPU."""
-    node_gone_since: datetime | None = None
-    """Since when the API server has no Node of this name."""
     node_gone: bool = False
     """Nodes are read, none has this name now, and no source reports its hardware."""
     clock_doubt: str = ""

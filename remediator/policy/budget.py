@@ -21,7 +21,7 @@ _SHIPPED = Limits()
 
 def _count(number: int) -> int:
     if number < 0:
-        raise refused(f"{shown(number)} is no count; write {_WHOLE}")
+        raise refused(f"{shown(number)} is not a count; write {_WHOLE}")
     return number
 
 
@@ -43,7 +43,7 @@ def _time_of_a_rate(stated: str) -> timedelta:
 def _share(stated: str) -> float:
     found = _SHARE.fullmatch(stated.strip())
     if found is None or float(found[1]) > 100:
-        raise ValueError(f"{shown(stated)} is no percentage; write {{share: 25%, atLeast: 2}}")
+        raise ValueError(f"{shown(stated)} is not a percentage; write {{share: 25%, atLeast: 2}}")
     return float(found[1])
 
 
@@ -59,7 +59,7 @@ def _cap(stated: object) -> Cap | None:
         return Cap(_share(written), percent=True)
     except ValueError as error:
         raise refused(
-            f"{shown(stated)} is no number of GPUs; write 2, 25% (of those there are), "
+            f"{shown(stated)} is not a number of GPUs; write 2, 25% (of those there are), "
             "{share: 25%, atLeast: 2, atMost: 16}, 0 (nothing may be done) or none (no cap)"
         ) from error
 

@@ -79,7 +79,7 @@ def _root(text: str) -> Node | None:
         loader = _Loader(text)
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        why = f"no YAML: the character U+{error.character:04X} is not allowed"
+        why = f"not YAML: the character U+{error.character:04X} is not allowed"
         raise PolicyError(f"line {line}: {why}") from error
     try:
         return loader.get_single_node()
@@ -87,9 +87,9 @@ def _root(text: str) -> Node | None:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}: " if mark else ""
         stated = ", ".join(part for part in (error.context, error.problem) if part)
-        raise PolicyError(f"{where}no YAML: {stated}") from error
+        raise PolicyError(f"{where}not YAML: {stated}") from error
     except (ValueError, OverflowError, RecursionError) as error:  # escapes that are no characters
-        raise PolicyError(f"line {loader.line + 1}: no YAML: {error}") from error
+        raise PolicyError(f"line {loader.line + 1}: not YAML: {error}") from error
 
 
 class _Loader(yaml.BaseLoader):
@@ -144,7 +144,7 @@ def _value(node: Node, path: Path, lines: dict[Path, int]) -> Any:
         except ValueError as error:
             why = f"a number of {len(node.value)} digits is too long"
             raise PolicyError(f"line {lines[path]}: {why}") from error
-    raise PolicyError(f"line {lines[path]}: the tag {node.tag} is not read; leave it out")
+    raise PolicyError(f"line {lines[path]}: the tag {node.tag} is not read; remove it")
 
 
 def _mapping(node: MappingNode, path: Path, lines: dict[Path, int]) -> dict[str, Any]:

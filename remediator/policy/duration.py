@@ -13,7 +13,7 @@ def duration(text: str, longest: timedelta = LONGEST) -> timedelta:
     """Read `500ms`, `3s`, `10m`, `24h` or `30d`. Raises ValueError saying what to write."""
     found = _FORM.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no duration; write 500ms, 3s, 10m, 24h or 30d")
+        raise ValueError(f"{text!r} is not a duration; write 500ms, 3s, 10m, 24h or 30d")
     seconds = float(found[1]) * _UNITS[found[2]]
     if seconds > longest.total_seconds():
         raise ValueError(f"{text} is longer than {longest.days} days")

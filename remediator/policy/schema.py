@@ -35,7 +35,7 @@ _MODE = key(
     "a mode",
     "`off`: the class is ignored. `incident-only`: incidents, no rules. `dry-run`: rules with "
     "effect `None` on allocated devices. `enforce`: up to the ceiling.",
-    "Each class earns trust by itself. Lowering a mode takes our rules down at once.",
+    "Enable classes one by one. Lowering a mode removes rules at once.",
 )
 _SETTLE = key(
     DURATION,
@@ -52,8 +52,8 @@ _SOAK = key(
 )
 _PROBATION = key(
     DURATION,
-    "For so long after the release a new fault counts as a relapse.",
-    "A repair that does not last is no repair.",
+    "After the untaint, a new fault within this time counts as a relapse.",
+    "The repair may not have worked.",
 )
 _REPEAT = key(
     "a mapping",
@@ -66,10 +66,10 @@ class RepeatText(Section):
     count: Incidents | None = key(
         "a whole number above 0",
         "The n-th incident of one GPU within the window is sticky.",
-        "A GPU that fails, heals and fails again wears out jobs one by one.",
+        "Repeated failures of one GPU interrupt one job after another.",
     )
     within: UpToAYear | None = key(
-        DURATION, "The window, at most 365d.", "Old incidents are no evidence."
+        DURATION, "The window, at most 365d.", "Old incidents do not count."
     )
 
 
@@ -77,7 +77,7 @@ _EVICT = key(
     "a mapping",
     "Between NoSchedule and NoExecute: pods that hold a tainted device are evicted by the Eviction "
     "API. Written whole: what it leaves out is as below.",
-    "NoExecute asks no PodDisruptionBudget and gives pods no time to checkpoint.",
+    "NoExecute ignores PodDisruptionBudgets and gives pods no time to checkpoint.",
 )
 
 
@@ -91,14 +91,14 @@ class EvictText(Section):
     )
     then: Then | None = key(
         "a next step",
-        "`NoExecute`: pods that are left are deleted by the taint. `wait`: evictions are "
-        "requested on, with the condition `EvictionBlocked` and outside of `budget.evict`.",
+        "`NoExecute`: pods that are left are deleted by the taint. `wait`: evictions "
+        "continue, with the condition `EvictionBlocked`, and do not count in `budget.evict`.",
         "Not every fault is worth an outage that a PodDisruptionBudget forbids.",
     )
     extended_resources: ForExtended | None = key(
         "an action",
         "For pods that have the GPU by an extended resource, under `then: NoExecute`: `wait` "
-        "requests evictions on, `delete` deletes them, which needs the right to delete pods.",
+        "keeps requesting evictions, `delete` deletes them, which needs the right to delete pods.",
         "NoExecute does not reach them (kubernetes#141290).",
         written="extendedResources",
     )
@@ -123,7 +123,7 @@ class RowText(Section):
         "a ceiling",
         "The strongest effect: `observe` (no rule at all), `None` (a mark), `NoSchedule` (no "
         "new pods), `NoExecute` (pods are deleted).",
-        "Each class has its own; one whose evidence never justifies moving pods cannot be "
+        "Each class has its own; one whose evidence never justifies deleting pods cannot be "
         "raised to NoExecute.",
     )
     settle: Duration | None = _SETTLE
@@ -162,7 +162,7 @@ class ClassesText(Section):
     )
     gpu: RowText | None = key("a mapping", "The GPU needs a reset.")
     lost: RowText | None = key("a mapping", "The GPU is off the bus.")
-    node: RowText | None = key("a mapping", "The driver wants a reboot.")
+    node: RowText | None = key("a mapping", "The driver requests a reboot.")
 
 
 class MatchText(Section):
@@ -215,10 +215,8 @@ class ExemptText(Section):
     )
     nodes: Names | None = key(NAMES, "Nodes by name.")
     pools: Names | None = key(NAMES, "Pools.")
-    why: Text = key("a text", "Shown in the incident. Required.", "Someone will ask.", default=...)
-    until: Moment | None = key(
-        MOMENT, "When it runs out; left out: never.", "Exceptions are forgotten."
-    )
+    why: Text = key("a text", "Shown in the incident. Required.", default=...)
+    until: Moment | None = key(MOMENT, "When it runs out; left out: never.")
 
 
 class EmergencyText(Section):
@@ -247,18 +245,18 @@ class PolicyText(Section):
     maintenance: tuple[WindowText, ...] | None = key(
         "a list",
         "Windows in which no new taint or eviction begins at some places.",
-        "What already stands stays, and healing goes on.",
+        "Existing taints stay; recovery continues.",
     )
     exempt: tuple[ExemptText, ...] | None = key(
         "a list",
         "Devices that are incident-only whatever the classes say.",
-        "Rules of ours on them come down at once.",
+        "Their taint rules are removed at once.",
     )
     budget: BudgetText | None = key(
-        "a mapping", "How many GPUs may carry rules of ours at once; see below."
+        "a mapping", "How many GPUs may have Draguard's rules at once; see below."
     )
     emergency_stop: Annotated[EmergencyText | None, BeforeValidator(_switched)] = key(
         "`by` and `why`, or true",
         "Stops all new taints and evictions everywhere.",
-        "Healing goes on, and what stands stays.",
+        "Existing taints stay; recovery continues.",
     )

@@ -52,7 +52,9 @@ def _instead(path: Path) -> str:
         return f"not what belongs here; write {mapping}"
     title = field.title or ""
     if words := list(_parts(field.annotation, str)):
-        return f"no {title.split()[-1]}; one of {', '.join(words)}"
+        word = title.split()[-1]
+        article = "an" if word[0] in "aeiou" else "a"
+        return f"not {article} {word}; one of {', '.join(words)}"
     return f"not {mapping if title == 'a mapping' and mapping else title}"
 
 

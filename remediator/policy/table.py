@@ -123,14 +123,14 @@ SHIPPED: tuple[Row, ...] = (
     Row(
         fault_class="suspect",
         ceiling="None",
-        why="Application XIDs are mostly the application's. That they follow the GPU is worth a "
-        "mark that everybody can see, and nothing that keeps work away.",
+        why="Application XIDs are mostly the application's. If they follow the GPU, it is "
+        "marked and not restricted.",
     ),
     Row(
         fault_class="pending",
         ceiling="observe",
         why="A row remap or a page retirement waits for the next reset. The GPU is sound until "
-        "then: tainting it would cost capacity and win nothing.",
+        "then: a taint would only cost capacity.",
     ),
     Row(
         fault_class="contained",
@@ -152,14 +152,14 @@ SHIPPED: tuple[Row, ...] = (
         ceiling="NoSchedule",
         sticky=True,
         why="Running work may go on after a failed row remap or above the SRAM threshold. A reset "
-        "hides the sign and cures nothing, so recovery alone is no proof: a user confirms the "
+        "hides the sign and repairs nothing, so recovery alone proves nothing: a user confirms the "
         "diagnosis or the new board.",
     ),
     Row(
         fault_class="gpu",
         ceiling="NoExecute",
-        why="The driver wants a reset, and nothing that runs on the GPU can be trusted or can "
-        "finish. Its pods stand in the way of the reset.",
+        why="The driver requests a reset, and nothing that runs on the GPU can be trusted or can "
+        "finish. Its pods block the reset.",
     ),
     Row(
         fault_class="lost",
@@ -169,8 +169,8 @@ SHIPPED: tuple[Row, ...] = (
     Row(
         fault_class="node",
         ceiling="NoExecute",
-        why="The driver wants a reboot. The GPU's own pods are lost; its neighbours on the node "
-        "are not touched, and the reboot is handed over.",
+        why="The driver requests a reboot. The GPU's own pods are lost; its neighbours on the node "
+        "are not touched, and the reboot is requested from node repair.",
     ),
 )
 

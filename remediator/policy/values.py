@@ -46,7 +46,7 @@ def _moment(text: str) -> datetime:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None or not 1970 <= found.year < 9999:
-        raise ValueError(f"{shown(text)} is no moment with its zone; write 2026-01-05T14:00:00Z")
+        raise ValueError(f"{shown(text)} is not a moment with its zone; write 2026-01-05T14:00:00Z")
     return found.astimezone(UTC)
 
 
@@ -56,13 +56,13 @@ def _time_of_day(text: str) -> time:
     except ValueError:
         found = None
     if found is None or found.tzinfo is not None:
-        raise ValueError(f"{shown(text)} is no time of day; write 22:30, and the zone as timezone")
+        raise ValueError(f"{shown(text)} is not a time of day; write 22:30 and set timezone")
     return found
 
 
 def _day(text: str) -> int:
     if text.lower() not in DAYS:
-        raise ValueError(f"{shown(text)} is no day; one of {', '.join(DAYS)}")
+        raise ValueError(f"{shown(text)} is not a day; one of {', '.join(DAYS)}")
     return DAYS.index(text.lower())
 
 
@@ -80,7 +80,7 @@ def _zone(text: str) -> tzinfo:
         return ZoneInfo(text)
     except (KeyError, ValueError, OSError) as error:  # unknown, malformed, or a folder of zones
         raise ValueError(
-            f"{shown(text)} is no zone that this machine knows; write a name such as "
+            f"{shown(text)} is not a zone that this machine knows; write a name such as "
             "Europe/Berlin, install the system's tzdata, or use UTC"
         ) from error
 
@@ -118,7 +118,7 @@ def _some(names: tuple[str, ...]) -> tuple[str, ...]:
 def _uuid(text: str) -> str:
     if not text.startswith(("GPU-", "MIG-")):
         raise refused(
-            f"{shown(text)} is no UUID; write GPU-... or MIG-... as `nvidia-smi -L` shows it"
+            f"{shown(text)} is not a UUID; write GPU-... or MIG-... as `nvidia-smi -L` shows it"
         )
     return text
 

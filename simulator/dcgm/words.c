@@ -44,7 +44,7 @@ static bool set_outage(struct outage *outage, char *value, struct fault *fault) 
     memset(outage, 0, sizeof *outage);
     struct failure_words words = failure_words(value);
     if (words.call != NULL && strncmp(words.call, "dcgm", 4) != 0)
-        return fault_at(fault, "\"%s\" is no DCGM call; name it as in dcgmWatchFields", words.call);
+        return fault_at(fault, "\"%s\" is not a DCGM call; name it as in dcgmWatchFields", words.call);
     if (words.call != NULL && !set_text(outage->call, "call", words.call, fault)) return false;
     return set_outage_kind(outage, words.kind, words.number, fault);
 }

@@ -11,7 +11,9 @@ import pytest
 from alerts.render import annotations
 from alerts.rule import Alert, Group, Recording, Settings, Severity
 from alerts.table import GROUPS, alerts, recorded
+from alerts.thresholds import WATCH_AGE
 from dashboards.catalogue import BOARDS
+from remediator.controller.watches import WATCH_SILENT
 from tests.alerts.rules_reading import expressions, nodes, queried_in_texts
 from tests.dashboards.known import FAMILIES_KNOWN, LABELS, SCRAPED, Known
 from tests.dashboards.promql_reading import named_labels, selectors
@@ -210,3 +212,7 @@ def _selected(query: str) -> list[Any]:
 def _made() -> frozenset[str]:
     """Return the labels that only recorded series have."""
     return frozenset[str]().union(*(family.labels for family in _recorded().values()))
+
+
+def test_a_watch_alerts_from_when_the_remediator_distrusts_it() -> None:
+    assert WATCH_AGE == WATCH_SILENT

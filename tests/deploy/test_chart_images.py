@@ -62,7 +62,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     ),
     (
         ("image.registry=https://a.example.org/gpu",),
-        "image.registry https://a.example.org/gpu is no registry: write .* without https://",
+        "image.registry https://a.example.org/gpu is not a registry: write .* without https://",
     ),
     (("global.imageRegistry=a b",), "global.imageRegistry a b is no registry"),
     (

@@ -198,7 +198,7 @@ CONTRADICTIONS = [
         "nothing needs a toleration",
     ),
     (("exporter.podLabels.allow={team}",), "no label would be shown"),
-    (("exporter.config=nothing",), "exporter.config is no YAML file of dcgm-exporter: .*"),
+    (("exporter.config=nothing",), "exporter.config is not a YAML file of dcgm-exporter: .*"),
     (
         ("exporter.config=metrics: {fields: [{name: A}]}", *SETTINGS["rows of its own"]),
         r"has rows \(metrics.fields\), .* set only one",

@@ -178,7 +178,7 @@ def test_a_policy_that_cannot_be_read_is_no_mode_and_no_plan(
 
     assert "mode       unknown" in status
     assert "the policy in force is unknown, so its plan is" in refused
-    assert "'harsh' is no mode" in refused
+    assert "'harsh' is not a mode" in refused
     assert "policy  shipped" in shipped
 
 

@@ -130,7 +130,7 @@ def test_a_token_file_that_was_never_there_is_an_error_that_names_it(tmp_path: P
 @pytest.mark.parametrize(
     ("endpoint", "stated"),
     [
-        (Endpoint(server="127.0.0.1:6443"), "is no URL of an API server"),
+        (Endpoint(server="127.0.0.1:6443"), "is not a URL of an API server"),
         (Endpoint(server="https://127.0.0.1", ca_file="/none/ca.crt"), "/none/ca.crt"),
     ],
 )

@@ -68,5 +68,5 @@ def test_a_configuration_that_cannot_be_used_ends_it_with_the_reason(tmp_path: P
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 
     assert done.returncode == 2
-    assert "is no bcrypt hash" in done.stderr
+    assert "is not a bcrypt hash" in done.stderr
     assert "--web-config" in done.stderr

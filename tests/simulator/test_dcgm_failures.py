@@ -282,7 +282,7 @@ def test_a_mistake_in_the_file_is_reported_once_and_the_last_good_one_stays(
         ("[gpu 0]\nfield 54 = 1\nfield 54 = 2", '3: "field 54" is set twice in this section'),
         ("[engine]\nfailure = gone", '2: unknown failure "gone"; use none, dead, hung, segfault'),
         ("[engine]\nfailure = slow", '2: unknown failure "slow"; use none, dead, hung, segfault'),
-        ("[engine]\nfailure = hung on nvmlInit", '2: "nvmlInit" is no DCGM call; name it as in'),
+        ("[engine]\nfailure = hung on nvmlInit", '2: "nvmlInit" is not a DCGM call; name it as in'),
         ("[engine]\nprofiling = 150", '2: profiling must be "none" or up to 96 field ids'),
         ("[engine]\nfirst_sample = x", '2: first_sample must be read, blank or late, not "x"'),
         ("[engine]\nxid_119 = x", '2: xid_119 must be ignored or stops, not "x"'),
@@ -319,7 +319,7 @@ def test_what_cannot_be_simulated_is_refused_with_words(dcgm: SimulatedDcgm) -> 
         dcgm.number(0, 99, 1)
     with pytest.raises(DcgmFaultError, match="has no link 18; use one below 18"):
         dcgm.set_link_field(3, 18, 580, 1)
-    with pytest.raises(DcgmFaultError, match="150 is no profiling field"):
+    with pytest.raises(DcgmFaultError, match="150 is not a profiling field"):
         dcgm.set_profiling([150])
     with pytest.raises(DcgmFaultError, match="no engine listens at a:1"):
         dcgm.kill("a:1")

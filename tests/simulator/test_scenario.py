@@ -110,7 +110,7 @@ BAD = {
     "a process that uses more than all": ("sm_util=3", "sm_util=101"),
     "a process with an empty pod": ("pod=a-b", "pod="),
     "a process with a container's name that is not ASCII": ("container=c0", "container=é"),
-    "a cluster that is no UUID": ("cluster_uuid = 0", "cluster_uuid = x"),
+    "a cluster that is not a UUID": ("cluster_uuid = 0", "cluster_uuid = x"),
     "a shown UUID that is empty": ("shown_uuid = GPU-b", "shown_uuid ="),
     "a node that is lost": ("driver = 580.95.05", "failure = lost"),
     "an event without number": ("event 3 =", "event ="),

@@ -56,7 +56,7 @@ _LEFT_OUT: Mapping[str, str] = {
     "maintenance": "none",
     "exempt": "none",
     "budget": "as shipped",
-    "emergency_stop": "not pulled",
+    "emergency_stop": "off",
     **{f"classes.CLASS.{name}": "as shipped" for name in Row.__struct_fields__},
     "repeat.count": "`3`",
     "repeat.within": "`30d`",

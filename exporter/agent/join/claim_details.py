@@ -175,7 +175,7 @@ class ClaimDetails:
         try:
             claim = msgspec.json.decode(raw, type=RawClaim)
         except UNREADABLE as error:
-            raise ApiError(f"GET {path}: the answer is no claim ({error})") from error
+            raise ApiError(f"GET {path}: the answer is not a claim ({error})") from error
         detail = detail_of(claim)
         if not is_extended(claim):
             return detail

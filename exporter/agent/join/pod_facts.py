@@ -65,7 +65,8 @@ class Allowed:
                 compiled.append(re.compile(pattern))
             except (re.error, OverflowError, RecursionError) as error:
                 raise PodLabelsError(
-                    f"{pattern!r} in the allow-list of pod labels is no regular expression: {error}"
+                    f"{pattern!r} in the allow-list of pod labels is not a regular expression: "
+                    f"{error}"
                 ) from error
         self._patterns = tuple(compiled)
 

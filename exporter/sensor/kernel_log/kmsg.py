@@ -302,7 +302,9 @@ def device_records(
         else:
             if not raw:
                 # Read again at once, it would take a whole core.
-                raise KernelLogError("NoLog", "what is read as the kernel log has an end: mount it")
+                raise KernelLogError(
+                    "NoLog", "the kernel log is a file, not a stream: mount /dev/kmsg"
+                )
             yield raw
 
 

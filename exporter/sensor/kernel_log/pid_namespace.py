@@ -18,7 +18,7 @@ def lacking(proc: Path) -> str:
     name = proc / _KTHREADD / "comm"
     try:
         if name.read_text(encoding="utf-8", errors="replace") != "kthreadd\n":
-            return f"{name} is no kernel thread, so {proc} is not that of the host"
+            return f"{name} is not a kernel thread, so {proc} is not that of the host"
     except OSError:
         return f"{proc} does not show the host's processes"
     known_as = _known_as(proc)

@@ -98,7 +98,7 @@ class PodResources:
         except (wire.Malformed, wire.TooLarge) as error:
             raise PodResourcesError(
                 type(error).__name__,
-                f"the kubelet at {self._socket} sent {len(answer)} bytes that are no list of "
+                f"the kubelet at {self._socket} sent {len(answer)} bytes that are not a list of "
                 f"pods: {error}",
             ) from error
 

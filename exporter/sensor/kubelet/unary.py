@@ -79,7 +79,7 @@ def call(path: Path, method: str, request: bytes, *, seconds: float, most: int) 
         except OSError as error:
             raise CallFailed(UNAVAILABLE, str(error)) from error
         except h2.exceptions.H2Error as error:
-            raise CallFailed(INTERNAL, f"what came is no HTTP/2: {error}") from error
+            raise CallFailed(INTERNAL, f"what came is not HTTP/2: {error}") from error
     return exchange.message()
 
 

@@ -102,10 +102,10 @@ def test_what_the_server_would_refuse_is_not_written(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("soon", "'soon' is no duration; write 500ms, 3s, 10m, 24h or 30d; or give a time"),
-        ("4hours", "'4hours' is no duration"),
-        ("2026-02-30T00:00:00Z", "is no duration; write"),
-        ("2099-01-01T00:00:00", "is no duration; write"),
+        ("soon", "'soon' is not a duration; write 500ms, 3s, 10m, 24h or 30d; or give a time"),
+        ("4hours", "'4hours' is not a duration"),
+        ("2026-02-30T00:00:00Z", "is not a duration; write"),
+        ("2099-01-01T00:00:00", "is not a duration; write"),
         ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z is in the past"),
         ("0s", "0s is in the past"),
         ("9999d", "9999d is longer than 3660 days"),

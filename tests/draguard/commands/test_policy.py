@@ -70,7 +70,7 @@ def test_a_wrong_file_ends_with_one_and_every_line_that_is_wrong(
     assert main(["policy", "check", path]) == 1
 
     first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith(f"{path}: line 2: classes.gpu.mode: 'harsh' is no mode; one of off")
+    assert first.startswith(f"{path}: line 2: classes.gpu.mode: 'harsh' is not a mode; one of off")
     assert second.startswith(f"{path}: line 3: classes.cpu: no such key; did you mean gpu?")
 
 

@@ -45,7 +45,7 @@ def test_a_time_is_read_as_kubectl_spells_it(text: str, expected: float) -> None
 
 @pytest.mark.parametrize("text", ["", "s", "-1s", "1d", "1m30", "1 s"])
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="is no time"):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a time"):
         seconds(text)
 
 

@@ -74,7 +74,7 @@ def test_an_address_that_is_none_is_a_sentence(
 
     stated = printed(capsys, *command.split(), "--kubeconfig", str(path), ends=2)
 
-    assert "is no URL of a" in stated
+    assert "is not a URL of a" in stated
     assert stated.count("\n") == 1
 
 
@@ -84,7 +84,7 @@ def test_an_address_of_a_remediator_that_is_none_is_a_sentence(
 ) -> None:
     stated = printed(capsys, "plan", "--url", url, ends=2)
 
-    assert f"{url!r} is no URL of a remediator, such as http://10.0.3.7:9401" in stated
+    assert f"{url!r} is not a URL of a remediator, such as http://10.0.3.7:9401" in stated
     assert stated.count("\n") == 1
 
 

@@ -275,7 +275,7 @@ def test_what_is_left_empty_says_nothing(files: Files) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("version: 2\nmetrics: [\n", 3, "this is no YAML"),
+        ("version: 2\nmetrics: [\n", 3, "this is not YAML"),
         ("version: 2\nversion: 2\n", 2, "comes twice"),
         ("metrics: {file: x}\n", 1, "version must be 1 or 2"),
         ("a: 1\nversion: 3\n", 2, "version must be 1 or 2, not '3'"),

@@ -151,7 +151,7 @@ def test_a_bad_row_is_left_out_at_the_start_and_later_and_is_seen(
     mounted.swap(f"{TEMPERATURE_ROW}DCGM_EXP_OF_NEXT_YEAR, counter, x\n")
     with exporter_of(node, f"--collectors={mounted.file}") as exporter:
         exporter.wait_shows(NVML_UP, f"{TEMPERATURE}{{", f"{left_out} 1")
-        exporter.wait_logged("'DCGM_EXP_OF_NEXT_YEAR' is no DCGM field")
+        exporter.wait_logged("'DCGM_EXP_OF_NEXT_YEAR' is not a DCGM field")
         mounted.swap(f"dcgm_gpu_temp, gauge, x\n{BAR1_ROW}DCGM_FI_DEV_NO_SUCH, gauge, x\n")
         exporter.wait_shows("DCGM_FI_DEV_BAR1_USED{", f"{left_out} 2")
         exporter.wait_shows("draguard_counters_last_reload_success 1")
@@ -309,7 +309,7 @@ def test_the_yaml_file_of_dcgm_exporter_starts_and_means_what_can_be_done(
         exporter.wait_shows('draguard_counters_rows_left_out{reason="UnknownField"} 1')
         assert not exporter.shows(f"{TEMPERATURE}{{")
         reported = labels_of(exporter, "draguard_setting_ignored")
-        exporter.wait_logged(f"line 5 of {file}: 'DCGM_EXP_OF_NEXT_YEAR' is no DCGM field")
+        exporter.wait_logged(f"line 5 of {file}: 'DCGM_EXP_OF_NEXT_YEAR' is not a DCGM field")
     assert {(labels["source"], labels["name"]): labels["reason"] for labels in reported} == {
         ("environment", "DCGM_EXPORTER_OF_NEXT_YEAR"): "Unknown",
         ("file", "collections[1].every"): "OneInterval",

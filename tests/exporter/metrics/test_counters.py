@@ -75,10 +75,10 @@ def test_the_name_of_the_metric_is_the_name_in_the_file() -> None:
 BAD_ROWS = [
     (f"{TEMP},gauge\n", "ColumnCount", "line 2 of counters.csv has 2 columns"),
     (f"{TEMP},gauge,a,b\n", "ColumnCount", "has 4 columns"),
-    ("DCGM_FI_DEV_GPU_TMEP,gauge,x\n", "UnknownField", "'DCGM_FI_DEV_GPU_TMEP' is no DCGM"),
-    ("DCGM_EXP_OF_NEXT_YEAR,gauge,x\n", "UnknownField", "'DCGM_EXP_OF_NEXT_YEAR' is no DCGM"),
+    ("DCGM_FI_DEV_GPU_TMEP,gauge,x\n", "UnknownField", "'DCGM_FI_DEV_GPU_TMEP' is not a DCGM"),
+    ("DCGM_EXP_OF_NEXT_YEAR,gauge,x\n", "UnknownField", "'DCGM_EXP_OF_NEXT_YEAR' is not a DCGM"),
     ("dcgm_gpu_temp,gauge,x\n", "UnknownField", "1.x"),
-    (f"{TEMP},gague,x\n", "UnknownType", "'gague' is no Prometheus type; use one of gauge"),
+    (f"{TEMP},gague,x\n", "UnknownType", "'gague' is not a Prometheus type; use one of gauge"),
     (f'{TEMP},gauge,"never closed\n', "BadQuotes", "line 2"),
     (f'{TEMP},gauge,"closed" too early\n', "BadQuotes", "line 2"),
 ]

@@ -58,7 +58,7 @@ def test_a_row_that_is_left_out_is_named_with_its_line(node: SimulatedNode, tmp_
     code, message = check(node, f"--collectors={file}")
     assert code == 0
     assert "counters: 1 rows, 1 answered here and now" in message
-    assert f"line 2 of {file}: 'DCGM_FI_DEV_NO_SUCH' is no DCGM field" in message
+    assert f"line 2 of {file}: 'DCGM_FI_DEV_NO_SUCH' is not a DCGM field" in message
 
 
 def test_a_counters_file_without_a_good_row_is_named(node: SimulatedNode, tmp_path: Path) -> None:

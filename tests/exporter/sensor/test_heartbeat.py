@@ -110,7 +110,7 @@ def test_a_link_in_the_shared_folder_leads_neither_side_anywhere(
     beat.stop()
 
     assert noted(served) == before
-    assert "is no socket" in stalled(link, time.monotonic())
+    assert "is not a socket" in stalled(link, time.monotonic())
 
 
 def checked(at: Path) -> tuple[int, str]:

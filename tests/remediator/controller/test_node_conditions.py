@@ -345,7 +345,7 @@ def test_an_api_server_that_does_not_answer_leaves_the_conditions_unknown() -> N
 
 
 def test_it_writes_nothing_but_conditions_of_ours(hand: NodeConditions) -> None:
-    with pytest.raises(ValueError, match="Ready is no condition of ours"):
+    with pytest.raises(ValueError, match="Ready is not a condition of ours"):
         hand.write(NAME, [msgspec.structs.replace(NEEDED, type="Ready")])
 
 

@@ -16,7 +16,7 @@ def test_help_names_the_flags(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "stated"),
-    [(None, "No such file"), ("defaults: {mode: harsh}", "harsh"), ("a: [", "no YAML")],
+    [(None, "No such file"), ("defaults: {mode: harsh}", "harsh"), ("a: [", "not YAML")],
 )
 def test_a_policy_that_cannot_be_read_is_a_sentence(
     text: str | None, stated: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
