@@ -73,6 +73,8 @@ class _Answer(msgspec.Struct, frozen=True):
     needed: bool
     reason: str
     message: str
+    causes: tuple[str, ...] = ()
+    """Of the incidents that a call names."""
 
 
 _SWITCHED_OFF = _Answer(False, SWITCHED_OFF, "writing this condition is switched off")  # noqa: FBT003 - `needed`
@@ -106,7 +108,7 @@ def conditions(
             answer = None
     if answer is None:
         return ()
-    alias = _alias(answer if options.accelerated_hardware_ready else _SWITCHED_OFF, due)
+    alias = _alias(answer if options.accelerated_hardware_ready else _SWITCHED_OFF)
     answers = ((REPAIR_NEEDED, answer), (HARDWARE_READY, alias))
     theirs = {
         condition.type
@@ -256,7 +258,9 @@ def _with_joining(due: tuple[Due, ...], standing: tuple[Due, ...]) -> tuple[Due,
 def _calling(due: tuple[Due, ...], pods: str) -> _Answer:
     reason = NODE_REPAIRS[most_needed(due_gpu.need for due_gpu in due)]
     due = tuple(sorted(due, key=lambda due_gpu: due_gpu.case.uuid))
-    return _Answer(needed=True, reason=reason, message=_bounded(f"{_needs(due)}; {pods}"))
+    causes = tuple(due_gpu.incident.status.cause for due_gpu in due)
+    message = _bounded(f"{_needs(due)}; {pods}")
+    return _Answer(needed=True, reason=reason, message=message, causes=causes)
 
 
 def _waiting(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: datetime) -> _Answer:
@@ -276,13 +280,12 @@ def _pods_in_words(seen: Neighbours) -> str:
     return "; ".join(text for text in (named, seen.unknown) if text) or "no pod holds a GPU"
 
 
-def _alias(answer: _Answer, due: tuple[Due, ...]) -> _Answer:
+def _alias(answer: _Answer) -> _Answer:
     """Return the same in the words of EKS' node monitoring agent, as far as it has them, signed."""
     text = _bounded(f"{SIGNATURE}{answer.message}")
     if not answer.needed:
         return msgspec.structs.replace(answer, message=text)
-    causes = [due_gpu.incident.status.cause for due_gpu in due if due_gpu.stands]
-    codes = [cause.removeprefix("xid-") for cause in causes if cause.startswith("xid-")]
+    codes = [cause.removeprefix("xid-") for cause in answer.causes if cause.startswith("xid-")]
     known = [code for code in codes if code.isdecimal()]
     reason = f"NvidiaXID{known[0]}Error" if known else "NvidiaDeviceRepairNeeded"
     return msgspec.structs.replace(answer, reason=reason, message=text)

@@ -3,6 +3,7 @@
 One of them never dies, the other at any step. At the end of a history the world stands still.
 """
 
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -33,6 +34,7 @@ from tests.remediator.histories.taints import Taints, reported
 from tests.remediator.policy.budgets import limits_of
 
 LIMITS = limits_of({"evict_gpus_per_node": 1})
+XID_REASON = re.compile(r"NvidiaXID(\d+)Error")
 MOST = 12
 """Decisions at one moment after which nothing is left to do."""
 LOOKS, MORE_LOOKS = 14, 14
@@ -238,10 +240,16 @@ def _stated(stored: Stored, *, why: bool) -> dict[str, tuple[str, str]]:
     """Return what the Node's conditions read. An unknown state leaves a reason as it was last.
 
     Of a call and an eviction under one cap the first that is written goes. So while pods are
-    evicted, a leader that died may have left the call deferred that waits for those pods.
+    evicted, a leader that died may have left the call deferred that waits for those pods. The cause
+    of an incident depends on what its leader lived to see, as in `reported`: a reason that names it
+    has to be one that its message names.
     """
     evicts = any(rule.effect in EVICTING for rule in stored.rules.values())
     same = {HELD: WAITING} if evicts else {}
+    for condition in stored.conditions.values():
+        if code := XID_REASON.fullmatch(condition.reason):
+            assert f"(xid-{code[1]}, " in condition.message
+            same[condition.reason] = "NvidiaDeviceRepairNeeded"
     return {
         kind: (condition.status, same.get(condition.reason, condition.reason) if known else "")
         for kind, condition in stored.conditions.items()

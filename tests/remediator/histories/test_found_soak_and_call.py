@@ -37,3 +37,32 @@ def test_a_call_waits_for_pods_or_for_the_budget_that_their_eviction_has_used_up
     history.a_gpu_goes_or_comes(dies=0, index=1, presence="Unknown", then=0.1)
     history.an_error_is_named_late(dies=1, gi=1, late=0.1, then=4000.0)
     history.teardown()
+
+
+def test_the_reason_for_other_agents_names_only_what_the_call_names() -> None:
+    """Two leaders know another cause for the GPU that is not called for."""
+    history = History()
+    calls = HandoverOptions(
+        enabled=True, deadline=timedelta(seconds=30), accelerated_hardware_ready=True
+    )
+    history.a_cluster(options=calls, placing=True, dynamic=False)
+    history.another_board(dies=0, index=0, then=0.1)
+    history.an_old_driver_whose_agent_forgets(dies=0, index=0)
+    history.another_board(dies=0, index=0, then=0.1)
+    history.a_driver_that_publishes(dies=0, hidden=False, index=0, then=0.1)
+    history.an_agent_that_forgets(dies=0, then=0.1)
+    history.an_agent_that_forgets(dies=0, then=0.1)
+    history.others_are_called(board=False, dies=0, early=False, held="", index=1, then=0.1)
+    history.an_agent_that_forgets(dies=0, then=0.1)
+    history.a_reading_tells_the_places(dies=0, index=0, then=0.1)
+    history.a_person_says(dies=0, index=0, kind="Hold", lasts=None, then=0.1)
+    history.an_agent_that_forgets(dies=0, then=0.5)
+    history.an_agent_that_forgets(dies=0, then=0.1)
+    history.an_error_is_named_late(dies=0, gi=1, late=0.1, then=0.1)
+    history.the_leaders_clock_jumps(ahead=0.0, dies=0, then=0.1)
+    history.others_are_called(board=True, dies=0, early=False, held="", index=0, then=0.1)
+    history.an_xid(code=119, dies=0, gi=None, index=0, then=0.1)
+    history.a_person_deletes_an_incident(dies=0, ruled=False, then=601.0, which=0)
+    history.a_recovery_action(dies=4, index=0, then=3.0, value=4)
+    history.a_pod_goes(dies=0, index=0, part=0, then=61.0)
+    history.teardown()

@@ -51,6 +51,17 @@ def test_a_cause_that_is_no_xid_has_a_reason_of_its_own(cause: str) -> None:
     assert found[HARDWARE_READY].reason == "NvidiaDeviceRepairNeeded"
 
 
+def test_the_alias_names_no_xid_of_a_gpu_that_waits_and_is_not_in_the_call() -> None:
+    case, waiting = pair(0, cause="xid-119", call_deferred="maintenance")
+    repair = msgspec.structs.replace(waiting.repair, deferred_by="Maintenance")
+    apart = (case, msgspec.structs.replace(waiting, repair=repair))
+
+    found = reported(node(), apart, pair(1, cause="recovery-action-7"), options=EKS)
+
+    assert "xid-119" not in found[REPAIR_NEEDED].message
+    assert found[HARDWARE_READY].reason == "NvidiaDeviceRepairNeeded"
+
+
 def test_without_the_option_there_is_no_alias_and_an_old_one_is_taken_back() -> None:
     assert reported(node(), pair()).keys() == {REPAIR_NEEDED}
 
