@@ -159,10 +159,10 @@ GROUP = Group(
             wait_why="A corrected clock is trusted again within minutes.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="The remediator's clock is wrong: nothing is untainted.",
+            summary="The remediator's clock is wrong: nothing is untainted or evicted.",
             description="The clocks of a remediator and of the API server differ by "
             "{{ $value | humanizeDuration }}. While that remediator leads, no soak time counts and "
-            "no GPU is untainted. Taints and evictions continue.",
+            "no GPU is untainted and no eviction begins. NoSchedule continues.",
             next="Check time synchronization (chrony, systemd-timesyncd) on the remediators' nodes "
             "and on the control plane. `draguard_remediator_clock_ahead_seconds` by `instance` "
             "shows which clock is wrong.",

@@ -9,8 +9,6 @@ from datetime import datetime
 from importlib.metadata import version
 from time import monotonic, sleep
 
-import msgspec
-
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
 from kubeapi.clocks import ServerClock
@@ -173,9 +171,7 @@ class Remediator:
             _log.warning("cannot tell what is served: %s", error)
 
     def _policy(self) -> Policy:
-        policy = self._policy_file.policy
-        if why := self._policy_on_lease.disagrees(policy):
-            policy = msgspec.structs.replace(policy, disagrees=why)
+        policy = self._policy_on_lease.in_force(self._policy_file.policy)
         return policy if self._informers.rules.version else without_rules(policy)
 
     def _reload_policy(self) -> None:
@@ -223,7 +219,9 @@ class Remediator:
         before, self._clock_doubt = self._clock_doubt, clock_doubt(ahead)
         if self._clock_doubt and not before:
             why, seconds = self._clock_doubt, ahead.total_seconds()
-            _log.error("nothing is untainted: %s ahead_seconds=%.1f", why, seconds)
+            _log.error(
+                "nothing is untainted and no eviction begins: %s ahead_seconds=%.1f", why, seconds
+            )
         elif before and not self._clock_doubt:
             _log.info("the clock is trusted again ahead_seconds=%.1f", ahead.total_seconds())
 

@@ -97,14 +97,14 @@ OWN_FAMILIES: tuple[Family, ...] = (
     _gauge(
         "clock_ahead_seconds",
         "By how much this machine's clock is ahead of the API server's, negative when behind. "
-        "Beyond 30 s on either side nothing is untainted and no soak time counts. NaN while no "
-        "answer carried a date.",
+        "Beyond 30 s on either side nothing is untainted, no eviction begins and no soak time "
+        "counts. NaN while no answer carried a date.",
     ),
     _gauge("policy_file_bad", "1 while the file is unusable and the last good policy is in force."),
     _gauge(
         "policy_disagrees",
         "1 while the policy of this leader differs from the previous leader's: for at most 5 "
-        "minutes no rule is removed because of the policy.",
+        "minutes no rule is removed because of the policy, and no eviction begins.",
     ),
     _gauge("policy_info", "1; `hash` names the policy in force.", "hash"),
     _gauge("policy_mode", "1 for the mode of each class in the policy in force.", "class", "mode"),

@@ -2,8 +2,9 @@
 
 A new leader reads there when the policy changed, which it may not have seen itself. And it sees
 whether its own file is another one: the volumes of a ConfigMap are apart by a minute or two between
-nodes, so an older and milder file would remove taints that the next look at the file makes again.
-Until the two agree, or for `DISAGREEING` seconds at most, the policy removes nothing.
+nodes, so an older and milder file would remove taints that the next look at the file makes again,
+and one without the emergency stop would evict. Until the two agree, or for `DISAGREEING` seconds at
+most, the policy removes nothing and begins no disruption, and the other's stop stays in force.
 """
 
 import logging
@@ -25,6 +26,8 @@ DISAGREEING = 300.0
 HASH = f"{DOMAIN}/policy-hash"
 MODES = f"{DOMAIN}/policy-modes"
 CHANGED = f"{DOMAIN}/policy-changed-time"
+BRAKES = f"{DOMAIN}/policy-brakes-hash"
+STOPPED = f"{DOMAIN}/policy-stop"
 
 
 class PolicyRecord(msgspec.Struct, frozen=True):
@@ -35,6 +38,9 @@ class PolicyRecord(msgspec.Struct, frozen=True):
     modes: str = ""
     changed_at: datetime | None = None
     """By the clock of the leader of then; None: not while a leader recorded it."""
+    brakes: str = ""
+    """Of stop, windows and budgets (`fingerprint.of_brakes`); "" where none is recorded."""
+    stopped: str = ""
 
 
 def recorded(annotations: Mapping[str, str]) -> PolicyRecord:
@@ -45,13 +51,25 @@ def recorded(annotations: Mapping[str, str]) -> PolicyRecord:
         changed_at = None
     if changed_at is not None and changed_at.tzinfo is None:
         changed_at = None
-    return PolicyRecord(annotations.get(HASH, ""), annotations.get(MODES, ""), changed_at)
+    return PolicyRecord(
+        hash=annotations.get(HASH, ""),
+        modes=annotations.get(MODES, ""),
+        changed_at=changed_at,
+        brakes=annotations.get(BRAKES, ""),
+        stopped=annotations.get(STOPPED, ""),
+    )
 
 
 def annotations(record: PolicyRecord) -> dict[str, str]:
     """Return the annotations that record it."""
     changed = f"{record.changed_at:%Y-%m-%dT%H:%M:%SZ}" if record.changed_at else ""
-    return {HASH: record.hash, MODES: record.modes, CHANGED: changed}
+    return {
+        HASH: record.hash,
+        MODES: record.modes,
+        CHANGED: changed,
+        BRAKES: record.brakes,
+        STOPPED: record.stopped,
+    }
 
 
 class PolicyOnLease:
@@ -73,18 +91,23 @@ class PolicyOnLease:
         self._other: PolicyRecord | None = None
         """What the Lease recorded when this replica gained the lead, while that is not ours."""
         self._gained_at = 0.0
-        self._written = ""
-        """Hash of ours that the Lease had last."""
+        self._written = PolicyRecord()
+        """Of ours, what the Lease had last."""
 
     def loaded(self, policy: Policy) -> None:
         """Take in the policy that this replica is about to obey."""
         with self._guard:
-            permits = fingerprint.of_permissions(policy)
-            if permits == self._own.hash:
-                return
-            changed_at = self._now() if self._own.hash else None
-            self._own = PolicyRecord(permits, fingerprint.modes(policy), changed_at)
-        if changed_at is not None:
+            before, permits = self._own, fingerprint.of_permissions(policy)
+            changed = bool(before.hash) and permits != before.hash
+            changed_at = self._now() if changed else before.changed_at
+            self._own = PolicyRecord(
+                hash=permits,
+                modes=fingerprint.modes(policy),
+                changed_at=changed_at,
+                brakes=fingerprint.of_brakes(policy),
+                stopped=policy.stopped,
+            )
+        if changed and changed_at is not None:
             self._on_change(changed_at)
 
     def gained(self, found: Mapping[str, str]) -> None:
@@ -92,15 +115,19 @@ class PolicyOnLease:
         with self._guard:
             record, now = recorded(found), self._now()
             # If this replica wrote the record, any difference is its own later change.
-            same = record.hash in ("", self._own.hash) or record.hash == self._written
-            self._other = None if same else record
+            same = record.hash in {"", self._own.hash, self._written.hash}
+            braked = record.brakes in {"", self._own.brakes, self._written.brakes}
+            self._other = None if same and braked else record
             self._gained_at = self._steady()
-            if not same:
+            if self._other is not None:
                 _log.warning(
                     "policy differs from that of the leader before, nothing is taken down for it "
-                    "until they agree: own=%s lease=%s longest_seconds=%.0f",
+                    "and no disruption begins until they agree: own=%s/%s lease=%s/%s "
+                    "longest_seconds=%.0f",
                     self._own.hash,
+                    self._own.brakes,
                     record.hash,
+                    record.brakes,
                     DISAGREEING,
                 )
             # Where the date of the change is unknown, it may be as late as now.
@@ -116,11 +143,11 @@ class PolicyOnLease:
         with self._guard:
             other = self._waited_for()
             if other is None:
-                self._written = self._own.hash
+                self._written = self._own
             return annotations(other or self._own)
 
     def disagrees(self, policy: Policy) -> str:
-        """Why the policy in force removes nothing now, "" when it may.
+        """Why the policy in force removes nothing now and begins no disruption, "" when it may.
 
         Once the two have agreed, this replica itself has seen every later change.
         """
@@ -130,14 +157,24 @@ class PolicyOnLease:
                 return ""
             # Of the argument, not of `_own`: `loaded` records a new file before it is in force.
             permits = fingerprint.of_permissions(policy)
-            if permits == other.hash:
+            if permits == other.hash and other.brakes in {"", fingerprint.of_brakes(policy)}:
                 self._other = None
                 _log.info("the policy in force is the one of the leader before: hash=%s", permits)
                 return ""
-            left = DISAGREEING - (self._steady() - self._gained_at)
-        return (
-            f"the policy here ({permits}) is not the one of the leader before ({other.hash}): "
-            f"nothing is taken down for it within {left:.0f} s"
+        # Without the time that is left: it would make each status another one.
+        what = f"{permits}, there {other.hash}"
+        what = "its stop, windows or budgets" if permits == other.hash else what
+        return f"the policy here is not the one of the leader before ({what}), 5 minutes at most"
+
+    def in_force(self, policy: Policy) -> Policy:
+        """Return the policy as it counts now: while two disagree, either's emergency stop does."""
+        why = self.disagrees(policy)
+        with self._guard:
+            other = self._waited_for()
+        if not why or other is None:
+            return policy
+        return msgspec.structs.replace(
+            policy, disagrees=why, stopped=policy.stopped or other.stopped
         )
 
     def _waited_for(self) -> PolicyRecord | None:

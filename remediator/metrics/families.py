@@ -56,8 +56,9 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _incident(
         "deferred",
         "1 while something is deferred, by what defers it: Budget, Correlation, EmergencyStop, "
-        "Maintenance (a window, or a user's own taint), Human, Blindness (a collection cannot be "
-        "trusted), PodOwner (pods that Slurm must drain first), PodsUnknown (a pod on the device "
+        "Maintenance (a window, or a user's own taint), Human, Blindness (a collection, the "
+        "clock or a new leader's policy cannot be trusted), PodOwner (pods that Slurm must drain "
+        "first), PodsUnknown (a pod on the device "
         "is not listed, so its owner is not known), NodeGone (it was taken away).",
         "reason",
     ),

@@ -106,6 +106,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Why what an untainting rests on cannot be trusted now: nothing may end."""
     no_disruption: str = ""
     """Why no pods may begin to be evicted now, beside a budget."""
+    brakes_unknown: str = ""
+    """Why it is unknown whether a stop, a window, a hold or a budget defers anything: part of the
+    above."""
     unbound: str = ""
     """Why no device stands for a GPU that is published."""
     rules_served: bool = True

@@ -36,10 +36,11 @@ _NVIDIAS = ".nvidia.com"
 """How the names of NVIDIA's DRA drivers end: that of GPUs, that of ComputeDomains."""
 
 
-def cases(view: NodeView) -> tuple[Case, ...]:
+def cases(view: NodeView, disagrees: str = "") -> tuple[Case, ...]:
     """Return a case for each GPU that the report, a slice it misses, an incident or a rule names.
 
-    A GPU that was put into another node is handled by the node that has it now.
+    A GPU that was put into another node is handled by the node that has it now. `disagrees` is that
+    of the policy.
     """
     own = tuple(device for device in view.inventory if _is_own(device, view))
     # What is known of slices may be old: it proves nothing, of any name.
@@ -59,7 +60,7 @@ def cases(view: NodeView) -> tuple[Case, ...]:
     here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
     here |= left | {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
     uuids = sorted(uuid for uuid in here if GPU_UUID.fullmatch(uuid))
-    common = attempt(_common, bound)
+    common = attempt(_common, bound, disagrees)
     return tuple(_case_or_blank(bound, uuid, reported.get(uuid), common) for uuid in uuids)
 
 
@@ -76,10 +77,12 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
     gone: bool
     distrust: str
     no_disruption: str
+    brakes_unknown: str
     no_rebind: str
 
 
-def _common(view: NodeView) -> _Common:
+def _common(view: NodeView, disagrees: str) -> _Common:
+    brakes_unknown = view.clock_doubt or disagrees
     named = Counter(gpu.uuid for gpu in view.report.gpus) if view.report else Counter[str]()
     return _Common(
         unbelieved=view.unbelieved,
@@ -89,7 +92,8 @@ def _common(view: NodeView) -> _Common:
         roster=_roster(view),
         gone=view.gone,
         distrust=distrusted(view.blind, "untaint"),
-        no_disruption=distrusted(view.blind, "NoExecute"),
+        no_disruption=distrusted(view.blind, "NoExecute") or brakes_unknown,
+        brakes_unknown=brakes_unknown,
         no_rebind=distrusted(view.blind, "rebind"),
     )
 
@@ -194,6 +198,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> 
         believed=not common.unbelieved,
         distrust=common.distrust,
         no_disruption=common.no_disruption,
+        brakes_unknown=common.brakes_unknown,
         no_rebind=common.no_rebind,
         unbound=view.unbound.get(uuid, ""),
         rules_served=view.rules_served,

@@ -60,18 +60,18 @@ def called_since(
 ) -> Mapping[str, Waiting]:
     """Return by GPU since when a node-level act may be called for, and the deadline counts.
 
-    A hold before the first call ends both; without `calling` neither begins. While our clock is
-    not trusted no deadline begins: once the clock is right, it would be over at once.
+    A hold before the first call ends both; without `calling` neither begins. Nor does it while our
+    clock is not trusted: once the clock is right, the deadline would be over at once.
     """
     found: dict[str, Waiting] = {}
     for due_gpu in due_gpus(pairs):
         old, held = due_gpu.incident.status.needs_since, bool(due_gpu.deferred or stopped)
-        begins = calling and due_gpu.stands and not held
+        free = not (held or due_gpu.case.brakes_unknown)
+        begins = calling and due_gpu.stands and free
         since = old or (now if begins else None)
         deadline = due_gpu.incident.status.deadline_start_time
         if due_gpu.stands:
-            dated = begins and not due_gpu.case.clock_doubt
-            deadline = deadline_start(deadline, due_gpu.insists, now if dated else None)
+            deadline = deadline_start(deadline, due_gpu.insists, now if begins else None)
         if since is not None and (view.repair_called or not held):
             found[due_gpu.case.uuid] = Waiting(since, deadline)
     return found

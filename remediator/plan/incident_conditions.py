@@ -150,7 +150,7 @@ def _awaited(
 
 def _unnamed(case: Case) -> str:
     """Return why pods may be affected that the incident does not name."""
-    if case.no_disruption and not case.distrust:
+    if case.no_disruption not in {"", case.brakes_unknown} and not case.distrust:
         return case.no_disruption
     if case.pods is None:
         return "the pods of the node could not be listed"

@@ -87,10 +87,11 @@ def decide_node(
         fleet = msgspec.structs.replace(fleet, seen_node=view.node)
     stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
     plans = gpu_plans(view, fleet, policy, now, options, stopped)
+    uncalled = stopped or view.clock_doubt or policy.disagrees
     pairs = tuple((plan.case, plan.desired) for plan in plans)
     unsettled = any(plan.turned.emptied for plan in plans)
     conditions = attempt(
-        lambda: node_condition.conditions(view, pairs, now, options, stopped, unsettled=unsettled)
+        lambda: node_condition.conditions(view, pairs, now, options, uncalled, unsettled=unsettled)
     )
     aged = () if view.clock_doubt else view.incidents
     old = attempt(lambda: history.pruned(aged, policy, now))

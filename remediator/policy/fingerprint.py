@@ -22,6 +22,13 @@ def of_permissions(policy: Policy) -> str:
     return name_of(permissions)
 
 
+def of_brakes(policy: Policy) -> str:
+    """Return a name for the rest: the stop, the windows and the budgets of a policy."""
+    return name_of(
+        Policy(limits=policy.limits, maintenance=policy.maintenance, stopped=policy.stopped)
+    )
+
+
 def modes(policy: Policy) -> str:
     """Return the mode of each class outside overrides, as `gpu=enforce,lost=dry-run`."""
     return ",".join(f"{row.fault_class}={row.mode}" for row in policy.rows)

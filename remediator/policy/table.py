@@ -231,8 +231,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """The user and the reason of the emergency stop in the file, "" without one. While it is set
     nothing new is tainted or evicted; untainting goes on."""
     disagrees: str = ""
-    """Why no rule is removed because of this policy: the leader before had another policy a moment
-    ago. "" if rules may be removed."""
+    """Why no rule is removed because of this policy, and no disruption begins: the leader before
+    had another policy a moment ago. "" if they may."""
     highest_mode: Mode = "enforce"
     """A cap on every row, whatever the file says."""
 

@@ -8,15 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remediator.diagnose.clock_trust import TRUSTED, clock_doubt
+from remediator.plan.reconcile import decide_node
 from remediator.plan.recovery import NODE_GONE_FOR
 from remediator.plan.view import NodeView
-from tests.remediator.builders import RESET, Stored, action, at, gpu, view, xid
+from remediator.policy.limits import Correlation, Limits
+from tests.remediator.builders import RESET, Stored, action, at, dead, gpu, policy, view, xid
+from tests.remediator.plan.handover import reconciled
 from tests.remediator.playing import settle, tick
 
 SICK = view(gpu(0, xid(95), recovery_action=RESET))
 MENDED = view(gpu(0, xid(95), recovery_action=action(0, 20, 20)))
 SOAK = 600.0
 DOUBT = clock_doubt(timedelta(minutes=11))
+HOLDS = policy(Limits(correlation=Correlation(after_change=timedelta(minutes=30))))
 
 
 def doubted(seen: NodeView) -> NodeView:
@@ -116,9 +120,41 @@ def test_no_closed_incident_is_pruned_for_its_age_by_such_a_clock() -> None:
     assert not stored.incidents
 
 
-def test_a_new_fault_is_tainted_whatever_the_clock() -> None:
+def test_a_new_fault_is_tainted_whatever_the_clock_and_evicted_once_it_is_trusted() -> None:
     stored = Stored()
     for second in (1, 6):
         settle(stored, doubted(SICK), second)
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    (held,) = [one for one in stored.incident.status.conditions if one.type == "Deferred"]
+    assert (held.reason, DOUBT in held.message) == ("Blindness", True)
+    (pods,) = [
+        one for one in stored.incident.status.conditions if one.type == "AffectedPodsIncomplete"
+    ]
+    assert DOUBT not in pods.message
 
+    settle(stored, SICK, 10)
     assert stored.effects() == {"gpu-0": "NoExecute"}
+
+
+def test_a_clock_that_is_ahead_ends_no_hold_after_a_policy_change() -> None:
+    stored = Stored()
+
+    def decided(seen: NodeView, second: float) -> dict[str, str]:
+        for _ in range(6):
+            fleet = msgspec.structs.replace(stored.fleet(), policy_changed_at=at(0))
+            for step in decide_node(stored.over(seen), fleet, HOLDS, at(second)).steps:
+                stored.take(step, at(second))
+        return stored.effects()
+
+    decided(SICK, 1)
+    assert decided(SICK, 60) == {"gpu-0": "NoSchedule"}
+    assert decided(doubted(SICK), 61 + 1860) == {"gpu-0": "NoSchedule"}
+    assert decided(SICK, 61 + 1860) == {"gpu-0": "NoExecute"}
+
+
+def test_no_repair_is_requested_by_a_clock_that_is_not_trusted() -> None:
+    stored, sick = Stored(), view(dead(0), pods=())
+    for second in (1, 6):
+        assert reconciled(stored, doubted(sick), second)[0] != "True"
+
+    assert [reconciled(stored, sick, second)[0] for second in (20, 40)][-1] == "True"

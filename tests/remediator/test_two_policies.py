@@ -37,6 +37,20 @@ def test_no_mode_and_no_ceiling_takes_anything_down_while_they_disagree(
     assert stored.effects() != {"gpu-0": "NoExecute"}
 
 
+def test_no_eviction_begins_while_they_disagree() -> None:
+    """The other may have an emergency stop, a window or a smaller budget."""
+    stored = Stored()
+    other = msgspec.structs.replace(STRONG, disagrees="another leader's")
+    for second in (1, 6):
+        settle(stored, SICK, second, other)
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    (held,) = [one for one in stored.incident.status.conditions if one.type == "Deferred"]
+    assert held.message == "NoExecute deferred: another leader's"
+
+    settle(stored, SICK, 310, STRONG)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+
 def test_verified_recovery_ends_an_incident_all_the_same() -> None:
     stored = evicting()
     other = msgspec.structs.replace(policy(mode="incident-only"), disagrees="another leader's")

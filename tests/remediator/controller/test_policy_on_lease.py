@@ -2,12 +2,15 @@
 
 from datetime import datetime, timedelta
 
+import msgspec
 import pytest
 
 from remediator.controller.policy_on_lease import CHANGED, DISAGREEING, HASH, MODES, PolicyOnLease
 from remediator.policy.fingerprint import of_permissions
-from remediator.policy.limits import Limits
+from remediator.policy.limits import Cap, Caps, Limits
+from remediator.policy.place import Area
 from remediator.policy.table import Policy
+from remediator.policy.windows import Once, Window
 from tests.remediator.builders import at, policy
 
 MILD, STRONG = policy(mode="incident-only"), policy(mode="enforce")
@@ -69,6 +72,56 @@ def test_a_date_that_cannot_be_read_is_none(date: str) -> None:
     one.lease.gained({HASH: of_permissions(STRONG), CHANGED: date})
 
     assert one.changes == []
+
+
+WINDOW = Window(
+    name="firmware", area=Area(nodes=("*",)), when=Once(at(0), at(0) + timedelta(hours=9))
+)
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        msgspec.structs.replace(STRONG, stopped="ana: a bad driver"),
+        msgspec.structs.replace(STRONG, maintenance=(WINDOW,)),
+        policy(limits=Limits(evict=Caps(cluster=Cap(1))), mode="enforce"),
+    ],
+    ids=["emergency stop", "window", "budget"],
+)
+class TestOtherBrakes:
+    """The file of the new leader is older than the one that the leader before obeyed."""
+
+    def gained(self, newer: Policy) -> Replica:
+        before, after = Replica(STRONG), Replica(STRONG)
+        before.lease.gained({})
+        before.lease.loaded(newer)
+        after.lease.gained(before.lease.annotations())
+        return after
+
+    def test_count_until_the_file_arrives(self, newer: Policy) -> None:
+        one = self.gained(newer)
+        held = one.lease.in_force(STRONG)
+        assert (bool(held.disagrees), held.stopped) == (True, newer.stopped)
+
+        one.lease.loaded(newer)
+        assert one.lease.in_force(newer) == newer
+
+    def test_count_for_five_minutes_and_no_longer(self, newer: Policy) -> None:
+        one = self.gained(newer)
+        one.seconds += DISAGREEING - 1
+        assert one.lease.in_force(STRONG) != STRONG
+
+        one.seconds += 1
+        assert one.lease.in_force(STRONG) == STRONG
+
+    def test_are_no_change_of_what_is_permitted(self, newer: Policy) -> None:
+        assert self.gained(newer).changes == []
+
+    def test_are_not_missed_where_an_older_version_led(self, newer: Policy) -> None:
+        one = Replica(newer)
+        one.lease.gained({HASH: of_permissions(newer), MODES: "", CHANGED: ""})
+
+        assert one.lease.in_force(newer) == newer
 
 
 class TestAnotherPolicy:
