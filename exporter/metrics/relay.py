@@ -32,6 +32,7 @@ _AWAY = frozenset(
         presence.NOT_PUBLISHED,
         presence.RELEASED,
         presence.SET_ASIDE,
+        presence.UNPUBLISHED_LATER,
     }
 )
 """Reasons of a GPU in the report for which DCGM's word on it is not shown."""

@@ -141,6 +141,8 @@ class Cache:
                 node, named, gangs=any(incident.open for incident in incidents)
             )
             uuids = {rule.gpu for rule in rules} | {incident.spec.uuid for incident in incidents}
+            handled = {rule.gpu for rule in rules if rule.node != node}
+            handled |= {known.spec.uuid for known in incidents if known.open and known.node != node}
             places = self.census.places
             return NodeView(
                 node=node,
@@ -153,7 +155,7 @@ class Cache:
                 leftovers=leftovers,
                 unbound=self._slices.unbound(node, reported - _uuids(devices)),
                 claims=claims,
-                elsewhere=self._elsewhere(node, known | uuids, stale),
+                elsewhere=self._elsewhere(node, known | uuids, stale, handled),
                 facts=self._nodes.get(node),
                 nodes_known=self.nodes_known,
                 foreign=self._rule_index.foreign(names),
@@ -187,12 +189,14 @@ class Cache:
         return tuple(found.values())
 
     def _elsewhere(
-        self, node: str, uuids: set[str], stale: Callable[[str], str]
+        self, node: str, uuids: set[str], stale: Callable[[str], str], handled: set[str]
     ) -> Mapping[str, tuple[str, ...]]:
         """Return the other nodes that list a GPU; a stale report does not count.
 
         Nor does a mere report against a node that both reports and publishes it: a lying agent
-        could keep any GPU of the cluster from being tainted.
+        could keep any GPU of the cluster from being tainted. Nor do the slices of a stale node, which
+        outlast it, against one that publishes the GPU and freshly reports it. Of a GPU in `handled`
+        they do: another node has its rules or incident, which a liar must not end.
         """
         found: dict[str, tuple[str, ...]] = {}
         for uuid in uuids:
@@ -200,6 +204,8 @@ class Cache:
             reporters = self._reporters.get(uuid, set())
             owned = node in publishers and node in reporters
             rivals = set[str]() if owned else {rival for rival in reporters if not stale(rival)}
+            if owned and uuid not in handled and not stale(node):
+                publishers = {rival for rival in publishers if not stale(rival)}
             others = (rivals | publishers) - {node}
             if others:
                 found[uuid] = tuple(sorted(others))

@@ -17,6 +17,7 @@ from remediator.diagnose.surroundings import Surroundings
 NEVER_LISTED = "NeverListed"
 """Presence reason of a GPU that only the kernel log names (agent/report/presence.py)."""
 HUNG, NOT_LISTED, NOT_ON_BUS = "Hung", "NotListed", "NotOnBus"
+UNPUBLISHED_LATER = "NotListedThenUnpublished"
 """Further reasons of it: a call on the GPU hangs; a live NVML, or the kernel's PCI list, no longer
 has it."""
 NOT_REPORTED = "NotReported"

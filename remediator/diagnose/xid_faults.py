@@ -17,7 +17,7 @@ from exporter.model.node_health import GpuHealth, XidRecord
 from exporter.model.node_health_words import UNKNOWN
 from remediator.diagnose import links, memory
 from remediator.diagnose.fault import ALONE, SEVERITY, Fault, FaultClass, Need, Record, Source
-from remediator.diagnose.presence import HUNG, NOT_LISTED, off_bus
+from remediator.diagnose.presence import HUNG, NOT_LISTED, UNPUBLISHED_LATER, off_bus
 from remediator.diagnose.recovery_action import over, requested
 from remediator.diagnose.surroundings import NEAR, Surroundings, near
 from remediator.diagnose.xid_table import RuleName, XidRule, rule_of
@@ -237,6 +237,14 @@ def _hung(signal: XidContext) -> bool:
     return gpu.presence_reason == HUNG and gpu.presence_since >= _head(signal)
 
 
+def _lost(signal: XidContext) -> bool:
+    gpu = signal.gpu
+    if gpu.presence_reason == UNPUBLISHED_LATER:
+        # Where the line came long after it, the GPU may have been given away before.
+        return gpu.presence_since >= signal.record.first_seen - NEAR
+    return gpu.presence == "Lost" or gpu.presence_reason == NOT_LISTED
+
+
 def _counters_rose(signal: XidContext) -> bool:
     rose = signal.gpu.memory.rose_at
     return rose is not None and rose >= _head(signal) - NEAR
@@ -246,9 +254,7 @@ _SECOND: dict[Source, Callable[[XidContext], bool]] = {
     "NvmlEvent": lambda signal: _event(signal, "nvml"),
     "Dcgm": lambda signal: _event(signal, "dcgm"),
     "RecoveryAction": _action_read,
-    "GpuLost": lambda signal: (
-        signal.gpu.presence == "Lost" or signal.gpu.presence_reason == NOT_LISTED
-    ),
+    "GpuLost": _lost,
     "HungCall": _hung,
     "OffBus": lambda signal: off_bus(signal.gpu),
     "MemoryCounters": _counters_rose,

@@ -27,6 +27,7 @@ _AWAY = (
     presence.NOT_PUBLISHED,
     presence.NOT_ON_BUS,
     presence.SET_ASIDE,
+    presence.UNPUBLISHED_LATER,
 )
 
 

@@ -22,6 +22,8 @@ NOT_IDENTIFIED = "NotIdentified"
 """NVML lists GPUs of which it is not known who they are; this one may be one of them."""
 NOT_PUBLISHED = "NotPublished"
 """NVML does not list it and the driver does not publish it: taken away on purpose."""
+UNPUBLISHED_LATER = "NotListedThenUnpublished"
+"""It was missed while it was published. A driver that starts again publishes what NVML lists."""
 NOT_ON_BUS = "NotOnBus"
 """The kernel no longer lists it on PCI: removed there, or unplugged."""
 SET_ASIDE = "SetAside"
@@ -48,6 +50,7 @@ MAX_TEXT = 96
 
 _UNLOADED = (RELEASED, "NvmlDriverNotLoaded", "NvmlDriverReloaded", "NvmlVersionMismatch")
 _ELSEWHERE: dict[Place | None, str] = {"aside": SET_ASIDE, "gone": NOT_ON_BUS}
+_MISSED = (NOT_LISTED, UNPUBLISHED_LATER)
 _KEEPS = (NEVER_LISTED, DRIVER_RELOADED, RELEASED)
 """Reasons that tell more than that the GPU is not there, so that absence does not replace them."""
 
@@ -114,7 +117,10 @@ def absent(
     """
     if gpu.presence == "Lost" or gpu.presence_reason in _KEEPS:
         return gpu
-    elsewhere = NOT_PUBLISHED if published is False else _ELSEWHERE.get(place, "")
+    elsewhere = _ELSEWHERE.get(place, "")
+    if published is False and not elsewhere:
+        missed = all_identified and gpu.presence_reason in _MISSED
+        elsewhere = UNPUBLISHED_LATER if missed else NOT_PUBLISHED
     if elsewhere or not all_identified:
         return in_state(gpu, "Unknown", elsewhere or NOT_IDENTIFIED, at)
     if gpu.presence_reason == NOT_LISTED and gpu.presence_since > at:

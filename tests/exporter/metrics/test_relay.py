@@ -157,6 +157,7 @@ def test_a_gpu_that_nvml_took_from_the_page_does_not_come_back_by_dcgm(
         presence.SET_ASIDE,
         presence.NOT_ON_BUS,
         presence.NOT_PUBLISHED,
+        presence.UNPUBLISHED_LATER,
         presence.DUPLICATE_UUID,
     ],
 )

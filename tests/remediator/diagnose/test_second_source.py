@@ -156,6 +156,20 @@ def test_a_hang_before_the_line_bears_nothing_out() -> None:
     assert of_code(one, 79).alone
 
 
+@pytest.mark.parametrize(("since", "counts"), [(20, True), (-59, True), (-61, False)])
+def test_a_gpu_missed_and_then_unpublished_bears_out_only_a_line_that_came_before(
+    since: float, counts: bool
+) -> None:
+    one = sick(
+        logged(79),
+        presence="Unknown",
+        presence_reason="NotListedThenUnpublished",
+        presence_since=at(since),
+    )
+
+    assert of_code(one, 79).alone is not counts
+
+
 def test_counters_that_rose_long_before_the_line_bear_nothing_out() -> None:
     one = sick(logged(95), memory=MemoryHealth(rose_at=at(-61)))
 
