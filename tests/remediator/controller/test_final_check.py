@@ -196,7 +196,7 @@ def test_before_a_repair_of_the_node_its_pods_are_listed_anew(
     begins: Disruption, now: tuple[PodFacts, ...] | None, why: str
 ) -> None:
     seen = view(dead(), pods=(pod(),))
-    truth = Truth(published(dead()), (), now)
+    truth = Truth(published(dead()), (), now, report=seen.report)
     check = Quorum(truth, Kind("resourceslices"), Kind("resourceclaims"), truth, truth)
     differs = check.differs(seen, begins)
     assert why in differs
