@@ -240,11 +240,11 @@ def looks(room: Room) -> int:
 
 
 def test_a_namespace_that_cannot_be_read_before_a_disruption_defers_it(room: Room) -> None:
-    """The right is there: the watch was never refused."""
+    """The right is there: the watch is not refused yet."""
     its_taint_settles(room)
     room.api.frozen.add(NAMESPACES)
     room.api.refused[NAMESPACES] = 403
-    assert "could not be read before the disruption (403)" in room.decide().unconfirmed
+    assert "could not be read before the disruption (403)" in room.decide(1).unconfirmed
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
 
 
