@@ -71,6 +71,10 @@ class Agents:
         """Return when a node's agent confirmed a report lately; () while it did not."""
         return self._renewals.of(node, content_hash)
 
+    def overtaken(self, node: str, content_hash: str) -> bool:
+        """Whether a node's agent has last confirmed another report than this one."""
+        return self._renewals.overtaken(node, content_hash)
+
     def behind(self, node: str) -> timedelta | None:
         """Return how far a node's clock is behind, by its last Lease; None where it has none.
 
@@ -103,13 +107,14 @@ class Agents:
         renewed = change.new.spec.renew_time
         if renewed is not None:
             self._behind[node] = max(self._server_time() - renewed, timedelta())
+        report_hash = change.new.metadata.annotations.get(REPORT_HASH, "")
         if change.listed:
             self._freshness.listed(node, "Lease", renewed, self._server_time())
+            self._renewals.listed(node, report_hash)
         else:
             self._freshness.changed(node, "Lease")
             report = self._reports.items().get(node)
             stored = report.status.content_hash if report else ""
-            report_hash = change.new.metadata.annotations.get(REPORT_HASH, "")
             self._renewals.renewed(node, report_hash, stored, self._now())
             if self._has_incident(node):
                 self._mark(node)

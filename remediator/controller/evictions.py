@@ -72,8 +72,7 @@ class Evictions:
             if now >= eviction.again_at + FORGOTTEN_AFTER:
                 del self._evictions[uid]
         before = self._evictions.get(pod.uid, _Eviction(now))
-        # A server that does not answer costs a decision one time limit, not one for each pod.
-        if now < max(before.again_at, self._silent_until):
+        if not self.due(pod):
             return
         try:
             if delete:
@@ -91,6 +90,14 @@ class Evictions:
             self._evictions[pod.uid] = _Eviction(now + SETTLING)
             done = "deleted" if delete else "evicted"
             _log.info("%s/%s is %s from %s", pod.namespace, pod.pod, done, pod.device)
+
+    def due(self, pod: AffectedPod) -> bool:
+        """Whether a request for a pod would be sent now.
+
+        A server that does not answer costs a decision one time limit, not one for each pod.
+        """
+        now, known = self._clock(), self._evictions.get(pod.uid)
+        return now >= max(known.again_at if known else now, self._silent_until)
 
     @property
     def waiting(self) -> int:

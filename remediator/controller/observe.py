@@ -179,6 +179,7 @@ class Cluster:
             blind={kind: why for kind, why in blind.items() if why},
             rules_served=served,
             renewals=agents.renewals(node, view.report.content_hash if view.report else ""),
+            overtaken=agents.overtaken(node, view.report.content_hash if view.report else ""),
             behind=agents.behind(node),
         )
 
@@ -189,7 +190,12 @@ class Cluster:
         return {**found, "incidents": incidents}
 
     def confirm(self, view: NodeView, begins: Disruption) -> str:
-        """Return what the API server has otherwise than a view on which a disruption rests."""
+        """Return what the API server has otherwise than a view on which steps rest.
+
+        An eviction that is not requested yet, after a refusal, costs no look.
+        """
+        due = (pod for pod in begins.continued if self.writer.evictions.due(pod))
+        begins = msgspec.structs.replace(begins, continued=frozenset(due))
         return self._quorum.differs(view, begins)
 
     def known(self) -> Collection[str]:

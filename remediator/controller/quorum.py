@@ -1,8 +1,10 @@
-"""The last look before a disruption: its facts are read from the API server anew.
+"""The last look before a disruption or an untaint: its facts are read from the API server anew.
 
 A watch may lag behind unnoticed. Before pods are evicted or a node's repair is called for, the
-node's ResourceSlices are listed, the claims on the devices and the intents for their GPUs are read,
-and the emergency stop, without a resourceVersion, so that the answer is the newest that is stored.
+node's report and ResourceSlices are listed, the claims on the devices and the intents for their
+GPUs are read, and the emergency stop, without a resourceVersion, so that the answer is the newest
+that is stored. Intents and stop are read again before an eviction that has begun is requested once
+more. Before a recovered GPU is untainted, its node's report and its incident are read.
 """
 
 from collections.abc import Mapping
@@ -11,9 +13,10 @@ from typing import Protocol
 import msgspec
 
 from exporter.model.device import Device
+from exporter.model.node_health import NodeDeviceHealth, NodeHealth
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, incomplete, inventory
 from kubeapi.client import UNREADABLE, ApiError, NotFound
-from kubeapi.resources import INCIDENTS
+from kubeapi.resources import INCIDENTS, REPORTS
 from remediator.controller.versions import GROUP
 from remediator.model.claim import Claim, unreported
 from remediator.model.incident import Incident
@@ -28,6 +31,10 @@ drivers are among them, and a tenant's pods may name any number."""
 
 class _Slices(msgspec.Struct, frozen=True):
     items: tuple[ResourceSlice, ...] = ()
+
+
+class _Reports(msgspec.Struct, frozen=True):
+    items: tuple[NodeDeviceHealth, ...] = ()
 
 
 class _Incidents(msgspec.Struct, frozen=True):
@@ -75,23 +82,55 @@ class Quorum:
         seconds ago.
         """
         devices = begins.devices
+        step = "untaint" if begins.untainted else "disruption"
         if begins.repair:
             devices |= {device.device for device in view.inventory}
             if why := self._pods_differ(view):
                 return why
         try:
             return (
-                self._slices_differ(view, devices)
-                or self._claims_differ(view, devices)
-                or self._intents_differ(view, devices, every=begins.repair)
+                self._begun_differs(view, devices, begins)
+                or self._intents_differ(view, devices | begins.of_intents, every=begins.repair)
+                or self._recovery_differs(view, begins.untainted)
             )
         except ApiError as error:
             what = error.status or "no answer"
-            return f"what it rests on could not be read before the disruption ({what})"
+            return f"what it rests on could not be read before the {step} ({what})"
         except UNREADABLE:
-            return "what it rests on could not be decoded before the disruption"
+            return f"what it rests on could not be decoded before the {step}"
         except LookupError as error:
             return str(error)
+
+    def _begun_differs(self, view: NodeView, devices: frozenset[Device], begins: Disruption) -> str:
+        if not (begins.devices or begins.repair):
+            return ""
+        return (
+            self._slices_differ(view, devices)
+            or self._claims_differ(view, devices)
+            or self._report_differs(view)
+        )
+
+    def _recovery_differs(self, view: NodeView, untainted: frozenset[str]) -> str:
+        """Return what speaks against an untaint: a newer report, or incident."""
+        if not untainted:
+            return ""
+        for incident in view.incidents:
+            if incident.name in untainted:
+                stored = self._incident(incident.name)
+                seen = incident.metadata.resource_version
+                if [each.metadata.resource_version for each in stored] != [seen]:
+                    return f"incident {incident.name} differs from what the watch reported"
+        return self._report_differs(view)
+
+    def _report_differs(self, view: NodeView) -> str:
+        """Return whether a node's report is another one in anything that a policy acts on."""
+        only = {"fieldSelector": f"metadata.name={view.node}"}
+        answer = self._reader.get(REPORTS, only)
+        stored = msgspec.json.decode(answer, type=_Reports).items
+        seen = (view.report,) if view.report else ()
+        if [_content(each.status) for each in stored] != [_content(report) for report in seen]:
+            return f"the report of {view.node} differs from what the watch reported"
+        return ""
 
     def _slices_differ(self, view: NodeView, devices: frozenset[Device]) -> str:
         params = {"fieldSelector": f"spec.nodeName={view.node}"}
@@ -135,6 +174,8 @@ class Quorum:
 
     def _intents_differ(self, view: NodeView, devices: frozenset[Device], *, every: bool) -> str:
         """Return what a user has written meanwhile: the emergency stop, a hold, another intent."""
+        if not (devices or every):
+            return ""
         if stopped := self._stop.stored():
             return f"the emergency stop is set: {stopped}"
         known = {part.device: part for part in view.inventory if part.device in devices}
@@ -145,12 +186,14 @@ class Quorum:
             concerned = every or incident.spec.uuid in gpus or scope & devices
             # The intents of a closed duplicate count for the incident that goes on.
             if concerned and (incident.open or incident.status.duplicate_of):
-                only = {"fieldSelector": f"metadata.name={incident.name}"}
-                answer = self._reader.get(INCIDENTS, only)
-                stored = msgspec.json.decode(answer, type=_Incidents).items
+                stored = self._incident(incident.name)
                 if [each.spec for each in stored] != [incident.spec]:
                     return f"incident {incident.name} differs from what the watch reported"
         return ""
+
+    def _incident(self, name: str) -> tuple[Incident, ...]:
+        answer = self._reader.get(INCIDENTS, {"fieldSelector": f"metadata.name={name}"})
+        return msgspec.json.decode(answer, type=_Incidents).items
 
     def _claim(self, namespace: str, name: str) -> Claim | None:
         """Return a claim as it is stored; None where there is none."""
@@ -160,6 +203,11 @@ class Quorum:
         except NotFound:
             return None
         return msgspec.json.decode(raw, type=Claim)
+
+
+def _content(report: NodeHealth) -> str | NodeHealth:
+    """Return what decisions read of a report: its hash leaves out times of mere looking."""
+    return report.content_hash or report
 
 
 def _hardware(devices: tuple[SliceDevice, ...]) -> Mapping[Device, tuple[str | None, str | None]]:

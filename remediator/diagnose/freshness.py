@@ -98,6 +98,15 @@ class Renewals:
             kept = self._confirmed.setdefault(node, deque(maxlen=RENEWALS_NEEDED))
             kept.append(now)
 
+    def listed(self, node: str, content_hash: str) -> None:
+        """Take in the last renewal as a list has it: it counts as none, its date is not ours."""
+        self._latest[node] = content_hash
+
+    def overtaken(self, node: str, stored: str) -> bool:
+        """Whether the last renewal carries the hash of another report than the stored one."""
+        latest = self._latest.get(node, "")
+        return bool(latest and stored) and latest != stored
+
     def of(self, node: str, stored: str) -> tuple[datetime, ...]:
         """Return the last confirmations; () while the present report has none."""
         if not stored or self._latest.get(node) != stored:

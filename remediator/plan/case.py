@@ -121,6 +121,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """The report carries the hash by which its agent can confirm it."""
     renewals: tuple[datetime, ...] = ()
     """When the agent last confirmed the present report, by our clock."""
+    overtaken: bool = False
+    """The agent has last confirmed another report than the one that is known."""
     behind: timedelta | None = None
     """How far the node's clock is behind ours; None where its agent has no Lease to tell."""
     blank: Unknown | None = None

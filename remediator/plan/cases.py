@@ -206,6 +206,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> 
         unseen=tuple(rule for rule in view.unseen if rule.gpu == uuid),
         confirmable=bool(view.report and view.report.content_hash),
         renewals=view.renewals,
+        overtaken=view.overtaken,
         behind=view.behind,
         nvml_up=common.nvml_up,
         reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,

@@ -3,18 +3,25 @@
 Before a disruption begins, its facts are read from the API server once more. Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
 
 from exporter.model.device import Device
-from remediator.model.incident import Incident
+from remediator.model.incident import AffectedPod, Incident
 from remediator.model.node import PROBLEM, NodeCondition
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan import drained_elsewhere
 from remediator.plan.case import Case, DeferredBy, Desired
-from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step, WriteNodeConditions
+from remediator.plan.steps import (
+    ChangeRule,
+    CreateRule,
+    DeleteRule,
+    EvictPod,
+    Step,
+    WriteNodeConditions,
+)
 
 LOOK_AGAIN, LOOK_AGAIN_DRAINING = timedelta(seconds=5), timedelta(seconds=60)
 """When to list the pods again: one is not in the list yet, or is being drained."""
@@ -102,21 +109,31 @@ def _confirmed(case: Case, incident: Incident) -> bool:
 
 
 class Disruption(msgspec.Struct, frozen=True):
-    """What steps would begin to do to running pods."""
+    """What steps would do to running pods, or end: its facts are read anew before."""
 
     devices: frozenset[Device] = frozenset()
-    """Of which pods would be evicted."""
+    """Of which pods would begin to be evicted."""
     repair: bool = False
     """A repair of the node would be called for."""
+    continued: frozenset[AffectedPod] = frozenset()
+    """Pods of which an eviction is requested that has begun: only users may have stopped it."""
+    untainted: frozenset[str] = frozenset()
+    """Names of the incidents that verified recovery would end, with their rules."""
 
     def __bool__(self) -> bool:
+        """Whether something begins."""
         return bool(self.devices or self.repair)
+
+    @property
+    def of_intents(self) -> frozenset[Device]:
+        """Return the devices for which what users want matters."""
+        return self.devices | {_device(pod) for pod in self.continued}
 
 
 def disruption(
     steps: Iterable[Step], cases: Iterable[Case], conditions: Iterable[NodeCondition]
 ) -> Disruption:
-    """Return what steps begin: what goes on was confirmed when it began."""
+    """Return what steps begin, and go on with: that was confirmed when it began."""
     begun = {
         case.uuid for case in cases for incident in case.incidents if _confirmed(case, incident)
     }
@@ -126,6 +143,7 @@ def disruption(
         if condition.status == PROBLEM.get(condition.type)
     }
     devices: set[Device] = set()
+    continued: set[AffectedPod] = set()
     repair = False
     for step in steps:
         match step:
@@ -133,9 +151,10 @@ def disruption(
                 devices.add(rule.device)
             case ChangeRule(stored, rule) if _raises(rule, stored.effect):
                 devices.add(rule.device)
-            case EvictPod(gpu, pod) if gpu not in begun:
-                driver, pool, device = pod.device.split("/", 2)
-                devices.add(Device(driver, pool, device))
+            case EvictPod(gpu, pod) if gpu in begun:
+                continued.add(pod)
+            case EvictPod(_, pod):
+                devices.add(_device(pod))
             case WriteNodeConditions(_, written):
                 asking = {
                     condition.type
@@ -145,4 +164,19 @@ def disruption(
                 repair |= bool(asking - reported)
             case _:
                 pass
-    return Disruption(frozenset(devices), repair)
+    return Disruption(frozenset(devices), repair, frozenset(continued))
+
+
+def untainting(steps: Iterable[Step], all_desired: Iterable[Desired]) -> Mapping[str, str]:
+    """Return which GPUs steps untaint after verified recovery, with the incidents that end."""
+    going = {step.stored.gpu for step in steps if isinstance(step, DeleteRule)}
+    return {
+        desired.uuid: desired.incident.name
+        for desired in all_desired
+        if desired.closing and desired.incident and desired.uuid in going
+    }
+
+
+def _device(pod: AffectedPod) -> Device:
+    driver, pool, device = pod.device.split("/", 2)
+    return Device(driver, pool, device)

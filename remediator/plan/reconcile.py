@@ -13,7 +13,7 @@ import msgspec
 from remediator.diagnose.fault import Unknown, attempt
 from remediator.plan import events, history, node_condition
 from remediator.plan.case import Case, Desired
-from remediator.plan.disruption import Disruption, disruption
+from remediator.plan.disruption import Disruption, disruption, untainting
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
 from remediator.plan.gpu_plans import gpu_plans
@@ -67,7 +67,7 @@ class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
     begins: Disruption = Disruption()
     """What the steps begin to do to running pods."""
     unconfirmed: str = ""
-    """Why a disruption did not begin: what the API server has is not what was seen."""
+    """Why a disruption or an untaint did not begin: what is stored is not what was seen."""
     bugs: tuple[Bug, ...] = ()
 
 
@@ -165,8 +165,9 @@ class Reconciler:
         # old date.
         policy = self._policy()
         decision = decide_node(view, self._cluster.fleet(), policy, now, self._options)
-        if decision.begins:
+        if decision.begins or decision.begins.continued:
             decision = self._confirmed(view, decision, policy, now)
+        decision = self._recovered(view, decision, now)
         failed: dict[str, tuple[Step, Exception]] = {}
         done = {""}
         for step in decision.steps:
@@ -199,11 +200,9 @@ class Reconciler:
         if not differs:
             self._unconfirmed.pop(view.node, None)
             return decision
-        times = self._unconfirmed[view.node] = self._unconfirmed.get(view.node, 0) + 1
         blind = msgspec.structs.replace(view, blind={**view.blind, "claims": differs})
         second = decide_node(blind, self._cluster.fleet(), policy, now, self._options)
-        wait = min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
-        wake_at = min(now + wait, second.wake_at or now + wait)
+        wake_at = self._look_again(second, now)
         steps = [
             step
             for step in second.steps
@@ -212,6 +211,32 @@ class Reconciler:
         return msgspec.structs.replace(
             second, steps=steps, wake_at=wake_at, begins=Disruption(), unconfirmed=differs
         )
+
+    def _recovered(self, view: NodeView, decision: NodeDecision, now: datetime) -> NodeDecision:
+        """Return a decision without the untaints that rest on what is not so any more.
+
+        Those GPUs stay as they are until the watches have caught up; the others go on.
+        """
+        untaints = untainting(decision.steps, (desired for _, desired in decision.pairs))
+        if not untaints:
+            return decision
+        differs = self._cluster.confirm(view, Disruption(untainted=frozenset(untaints.values())))
+        if not differs:
+            self._unconfirmed.pop(view.node, None)
+            return decision
+        return msgspec.structs.replace(
+            decision,
+            steps=[step for step in decision.steps if gpu_of(step) not in untaints],
+            sentence=f"{decision.sentence}; untaint deferred: {differs}",
+            wake_at=self._look_again(decision, now),
+            unconfirmed=decision.unconfirmed or differs,
+        )
+
+    def _look_again(self, decision: NodeDecision, now: datetime) -> datetime:
+        """Return when to look at a node again whose watches lag, later each time."""
+        times = self._unconfirmed[decision.node] = self._unconfirmed.get(decision.node, 0) + 1
+        wait = min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
+        return min(now + wait, decision.wake_at or now + wait)
 
 
 def _wake_at(all_desired: Iterable[Desired]) -> datetime | None:

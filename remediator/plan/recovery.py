@@ -121,12 +121,14 @@ def unproven(case: Case, incident: Incident) -> str:
 
     One report of long ago proves no soak. While the agent observes, it renews its Lease with the
     hash of its observation. The soak is proven by renewals since it began that carry the hash of
-    the report that was stored then; the last one must carry that of the present report. An agent
-    without hashes proves nothing: a user confirms the repair, or the agent is upgraded.
+    the report that was stored then; the last one must carry that of the present report, also of a
+    soak that was proven before. An agent without hashes proves nothing: a user confirms the
+    repair, or the agent is upgraded.
     """
     begun = incident.status.healthy_since
     stored = incident.status.soak_confirmed_time
-    if begun is not None and (stored is not None or confirmed(case, begun)):
+    proven = begun is not None and (stored is not None or confirmed(case, begun))
+    if proven and not case.overtaken:
         return ""
     if not case.confirmable:
         return "the agent does not confirm its reports: upgrade it, or confirm the repair"

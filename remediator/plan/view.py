@@ -48,6 +48,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Ours as they were last seen, while no DeviceTaintRules are served."""
     renewals: tuple[datetime, ...] = ()
     """When the agent last confirmed the present report by its Lease, by our clock."""
+    overtaken: bool = False
+    """Its last Lease confirms another report, which no watch has reported yet."""
     behind: timedelta | None = None
     """How far the node's clock is behind ours, by its agent's last Lease; None without one."""
     claims: tuple[Claim, ...] = ()

@@ -9,7 +9,7 @@ import pytest
 
 from remediator.controller.emergency import ANNOTATION
 from remediator.controller.quorum import Quorum
-from remediator.model.incident import Incident
+from remediator.model.incident import AffectedPod, Incident
 from remediator.model.pod import PodFacts
 from remediator.plan.disruption import Disruption
 from remediator.plan.reconcile import StepsFailedError
@@ -19,6 +19,7 @@ from tests.remediator.controller.api import (
     INCIDENTS,
     NAMESPACES,
     PODS,
+    REPORTS,
     SLICES,
     Api,
     serving,
@@ -161,12 +162,89 @@ def test_what_a_user_has_just_written_evicts_no_pod_though_no_watch_has_reported
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
 
 
+def test_a_gpu_that_answers_again_is_not_evicted_on_a_report_that_a_watch_still_shows(
+    room: Room,
+) -> None:
+    set_up(room)
+    room.report(dead(0), gpu(1), content_hash="lost")
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
+    room.decide()
+    room.api.frozen.add(REPORTS)
+    room.report(gpu(0), gpu(1), content_hash="well")
+    room.ahead = SETTLED
+    assert "the report of node-a differs" in room.decide().unconfirmed
+    assert room.api.effects() == {"gpu-0": "NoSchedule"}
+
+
+@pytest.mark.parametrize("content_hash", ["lost", ""])
+def test_a_report_that_says_the_same_later_delays_nothing(room: Room, content_hash: str) -> None:
+    """An agent without hashes waits for the watch, whatever has changed."""
+    set_up(room)
+    room.report(dead(0), gpu(1), content_hash=content_hash)
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
+    room.decide()
+    room.api.frozen.add(REPORTS)
+    room.report(dead(0), gpu(1), content_hash=content_hash)
+    room.ahead = SETTLED
+    assert bool(room.decide().unconfirmed) == (not content_hash)
+    assert room.api.effects() == {"gpu-0": "NoExecute" if content_hash else "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("happens", "collection"), [(an_emergency_stop, NAMESPACES), (a_hold, INCIDENTS)]
+)
+def test_what_a_user_has_just_written_ends_evictions_that_have_begun(
+    room: Room, happens: Callable[[Api], None], collection: str
+) -> None:
+    """Each request is preceded by a look; while a refused one waits, nothing is read."""
+    set_up(room)
+    an_extended_resource(room)
+    room.api.protected["train-on-b"] = 429
+    room.report(dead(0), gpu(1))
+    room.seen("the report is observed", lambda: presence(room) == "Lost")
+    room.decide()
+    room.ahead = SETTLED
+    room.decide()
+    assert room.api.evictions == ["train-on-b"]
+    before = looks(room)
+    room.decide(1)
+    assert looks(room) == before, "its backoff is not over"
+
+    room.api.frozen.add(collection)
+    happens(room.api)
+    room.api.protected.clear()
+    room.seen("it is due again", lambda: due(room))
+    with suppress(StepsFailedError):  # the status of an incident that was changed is a conflict
+        room.decide(1)
+    assert looks(room) > before
+    assert "train-on-b" in room.api.stored[PODS]
+
+
+def an_extended_resource(room: Room) -> None:
+    """Make of the claim one that NoExecute does not reach."""
+    meta = {"annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}}
+    status = room.api.stored[CLAIMS]["claim-train-on-b"]["status"]
+    room.api.put(CLAIMS, "claim-train-on-b", metadata=meta, status=status)
+    room.seen("it is so", lambda: any(it.extended for it in room.cluster.peek(NODE).claims))
+
+
+def due(room: Room) -> bool:
+    pod = AffectedPod("team", "train-on-b", "claim-train-on-b", "", "u-train-on-b")
+    return room.cluster.writer.evictions.due(pod)
+
+
+def looks(room: Room) -> int:
+    """Return how often the emergency stop was read."""
+    paths = (path for path in room.api.reads if "watch" not in path)
+    return sum(path.startswith(NAMESPACES) for path in paths)
+
+
 def test_a_namespace_that_cannot_be_read_before_a_disruption_defers_it(room: Room) -> None:
-    """The right is there: the watch was never refused."""
+    """The right is there: the watch is not refused yet."""
     its_taint_settles(room)
     room.api.frozen.add(NAMESPACES)
     room.api.refused[NAMESPACES] = 403
-    assert "could not be read before the disruption (403)" in room.decide().unconfirmed
+    assert "could not be read before the disruption (403)" in room.decide(1).unconfirmed
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
 
 
@@ -196,7 +274,7 @@ def test_before_a_repair_of_the_node_its_pods_are_listed_anew(
     begins: Disruption, now: tuple[PodFacts, ...] | None, why: str
 ) -> None:
     seen = view(dead(), pods=(pod(),))
-    truth = Truth(published(dead()), (), now)
+    truth = Truth(published(dead()), (), now, report=seen.report)
     check = Quorum(truth, Kind("resourceslices"), Kind("resourceclaims"), truth, truth)
     differs = check.differs(seen, begins)
     assert why in differs

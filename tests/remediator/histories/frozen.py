@@ -5,9 +5,10 @@ from datetime import datetime
 
 import msgspec
 
+from exporter.model.node_health import NodeHealth
 from exporter.model.resource_slices import SliceDevice
 from kubeapi.client import NotFound
-from kubeapi.resources import INCIDENTS
+from kubeapi.resources import INCIDENTS, REPORTS
 from remediator.controller.quorum import Quorum
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
@@ -33,8 +34,8 @@ class Kind:
 
 
 class Truth:
-    """The API server that a last look reads: what is published and claimed now, and by whom; and
-    what users want."""
+    """The API server that a last look reads: what is published, reported and claimed now, and by
+    whom; and what users want."""
 
     def __init__(
         self,
@@ -42,9 +43,10 @@ class Truth:
         claims: tuple[Claim, ...],
         pods: tuple[PodFacts, ...] | None,
         incidents: tuple[Incident, ...] = (),
+        report: NodeHealth | None = None,
     ) -> None:
         self.devices, self.claims, self.pods = devices, claims, pods
-        self.incidents = incidents
+        self.incidents, self.report = incidents, report
 
     def stored(self) -> str:
         return ""
@@ -58,6 +60,10 @@ class Truth:
             assert params == {"fieldSelector": f"spec.nodeName={NODE}"}
             slices = [resource_slice(NODE, list(self.devices))] if self.devices else []
             return msgspec.json.encode({"items": slices})
+        if path == REPORTS:
+            assert params == {"fieldSelector": f"metadata.name={NODE}"}
+            found = [{"metadata": {"name": NODE}, "status": self.report}] if self.report else []
+            return msgspec.json.encode({"items": found})
         if path == INCIDENTS:
             name = (params or {})["fieldSelector"].removeprefix("metadata.name=")
             found = [incident for incident in self.incidents if incident.name == name]

@@ -100,7 +100,8 @@ class FrozenHistory(EvictHistory):
     def truth(self, incidents: tuple[Incident, ...] = ()) -> Truth:
         """Return what the API server has now."""
         tenants, claims = self.machine.tenants, tuple(self.machine.tenants.claims.values())
-        return Truth(self.machine.published(), claims, tenants.pods(), incidents)
+        report = super().view().report
+        return Truth(self.machine.published(), claims, tenants.pods(), incidents, report)
 
     def teardown(self) -> None:
         self.frozen = frozenset()
