@@ -11,7 +11,7 @@ from tests.exporter.worlds import at, gpu, seen, with_bus
 
 @pytest.mark.parametrize("offered", [None, Published(frozenset({"GPU-2"}))])
 def test_a_gpu_off_the_bus_is_that_whether_or_not_it_is_published(
-    self, offered: Published | None
+    offered: Published | None,
 ) -> None:
     report = ledger.observe(FRESH, with_bus(seen(gpu(), gpu(2)), *BOTH))
     left = with_bus(seen(gpu(2), seconds=90), BOTH[1])
