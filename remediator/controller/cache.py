@@ -194,9 +194,9 @@ class Cache:
         """Return the other nodes that list a GPU; a stale report does not count.
 
         Nor does a mere report against a node that both reports and publishes it: a lying agent
-        could keep any GPU of the cluster from being tainted. Nor do the slices of a stale node, which
-        outlast it, against one that publishes the GPU and freshly reports it. Of a GPU in `handled`
-        they do: another node has its rules or incident, which a liar must not end.
+        could keep any GPU of the cluster from being tainted. Nor do slices that outlast a stale
+        node, against one that publishes the GPU and freshly reports it. Of a GPU in `handled` they
+        do: another node has its rules or incident, which a liar must not end.
         """
         found: dict[str, tuple[str, ...]] = {}
         for uuid in uuids:

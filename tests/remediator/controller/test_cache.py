@@ -225,43 +225,6 @@ def test_a_gpu_that_two_nodes_publish_is_contested_for_both(cache: Cache) -> Non
     assert cache.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
 
 
-@pytest.fixture
-def twice(cache: Cache) -> Cache:
-    """A board that was moved: both nodes publish it and reported it."""
-    for node in ("node-a", "node-b"):
-        one = slice_of("node-a", 0)
-        spec = msgspec.structs.replace(one.spec, node_name=node)
-        cache.slice(f"of-{node}", None, msgspec.structs.replace(one, spec=spec))
-        cache.report(node, health(node, report(gpu(0))))
-    return cache
-
-
-def test_a_moved_board_is_of_the_node_that_reports_it_though_the_slices_of_a_dead_one_stay(
-    twice: Cache,
-) -> None:
-    assert twice.view("node-b", silent_a).elsewhere == {}
-    assert twice.view("node-a", silent_a).elsewhere == {uuid(0): ("node-b",)}
-    assert twice.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
-
-
-def test_a_node_that_is_silent_as_well_takes_no_board_from_a_dead_one(twice: Cache) -> None:
-    assert twice.view("node-b", lambda _: "silent").elsewhere == {uuid(0): ("node-a",)}
-
-
-@pytest.mark.parametrize("has", ["a rule", "an incident"])
-def test_a_node_that_claims_the_tainted_gpu_of_a_silent_one_cannot_end_its_rule_or_incident(
-    twice: Cache, has: str
-) -> None:
-    raw = raw_rule("node-a")
-    if has == "a rule":
-        twice.rule(raw.metadata.name, raw)
-    else:
-        found = msgspec.structs.replace(reported_elsewhere(), spec=IncidentSpec("node-a", uuid(0)))
-        twice.incident(found.name, found)
-
-    assert twice.view("node-b", silent_a).elsewhere == {uuid(0): ("node-a",)}
-
-
 def test_an_answer_to_our_own_write_is_not_undone_by_an_older_event(cache: Cache) -> None:
     name = raw_rule().metadata.name
     cache.rule(name, raw_rule(version="7", effect="NoExecute"))

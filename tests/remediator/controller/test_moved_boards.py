@@ -1,0 +1,54 @@
+"""A board that two nodes publish, while the agent of one of them is silent."""
+
+import msgspec
+import pytest
+
+from remediator.controller.cache import Cache
+from remediator.model.incident import IncidentSpec
+from tests.remediator.builders import gpu, report, uuid
+from tests.remediator.controller.test_cache import (
+    believed,
+    health,
+    raw_rule,
+    reported_elsewhere,
+    silent_a,
+    slice_of,
+)
+
+
+@pytest.fixture
+def twice() -> Cache:
+    """A board that was moved: both nodes publish it and reported it."""
+    cache = Cache(lambda _: None)
+    for node in ("node-a", "node-b"):
+        one = slice_of("node-a", 0)
+        spec = msgspec.structs.replace(one.spec, node_name=node)
+        cache.slice(f"of-{node}", None, msgspec.structs.replace(one, spec=spec))
+        cache.report(node, health(node, report(gpu(0))))
+    return cache
+
+
+def test_a_moved_board_is_of_the_node_that_reports_it_though_the_slices_of_a_dead_one_stay(
+    twice: Cache,
+) -> None:
+    assert twice.view("node-b", silent_a).elsewhere == {}
+    assert twice.view("node-a", silent_a).elsewhere == {uuid(0): ("node-b",)}
+    assert twice.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+
+
+def test_a_node_that_is_silent_as_well_takes_no_board_from_a_dead_one(twice: Cache) -> None:
+    assert twice.view("node-b", lambda _: "silent").elsewhere == {uuid(0): ("node-a",)}
+
+
+@pytest.mark.parametrize("has", ["a rule", "an incident"])
+def test_a_node_that_claims_the_tainted_gpu_of_a_silent_one_cannot_end_its_rule_or_incident(
+    twice: Cache, has: str
+) -> None:
+    raw = raw_rule("node-a")
+    if has == "a rule":
+        twice.rule(raw.metadata.name, raw)
+    else:
+        found = msgspec.structs.replace(reported_elsewhere(), spec=IncidentSpec("node-a", uuid(0)))
+        twice.incident(found.name, found)
+
+    assert twice.view("node-b", silent_a).elsewhere == {uuid(0): ("node-a",)}
