@@ -168,29 +168,26 @@ def _is_affected(device: SliceDevice, failed: _Failed, gpu: GpuHealth) -> bool:
     return taken is not None and any(taken.intersects(place) for place in failed.places)
 
 
-def made_of(device: SliceDevice, place: MemorySlices) -> bool:
-    """Whether a device that has no UUID of its own is made of memory slices, in part at least.
+def made_of(device: SliceDevice, place: MemorySlices, gpu: GpuHealth | None) -> bool:
+    """Whether a device is made of memory slices, in part at least; the full GPU has all of them.
 
-    The full GPU has all of them. A static slice is known by its UUID.
+    What a GPU that is reported says of its live instance comes before what is published.
     """
     if device.kind != "mig":
         return True
-    named = placement_of(device.device.device)
-    start = device.placement_start
-    if start is None and named:
-        start = named.start
-    if device.uuid is not None or start is None:
-        return False
-    size = device.placement_size or (named.size if named else None) or 1
-    return MemorySlices(start, size).intersects(place)
+    taken = _taken(device, {}, gpu)
+    return taken is not None and taken.intersects(place)
 
 
-def _taken(device: SliceDevice, sizes: Mapping[int, int], gpu: GpuHealth) -> MemorySlices | None:
+def _taken(
+    device: SliceDevice, sizes: Mapping[int, int], gpu: GpuHealth | None
+) -> MemorySlices | None:
     """Return the memory slices that a MIG device is made of, None when unknown.
 
     When the size is not known the first slice is certain.
     """
-    live = next((instance for instance in gpu.instances if instance.uuid == device.uuid), None)
+    instances = gpu.instances if gpu else ()
+    live = next((instance for instance in instances if instance.uuid == device.uuid), None)
     place = _place_of(live) if live else None
     if place is not None:
         return place

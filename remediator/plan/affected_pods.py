@@ -68,11 +68,12 @@ def _missed(case: Case, desired: Desired) -> list[AffectedPod]:
 
     The eviction controller walks `spec.resourceClaims` only and skips a claim that stands for an
     extended resource (kubernetes#141290). Such a pod has no way to tolerate a taint. One that
-    another system drains is left to it.
+    another system drains is left to it. None is evicted that no fault has evicted now: a rule
+    stands on a GPU that is healthy again, too.
     """
     desired_devices = {rule.device for rule in desired.rules if rule.effect == "NoExecute"}
     stored = {rule.device for rule in case.rules if rule.effect == "NoExecute"}
-    in_force = {str(device) for device in stored & desired_devices}
+    in_force = {str(device) for device in stored & desired_devices & set(desired.eviction.devices)}
     return [
         pod
         for pod in case.affected

@@ -68,13 +68,15 @@ def rebound(
         return ()
     has = {rule.device for rule in standing if _restricts(rule.effect)}
     found: dict[str, Rule] = {}
-    for part in sorted(parts, key=lambda part: severity(part.fault)):
+    ordered = sorted(parts, key=lambda part: severity(part.fault))
+    named = {part.uuid for part in ordered} - {""}
+    for part in ordered:
         row = policy.row(class_of(part.fault), case.place)
         spared = row.mode != "enforce" or row.ceiling == "observe" or not _restricts(row.ceiling)
         if spared and not policy.disagrees:
             continue
         for device in case.inventory:
-            if device.device not in has and _is_of(device, part, case):
+            if device.device not in has and _is_of(device, part, named, case):
                 found[str(device.device)] = _rule(case, incident, part, device)
     return tuple(found[name] for name in sorted(found))
 
@@ -165,11 +167,23 @@ def _restricts(effect: str) -> bool:
     return effect in EFFECTS[EFFECTS.index(RESTRICTION) :]
 
 
-def _is_of(device: SliceDevice, part: Hardware, case: Case) -> bool:
+def _is_of(device: SliceDevice, part: Hardware, named: set[str], case: Case) -> bool:
+    """Whether a device is of a part.
+
+    While the failed slice itself is published, no other slice is meant in its memory: it is another
+    compute instance there.
+    """
     if part.uuid:
         return device.uuid == part.uuid
     mine = case.uuid in gpus_behind(device, case.inventory)
-    return mine and (part.placement is None or made_of(device, part.placement))
+    place = part.placement
+    if place is None or not mine:
+        return mine
+    if device.kind == "mig" and device.uuid is not None and device.uuid not in named:
+        there = (other for other in case.inventory if other.uuid in named)
+        if any(made_of(other, place, case.gpu) for other in there):
+            return False
+    return made_of(device, place, case.gpu)
 
 
 def _rule(case: Case, incident: Incident, part: Hardware, device: SliceDevice) -> Rule:

@@ -19,7 +19,7 @@ class Taints:
         self._hardware: dict[str, set[str]] = {}
         """By incident: UUIDs of GPUs and slices."""
         self._places: dict[str, set[MemorySlices]] = {}
-        """By incident: memory of instances of dynamic MIG."""
+        """By incident: memory of instances whose place was recorded."""
 
     def note(self, stored: Stored) -> None:
         for rule in stored.rules.values():
@@ -66,9 +66,7 @@ class Taints:
                     assert device.device in has, f"{device.device} of {incident.name} is free"
 
     def _is_made_of(self, device: SliceDevice, incident: Incident) -> bool:
-        """Whether a device without a UUID is made of memory that an incident has tainted."""
-        if device.kind == "mig" and device.uuid is not None:
-            return False
+        """Whether a device is made of memory that an incident has tainted."""
         own = partition_of(device.device)
         places = self._places.get(incident.name, set())
         return bool(places) if own is None else any(own.intersects(place) for place in places)

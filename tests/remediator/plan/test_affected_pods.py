@@ -29,11 +29,11 @@ from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.affected_pods import LOOK_AGAIN, gang, moving, to_evict
-from remediator.plan.case import Case, Desired
+from remediator.plan.case import Case, Desired, Eviction
 from remediator.plan.fleet import Fleet
 from remediator.policy.table import Policy
-from tests.remediator.builders import DRIVER, NODE, Stored, at, dead, uuid, view
-from tests.remediator.playing import claim, settle
+from tests.remediator.builders import DRIVER, NODE, Stored, action, at, dead, gpu, uuid, view
+from tests.remediator.playing import claim, settle, tick
 
 GPU = Device(DRIVER, NODE, "gpu-0")
 IMEX = "compute-domain.nvidia.com"
@@ -72,7 +72,7 @@ def case(**fields: Any) -> Case:
     return Case(**(standard | fields))
 
 
-DESIRED = Desired(uuid=uuid(0), rules=(rule(),))
+DESIRED = Desired(uuid=uuid(0), rules=(rule(),), eviction=Eviction(devices=(GPU,)))
 
 
 class TestMoving:
@@ -105,6 +105,11 @@ class TestMoving:
     ) -> None:
         assert to_evict(case(), msgspec.structs.replace(DESIRED, rules=rules), at(0)) == ()
 
+    def test_nobody_is_for_a_rule_that_stands_without_a_fault_that_evicts_now(self) -> None:
+        over = msgspec.structs.replace(DESIRED, eviction=Eviction())
+
+        assert to_evict(case(), over, at(0)) == ()
+
     @pytest.mark.parametrize("by", ["Correlation", "EmergencyStop", "Maintenance", "Human"])
     def test_nobody_is_while_harm_is_held_back(self, by: str) -> None:
         held = msgspec.structs.replace(DESIRED, deferred="wait", deferred_by=by)
@@ -119,7 +124,8 @@ class TestMoving:
     def test_a_pod_with_two_devices_is_moved_once(self) -> None:
         second = Device(DRIVER, NODE, "gpu-1")
         both = case(rules=(rule(), rule(device=second)), affected=(hold(), hold(device=second)))
-        desired = msgspec.structs.replace(DESIRED, rules=both.rules)
+        devices = Eviction(devices=(GPU, second))
+        desired = msgspec.structs.replace(DESIRED, rules=both.rules, eviction=devices)
 
         assert len(to_evict(both, desired, at(0))) == 1
 
@@ -146,11 +152,15 @@ class TestMoving:
             assert moving(quiet, DESIRED, Fleet(), Policy(), at(0)) == DESIRED
 
 
-def test_a_whole_incident_moves_the_pod_after_the_rule_is_stored() -> None:
-    stored = Stored()
+def by_resource_name() -> Claim:
     one = claim("gpu-0", "nb-0")
     meta = msgspec.structs.replace(one.metadata, annotations=ClaimMarks("true"))
-    seen = view(dead(), claims=(msgspec.structs.replace(one, metadata=meta),), pods=(pod(),))
+    return msgspec.structs.replace(one, metadata=meta)
+
+
+def test_a_whole_incident_moves_the_pod_after_the_rule_is_stored() -> None:
+    stored = Stored()
+    seen = view(dead(), claims=(by_resource_name(),), pods=(pod(),))
 
     settle(stored, seen, 1)
     assert (stored.effects(), stored.evicted) == ({"gpu-0": "NoSchedule"}, [])
@@ -160,6 +170,27 @@ def test_a_whole_incident_moves_the_pod_after_the_rule_is_stored() -> None:
     assert {affected.pod for affected in stored.evicted} == {"nb-0"}
     names = [type(step).__name__ for step in stored.taken]
     assert names.index("ChangeRule") < names.index("EvictPod")
+
+
+def test_a_pod_that_could_not_be_moved_stays_once_the_gpu_is_healthy_again() -> None:
+    stored = Stored()
+    there: dict[str, Any] = {"claims": (by_resource_name(),), "pods": (pod(),)}
+    for second in (1, 2, 5, 6, 60):
+        tick(stored, view(dead(), **there), second)
+    refused = len(stored.evicted)
+    assert refused > 1, "it is requested anew as long as the GPU is sick"
+
+    for second in (70, 71, 300, 600):
+        answers = gpu(
+            epoch=2,
+            epoch_started=at(65),
+            presence_since=at(65),
+            recovery_action=action(0, 65, second),
+        )
+        tick(stored, view(answers, **there), second)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert len(stored.evicted) == refused
 
 
 class TestGang:

@@ -17,7 +17,7 @@ from remediator.model.incident import Condition
 from remediator.model.pod import PodFacts
 from remediator.plan.affected_pods import to_evict
 from remediator.plan.budget import budget
-from remediator.plan.case import Case, DeferredBy, Desired
+from remediator.plan.case import Case, DeferredBy, Desired, Eviction
 from remediator.plan.disruption import until_drained
 from remediator.plan.due import due_gpus
 from remediator.plan.events import POD_PLANNED
@@ -265,7 +265,8 @@ class TestEvictionApi:
         assert "NoExecute deferred: team/worker-0" in deferral(stored).message
 
     def test_one_that_a_noexecute_in_force_does_not_reach_is_left_alone(self) -> None:
-        desired = Desired(uuid=uuid(0), rules=(rule(),))
+        evicting = Eviction(devices=(rule().device,))
+        desired = Desired(uuid=uuid(0), rules=(rule(),), eviction=evicting)
         beside = (hold("worker-0"), hold("nb-0"))
         one = case(affected=beside, pods=(slurmd(), pod("nb-0")))
 

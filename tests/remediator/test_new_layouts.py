@@ -1,0 +1,150 @@
+"""Failed memory stays tainted when static MIG slices are made anew over it."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth, MemorySlices
+from remediator.plan.view import NodeView
+from remediator.policy.table import Policy
+from tests.remediator.builders import (
+    DRIVER,
+    NODE,
+    SLICE_5,
+    Stored,
+    action,
+    mig_gpu,
+    published,
+    view,
+    xid,
+)
+from tests.remediator.playing import ENFORCE, settle
+from tests.remediator.test_hardware import (
+    MAINTENANCE,
+    STOP,
+    a_hold,
+    reported_nothing,
+    stale,
+    tainted,
+)
+
+
+def failed_at_4(ci: int | None = None) -> GpuHealth:
+    """Static slices, of which the one at memory slice 4 has had an error of recorded place."""
+    failed = msgspec.structs.replace(
+        xid(94, gi=5), ci=ci, mig_mode="Enabled", gi_profile_id=19, placement=MemorySlices(4, 1)
+    )
+    return mig_gpu(0, failed, recovery_action=action(observed=0.1))
+
+
+def cut_in_two(sick: GpuHealth, size: int | None = 4) -> NodeView:
+    """The same GPU in two static slices, with or without their size in what is published."""
+    halves = tuple(
+        msgspec.structs.replace(
+            part,
+            uuid=f"MIG-a{part.uuid[5:]}",
+            profile="3g.40gb",
+            gi_profile_id=9,
+            placement_start=start,
+            placement_size=4,
+        )
+        for part, start in zip(sick.instances[:2], (0, 4), strict=True)
+    )
+    seen = view(msgspec.structs.replace(sick, instances=halves))
+    parts = tuple(
+        msgspec.structs.replace(
+            device, device=Device(DRIVER, NODE, f"gpu-0-mig-3g40gb-9-{start}"), placement_size=size
+        )
+        for device, start in zip(seen.inventory, (0, 4), strict=True)
+    )
+    return msgspec.structs.replace(seen, inventory=parts)
+
+
+DEFERRALS = pytest.mark.parametrize(
+    ("rows", "prepare", "blind"),
+    [
+        (ENFORCE, reported_nothing, False),
+        (ENFORCE, reported_nothing, True),
+        (ENFORCE, a_hold, False),
+        (STOP, reported_nothing, False),
+        (MAINTENANCE, reported_nothing, False),
+    ],
+    ids=["at any time", "silent", "hold", "emergency stop", "maintenance window"],
+)
+
+
+@DEFERRALS
+def test_failed_memory_stays_tainted_in_the_static_slices_of_a_new_layout(
+    rows: Policy, prepare: Callable[[Stored], None], blind: bool
+) -> None:
+    stored = tainted(failed_at_4())
+    prepare(stored)
+    seen = cut_in_two(failed_at_4())
+
+    settle(stored, stale(seen) if blind else seen, 300, rows)
+
+    assert stored.effects() == {SLICE_5: "NoExecute", "gpu-0-mig-3g40gb-9-4": "NoSchedule"}
+
+
+@DEFERRALS
+def test_failed_memory_stays_tainted_in_a_slice_that_is_made_again(
+    rows: Policy, prepare: Callable[[Stored], None], blind: bool
+) -> None:
+    stored = tainted(failed_at_4())
+    prepare(stored)
+    again = failed_at_4()
+    anew = tuple(
+        msgspec.structs.replace(part, uuid=f"MIG-f{part.uuid[5:]}") for part in again.instances
+    )
+    seen = view(msgspec.structs.replace(again, instances=anew))
+
+    settle(stored, stale(seen) if blind else seen, 300, rows)
+
+    assert stored.effects().keys() == {SLICE_5}
+
+
+def test_a_slice_of_unknown_size_is_tainted_only_if_its_first_memory_failed() -> None:
+    for place, tainted_names in ((4, {"gpu-0-mig-3g40gb-9-4"}), (5, set[str]())):
+        sick = failed_at_4()
+        (record,) = sick.xids
+        record = msgspec.structs.replace(record, gi=place + 1, placement=MemorySlices(place, 1))
+        sick = msgspec.structs.replace(sick, xids=(record,))
+        stored = tainted(sick)
+        before = stored.effects().keys()
+
+        settle(stored, stale(cut_in_two(sick, size=None)), 300)
+
+        assert stored.effects().keys() - before == tainted_names
+
+
+def test_a_live_instance_says_how_much_memory_a_slice_of_unknown_size_has() -> None:
+    sick = failed_at_4()
+    (record,) = sick.xids
+    record = msgspec.structs.replace(record, gi=6, placement=MemorySlices(5, 1))
+    sick = msgspec.structs.replace(sick, xids=(record,))
+    stored = tainted(sick)
+    a_hold(stored)
+
+    settle(stored, cut_in_two(sick, size=None), 300)
+
+    assert stored.effects().keys() == {"gpu-0-mig-1g10gb-19-5", "gpu-0-mig-3g40gb-9-4"}
+
+
+def test_another_compute_instance_in_the_memory_of_a_failed_slice_stays_free() -> None:
+    sick = failed_at_4(ci=0)
+    failed = sick.instances[4]
+    beside = msgspec.structs.replace(failed, uuid=f"MIG-f{failed.uuid[5:]}", ci=1)
+    both = msgspec.structs.replace(sick, instances=(failed, beside))
+    one, other = published(both)
+    named = msgspec.structs.replace(other.device, device="gpu-0-mig-1c-of-1g")
+    other = msgspec.structs.replace(other, device=named, placement_start=4, placement_size=1)
+    seen = view(both, inventory=(one, other))
+    stored = Stored()
+    for second in (1, 5, 20):
+        settle(stored, seen, second)
+
+    settle(stored, stale(seen), 300)
+
+    assert stored.effects() == {SLICE_5: "NoExecute"}
