@@ -54,7 +54,6 @@ def exporter(
     runtime_class: str = "nvidia",
     se_linux: str = "",
     selector: Mapping[str, str] | None = None,
-    terms: Sequence[Json] = (),
 ) -> Workload:
     """A DaemonSet of a release with the name gpus."""
     labels = {LABEL: stack} if stack else {}
@@ -64,12 +63,10 @@ def exporter(
         "annotations": {"meta.helm.sh/release-name": "gpus"},
     }
     context = {"seLinuxOptions": {"type": se_linux}} if se_linux else {}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     spec = {
         "runtimeClassName": runtime_class,
         "securityContext": context,
         "nodeSelector": selector or {},
-        "affinity": {"nodeAffinity": required} if terms else None,
     }
     return msgspec.convert({"metadata": meta, "spec": {"template": {"spec": spec}}}, Workload)
 
@@ -290,47 +287,6 @@ def test_each_node_is_compared_with_the_pool_that_selects_it() -> None:
     assert "of-gpu-operator has gpucluster" in swapped.says
     assert "of-gpucluster has gpu-operator" in swapped.says
     assert "the `stack` of each pool" in swapped.remedy
-
-
-@pytest.mark.parametrize(
-    ("key", "operator", "values", "selected"),
-    [
-        ("pool", "In", ["a", "b"], True),
-        ("pool", "In", ["b"], False),
-        ("pool", "NotIn", ["b"], True),
-        ("pool", "NotIn", ["a"], False),
-        ("none", "NotIn", ["a"], True),
-        ("pool", "Exists", [], True),
-        ("none", "Exists", [], False),
-        ("none", "DoesNotExist", [], True),
-        ("pool", "DoesNotExist", [], False),
-        ("gpus", "Gt", ["7"], True),
-        ("gpus", "Gt", ["8"], False),
-        ("gpus", "Lt", ["9"], True),
-        ("gpus", "Lt", ["8"], False),
-        ("pool", "Gt", ["7"], False),
-        ("none", "Lt", ["7"], False),
-    ],
-)
-def test_a_requirement_of_a_node_affinity_is_read_as_the_scheduler_reads_it(
-    key: str, operator: str, values: list[str], *, selected: bool
-) -> None:
-    found = node({"pool": "a", "gpus": "8"}).metadata
-    term = {"matchExpressions": [{"key": key, "operator": operator, "values": values}]}
-
-    assert exporter(terms=[term]).selects(found) == selected
-    assert exporter(terms=[term, {"matchExpressions": None}]).selects(found) == selected
-
-
-def test_all_of_a_term_and_one_of_the_terms_is_required_beside_the_selector() -> None:
-    found = node({"pool": "a"}, name="gpu-7").metadata
-    named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-7"]}]}
-    other = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["b"]}]}
-
-    assert exporter(terms=[named]).selects(found)
-    assert exporter(terms=[other, named]).selects(found)
-    assert not exporter(terms=[{**named, **other}]).selects(found)
-    assert not exporter(terms=[named], selector={"pool": "b"}).selects(found)
 
 
 @pytest.fixture(scope="session")
