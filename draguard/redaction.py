@@ -44,6 +44,8 @@ _UNRECOGNIZED = "unrecognized arguments: "
 """Words of `argparse` before what was typed. Each may be the value of a mistyped flag."""
 _NOT_REPEATED = " (values are not repeated)"
 _ANY = re.IGNORECASE | re.MULTILINE
+_USER = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"']+)"
+"""Of `curl -u`: name and password, quoted or not."""
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
@@ -56,6 +58,14 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(https://hooks\.slack\.com/)[\w/-]+"), rf"\1{MASK}"),
     (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bxox[a-z]-[\w-]{8,}"), MASK),
     (re.compile(r"\bgh[a-z]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"), MASK),
+    (re.compile(r"\b(?:hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|nvapi-[\w-]{20,})"), MASK),
+    (re.compile(r"\bhv[sbr]\.[\w-]{20,}"), MASK),
+    # A digit tells a key of OpenAI and others from a long name, such as `sk-learn-contrib-...`.
+    (re.compile(rf"{_BEGIN}sk-(?=[A-Za-z_-]*\d)[\w-]{{20,}}"), MASK),
+    (
+        re.compile(r"(\bcurl\b[^\n|;]{0,500}?\s(?:-[A-Za-tv-z]*u\s*|--user[=\s]\s*))" + _USER),
+        rf"\1{MASK}",
+    ),
     (
         re.compile(rf"^([ \t]*(?:- )?\"?{_NAME}\"?:[ \t]*[|>].*\n)(?:[ \t]+.*(?:\n|\Z))+", _ANY),
         rf"\1{MASK}\n",

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from draguard.cluster.listing import listed
+from draguard.cluster.node_selection import Affinity, selects
 from draguard.connection.errors import forbidden
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from kubeapi.types import ObjectMeta, kubernetes_case
@@ -63,6 +64,8 @@ class _PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
     volumes: tuple[_Volume, ...] | None = ()
     host_pid: bool = msgspec.field(default=False, name="hostPID")
     runtime_class_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
     security_context: _SecurityContext = _SecurityContext()
 
 
@@ -99,6 +102,11 @@ class Workload(msgspec.Struct, frozen=True):
     def host_pid(self) -> bool:
         """Whether its pods see the processes of their nodes."""
         return self.spec.template.spec.host_pid
+
+    def selects(self, node: ObjectMeta) -> bool:
+        """Whether its pods may run on a node, taints apart."""
+        spec = self.spec.template.spec
+        return selects(spec.node_selector, spec.affinity, node.name, node.labels)
 
 
 class _ConfigMap(msgspec.Struct, frozen=True):

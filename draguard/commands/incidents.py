@@ -11,7 +11,7 @@ from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
 from draguard.cluster.selected_nodes import NoNodeError, add_selector_flag, selected_nodes
 from draguard.cluster.stored import incident_names, listed_as, stored_incidents, version_of
-from draguard.connection.cluster_flags import add_cluster_flags
+from draguard.connection.cluster_flags import add_all_namespaces_flag, add_cluster_flags
 from draguard.connection.progress import Progress
 from draguard.connection.session import print_error, run_with_client
 from draguard.connection.watch import add_watch_flag, watch
@@ -53,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     taught.add_argument("--all", action="store_true", help="include closed incidents")
     taught.add_argument("--node", default="", metavar="NAME", help="only incidents on this node")
     add_selector_flag(taught)
+    add_all_namespaces_flag(taught)
     add_watch_flag(taught)
     add_output_flag(taught, names=True)
     add_cluster_flags(taught)

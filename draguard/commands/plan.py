@@ -16,7 +16,7 @@ from draguard.cluster.plans import (
     of_remediator,
 )
 from draguard.cluster.selected_nodes import NoNodeError, add_selector_flag, selected_nodes
-from draguard.connection.cluster_flags import add_cluster_flags
+from draguard.connection.cluster_flags import add_all_namespaces_flag, add_cluster_flags
 from draguard.connection.session import print_error, run_with_client
 from draguard.connection.watch import add_watch_flag, watch
 from draguard.exit_status import DONE, NO_ACCESS, PROBLEM
@@ -53,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     )
     chosen.add_argument("--shipped", action="store_true", help="use the shipped policy")
     chosen.add_argument("--url", default="", help="show the plan of this remediator")
+    add_all_namespaces_flag(taught)
     add_watch_flag(taught)
     add_output_flag(taught)
     add_cluster_flags(taught)

@@ -8,7 +8,7 @@ import msgspec
 from draguard.cluster.fleet_status import fleet_status
 from draguard.cluster.installation import find_installation
 from draguard.cluster.reading import OPTIONAL, WATCHED, Reader
-from draguard.connection.cluster_flags import add_cluster_flags
+from draguard.connection.cluster_flags import add_all_namespaces_flag, add_cluster_flags
 from draguard.connection.progress import Progress
 from draguard.connection.session import run_with_client
 from draguard.connection.watch import add_watch_flag, watch
@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
         more="An unknown GPU is neither healthy nor sick: it has no reading, or an old one. The\n"
         "command runs the remediator's own code on the current objects of the API server.",
     )
+    add_all_namespaces_flag(taught)
     add_watch_flag(taught)
     add_output_flag(taught)
     add_cluster_flags(taught)

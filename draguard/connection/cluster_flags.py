@@ -103,6 +103,13 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_all_namespaces_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that kubectl's users type. Draguard's objects are in no namespace."""
+    parser.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="no effect: everything is always shown"
+    )
+
+
 def overrides_of(options: argparse.Namespace) -> Overrides:
     """Return what the flags of `add_cluster_flags` change."""
     return Overrides(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import get_args
 
 import msgspec
 
@@ -37,6 +38,7 @@ _SCHEMAS: Mapping[str, Mapping[str, type[msgspec.Struct]]] = {
 
 class _Schema(msgspec.Struct, frozen=True):
     properties: "dict[str, _Schema]" = {}
+    items: "_Schema | None" = None
 
 
 class _Validation(msgspec.Struct, frozen=True, rename={"schema": "openAPIV3Schema"}):
@@ -137,10 +139,9 @@ def _fits(about: str, found: _Definition, parts: Mapping[str, type[msgspec.Struc
         return bad(about, "no version is served", _UPGRADE)
     schema = current[-1].schema.schema
     lacking = [
-        f"{part}.{field.encode_name}"
+        path
         for part, kind in parts.items()
-        for field in msgspec.structs.fields(kind)
-        if field.encode_name not in schema.properties.get(part, _Schema()).properties
+        for path in _lacking(part, kind, schema.properties.get(part, _Schema()))
     ]
     names = ", ".join(version.name for version in current)
     if lacking:
@@ -148,3 +149,21 @@ def _fits(about: str, found: _Definition, parts: Mapping[str, type[msgspec.Struc
         older = f"{names}, from an older release: it lacks {', '.join(lacking[:3])}{more}"
         return warn(about, f"{older}, so these fields are not stored", _UPGRADE)
     return ok(about, f"{names}, with every field of this release")
+
+
+def _lacking(path: str, kind: type[msgspec.Struct], schema: _Schema) -> Iterator[str]:
+    """Yield each field that a schema does not have; of one that is missing, nothing below it."""
+    for field in msgspec.structs.fields(kind):
+        spelled, found = f"{path}.{field.encode_name}", schema.properties.get(field.encode_name)
+        if found is None:
+            yield spelled
+        elif (below := _struct_in(field.type)) is not None:
+            yield from _lacking(spelled, below, found.items or found)
+
+
+def _struct_in(annotation: object) -> type[msgspec.Struct] | None:
+    """Return the struct that a field has, or that each of its entries is; None for a value."""
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return annotation
+    inner = (_struct_in(each) for each in get_args(annotation))
+    return next((found for found in inner if found is not None), None)

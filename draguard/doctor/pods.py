@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from draguard.cluster.installation import find_agents, find_replica_sets
 from draguard.cluster.listing import listed
 from draguard.connection.errors import forbidden
-from draguard.doctor.check import Check, bad, ok, unknown
+from draguard.connection.whoami import ahead, now
+from draguard.doctor.check import Check, bad, ok, unknown, warn
 from draguard.doctor.start_failures import Event, Started, start_failures
 from draguard.phrases import count
 from kubeapi.client import ApiError, Client
@@ -19,14 +20,20 @@ from remediator.controller.emergency import FORBIDDEN
 DRIVER_PODS = ("app.kubernetes.io/component=nvidia-driver", "app=nvidia-driver-daemonset")
 """Labels of the GPU Operator's driver pods, those of precompiled drivers included."""
 OWN_PODS = "app.kubernetes.io/name=draguard"
-_FAILING = frozenset(
-    {
-        *("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull"),
-        *("InvalidImageName", "RunContainerError"),
-        *("CreateContainerError", "CreateContainerConfigError"),
-    }
-)
-"""Reasons for which a container waits and that do not end by themselves."""
+_STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons for which a container waits before it starts; every other one is a failure."""
+_NO_FAILURE = frozenset({"", "Completed", "Unknown"})
+"""Reasons for which one has ended: Unknown, with another exit status than 0, after a reboot."""
+_OUT_OF_MEMORY = "OOMKilled"
+_MEMORY = {
+    "sensor": "exporter.sensor.resources.limits.memory",
+    "agent": "exporter.agent.resources.limits.memory",
+    "remediator": "remediator.resources.limits.memory",
+}
+"""By container: the chart's value for its memory limit."""
+_JUST_CREATED = timedelta(minutes=10)
+"""Time for a pod to be scheduled and its images to be pulled: a driver's is large."""
+_RECENT = timedelta(days=1)
 _OTHER_ARCHITECTURE = (
     "build the image for this node's architecture as well (docs/install.md, The images)"
 )
@@ -43,7 +50,7 @@ _CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
         "(docs/install.md, The images)",
     ),
     (
-        re.compile(r"ImagePull|InvalidImageName|manifest unknown|not found"),
+        re.compile(r"Image|RegistryUnavailable|manifest unknown|not found"),
         "check image.registry and the tags: no image of Draguard is published "
         "(docs/install.md, The images)",
     ),
@@ -58,9 +65,18 @@ class _Waiting(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class _Terminated(msgspec.Struct, frozen=True):
+class _Terminated(msgspec.Struct, frozen=True, rename=kubernetes_case):
     reason: str = ""
     message: str = ""
+    exit_code: int = 0
+    finished_at: datetime | None = None
+
+    @property
+    def failure(self) -> str:
+        """Return the reason if it failed, else ""."""
+        if self.reason not in _NO_FAILURE:
+            return self.reason
+        return "Error" if self.exit_code and not self.reason else ""
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -70,25 +86,42 @@ class _State(msgspec.Struct, frozen=True):
 
 class _ContainerStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     name: str = ""
+    ready: bool = False
     restart_count: int = 0
     state: _State = _State()
     last_state: _State = _State()
 
     @property
     def failing(self) -> str:
-        """Return the reason for which it waits, "" if it does not or if that will end."""
-        reason = self.state.waiting.reason if self.state.waiting else ""
-        return reason if reason in _FAILING else ""
+        """Return why it does not work, "" if it does or still starts for the first time."""
+        waiting, ended = self.state.waiting, self.state.terminated
+        if waiting and waiting.reason not in _STARTING:
+            return waiting.reason
+        if ended:
+            return ended.failure
+        before = self.last_state.terminated
+        if before and before.failure and self.restart_count and not self.ready:
+            return f"not ready after {before.failure}"
+        return ""
+
+    def out_of_memory(self, now: datetime | None) -> bool:
+        """Whether it was killed within a day because it reached its memory limit."""
+        return any(
+            ended.reason == _OUT_OF_MEMORY and _within(_RECENT, ended.finished_at, now)
+            for ended in (self.state.terminated, self.last_state.terminated)
+            if ended
+        )
 
     @property
     def message(self) -> str:
         """Return what the runtime says of it: how it ended, or why it does not start."""
-        ended, waiting = self.last_state.terminated, self.state.waiting
-        return (ended.message if ended else "") or (waiting.message if waiting else "")
+        last, ended, waiting = self.last_state.terminated, self.state.terminated, self.state.waiting
+        return next((each.message for each in (ended, last, waiting) if each and each.message), "")
 
 
 class _PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     phase: str = ""
+    reason: str = ""
     container_statuses: tuple[_ContainerStatus, ...] | None = ()
     init_container_statuses: tuple[_ContainerStatus, ...] | None = ()
 
@@ -107,6 +140,7 @@ class _PodMeta(msgspec.Struct, frozen=True, rename=kubernetes_case):
     namespace: str = ""
     uid: str = ""
     creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
     owner_references: tuple[_Owner, ...] = ()
 
 
@@ -132,6 +166,7 @@ class Pod(msgspec.Struct, frozen=True):
 def pods(client: Client, namespace: str) -> Iterator[Check]:
     """Check both kinds of pods. Raises ApiError."""
     own = f"/api/v1/namespaces/{namespace}/pods"
+    at = now(ahead(client))
     for about, path, selectors, judge in (
         ("own pods", own, (OWN_PODS,), own_pods),
         ("driver pods", "/api/v1/pods", DRIVER_PODS, driver_pods),
@@ -147,7 +182,7 @@ def pods(client: Client, namespace: str) -> Iterator[Check]:
                 raise
             yield unknown(about, forbidden(error.message), "docs/cli.md, Rights")
         else:
-            yield from judge(found.values())
+            yield from judge(found.values(), at)
             if about == "own pods":
                 yield from _not_started(client, namespace, found.values())
 
@@ -171,30 +206,74 @@ def _not_started(client: Client, namespace: str, found: Iterable[Pod]) -> Iterat
         yield from start_failures(events, (pod.started for pod in found), lacking, namespace)
 
 
-def own_pods(found: Iterable[Pod]) -> Iterator[Check]:
-    """Name each container of Draguard that does not come up, and why; without any, nothing."""
+def own_pods(found: Iterable[Pod], now: datetime | None = None) -> Iterator[Check]:
+    """Name each container of Draguard that does not come up, and why; without any, nothing.
+
+    `now` None: all that has a time is recent.
+    """
+    found = tuple(found)
     for pod, container in _failing(found):
         message = " ".join(container.message.split())[:_MESSAGE]
-        says = f"{_where(pod, container)}{f': {message}' if message else ''}"
+        words = _killed(container.failing) if container.out_of_memory(now) else container.failing
+        says = f"{_where(pod, container, words)}{f': {message}' if message else ''}"
         fitting = (
             remedy
             for pattern, remedy in _CAUSES
             if pattern.search(f"{container.failing} {container.message}")
         )
-        yield bad("own pods", says, next(fitting, _logs(pod, container)))
+        otherwise = _memory(container) if container.out_of_memory(now) else _logs(pod, container)
+        yield bad("own pods", says, next(fitting, otherwise))
+    for pod in sorted(found, key=lambda pod: pod.metadata.name):
+        for container in pod.every:
+            if not container.failing and container.out_of_memory(now):
+                yield warn("own pods", _where(pod, container, _OUT_OF_MEMORY), _memory(container))
 
 
-def driver_pods(found: Iterable[Pod]) -> Iterator[Check]:
-    """Name each driver pod of the GPU Operator that does not come up; without any, nothing."""
-    found = tuple(found)
+def driver_pods(found: Iterable[Pod], now: datetime | None = None) -> Iterator[Check]:
+    """Name each driver pod of the GPU Operator that does not come up; without any, nothing.
+
+    `now` None: all that has a time is recent.
+    """
+    found = tuple(pod for pod in found if pod.metadata.deletion_timestamp is None)
     failing = tuple(_failing(found))
     for pod, container in failing:
-        says = f"{_where(pod, container)}; its GPUs have no driver meanwhile"
+        says = f"{_where(pod, container, container.failing)}; its GPUs have no driver meanwhile"
         yield bad("driver pods", says, _logs(pod, container))
-    if found and not failing:
-        yield ok(
-            "driver pods", f"{count(len(found), 'pod', 'pods')} of the GPU Operator, none fails"
-        )
+    named = {pod.metadata.uid for pod, _ in failing}
+    starting = [
+        pod
+        for pod in sorted(found, key=lambda pod: pod.metadata.name)
+        if pod.status.phase in {"Pending", "Failed"} and pod.metadata.uid not in named
+    ]
+    stuck = [
+        pod
+        for pod in starting
+        if pod.status.phase == "Failed"
+        or not _within(_JUST_CREATED, pod.metadata.creation_timestamp, now)
+    ]
+    for pod in stuck:
+        waiting = (each.state.waiting.reason for each in pod.every if each.state.waiting)
+        why = pod.status.reason or next(waiting, "")
+        says = f"{_place(pod)}: {pod.status.phase}{f' ({why})' if why else ''}"
+        remedy = f"kubectl -n {pod.metadata.namespace} describe pod {pod.metadata.name}"
+        yield bad("driver pods", f"{says}; its GPUs have no driver meanwhile", remedy)
+    if found and not failing and not stuck:
+        begins = f"; {len(starting)} just created" if starting else ""
+        pods = count(len(found), "pod", "pods")
+        yield ok("driver pods", f"{pods} of the GPU Operator, none fails{begins}")
+
+
+def _within(time: timedelta, at: datetime | None, now: datetime | None) -> bool:
+    return at is None or now is None or now - at < time
+
+
+def _killed(failing: str) -> str:
+    return failing if _OUT_OF_MEMORY in failing else f"{failing} after {_OUT_OF_MEMORY}"
+
+
+def _memory(container: _ContainerStatus) -> str:
+    value = _MEMORY.get(container.name, f"the memory limit of container {container.name}")
+    return f"raise {value} (in a pool: its own resources)"
 
 
 def _failing(found: Iterable[Pod]) -> Iterator[tuple[Pod, _ContainerStatus]]:
@@ -202,14 +281,18 @@ def _failing(found: Iterable[Pod]) -> Iterator[tuple[Pod, _ContainerStatus]]:
         yield from ((pod, container) for container in pod.every if container.failing)
 
 
-def _where(pod: Pod, container: _ContainerStatus) -> str:
+def _place(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name} on {pod.spec.node_name or 'no node'}"
+
+
+def _where(pod: Pod, container: _ContainerStatus, words: str) -> str:
     restarts = count(container.restart_count, "restart", "restarts")
-    return (
-        f"{pod.metadata.namespace}/{pod.metadata.name} on {pod.spec.node_name or 'no node'}: "
-        f"container {container.name}: {container.failing}, {restarts}"
-    )
+    return f"{_place(pod)}: container {container.name}: {words}, {restarts}"
 
 
 def _logs(pod: Pod, container: _ContainerStatus) -> str:
     namespace, name = pod.metadata.namespace, pod.metadata.name
-    return f"kubectl -n {namespace} logs {name} -c {container.name} --previous"
+    if not container.restart_count and container.state.waiting:
+        return f"kubectl -n {namespace} describe pod {name}"
+    previous = "" if container.state.terminated else " --previous"
+    return f"kubectl -n {namespace} logs {name} -c {container.name}{previous}"

@@ -74,6 +74,7 @@ _GPU_LABELS = (
     "cloud.google.com/gke-accelerator=",
 )
 """Labels of nodes with GPUs: the chart's exporter.nodeSelectorTerms."""
+_Fitting = tuple[tuple[str, tuple[str, ...]], ...]
 _CHOOSE = "docs/install.md, What your nodes have"
 _POOLS = (
     "the `stack` of each pool, and `stack` itself for gke or openshift (docs/install.md, "
@@ -89,6 +90,9 @@ class Group(msgspec.Struct, frozen=True):
     nodes: int
     signs: frozenset[str] = frozenset()
     """All that these nodes show, with whole values."""
+    chosen: frozenset[str] = frozenset()
+    """Stacks of the DaemonSets that select these nodes."""
+    names: tuple[str, ...] = ()
 
     def words(self) -> str:
         each = (
@@ -110,7 +114,8 @@ def stack(
 ) -> Iterator[Check]:
     """Compare the stack of the nodes with the installed one. Raises ApiError."""
     installed = find_agents(client, namespace)
-    yield judged(found_on(nodes, publishing, cluster_signs(client)), installed, namespace)
+    groups = found_on(nodes, publishing, cluster_signs(client), installed)
+    yield judged(groups, installed, namespace)
 
 
 def cluster_signs(client: Client) -> tuple[str, ...]:
@@ -125,21 +130,36 @@ def cluster_signs(client: Client) -> tuple[str, ...]:
 
 
 def found_on(
-    nodes: Iterable[Node], publishing: Collection[str], cluster: Sequence[str]
+    nodes: Iterable[Node],
+    publishing: Collection[str],
+    cluster: Sequence[str],
+    installed: Sequence[Workload] = (),
 ) -> tuple[Group, ...]:
-    """Group the nodes with GPUs by what they may be. Pure.
+    """Group the nodes with GPUs by what they may be, and by what selects them. Pure.
 
     `publishing` has the nodes of which a DRA driver publishes GPUs.
     """
-    alike: dict[tuple[tuple[str, tuple[str, ...]], ...], list[tuple[str, ...]]] = {}
+    alike: dict[tuple[_Fitting, frozenset[str]], dict[str, tuple[str, ...]]] = {}
     for node in nodes:
         signs = _signs(node, publishing)
         if _PUBLISHED in signs or any(sign.startswith(_GPU_LABELS) for sign in signs):
-            alike.setdefault(_fitting([*signs, *cluster]), []).append(signs)
+            chosen = frozenset(_chosen(each) for each in installed if each.selects(node.metadata))
+            same = alike.setdefault((_fitting([*signs, *cluster]), chosen), {})
+            same[node.metadata.name] = signs
     return tuple(
-        Group(dict(fitting), len(each), frozenset(chain.from_iterable(each)))
-        for fitting, each in alike.items()
+        Group(
+            dict(fitting),
+            len(each),
+            frozenset(chain.from_iterable(each.values())),
+            chosen,
+            tuple(each),
+        )
+        for (fitting, chosen), each in alike.items()
     )
+
+
+def _chosen(workload: Workload) -> str:
+    return workload.metadata.labels.get(LABEL, _DEFAULT)
 
 
 def judged(groups: Sequence[Group], installed: Sequence[Workload], namespace: str) -> Check:
@@ -158,9 +178,15 @@ def judged(groups: Sequence[Group], installed: Sequence[Workload], namespace: st
         return ok(ABOUT, f"{looks}; no DaemonSet here: install with {choice or _POOLS}")
     if any(_own_values(workload) for workload in installed):
         return ok(ABOUT, f"{looks}; the exporter has values of its own, which are not judged")
-    chosen = sorted({workload.metadata.labels.get(LABEL, _DEFAULT) for workload in installed})
-    misfits = [group for group in evident if group.evidence.keys().isdisjoint(chosen)]
+    chosen = sorted({_chosen(workload) for workload in installed})
+    # A node that no DaemonSet selects is judged by all of them.
+    misfits = [
+        group for group in evident if group.evidence.keys().isdisjoint(group.chosen or chosen)
+    ]
     says = f"{looks}; installed is {', '.join(chosen)}"
+    if len(chosen) > 1:
+        for group in misfits:
+            says += f"; {some(group.names)} has {', '.join(sorted(group.chosen or chosen))}"
     if not misfits:
         return ok(ABOUT, says)
     if all(len(group.evidence) > 1 for group in misfits):
@@ -192,7 +218,7 @@ def _signs(node: Node, publishing: Collection[str]) -> tuple[str, ...]:
     return (*labels, f"OS image {node.status.node_info.os_image}", *published)
 
 
-def _fitting(signs: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _fitting(signs: Sequence[str]) -> _Fitting:
     fitting = {
         stack.name: line
         for stack in STACKS

@@ -46,6 +46,19 @@ def test_a_cluster_without_or_with_older_crds_is_refused_with_what_to_do(
     with pytest.raises(AssertionError, match=r"is older than this chart: it lacks .*driverSince"):
         helm_there(*INSTALL)
 
+    crd = yaml.safe_load((CRDS / "nodedevicehealths.yaml").read_text(encoding="utf-8"))
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    status = schema["properties"]["status"]["properties"]
+    del status["inventory"]["properties"]["unidentified"]
+    gpu = status["gpus"]["items"]["properties"]
+    del gpu["recoveryAction"]["properties"]["unreadSinceTime"]
+    bare.kubectl(
+        *("apply", "--server-side", "--force-conflicts", "-f", "-"), stdin=yaml.safe_dump(crd)
+    )
+    lacking = "it lacks status.gpus.recoveryAction.unreadSinceTime, status.inventory.unidentified,"
+    with pytest.raises(AssertionError, match=lacking):
+        helm_there(*INSTALL)
+
     bare.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
     assert "NOTES" in helm_there(*INSTALL)
 

@@ -1,5 +1,7 @@
 """The command line that people know from kubectl: flags, help, versions, formats, watching."""
 
+import argparse
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ import msgspec
 import pytest
 
 from draguard.__main__ import main
+from draguard.command_table import COMMANDS
 from draguard.grammar import UsageError, arranged
 from kubeapi.lease import leases
 from remediator.controller.agents import LEASE_NAME
@@ -46,6 +49,16 @@ from tests.draguard.test_cli_terminal import environment, piped
 )
 def test_words_are_arranged_for_the_command(typed: str, parsed: str) -> None:
     assert " ".join(arranged(typed.split())) == parsed
+
+
+@pytest.mark.parametrize("command", ["status", "incidents", "plan"])
+@pytest.mark.parametrize("flag", ["-A", "--all-namespaces"])
+def test_the_flag_for_all_namespaces_changes_nothing(command: str, flag: str) -> None:
+    row = COMMANDS[command]
+    made: argparse.ArgumentParser = getattr(importlib.import_module(row.module), row.parser)()
+
+    given = vars(made.parse_args([flag]))
+    assert {**given, "all_namespaces": False} == vars(made.parse_args([]))
 
 
 @pytest.mark.parametrize("flags", ["-o json", "-ojson", "--output=json", "-n x -o json"])

@@ -101,10 +101,52 @@ def test_keys_and_tokens_are_known_by_their_form(text: str) -> None:
         assert "q9Zk" not in found
 
 
+_36 = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5"
+BARE = (
+    f"hf_{_36[:34]}",
+    f"nvapi-{_36[:20]}_{_36}-{_36[:6]}",
+    f"hvs.CAESI{_36}-_{_36}",
+    f"sk-{_36}",
+    f"sk-proj-{_36}_{_36}",
+    f"npm_{_36}",
+)
+"""Made up, in the forms of Hugging Face, NVIDIA NGC, Vault, OpenAI and npm."""
+
+
+@pytest.mark.parametrize("token", BARE)
+@pytest.mark.parametrize("form", ["{}", "got {}, retrying", "x={}&y=1", '"{}"', "({})"])
+def test_a_token_without_a_key_is_known_by_its_form(token: str, form: str) -> None:
+    assert redacted(form.format(token)) == form.format(MASK)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl -u {} https://a/x",
+        "curl -sSu {} https://a/x",
+        "curl -u{} https://a/x",
+        "curl -s -u '{}' https://a/x",
+        'curl -X POST --user "{}" https://a/x',
+        "curl --user={} https://a/x",
+    ],
+)
+def test_the_login_of_a_curl_command_is_masked(command: str) -> None:
+    assert redacted(command.format("admin:s3cr3t pw" if "'" in command else "admin:s3cr3t")) == (
+        command.replace("'{}'", MASK).replace('"{}"', MASK).replace("{}", MASK)
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "automountServiceAccountToken: false",
+        "pip install sk-learn sk-learn-contrib-of-a-very-long-name",
+        "risk-0123456789-0123456789-0123456789",
+        "hf_transfer and HF_HUB_ENABLE_HF_TRANSFER are set",
+        "npm_config_registry npm_lifecycle_event",
+        "nvapi-client hvs.io",
+        "curl -v https://a/x; ls -u name:other",
+        "curl --user-agent draguard https://a/x",
         '"automountServiceAccountToken": false,',
         "tokens: 12",
         "secretName: draguard-web",

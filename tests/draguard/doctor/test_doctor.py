@@ -130,6 +130,38 @@ def test_a_crd_that_is_missing_is_bad_and_one_of_an_older_version_is_a_warning(
     assert "it lacks status.untaint, so these fields are not stored" in found.says
 
 
+@pytest.mark.parametrize(
+    ("crd", "fields"),
+    [
+        ("nodedevicehealths", ["inventory.unidentified", "gpus[].recoveryAction.unreadSinceTime"]),
+        ("deviceincidents", ["scope.devices[].uuid"]),
+    ],
+)
+def test_a_crd_that_lacks_a_field_further_down_is_a_warning(
+    crds: None, control_plane: ControlPlane, client: Client, crd: str, fields: list[str]
+) -> None:
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}.draguard.dev"
+    stored: dict[str, Any] = msgspec.json.decode(client.get(path))
+    status = stored["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    for field in fields:
+        *above, last = field.split(".")
+        schema = status
+        for name in above:
+            schema = schema["properties"][name.removesuffix("[]")]
+            schema = schema["items"] if name.endswith("[]") else schema
+        del schema["properties"][last]
+    client.merge_patch(path, {"spec": {"versions": stored["spec"]["versions"]}})
+    try:
+        found = by_name(api.objects(client))[f"CRD {crd}"]
+    finally:
+        install(control_plane, client)
+
+    assert found.state == "warn"
+    assert [
+        field for field in fields if f"status.{field.replace('[]', '')}" not in found.says
+    ] == []
+
+
 def test_a_crd_that_is_not_there(control_plane: ControlPlane) -> None:
     with Proxy(control_plane.endpoint()) as proxy:
         proxy.refuse, proxy.refused_path = 404, "customresourcedefinitions"

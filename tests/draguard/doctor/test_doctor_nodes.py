@@ -1,6 +1,7 @@
 """The doctor knows each node's container runtime, its driver beside its GPUs, and driver pods."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -128,6 +129,107 @@ def test_a_driver_pod_that_crash_loops_is_named_with_its_log(initial: bool) -> N
     )
     assert "CrashLoopBackOff, 7 restarts" in found.says
     assert found.remedy.endswith("logs nvidia-driver-daemonset-x -c nvidia-driver-ctr --previous")
+
+
+NOW = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
+ERROR: Json = {"terminated": {"reason": "Error", "exitCode": 1}}
+KILLED: Json = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+RUNS: Json = {"running": {"startedAt": "2026-11-26T11:59:00Z"}}
+
+
+def one_pod(status: Json, phase: str = "Running", created: datetime = NOW, name: str = "a") -> Pod:
+    body: Json = {
+        "metadata": {"name": "p", "namespace": "n", "uid": "u", "creationTimestamp": created},
+        "spec": {"nodeName": "node-a"},
+        "status": {"phase": phase, "containerStatuses": [{"name": name, **status}]},
+    }
+    return msgspec.convert(body, Pod)
+
+
+@pytest.mark.parametrize(
+    ("status", "phase", "age", "says"),
+    [
+        ({"state": RUNS, "lastState": ERROR, "restartCount": 17}, "Running", 1, "after Error, 17"),
+        ({"state": ERROR}, "Running", 1, "container a: Error"),
+        ({"state": {"terminated": {"exitCode": 2}}}, "Running", 1, "container a: Error"),
+        ({"state": {"waiting": {"reason": "ContainerCreating"}}}, "Pending", 11, "(Container"),
+        ({"state": {"waiting": {"reason": "ImageInspectError"}}}, "Pending", 1, "ImageInspect"),
+        ({"state": {"waiting": {"reason": "RegistryUnavailable"}}}, "Pending", 1, "RegistryUn"),
+        ({}, "Failed", 1, "p on node-a: Failed"),
+    ],
+)
+def test_a_driver_pod_that_does_not_work_is_named_between_back_offs_as_well(
+    status: Json, phase: str, age: int, says: str
+) -> None:
+    (found,) = driver_pods([one_pod(status, phase, NOW - timedelta(minutes=age))], NOW)
+
+    assert found.state == "bad"
+    assert says in found.says
+    assert found.remedy.startswith("kubectl -n n ")
+
+
+@pytest.mark.parametrize(
+    ("status", "phase"),
+    [
+        ({"state": RUNS, "ready": True, "lastState": ERROR, "restartCount": 17}, "Running"),
+        ({"state": RUNS}, "Running"),
+        (
+            {
+                "state": RUNS,
+                "lastState": {"terminated": {"reason": "Unknown", "exitCode": 255}},
+                "restartCount": 1,
+            },
+            "Running",
+        ),
+        ({"state": {"terminated": {"reason": "Completed"}}}, "Running"),
+        ({"state": {"waiting": {"reason": "ContainerCreating"}}}, "Pending"),
+    ],
+)
+def test_a_driver_pod_that_works_or_begins_is_ok(status: Json, phase: str) -> None:
+    (found,) = driver_pods([one_pod(status, phase, NOW - timedelta(minutes=9))], NOW)
+
+    assert found.state == "ok"
+    assert ("1 just created" in found.says) == (phase == "Pending")
+
+
+def test_a_driver_pod_that_is_being_deleted_is_not_judged() -> None:
+    failing = one_pod({"state": ERROR})
+    meta = msgspec.structs.replace(failing.metadata, deletion_timestamp=NOW)
+
+    assert list(driver_pods([msgspec.structs.replace(failing, metadata=meta)], NOW)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("sensor", "exporter.sensor"), ("agent", "exporter.agent"), ("remediator", "remediator")],
+)
+@pytest.mark.parametrize(
+    ("ready", "waiting", "state"),
+    [(True, "", "warn"), (False, "", "bad"), (False, "CrashLoopBackOff", "bad")],
+)
+def test_a_pod_of_ours_that_was_killed_for_its_memory_is_named_with_the_limit(
+    name: str, value: str, ready: bool, waiting: str, state: str
+) -> None:
+    status: Json = {
+        "ready": ready,
+        "restartCount": 30,
+        "state": {"waiting": {"reason": waiting}} if waiting else RUNS,
+        "lastState": KILLED,
+    }
+    (found,) = own_pods([one_pod(status, name=name)], NOW)
+
+    assert found.state == state
+    assert "OOMKilled, 30 restarts" in found.says
+    assert found.remedy.startswith(f"raise {value}.resources.limits.memory")
+
+
+@pytest.mark.parametrize(("hours", "lines"), [(23, 1), (25, 0)])
+def test_a_kill_of_the_day_before_is_over(hours: int, lines: int) -> None:
+    at = NOW - timedelta(hours=hours)
+    killed: Json = {"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": at}}
+    status: Json = {"ready": True, "restartCount": 1, "state": RUNS, "lastState": killed}
+
+    assert len(list(own_pods([one_pod(status)], NOW))) == lines
 
 
 EXEC_FORMAT = "failed to create containerd task: exec: python3: exec format error: unknown"

@@ -49,7 +49,12 @@ def cluster(golden: Json) -> tuple[str, str]:
 PLAIN = cluster({"runtimeClasses": []})
 
 
-def exporter(stack: str = "", runtime_class: str = "nvidia", se_linux: str = "") -> Workload:
+def exporter(
+    stack: str = "",
+    runtime_class: str = "nvidia",
+    se_linux: str = "",
+    selector: Mapping[str, str] | None = None,
+) -> Workload:
     """A DaemonSet of a release with the name gpus."""
     labels = {LABEL: stack} if stack else {}
     meta = {
@@ -58,7 +63,11 @@ def exporter(stack: str = "", runtime_class: str = "nvidia", se_linux: str = "")
         "annotations": {"meta.helm.sh/release-name": "gpus"},
     }
     context = {"seLinuxOptions": {"type": se_linux}} if se_linux else {}
-    spec = {"runtimeClassName": runtime_class, "securityContext": context}
+    spec = {
+        "runtimeClassName": runtime_class,
+        "securityContext": context,
+        "nodeSelector": selector or {},
+    }
     return msgspec.convert({"metadata": meta, "spec": {"template": {"spec": spec}}}, Workload)
 
 
@@ -74,7 +83,7 @@ def reported(
     *installed: Workload,
     publishing: Collection[str] = (),
 ) -> Check:
-    return judged(found_on(nodes, publishing, signs), installed, LEASES)
+    return judged(found_on(nodes, publishing, signs, installed), installed, LEASES)
 
 
 def of_golden(name: str, *installed: Workload) -> Check:
@@ -129,7 +138,8 @@ def test_the_remedy_is_the_command() -> None:
 def test_labels_are_quoted_as_the_nodes_have_them() -> None:
     key = "cloud.google.com/gke-accelerator"
     kinds = ("nvidia-l4", "nvidia-l4", "nvidia-a100")
-    found = reported([node({key: kind, "other": kind}) for kind in kinds], PLAIN)
+    nodes = [node({key: kind, "other": kind}, name=f"n-{n}") for n, kind in enumerate(kinds)]
+    found = reported(nodes, PLAIN)
 
     assert found.says.startswith(f"looks like gke ({key}=nvidia-a100, {key}=nvidia-l4; untried")
     assert " on 3 nodes; " in found.says
@@ -252,6 +262,31 @@ def test_nodes_of_two_stacks_need_pools() -> None:
     assert "docs/install.md, Nodes that differ" in pools.remedy
     both = reported(nodes, PLAIN, exporter("aks"), exporter("gke"))
     assert both.state == "ok"
+
+
+def pool(stack: str, labels: Mapping[str, str]) -> Workload:
+    return exporter(stack, "nvidia" if stack == "gpu-operator" else "", selector=labels)
+
+
+def test_each_node_is_compared_with_the_pool_that_selects_it() -> None:
+    nodes = [
+        node(GOLDENS[name]["labels"], name=f"of-{name}") for name in ("gpu-operator", "gpucluster")
+    ]
+    classic, new = (GOLDENS[name]["labels"] for name in ("gpu-operator", "gpucluster"))
+    signs = cluster(GOLDENS["gpu-operator"])
+    only_new = {"nvidia.com/gpu.deploy.dra-driver": new["nvidia.com/gpu.deploy.dra-driver"]}
+    only_classic = {key: classic[key] for key in classic.keys() - new.keys()}
+
+    right = reported(nodes, signs, pool("gpu-operator", only_classic), pool("gpucluster", only_new))
+    swapped = reported(
+        nodes, signs, pool("gpucluster", only_classic), pool("gpu-operator", only_new)
+    )
+
+    assert right.state == "ok"
+    assert swapped.state == "warn"
+    assert "of-gpu-operator has gpucluster" in swapped.says
+    assert "of-gpucluster has gpu-operator" in swapped.says
+    assert "the `stack` of each pool" in swapped.remedy
 
 
 @pytest.fixture(scope="session")
