@@ -161,7 +161,6 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> 
     rules, incidents = _rules(view, uuid), of_gpu(view.incidents, uuid)
     parts = published_parts(uuid, gpu, view.inventory)
     place = _place(view, uuid, parts, incidents, rules)
-    left = _left(view, uuid)
     elsewhere = view.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents)
     why = common.unbelieved or _unusable(view, uuid, gpu, common)
     ruled = {rule.device for rule in rules}
@@ -211,7 +210,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> 
         nvml_up=common.nvml_up,
         reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
         elsewhere=elsewhere,
-        left=left,
+        left=_left(view, uuid),
         peers=view.domains.get(uuid, ()),
         roster=common.roster,
         cordons=view.facts.cordons if view.facts else (),
