@@ -30,9 +30,11 @@ _FAILING = frozenset(
 _OTHER_ARCHITECTURE = (
     "build the image for this node's architecture as well (docs/install.md, The images)"
 )
+_EXEC_FORMAT = "exec format error"
+"""Of Linux: what an image of another architecture ends with, whatever the runtime."""
 _CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"no match(ing manifest)? for (platform|linux/)"), _OTHER_ARCHITECTURE),
-    (re.compile(r"exec format error"), _OTHER_ARCHITECTURE),
+    (re.compile(_EXEC_FORMAT), _OTHER_ARCHITECTURE),
     (
         re.compile(r"unauthorized|denied|authentication required", re.IGNORECASE),
         "give the registry's login with image.pullSecrets (docs/install.md, The images)",
@@ -77,14 +79,28 @@ class _ContainerStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     @property
     def failing(self) -> str:
         """Return the reason for which it waits, "" if it does not or if that will end."""
-        reason = self.state.waiting.reason if self.state.waiting else ""
-        return reason if reason in _FAILING else ""
+        waiting, ended = self.state.waiting, self.state.terminated
+        if ended and _EXEC_FORMAT in ended.message:
+            return ended.reason or "Terminated"
+        return waiting.reason if waiting and waiting.reason in _FAILING else ""
 
     @property
     def message(self) -> str:
-        """Return what the runtime says of it: how it ended, or why it does not start."""
-        ended, waiting = self.last_state.terminated, self.state.waiting
-        return (ended.message if ended else "") or (waiting.message if waiting else "")
+        """Return how it ended, or why it does not start; of a long message what is most telling."""
+        waiting = self.state.waiting
+        return self._ended[-_MESSAGE:] or (waiting.message[:_MESSAGE] if waiting else "")
+
+    @property
+    def cause(self) -> str:
+        """Return where `_CAUSES` are searched. How it ended may be its log, with any word in it."""
+        ended = _EXEC_FORMAT if _EXEC_FORMAT in self._ended else ""
+        waiting = self.state.waiting.message if self.state.waiting else ""
+        return f"{self.failing} {ended} {waiting}"
+
+    @property
+    def _ended(self) -> str:
+        ended = self.state.terminated or self.last_state.terminated
+        return " ".join(ended.message.split()) if ended else ""
 
 
 class _PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -174,13 +190,9 @@ def _not_started(client: Client, namespace: str, found: Iterable[Pod]) -> Iterat
 def own_pods(found: Iterable[Pod]) -> Iterator[Check]:
     """Name each container of Draguard that does not come up, and why; without any, nothing."""
     for pod, container in _failing(found):
-        message = " ".join(container.message.split())[:_MESSAGE]
+        message = " ".join(container.message.split())
         says = f"{_where(pod, container)}{f': {message}' if message else ''}"
-        fitting = (
-            remedy
-            for pattern, remedy in _CAUSES
-            if pattern.search(f"{container.failing} {container.message}")
-        )
+        fitting = (remedy for pattern, remedy in _CAUSES if pattern.search(container.cause))
         yield bad("own pods", says, next(fitting, _logs(pod, container)))
 
 
