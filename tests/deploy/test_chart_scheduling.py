@@ -5,7 +5,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from deploy.program import HelmError
@@ -75,6 +75,14 @@ def test_a_roll_out_takes_a_few_nodes_at_once_and_ends_soon() -> None:
     assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}
     for kind in ("DaemonSet", "Deployment"):
         assert pod(objects, kind)["terminationGracePeriodSeconds"] == 10
+
+
+@pytest.mark.parametrize("name", ["sensor", "agent", "remediator", "cleanup"])
+def test_a_container_that_ends_leaves_the_end_of_its_log_in_the_pods_status(name: str) -> None:
+    """An image of another architecture says `exec format error` there and nowhere else."""
+    one = container(rendered.objects(), name)
+
+    assert one["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
 @pytest.mark.parametrize("name", ["agent", "remediator"])
@@ -170,36 +178,32 @@ def test_the_remediator_keeps_off_the_nodes_that_the_exporter_selects(
 KINDS = ("required", "preferred")
 
 
-def expressions(key: str) -> st.SearchStrategy[Json]:
-    """Return expressions of a label; that of numbers has only numbers on the nodes."""
-    if key == "memory":
-        operators = st.sampled_from(["Gt", "Lt"])
-        return st.builds(
-            lambda operator, value: {"key": key, "operator": operator, "values": [value]},
-            operators,
-            st.sampled_from(["-1", "0", "1", "2"]),
-        )
-    listed = st.builds(
-        lambda operator, values: {"key": key, "operator": operator, "values": values},
-        st.sampled_from(["In", "NotIn"]),
-        st.lists(st.sampled_from(["1", "2", "true"]), min_size=1, max_size=2, unique=True),
-    )
-    return listed | st.sampled_from(
-        [{"key": key, "operator": o} for o in ("Exists", "DoesNotExist")]
+def expression(key: str, operators: list[str], values: list[str]) -> st.SearchStrategy[Json]:
+    listed = st.lists(st.sampled_from(values), min_size=1, max_size=2, unique=True)
+    if operators == ["Gt", "Lt"] or key == "metadata.name":
+        listed = st.lists(st.sampled_from(values), min_size=1, max_size=1)
+    return st.fixed_dictionaries(
+        {"key": st.just(key), "operator": st.sampled_from(operators), "values": listed}
     )
 
 
-NAMES = st.builds(
-    lambda operator, name: {"key": "metadata.name", "operator": operator, "values": [name]},
-    st.sampled_from(["In", "NotIn"]),
-    st.sampled_from(["node-a", "node-b"]),
+def without_values(key: str) -> st.SearchStrategy[Json]:
+    return st.fixed_dictionaries(
+        {"key": st.just(key), "operator": st.sampled_from(["Exists", "DoesNotExist"])}
+    )
+
+
+LABELS = st.one_of(
+    expression("gpu", ["In", "NotIn"], ["1", "2", "true"]),
+    expression("zone", ["In", "NotIn"], ["1", "2"]),
+    expression("memory", ["Gt", "Lt"], ["-1", "0", "1", "2"]),
+    without_values("gpu"),
+    without_values("zone"),
 )
-TERMS = st.builds(
-    lambda labels, names: {"matchExpressions": labels, **({"matchFields": names} if names else {})},
-    st.lists(
-        st.sampled_from(["gpu", "zone", "memory"]).flatmap(expressions), min_size=1, max_size=3
-    ),
-    st.lists(NAMES, max_size=1),
+FIELDS = expression("metadata.name", ["In", "NotIn"], ["node-a", "node-b"])
+TERMS: st.SearchStrategy[Json] = st.fixed_dictionaries(
+    {"matchExpressions": st.lists(LABELS, min_size=1, max_size=2)},
+    optional={"matchFields": st.lists(FIELDS, min_size=1, max_size=1)},
 )
 NODES = [
     {key: value for key, value in labels.items() if value is not None}
@@ -253,13 +257,16 @@ def test_it_may_run_on_a_node_exactly_where_no_pool_selects_it(
 ) -> None:
     """Each pool has nodes of its own architecture: a node that two could match is refused."""
     arches = ["amd64", "arm64"]
-    affinity = away(
-        kind,
-        *(
-            {"nodeSelectorTerms": terms, "nodeSelector": {"arch": arch}}
-            for terms, arch in zip(pools, arches, strict=False)
-        ),
+    given_pools = (
+        {"nodeSelectorTerms": terms, "nodeSelector": {"arch": arch}}
+        for terms, arch in zip(pools, arches, strict=False)
     )
+    try:
+        affinity = away(kind, *given_pools)
+    except HelmError as error:
+        if "more than 32 terms" not in str(error):
+            raise
+        reject()
 
     ((name, listed),) = affinity.items()
     assert name.startswith(kind)
@@ -279,8 +286,11 @@ def pair(number: int) -> Json:
     return {"matchExpressions": [{"key": key, "operator": "Exists"} for key in keys]}
 
 
-NO_OPPOSITE = [
-    ([pair(number) for number in range(6)], "more than 32 terms: write the nodes .* nodeAffinity"),
+NO_OPPOSITE: list[tuple[list[Json], str]] = [
+    (
+        [pair(number) for number in range(6)],
+        "more than 32 terms: write the nodes .* remediator.nodeAffinity",
+    ),
     (
         [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["many"]}]}],
         '"key":"a","operator":"Gt".* has no opposite: write the nodes .* remediator.nodeAffinity',
