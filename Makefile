@@ -86,7 +86,7 @@ lock: $(STAMP) ## Pin what pyproject.toml needs, with hashes (UPGRADE=1: to the 
 
 release: $(STAMP) ## Write a release's files into dist/; the images where buildah is (URL=where they will be served)
 	rm -rf dist
-	$(BIN)/python -m tools.release $(if $(URL),--url $(URL))
+	$(BIN)/python -m tools.release $(if $(URL),--url $(URL)) $(if $(REGISTRY),--registry $(REGISTRY)) $(DIGESTS:%=--digest %)
 
 docs: $(STAMP) ## Write the generated tables of the documents anew
 	$(BIN)/python -m tools.generated_docs

@@ -37,9 +37,11 @@ _RECENT = timedelta(days=1)
 _OTHER_ARCHITECTURE = (
     "build the image for this node's architecture as well (docs/install.md, The images)"
 )
+_EXEC_FORMAT = "exec format error"
+"""Of Linux: what an image of another architecture ends with, whatever the runtime."""
 _CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"no match(ing manifest)? for (platform|linux/)"), _OTHER_ARCHITECTURE),
-    (re.compile(r"exec format error"), _OTHER_ARCHITECTURE),
+    (re.compile(_EXEC_FORMAT), _OTHER_ARCHITECTURE),
     (
         re.compile(r"unauthorized|denied|authentication required", re.IGNORECASE),
         "give the registry's login with image.pullSecrets (docs/install.md, The images)",
@@ -114,9 +116,22 @@ class _ContainerStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
     @property
     def message(self) -> str:
-        """Return what the runtime says of it: how it ended, or why it does not start."""
-        last, ended, waiting = self.last_state.terminated, self.state.terminated, self.state.waiting
-        return next((each.message for each in (ended, last, waiting) if each and each.message), "")
+        """Return how it ended, or why it does not start; of a long message what is most telling."""
+        waiting = self.state.waiting
+        return self._ended[-_MESSAGE:] or (waiting.message[:_MESSAGE] if waiting else "")
+
+    @property
+    def cause(self) -> str:
+        """Return where `_CAUSES` are searched. How it ended may be its log, with any word in it."""
+        ended = _EXEC_FORMAT if _EXEC_FORMAT in self._ended else ""
+        waiting = self.state.waiting.message if self.state.waiting else ""
+        return f"{self.failing} {ended} {waiting}"
+
+    @property
+    def _ended(self) -> str:
+        both = (self.state.terminated, self.last_state.terminated)
+        said = next((ended.message for ended in both if ended and ended.message), "")
+        return " ".join(said.split())
 
 
 class _PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -213,14 +228,10 @@ def own_pods(found: Iterable[Pod], now: datetime | None = None) -> Iterator[Chec
     """
     found = tuple(found)
     for pod, container in _failing(found):
-        message = " ".join(container.message.split())[:_MESSAGE]
+        message = " ".join(container.message.split())
         words = _killed(container.failing) if container.out_of_memory(now) else container.failing
         says = f"{_where(pod, container, words)}{f': {message}' if message else ''}"
-        fitting = (
-            remedy
-            for pattern, remedy in _CAUSES
-            if pattern.search(f"{container.failing} {container.message}")
-        )
+        fitting = (remedy for pattern, remedy in _CAUSES if pattern.search(container.cause))
         otherwise = _memory(container) if container.out_of_memory(now) else _logs(pod, container)
         yield bad("own pods", says, next(fitting, otherwise))
     for pod in sorted(found, key=lambda pod: pod.metadata.name):

@@ -122,6 +122,7 @@ def test_each_request_with_admin_access_tolerates_both_effects_and_no_other_does
 ) -> None:
     own = [{"key": "x", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]
     full = [{"key": f"x{number}", "operator": "Exists"} for number in range(15)]
+    without_schedule = [*full[:14], BOTH[1]]
     claim = workloads.claim(
         "several",
         workloads.gpu_request("held"),
@@ -129,15 +130,19 @@ def test_each_request_with_admin_access_tolerates_both_effects_and_no_other_does
         admin("has-some", tolerations=own),
         admin("has-one", tolerations=BOTH[1:]),
         admin("full", tolerations=full),
+        admin("room-for-two", tolerations=full[:14]),
+        admin("room-for-one", tolerations=without_schedule),
     )
     watched.add("resource.k8s.io/v1", "resourceclaims", claim)
 
-    none, first, some, one, untouched = tolerations(watched, "several")
+    none, first, some, one, untouched, two, last = tolerations(watched, "several")
     assert none == []
     assert first == BOTH
     assert some == [*own, *BOTH]
     assert one == [BOTH[1], BOTH[0]]
     assert untouched == full, "sixteen are the most, and a claim that is refused helps nobody"
+    assert two == [*full[:14], *BOTH]
+    assert last == [*without_schedule, BOTH[0]]
 
 
 @pytest.mark.usefixtures("policy")

@@ -174,6 +174,10 @@ REFUSED: list[tuple[Json, str]] = [
     ),
     ({"name": "a", "journalPath": "/a"}, "exporter.pools a.journalPath needs kernelLog journal"),
     ({"name": "a", "gpu": {"driverRoot": "/a"}}, "a.gpu.driverRoot needs gpu.access driver-root"),
+    (
+        {"name": "a", "stack": "gpucluster", "gpu": {"runtimeClassName": "mine"}},
+        "exporter.pools a.gpu.runtimeClassName needs gpu.access runtime",
+    ),
     ({"name": "a", "stack": "gke"}, "exporter.pools a has the stack gke, which also needs obj"),
     ({"name": "a", "stack": "openshift"}, "set stack=openshift"),
 ]

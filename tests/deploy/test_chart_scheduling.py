@@ -1,9 +1,17 @@
 """Where the pods run, what may end them, and how they are replaced."""
 
-import pytest
+import itertools
+import json
 
+import pytest
+import yaml
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from deploy.program import HelmError
+from deploy.program import rendered as bare
 from tests.deploy import rendered
-from tests.deploy.rendered import Json, container, only, pod
+from tests.deploy.rendered import CHART, Json, container, only, pod
 from tests.deploy.settings import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("helm_built")
@@ -67,6 +75,14 @@ def test_a_roll_out_takes_a_few_nodes_at_once_and_ends_soon() -> None:
     assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}
     for kind in ("DaemonSet", "Deployment"):
         assert pod(objects, kind)["terminationGracePeriodSeconds"] == 10
+
+
+@pytest.mark.parametrize("name", ["sensor", "agent", "remediator", "cleanup"])
+def test_a_container_that_ends_leaves_the_end_of_its_log_in_the_pods_status(name: str) -> None:
+    """An image of another architecture says `exec format error` there and nowhere else."""
+    one = container(rendered.objects(), name)
+
+    assert one["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
 @pytest.mark.parametrize("name", ["agent", "remediator"])
@@ -157,6 +173,149 @@ def test_the_remediator_keeps_off_the_nodes_that_the_exporter_selects(
         found: list[Json] = terms[0].get("preference", terms[0])["matchExpressions"]
         assert len(terms) == 1
         assert [expression["operator"] for expression in found] == operators
+
+
+KINDS = ("required", "preferred")
+
+
+def expression(key: str, operators: list[str], values: list[str]) -> st.SearchStrategy[Json]:
+    listed = st.lists(st.sampled_from(values), min_size=1, max_size=2, unique=True)
+    if operators == ["Gt", "Lt"] or key == "metadata.name":
+        listed = st.lists(st.sampled_from(values), min_size=1, max_size=1)
+    return st.fixed_dictionaries(
+        {"key": st.just(key), "operator": st.sampled_from(operators), "values": listed}
+    )
+
+
+def without_values(key: str) -> st.SearchStrategy[Json]:
+    return st.fixed_dictionaries(
+        {"key": st.just(key), "operator": st.sampled_from(["Exists", "DoesNotExist"])}
+    )
+
+
+LABELS = st.one_of(
+    expression("gpu", ["In", "NotIn"], ["1", "2", "true"]),
+    expression("zone", ["In", "NotIn"], ["1", "2"]),
+    expression("memory", ["Gt", "Lt"], ["-1", "0", "1", "2"]),
+    without_values("gpu"),
+    without_values("zone"),
+)
+FIELDS = expression("metadata.name", ["In", "NotIn"], ["node-a", "node-b"])
+TERMS: st.SearchStrategy[Json] = st.fixed_dictionaries(
+    {"matchExpressions": st.lists(LABELS, min_size=1, max_size=2)},
+    optional={"matchFields": st.lists(FIELDS, min_size=1, max_size=1)},
+)
+NODES = [
+    {key: value for key, value in labels.items() if value is not None}
+    for name in ("node-a", "node-c")
+    for gpu, zone, memory, arch in itertools.product(
+        [None, "1", "true"], [None, "2"], [None, "-2", "0", "1", "2"], ["amd64", "arm64", "s390x"]
+    )
+    for labels in [{"name": name, "gpu": gpu, "zone": zone, "memory": memory, "arch": arch}]
+]
+
+
+def fulfils(node: dict[str, str], expression: Json, key: str = "") -> bool:
+    """Tell whether a node has what one expression requires, as Kubernetes reads it."""
+    value, values = node.get(key or expression["key"]), expression.get("values", [])
+    operator = expression["operator"]
+    if operator in ("Gt", "Lt"):
+        more = 1 if operator == "Gt" else -1
+        return value is not None and more * int(value) > more * int(values[0])
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) is (operator == "Exists")
+    return (value in values) is (operator == "In")
+
+
+def matches(node: dict[str, str], terms: list[Json]) -> bool:
+    return any(
+        all(fulfils(node, one) for one in term.get("matchExpressions", ()))
+        and all(fulfils(node, one, "name") for one in term.get("matchFields", ()))
+        for term in terms
+    )
+
+
+def away(kind: str, *pools: Json) -> Json:
+    """Return the remediator's node affinity."""
+    given = json.dumps([{"name": f"p{i}", **pool} for i, pool in enumerate(pools)])
+    flags = (f"--set-json=exporter.pools={given}", f"--set=remediator.awayFromGpus={kind}")
+    text = bare(CHART, (rendered.LOCAL,), *flags)
+    objects = [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one]
+    deployed, hook = (pod(objects, kind).get("affinity", {}) for kind in ("Deployment", "Job"))
+    assert deployed.get("nodeAffinity") == hook.get("nodeAffinity")
+    found: Json = deployed.get("nodeAffinity", {})
+    return found
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.lists(TERMS, min_size=1, max_size=2), min_size=1, max_size=2),
+    st.sampled_from(KINDS),
+)
+def test_it_may_run_on_a_node_exactly_where_no_pool_selects_it(
+    pools: list[list[Json]], kind: str
+) -> None:
+    """Each pool has nodes of its own architecture: a node that two could match is refused."""
+    arches = ["amd64", "arm64"]
+    given_pools = (
+        {"nodeSelectorTerms": terms, "nodeSelector": {"arch": arch}}
+        for terms, arch in zip(pools, arches, strict=False)
+    )
+    try:
+        affinity = away(kind, *given_pools)
+    except HelmError as error:
+        if "more than 32 terms" not in str(error):
+            raise
+        reject()
+
+    ((name, listed),) = affinity.items()
+    assert name.startswith(kind)
+    free = (
+        listed["nodeSelectorTerms"] if kind == "required" else [one["preference"] for one in listed]
+    )
+    for node in NODES:
+        selected = any(
+            node["arch"] == arch and matches(node, terms)
+            for terms, arch in zip(pools, arches, strict=False)
+        )
+        assert matches(node, free) is not selected, node
+
+
+def pair(number: int) -> Json:
+    keys = (f"a{number}", f"b{number}")
+    return {"matchExpressions": [{"key": key, "operator": "Exists"} for key in keys]}
+
+
+NO_OPPOSITE: list[tuple[list[Json], str]] = [
+    (
+        [pair(number) for number in range(6)],
+        "more than 32 terms: write the nodes .* remediator.nodeAffinity",
+    ),
+    (
+        [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["many"]}]}],
+        '"key":"a","operator":"Gt".* has no opposite: write the nodes .* remediator.nodeAffinity',
+    ),
+    ([{"matchExpressions": []}], "a term without expressions, which selects every node"),
+]
+
+
+@pytest.mark.parametrize(("terms", "sentence"), NO_OPPOSITE)
+def test_a_selector_that_cannot_be_turned_round_is_refused(
+    terms: list[Json], sentence: str
+) -> None:
+    with pytest.raises(HelmError, match=sentence):
+        away("required", {"nodeSelectorTerms": terms})
+
+
+def test_thirty_two_terms_are_rendered() -> None:
+    affinity = away("required", {"nodeSelectorTerms": [pair(number) for number in range(5)]})
+
+    (required,) = affinity.values()
+    assert len(required["nodeSelectorTerms"]) == 32
+
+
+def test_where_every_node_is_selected_none_is_preferred() -> None:
+    assert away("preferred", {"nodeSelectorTerms": [{"matchExpressions": []}]}) == {}
 
 
 def test_the_remediator_runs_anywhere_where_that_is_requested() -> None:

@@ -172,6 +172,14 @@ CONTRADICTIONS = [
         ("exporter.gpu.driverRoot=/run/nvidia/driver",),
         "exporter.gpu.driverRoot needs gpu.access driver-root",
     ),
+    (
+        ("exporter.gpu.access=driver-root", "exporter.gpu.runtimeClassName=mine"),
+        "exporter.gpu.runtimeClassName needs gpu.access runtime",
+    ),
+    (
+        ("stack=gpucluster", "exporter.gpu.runtimeClassName=mine"),
+        "exporter.gpu.runtimeClassName needs gpu.access runtime",
+    ),
     (("exporter.journalPath=/run/log/journal",), "exporter.journalPath needs kernelLog journal"),
     (("exporter.podLogsPath=/data/pods",), "exporter.podLogsPath needs podShares true"),
     (("exporter.web.scheme=HTTPS",), "exporter.web.scheme is HTTPS: name the Secret with the"),

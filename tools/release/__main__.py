@@ -33,6 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--no-images", action="store_true", help="leave the images out, which take the longest"
     )
+    parser.add_argument("--registry", default="", help="where the images are, for the chart")
+    parser.add_argument(
+        "--digest", action="append", default=[], help="exporter=sha256:..., controller=sha256:..."
+    )
     given = parser.parse_args(arguments)
     folder: Path = given.into
     if folder.exists() and any(folder.iterdir()):
@@ -47,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not why_no_images:
             for image, machine in itertools.product(IMAGES, machines):
                 images.write(image, machine, version("draguard"), Commit.here(), folder)
+        chart.write(folder, given.registry, dict(pin.split("=", 1) for pin in given.digest))
         _write(folder.resolve(), machines, given.url)
     except (single_file.ReleaseError, HelmError, BuildError) as error:
         print(f"release: {error}", file=sys.stderr)
@@ -71,7 +76,6 @@ def _write(folder: Path, machines: Sequence[str], url: str) -> None:
             krew.archive(program, archives[machine])
     plugin = yaml.safe_dump(krew.manifest(number, archives, url), sort_keys=False)
     (folder / "krew-draguard.yaml").write_text(plugin, encoding="utf-8")
-    chart.write(folder)
     for image in IMAGES:
         built = [images.archive(folder, image, number, machine) for machine in machines]
         debian = [

@@ -232,7 +232,9 @@ def test_a_kill_of_the_day_before_is_over(hours: int, lines: int) -> None:
     assert len(list(own_pods([one_pod(status)], NOW))) == lines
 
 
-EXEC_FORMAT = "failed to create containerd task: exec: python3: exec format error: unknown"
+EXEC_FORMAT = "exec /usr/bin/python3: exec format error\n"
+"""The end of the log, where the kubelet takes it as the message: runc starts the container."""
+LOG = "ERROR cannot connect: token not found, access denied\n" * 9 + "the last line\n"
 NEVER_PULL = 'Container image "draguard-exporter:0.1.0" is not present with pull policy of Never'
 NO_PLATFORM = 'failed to unpack image "r.example/x:0.1.0": no match for platform in manifest'
 
@@ -242,6 +244,7 @@ NO_PLATFORM = 'failed to unpack image "r.example/x:0.1.0": no match for platform
     [
         ("ErrImagePull", NO_PLATFORM, "", "no match for platform", "architecture as well"),
         ("CrashLoopBackOff", "back-off 5m0s", EXEC_FORMAT, "exec format", "architecture as well"),
+        ("CrashLoopBackOff", "back-off 5m0s", LOG, "the last line", "-c sensor --previous"),
         ("ImagePullBackOff", "401 Unauthorized", "", "401", "image.pullSecrets"),
         ("ImagePullBackOff", "manifest unknown", "", "manifest unknown", "image.registry"),
         (
@@ -261,19 +264,45 @@ def test_a_pod_of_ours_that_does_not_start_is_named_with_its_cause(
         "name": "sensor",
         "restartCount": 3,
         "state": {"waiting": {"reason": reason, "message": message}},
-        "lastState": {"terminated": {"reason": "StartError", "message": ended}} if ended else {},
+        "lastState": {"terminated": {"reason": "Error", "exitCode": 1, "message": ended}}
+        if ended
+        else {},
     }
-    body = {
-        "metadata": {"name": "draguard-exporter-x", "namespace": "draguard-system", "uid": "u"},
-        "spec": {"nodeName": "gb200-0"},
-        "status": {"containerStatuses": [state]},
-    }
-    (found,) = own_pods([msgspec.convert(body, Pod)])
+    (found,) = own_pods([exporter_pod(state)])
 
     assert found.state == "bad"
     assert f"draguard-exporter-x on gb200-0: container sensor: {reason}, 3 restarts: " in found.says
     assert says in found.says
     assert remedy in found.remedy
+
+
+def exporter_pod(state: Json) -> Pod:
+    body = {
+        "metadata": {"name": "draguard-exporter-x", "namespace": "draguard-system", "uid": "u"},
+        "spec": {"nodeName": "gb200-0"},
+        "status": {"containerStatuses": [state]},
+    }
+    return msgspec.convert(body, Pod)
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "message"),
+    [
+        ("Error", 1, EXEC_FORMAT),
+        ("Error", 255, EXEC_FORMAT),
+        ("StartError", 128, "failed to start container: exec format error: unknown"),
+    ],
+)
+def test_an_image_of_another_architecture_is_named_between_two_starts_too(
+    reason: str, code: int, message: str
+) -> None:
+    ended = {"reason": reason, "exitCode": code, "message": message}
+    state = {"name": "sensor", "restartCount": 0, "state": {"terminated": ended}}
+
+    (found,) = own_pods([exporter_pod(state)])
+
+    assert f"container sensor: {reason}, 0 restarts: {message.strip()}" in found.says
+    assert "architecture as well" in found.remedy
 
 
 def test_pods_of_ours_that_run_or_begin_are_no_line() -> None:

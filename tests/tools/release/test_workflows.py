@@ -23,7 +23,7 @@ def jobs(name: str) -> dict[str, Any]:
 
 
 def steps(name: str) -> list[dict[str, Any]]:
-    return [step for job in jobs(name).values() for step in job["steps"]]
+    return [step for job in jobs(name).values() for step in job.get("steps", ())]
 
 
 def test_there_is_one_for_each_purpose() -> None:
@@ -40,6 +40,8 @@ def test_a_workflow_names_no_secret_and_says_that_it_was_not_tried(name: str) ->
 def test_a_workflow_may_only_read_unless_it_publishes(name: str) -> None:
     assert yaml.safe_load(TEXTS[name])["permissions"] == {"contents": "read"}
     for job in jobs(name).values():
+        if "uses" in job:
+            continue  # the rights and the time of that workflow
         assert job["timeout-minutes"] <= 120
         assert ("permissions" in job) == (name == "publish")
 
@@ -70,6 +72,25 @@ def test_a_target_of_make_exists_and_programs_have_a_version(name: str) -> None:
     assert set(re.findall(r"run: make ([a-z-]+)", text)) <= set(known)
     for module in re.findall(r"go install (\S+)", text):
         assert re.search(r"@v\d+\.\d+\.\d+$", module), module
+
+
+def test_nothing_is_published_before_the_tests_have_passed() -> None:
+    published = jobs("publish")
+
+    assert published["test"] == {"uses": "./.github/workflows/test.yml"}
+    assert [job.get("needs") for name, job in published.items() if name != "test"] == ["test"]
+    assert "\n  workflow_call:\n" in TEXTS["test"]
+
+
+def test_the_chart_is_packed_once_the_images_have_digests_and_before_it_is_pushed() -> None:
+    order = [step.get("name") for step in steps("publish")]
+
+    pushed, packed, sent = map(
+        order.index,
+        ("Build for both architectures, push", "Write the files", "Push and sign the chart"),
+    )
+    assert pushed < packed < sent
+    assert 'REGISTRY="$PREFIX" DIGESTS=' in steps("publish")[packed]["run"]
 
 
 def test_what_is_published_is_what_a_release_has() -> None:

@@ -44,6 +44,8 @@ seccompProfile:
 {{- define "draguard.container" -}}
 image: {{ include "draguard.image" . | quote }}
 imagePullPolicy: {{ (index . 0).Values.image.pullPolicy }}
+{{- /* An image of another architecture says so on stderr only; the doctor reads the pod's status. */}}
+terminationMessagePolicy: FallbackToLogsOnError
 {{- end }}
 
 {{- /*
@@ -110,39 +112,4 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 helm.sh/hook: {{ . }}
 helm.sh/hook-weight: "0"
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
-{{- end }}
-
-{{- /*
-Where remediator and cleanup Job run: remediator.nodeAffinity, or away from the nodes that the
-exporter selects. Root on a GPU node could take the token there, which may evict every pod.
-*/}}
-{{- define "draguard.remediatorNodes" -}}
-{{- $away := list }}
-{{- range $pool := (include "draguard.pools" . | fromJson).pools }}
-{{- range $term := $pool.exporter.nodeSelectorTerms }}
-{{- /* The opposite of a term with one expression; the opposite of several is no term. */}}
-{{- if and (eq (len ($term.matchExpressions | default list)) 1) (not $term.matchFields) }}
-{{- with first $term.matchExpressions }}
-{{- $opposite := get (dict "In" "NotIn" "NotIn" "In" "Exists" "DoesNotExist" "DoesNotExist" "Exists") .operator }}
-{{- if $opposite }}
-{{- $away = append $away (set (deepCopy .) "operator" $opposite) }}
-{{- end }}
-{{- end }}
-{{- end }}
-{{- end }}
-{{- end }}
-{{- with .Values.remediator }}
-{{- if .nodeAffinity }}
-{{- toYaml .nodeAffinity }}
-{{- else if and $away (eq .awayFromGpus "preferred") -}}
-preferredDuringSchedulingIgnoredDuringExecution:
-  - weight: 100
-    preference:
-      matchExpressions: {{- uniq $away | toYaml | nindent 8 }}
-{{- else if and $away (eq .awayFromGpus "required") -}}
-requiredDuringSchedulingIgnoredDuringExecution:
-  nodeSelectorTerms:
-    - matchExpressions: {{- uniq $away | toYaml | nindent 8 }}
-{{- end }}
-{{- end }}
 {{- end }}
