@@ -130,8 +130,8 @@ class _ContainerStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     @property
     def _ended(self) -> str:
         both = (self.state.terminated, self.last_state.terminated)
-        said = next((ended.message for ended in both if ended and ended.message), "")
-        return " ".join(said.split())
+        stated = next((ended.message for ended in both if ended and ended.message), "")
+        return " ".join(stated.split())
 
 
 class _PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
