@@ -81,7 +81,7 @@ def test_a_stored_report_with_a_time_of_no_zone_cannot_be_read() -> None:
     "raw", [b'{"metadata": {"name": "\xff"}}', b'{"x":' + b"[" * DEEP + b"]" * DEEP + b"}"]
 )
 def test_an_object_that_cannot_be_decoded_is_an_error_of_the_api(raw: bytes) -> None:
-    with pytest.raises(client.ApiError, match="no object"):
+    with pytest.raises(client.ApiError, match="not an object"):
         store.meta_of(msgspec.Raw(raw))
     assert client.error_of("GET", 500, raw.replace(b"metadata", b"message")).status == 500
 

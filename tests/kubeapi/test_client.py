@@ -245,7 +245,7 @@ def test_a_server_that_does_not_answer_is_not_the_same_as_not_served() -> None:
         client.close()
     with Hostile([hostile.refusal(404), hostile.body(b"[]")]) as server:
         client = Client(server.endpoint)
-        with pytest.raises(ApiError, match="no resource list"):
+        with pytest.raises(ApiError, match="not a resource list"):
             served(client, "resource.k8s.io", "devicetaintrules", ["v1", "v1beta2"])
         client.close()
 

@@ -261,7 +261,7 @@ def test_headers_of_the_file_go_with_every_answer(fronts: list[Front], folder: P
 @pytest.mark.parametrize(
     ("config", "names"),
     [
-        ("basic_auth_users: {a: plain}", "no bcrypt hash"),
+        ("basic_auth_users: {a: plain}", "not a bcrypt hash"),
         ("tls_server_config: {cert_file: x.pem}", "key_file"),
         ("tls_server_config: {cert_file: x.pem, key_file: x.key}", "cannot be used"),
         (TLS.replace("}", ", client_auth_type: RequestClientCert}"), "without verifying"),

@@ -31,7 +31,7 @@ def test_cpus_are_chosen_by_flag_and_by_variable() -> None:
 def test_a_form_that_cannot_be_read_names_its_flag() -> None:
     with pytest.raises(SettingsError, match=r"^--switch-devices: 'x' cannot be read; write f, g"):
         parse((EMBEDDED, "-s", "x"), {})
-    with pytest.raises(SettingsError, match=r"^--cpu-devices: '4-2' is no number"):
+    with pytest.raises(SettingsError, match=r"^--cpu-devices: '4-2' is neither a number"):
         parse((EMBEDDED,), {"DCGM_EXPORTER_CPU_DEVICES_STR": "g:4-2"})
 
 

@@ -110,7 +110,7 @@ def test_the_hosts_processes_are_known_by_the_kernels_own(node: SimulatedNode) -
     assert "another pid namespace than this process" in found
 
     (there / "comm").write_text("sleep\n", encoding="ascii")
-    assert "no kernel thread" in message(Process(), f"--proc-dir={node.proc_dir}")["host-pids"]
+    assert "not a kernel thread" in message(Process(), f"--proc-dir={node.proc_dir}")["host-pids"]
 
 
 def test_a_library_that_is_named_needs_no_device_of_this_machine(node: SimulatedNode) -> None:

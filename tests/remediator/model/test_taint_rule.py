@@ -35,7 +35,7 @@ def test_a_rule_without_a_full_selector_cannot_be_built(parts: tuple[str, str, s
 
 
 def test_a_rule_with_a_cause_that_is_no_label_value_cannot_be_built() -> None:
-    with pytest.raises(ValueError, match="no label value"):
+    with pytest.raises(ValueError, match="not a label value"):
         rule(Device("d", "p", "g"), cause="no, spaces")
 
 

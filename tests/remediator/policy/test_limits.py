@@ -57,10 +57,10 @@ def test_the_correlation_hold_is_set_and_lifted() -> None:
         ),
         ({"evict": {"class": 1}}, r"budget.evict.class: no such key; .*deviceClass"),
         ({"evict": {"node": -1}}, r"budget.evict.node: -1 is not a number of GPUs; write 2, 25%"),
-        ({"evict": {"node": True}}, r"budget.evict.node: True is no number"),
-        ({"evict": {"node": 1.5}}, r"budget.evict.node: 1.5 is no number"),
-        ({"evict": {"node": [1]}}, r"budget.evict.node: a list is no number"),
-        ({"taint": {"pool": "101%"}}, r"budget.taint.pool: '101%' is no number"),
+        ({"evict": {"node": True}}, r"budget.evict.node: True is not a number"),
+        ({"evict": {"node": 1.5}}, r"budget.evict.node: 1.5 is not a number"),
+        ({"evict": {"node": [1]}}, r"budget.evict.node: a list is not a number"),
+        ({"taint": {"pool": "101%"}}, r"budget.taint.pool: '101%' is not a number"),
         (
             {"evict": {"rate": 8}},
             r"budget.evict.rate: 8 is not a mapping with any of count, within",
@@ -71,7 +71,7 @@ def test_the_correlation_hold_is_set_and_lifted() -> None:
         ({"taint": {"rate": {"within": "1m"}}}, r"budget.taint.rate.count: is missing"),
         ({"correlation": {"nodes": 1}}, r"budget.correlation.nodes: 1 would let any one node hold"),
         ({"correlation": {"within": 10}}, r"budget.correlation.within: 10 is not a duration"),
-        ({"evict_gpus_per_node": "many"}, r"budget.evict_gpus_per_node: 'many' is no number"),
+        ({"evict_gpus_per_node": "many"}, r"budget.evict_gpus_per_node: 'many' is not a number"),
         ({"taint": {"node": {"share": 2}}}, r"budget.taint.node.share: 2 is not a percentage"),
         ({"taint": {"node": {"atLeast": 2}}}, r"budget.taint.node.share: is missing"),
         (

@@ -130,7 +130,7 @@ def test_an_empty_message_is_a_message(folder: str) -> None:
         (_reset, unary.UNAVAILABLE, "cut"),
         (_close, unary.UNAVAILABLE, "cut"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", unary.UNAVAILABLE, "closed"),
-        (b"\x00\x00\x05\x01\x04\x00\x00\x00\x01\xff\xff\xff\xff\xff", unary.INTERNAL, "no HTTP/2"),
+        (b"\x00\x00\x05\x01\x04\x00\x00\x00\x01\xff\xff\xff\xff\xff", unary.INTERNAL, "not HTTP/2"),
         (b"", unary.UNAVAILABLE, "closed"),
     ],
 )
