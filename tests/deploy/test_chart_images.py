@@ -64,7 +64,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
         ("image.registry=https://a.example.org/gpu",),
         "image.registry https://a.example.org/gpu is not a registry: write .* without https://",
     ),
-    (("global.imageRegistry=a b",), "global.imageRegistry a b is no registry"),
+    (("global.imageRegistry=a b",), "global.imageRegistry a b is not a registry"),
     (
         ("image.registry=myorg",),
         "image.registry myorg has no host: .* for Docker Hub docker.io/myorg",
