@@ -29,7 +29,7 @@ static bool set_instance_id(unsigned *into, const char *key, const char *value,
 
 static bool set_call(struct failure *failure, const char *call, struct fault *fault) {
     if (strncmp(call, "nvml", 4) != 0)
-        return fault_at(fault, "\"%s\" is no NVML call; name it as in nvmlDeviceGetTemperature",
+        return fault_at(fault, "\"%s\" is not an NVML call; name it as in nvmlDeviceGetTemperature",
                         call);
     return set_ascii(failure->call, "call", call, fault);
 }
