@@ -76,8 +76,14 @@ class Upgraded:
 
     def install(self) -> None:
         self.configure()
+        self.lead()
+
+    def lead(self) -> None:
+        """Run the remediator's pod, which is another one once the exporter's nodes have changed."""
+        self.at.stop_deleted()
         (pod,) = self.at.pods("remediator", 1)
-        self.remediator = self.at.run(pod, "remediator")
+        if self.remediator is None or not self.remediator.running:
+            self.remediator = self.at.run(pod, "remediator")
 
     def configure(self, *values: str) -> None:
         """Install the chart, or change its values."""
@@ -272,6 +278,7 @@ def test_meanwhile_the_remediator_knows_nothing_and_does_nothing(upgraded: Upgra
     upgraded.label((*CLASSIC, "client"))
     await_true("it is rolled out", lambda: rolled_out(upgraded))
     upgraded.start()
+    upgraded.lead()
     node.set_recovery_action(SICK, 1)
     node.inject_xid(SICK, 95, reset=True)
     scene.await_rules({f"{GPU_NODE}/gpu-{SICK}": "NoExecute"})
