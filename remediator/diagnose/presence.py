@@ -17,9 +17,10 @@ from remediator.diagnose.surroundings import Surroundings
 NEVER_LISTED = "NeverListed"
 """Presence reason of a GPU that only the kernel log names (agent/report/presence.py)."""
 HUNG, NOT_LISTED, NOT_ON_BUS = "Hung", "NotListed", "NotOnBus"
-UNPUBLISHED_LATER = "NotListedThenUnpublished"
 """Further reasons of it: a call on the GPU hangs; a live NVML, or the kernel's PCI list, no longer
 has it."""
+UNPUBLISHED_LATER = "NotListedThenUnpublished"
+"""NVML no longer had it while it was published, and then it was no longer published."""
 NOT_REPORTED = "NotReported"
 """The same, of a GPU that only the slices name: our own word."""
 MISSING_FOR = timedelta(minutes=1)

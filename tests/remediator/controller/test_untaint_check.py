@@ -75,7 +75,7 @@ def test_a_lease_with_the_hash_of_another_report_keeps_a_gpu_tainted_until_the_n
     it_soaks(room)
     since = healthy_since(room)
     room.renew("more")
-    room.seen("it is heard", lambda: room.cluster.peek(NODE).overtaken)
+    room.seen("it is seen", lambda: room.cluster.peek(NODE).overtaken)
     room.ahead = SOAKED
     room.decide()
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
@@ -83,7 +83,7 @@ def test_a_lease_with_the_hash_of_another_report_keeps_a_gpu_tainted_until_the_n
     assert healthy_since(room) == since, "the soak did not begin anew"
 
     room.renew("well")
-    room.seen("it is heard", lambda: not room.cluster.peek(NODE).overtaken)
+    room.seen("it is seen", lambda: not room.cluster.peek(NODE).overtaken)
     room.decide()
     assert room.api.effects() == {}
 
@@ -91,7 +91,7 @@ def test_a_lease_with_the_hash_of_another_report_keeps_a_gpu_tainted_until_the_n
 def test_a_lease_without_a_hash_contradicts_no_report(room: Room) -> None:
     it_soaks(room)
     room.renew("")
-    room.seen("it is heard", lambda: not room.cluster.peek(NODE).renewals)
+    room.seen("it is seen", lambda: not room.cluster.peek(NODE).renewals)
     room.ahead = SOAKED
     room.decide()
     assert room.api.effects() == {}
@@ -101,7 +101,7 @@ def test_a_new_leader_takes_the_last_hash_from_the_list_of_leases(room: Room) ->
     it_soaks(room)
     room.renew("more")
     with leader(room.api, room.cluster._client.endpoint) as second:  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - the same server
-        second.seen("it is heard", lambda: second.cluster.peek(NODE).overtaken)
+        second.seen("it is seen", lambda: second.cluster.peek(NODE).overtaken)
         second.ahead = SOAKED
         second.decide()
     assert room.api.effects() == {"gpu-0": "NoSchedule"}

@@ -8,6 +8,10 @@ from tests.remediator.histories.test_evict_histories import EvictHistory
 from tests.remediator.histories.test_found import NO_CALLS
 from tests.remediator.histories.test_histories import History
 
+CALLS = HandoverOptions(
+    enabled=True, deadline=timedelta(seconds=30), accelerated_hardware_ready=True
+)
+
 
 def test_a_soak_begins_anew_with_a_contained_error_that_leaves_nothing_to_watch() -> None:
     history = EvictHistory()
@@ -23,10 +27,7 @@ def test_a_soak_begins_anew_with_a_contained_error_that_leaves_nothing_to_watch(
 def test_a_call_waits_for_pods_or_for_the_budget_that_their_eviction_has_used_up() -> None:
     """The leader dies when the eviction has begun, before the call is recorded."""
     history = History()
-    calls = HandoverOptions(
-        enabled=True, deadline=timedelta(seconds=30), accelerated_hardware_ready=True
-    )
-    history.a_cluster(options=calls, dynamic=True, placing=False)
+    history.a_cluster(options=CALLS, dynamic=True, placing=False)
     history.a_pod_goes(dies=0, index=0, part=0, then=0.1)
     history.a_driver_without_recovery_action(dies=0, index=0, then=0.1)
     history.an_old_driver_whose_agent_forgets(dies=0, index=1)
@@ -42,10 +43,7 @@ def test_a_call_waits_for_pods_or_for_the_budget_that_their_eviction_has_used_up
 def test_the_reason_for_other_agents_names_only_what_the_call_names() -> None:
     """Two leaders know another cause for the GPU that is not called for."""
     history = History()
-    calls = HandoverOptions(
-        enabled=True, deadline=timedelta(seconds=30), accelerated_hardware_ready=True
-    )
-    history.a_cluster(options=calls, placing=True, dynamic=False)
+    history.a_cluster(options=CALLS, placing=True, dynamic=False)
     history.another_board(dies=0, index=0, then=0.1)
     history.an_old_driver_whose_agent_forgets(dies=0, index=0)
     history.another_board(dies=0, index=0, then=0.1)
