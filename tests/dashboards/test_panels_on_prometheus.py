@@ -25,6 +25,7 @@ from tests.dashboards.observatory import (
     RICHEST,
     SCENARIOS,
     VARIABLES,
+    WATCHING,
     Answer,
     Observatory,
     answers,
@@ -111,7 +112,12 @@ def observed(
 def without_gpus(
     scene: Scene, prometheus_built: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Prometheus]:
-    """A cluster in which the remediator runs and nothing else is there yet."""
+    """A cluster in which the remediator runs and nothing else is there yet.
+
+    Its policy is the one of `observed`: a next leader with another policy begins no disruption for
+    five minutes.
+    """
+    scene.policy(WATCHING)
     port = free_port()
     remediator = scene.remediator("--listen", f"127.0.0.1:{port}")
     targets = {REMEDIATOR_JOB: f"127.0.0.1:{port}"}

@@ -295,7 +295,6 @@ NO_OPPOSITE: list[tuple[list[Json], str]] = [
         [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["many"]}]}],
         '"key":"a","operator":"Gt".* has no opposite: write the nodes .* remediator.nodeAffinity',
     ),
-    ([{"matchExpressions": []}], "a term without expressions, which selects every node"),
 ]
 
 
@@ -312,10 +311,6 @@ def test_thirty_two_terms_are_rendered() -> None:
 
     (required,) = affinity.values()
     assert len(required["nodeSelectorTerms"]) == 32
-
-
-def test_where_every_node_is_selected_none_is_preferred() -> None:
-    assert away("preferred", {"nodeSelectorTerms": [{"matchExpressions": []}]}) == {}
 
 
 def test_the_remediator_runs_anywhere_where_that_is_requested() -> None:

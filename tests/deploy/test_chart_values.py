@@ -37,6 +37,10 @@ WRONG = [
     ("exporter.enabled=1", "/exporter/enabled"),
     ("admission.adminAccessNamespaces={a b}", "/admission/adminAccessNamespaces/0"),
     ("exporter.nodeSelectorTerms=null", "nodeSelectorTerms"),
+    (
+        "exporter.nodeSelectorTerms[0].matchExpressions={}",
+        "/exporter/nodeSelectorTerms/0/matchExpressions",
+    ),
     ("exporter.nodeSelector.a b=c", "/exporter/nodeSelector"),
     ("exporter.nodeSelector.gpu=a b", "/exporter/nodeSelector/gpu"),
     (

@@ -18,11 +18,6 @@ exporter selects. Root on a GPU node could take the token there, which may evict
 {{- end }}
 {{- $terms = append $terms $term }}
 {{- end }}
-{{- if and (not $terms) (eq $away "required") }}
-{{- fail "remediator.awayFromGpus is required, but exporter.nodeSelectorTerms has a term without expressions, which selects every node: name the nodes with GPUs there, or set awayFromGpus to preferred" }}
-{{- end }}
-{{- /* Kubernetes reads an empty term as no node; here it is every node, and no rule at all. */}}
-{{- if and $terms (not (has dict $terms)) }}
 {{- if eq $away "required" -}}
 requiredDuringSchedulingIgnoredDuringExecution:
   nodeSelectorTerms: {{- toYaml $terms | nindent 4 }}
@@ -32,7 +27,6 @@ preferredDuringSchedulingIgnoredDuringExecution:
   - weight: 100
     preference: {{- toYaml . | nindent 6 }}
   {{- end }}
-{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -47,19 +41,15 @@ Without `pauseLabels`: a node whose driver is being changed has its GPUs all the
 {{- range $pool := (include "draguard.pools" . | fromJson).pools }}
 {{- $outside := list list }}
 {{- range $term := $pool.exporter.nodeSelectorTerms }}
-{{- $all := (include "draguard.requirements" (list $term dict) | fromJson).all }}
 {{- $any := list }}
-{{- range $all }}
+{{- range (include "draguard.requirements" (list $term dict) | fromJson).all }}
 {{- $opposite := (include "draguard.opposite" . | fromJson).any }}
 {{- if not $opposite }}
 {{- fail (printf "remediator.awayFromGpus: %s of exporter.nodeSelectorTerms has no opposite: %s" (toJson .) (include "draguard.nodesInstead" $)) }}
 {{- end }}
 {{- $any = concat $any $opposite }}
 {{- end }}
-{{- /* A term without any selects no node, but with the pause labels it has some. */}}
-{{- if or $all $pool.exporter.pauseLabels }}
 {{- $outside = (include "draguard.both" (list $outside $any) | fromJson).terms }}
-{{- end }}
 {{- end }}
 {{- range $key, $value := $pool.exporter.nodeSelector }}
 {{- $outside = append $outside (list (dict "key" $key "operator" "NotIn" "values" (list $value) | toJson)) }}
