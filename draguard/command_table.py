@@ -26,7 +26,7 @@ act
                              confirm the repair of GPUs in NeedsHuman
   cordon DEVICE...           keep new pods off GPUs or slices, for maintenance
   uncordon DEVICE...         remove such cordons
-  cleanup --all              remove all taints of Draguard, to uninstall it
+  cleanup --all              remove Draguard's taints and Node conditions, to uninstall
 
 prepare
   policy check|explain       validate a policy, or simulate a signal under it
@@ -40,11 +40,11 @@ run
   remediator                 taint failed GPUs and slices, evict their pods
 
 global flags, before or after the command: -n NAMESPACE, --context NAME,
---kubeconfig FILE, -o FORMAT, and as kubectl's: --server, --token, --as,
+--kubeconfig FILE, -o FORMAT, and kubectl's --server, --token, --as,
 --as-group, --certificate-authority, --insecure-skip-tls-verify,
 --request-timeout.
 `kubectl draguard COMMAND` is the same.
-Exit status: 0: done; 1: a problem, or not all is done; 2: usage error, or no access.
+Exit status: 0: done; 1: a problem, or incomplete; 2: usage error, or no access.
 """
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from benchmarks import fleet_objects, processes
 from benchmarks.figures import Figure, Section
+from benchmarks.fleet import commands
 from benchmarks.fleet.load import Loaded, Renewals, Write, load
 from benchmarks.programs import bytecode, compile_all
 from benchmarks.servers import REPORTS, Servers
@@ -83,7 +84,9 @@ class FleetBench(Servers):
         renewals = [lambda node=node: _renewal(node) for node in range(size.nodes)]
         with Renewals(self.client, renewals, LEASE_PERIOD) as leases:
             title = f"{size.nodes:,} nodes, {size.nodes * size.gpus:,} GPUs, {size.claims:,} claims"
-            figures = [*loaded, *self._cold(), *self._steady(leases), *self._storm()]
+            living = [*loaded, *self._cold(), *self._steady(leases)]
+            queried = commands.measure(self.plane.kubeconfig, bytecode(self.folder))
+            figures = [*living, *queried, *self._storm()]
         return [Section(title, tuple(figures), (*_NOTES, f"etcd {size.disk}"))]
 
     def last_words(self) -> str:

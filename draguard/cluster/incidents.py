@@ -12,7 +12,7 @@ from remediator.model.incident import Incident, of_gpu
 
 _NAME = re.compile(r"(?P<gpu>gpu-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?P<episode>\d+)")
 
-NAMES = "incident names, such as gpu-2fa81118-1, UUIDs of GPUs, or how one of them begins"
+NAMES = "incident names, such as gpu-2fa81118-1, UUIDs of GPUs, or the start of one"
 SHORTEST = 6
 """Characters of a name that may stand for it, if no other name begins so."""
 

@@ -50,12 +50,12 @@ def parser() -> argparse.ArgumentParser:
     )
     taught.add_argument("incidents", nargs="*", metavar="INCIDENT", help=argparse.SUPPRESS)
     taught.add_argument(
-        "--all", action="store_true", help="all taint rules and Node conditions of Draguard"
+        "--all", action="store_true", help="required: all taint rules and Node conditions"
     )
     taught.add_argument(
         "--leases",
         action="store_true",
-        help="also the Leases of agents and remediator: where both are uninstalled",
+        help="also the Leases of agents and remediator, once both are uninstalled",
     )
     taught.add_argument(
         "--yes", action="store_true", help="do not ask; required without a terminal"

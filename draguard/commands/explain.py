@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     taught.add_argument("--mig", action="store_true", help="the GPU has MIG slices")
     chosen = taught.add_mutually_exclusive_group()
     chosen.add_argument(
-        "--policy", type=Path, metavar="FILE", help="instead of the policy in force"
+        "--policy", type=Path, metavar="FILE", help="use this file instead of the policy in force"
     )
     chosen.add_argument("--shipped", action="store_true", help="use the shipped policy, no cluster")
     add_output_flag(taught)

@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
         "names",
         nargs="*",
         metavar="NAME",
-        help="incidents, such as gpu-2fa81118-1, UUIDs of GPUs, or how one of them begins",
+        help="incidents, such as gpu-2fa81118-1, UUIDs of GPUs, or the start of one",
     )
     taught.add_argument("--all", action="store_true", help="include closed incidents")
     taught.add_argument("--node", default="", metavar="NAME", help="only incidents on this node")

@@ -154,7 +154,7 @@ def _parser(row: IntentCommand) -> argparse.ArgumentParser:
     if row.endless:
         standard = " (the default)" if row.standard == FOREVER else ""
         times.add_argument("--forever", action="store_true", help=f"no end time{standard}")
-    times.add_argument("--remove", action="store_true", help="remove it")
+    times.add_argument("--remove", action="store_true", help="end the existing one")
     taught.set_defaults(forever=False, yes=False)
     taught.add_argument("--overwrite", action="store_true", help="replace the existing one")
     if row.untaints:

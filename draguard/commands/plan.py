@@ -42,14 +42,14 @@ def parser() -> argparse.ArgumentParser:
     taught = teaching(
         "plan",
         "Show what the remediator would do now for each GPU with an incident, and why. Nothing is\n"
-        "written. Needs no remediator and no port-forward: the command runs the same code.",
+        "written. Needs no remediator and no port-forward: it runs the remediator's code here.",
         EXAMPLES,
     )
     taught.add_argument("--node", default="", metavar="NAME", help="all GPUs of one node")
     add_selector_flag(taught)
     chosen = taught.add_mutually_exclusive_group()
     chosen.add_argument(
-        "--policy", type=Path, metavar="FILE", help="instead of the policy in force"
+        "--policy", type=Path, metavar="FILE", help="use this file instead of the policy in force"
     )
     chosen.add_argument("--shipped", action="store_true", help="use the shipped policy")
     chosen.add_argument("--url", default="", help="show the plan of this remediator")

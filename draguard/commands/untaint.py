@@ -73,7 +73,7 @@ class _Found(msgspec.Struct, frozen=True):
 def parser() -> argparse.ArgumentParser:
     taught = teaching(
         COMMAND,
-        "Remove Draguard's taints from GPUs until the given time, although their faults remain.\n"
+        "Keep GPUs free of Draguard's taints until the given time, although their faults remain.\n"
         "Shows the faults and the consequences, and asks for confirmation. After that time the\n"
         "faults count again.",
         EXAMPLES,

@@ -80,7 +80,7 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=TIMEOUT,
         metavar="TIME",
-        help=f"for one answer of the server; 0: no limit [{TIMEOUT:g}s]",
+        help=f"per request; 0: no limit [{TIMEOUT:g}s]",
     )
     whom = parser.add_argument_group("instead of what the kubeconfig says")
     whom.add_argument("--server", default="", metavar="URL", help="address of the API server")
@@ -99,7 +99,7 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="GROUP",
-        help="with --as: and a group; may be repeated",
+        help="with --as: a group; may be repeated",
     )
 
 

@@ -1,8 +1,9 @@
 """What an XID code means, by NVIDIA's catalogue and Draguard's grouping; which SXids are fatal.
 
 The tables are in `exporter/data/`, with their provenance. A code that neither
-knows is a value too: class `unknown`, never acted on alone. Pure, but for
-reading the package's own files once.
+knows is a value too: class `unknown`, never acted on alone. What is done about
+each is another table (`remediator/diagnose/xid_table.py`). Pure, but for reading
+the package's own files once.
 """
 
 import csv

@@ -1,7 +1,8 @@
 """What each XID means for a verdict, as data: its class of fault, its need and its rule.
 
-The table lies in `remediator/data/`, with its provenance. A code without a row
-is never a fault by itself. Pure, but for reading the package's own file once.
+The table lies in `remediator/data/`, with its provenance; what codes are called is another one
+(`exporter/model/xid.py`). A code without a row is never a fault by itself. Pure, but for reading
+the package's own file once.
 """
 
 import csv

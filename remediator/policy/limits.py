@@ -156,30 +156,31 @@ def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
     """Return each limit as (path, value, meaning), for a page, an explanation or the log."""
     found: list[tuple[str, str, str]] = []
     for action, verb, counted in (
-        ("evict", "evicted from", "GPUs that are being evicted from, not Drained yet"),
-        ("taint", "tainted", "GPUs that stand tainted, of nodes that are there"),
+        ("evict", "evicted from", "GPUs with evictions, not Drained yet"),
+        ("taint", "tainted", "tainted GPUs of existing nodes"),
     ):
         caps: Caps = getattr(limits, action)
         for ground, key in KEYS.items():
             cap: Cap | None = getattr(caps, _FIELDS[ground])
-            meaning = f"{counted}: of {('' if ground == 'cluster' else 'one ') + WORDS[ground]}"
+            where = f"in {WORDS[ground]}" if ground == "cluster" else f"per {WORDS[ground]}"
+            meaning = f"{counted}: {where}"
             found.append((f"budget.{action}.{key}", "none" if cap is None else str(cap), meaning))
         rate = "none" if caps.rate is None else str(caps.rate)
-        found.append((f"budget.{action}.rate", rate, f"GPUs newly {verb}, in any such time"))
+        found.append((f"budget.{action}.rate", rate, f"GPUs newly {verb}, in any such period"))
     hold = limits.correlation
     return (
         *found,
-        ("budget.correlation.nodes", str(hold.nodes), "nodes with one new cause: hold evictions"),
-        ("budget.correlation.within", spelled(hold.within), "the time they count in"),
+        ("budget.correlation.nodes", str(hold.nodes), "nodes with one new cause: evictions wait"),
+        ("budget.correlation.within", spelled(hold.within), "counting period"),
         (
             "budget.correlation.after_change",
             spelled(hold.after_change),
-            "after a change of driver, agent or policy: hold evictions",
+            "after a change of driver, agent or policy: evictions wait",
         ),
         (
             "budget.correlation.taint",
             "none" if hold.taint is None else str(hold.taint),
-            "GPUs of one product and driver version that stand tainted before one new cause defers "
+            "tainted GPUs of one product and driver version, beyond which one new cause defers "
             "NoSchedule, too",
         ),
     )

@@ -85,7 +85,7 @@ class EvictText(Section):
     within: Duration | None = key(
         DURATION,
         "How long pods are evicted by the Eviction API, from the first attempt on. `0s` with "
-        "`then: NoExecute`: they are not, NoExecute follows `settle`.",
+        "`then: NoExecute`: no evictions, NoExecute follows `settle`.",
         "A hold, an emergency stop or a maintenance window restarts it, and time in which "
         "nothing can be requested does not count, so pods always get the whole time.",
     )
@@ -197,9 +197,7 @@ class WeeklyText(Section):
 
 
 class WindowText(Section):
-    name: Text = key(
-        "a text", "What incidents call the window. Required, and its own.", default=...
-    )
+    name: Text = key("a text", "Name of the window in incidents. Required, unique.", default=...)
     nodes: Names | None = key(NAMES, "Nodes by name; either this or `pools`.")
     pools: Names | None = key(NAMES, "Pools; either this or `nodes`.")
     from_: WrittenMoment | None = key(MOMENT, "When it opens; with `until`.", written="from")
@@ -216,7 +214,7 @@ class ExemptText(Section):
     nodes: Names | None = key(NAMES, "Nodes by name.")
     pools: Names | None = key(NAMES, "Pools.")
     why: Text = key("a text", "Shown in the incident. Required.", default=...)
-    until: Moment | None = key(MOMENT, "When it runs out; left out: never.")
+    until: Moment | None = key(MOMENT, "When the exemption ends; left out: never.")
 
 
 class EmergencyText(Section):
@@ -232,9 +230,7 @@ def _switched(stated: object) -> object:
 
 
 class PolicyText(Section):
-    defaults: DefaultsText | None = key(
-        "a mapping", "What holds for every class, unless it says more."
-    )
+    defaults: DefaultsText | None = key("a mapping", "For every class; `classes` overrides it.")
     classes: ClassesText | None = key("a mapping", "What holds for single classes.")
     overrides: tuple[OverrideText, ...] | None = key(
         "a list",

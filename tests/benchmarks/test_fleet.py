@@ -79,5 +79,6 @@ def test_a_small_fleet_can_be_measured_on_the_real_apiserver() -> None:
     assert found["objects loaded"].values == (160.0,)
     assert found["cold start to a correct plan"].values > (0.0,)
     assert found["until the last NoSchedule is stored"].values > (0.0,)
+    assert len(found["draguard status"].values) == len(found["draguard incidents"].values) > 1
     # Ten rules and ten incidents at least, and each incident's status.
     assert found["writes until then"].values >= (30.0,)

@@ -267,8 +267,12 @@ def report(cluster: Cluster, name: str, status: NodeHealth) -> None:
     cluster.client.merge_patch(f"{REPORTS}/{name}/status", {"status": status})
 
 
+def just_now() -> datetime:
+    return clock.now().replace(microsecond=0) - timedelta(seconds=1)
+
+
 def incident_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
-    device = str(SICK_DEVICE)
+    device, at = str(SICK_DEVICE), just_now()
     spec = IncidentSpec(node="node-b", uuid=SICK)
     assert held == "gpu-0"
     status = IncidentStatus(
@@ -277,12 +281,12 @@ def incident_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
         evidence=("XID 79 (GPU has fallen off the bus), seen by kmsg",),
         scope=ScopeRecord("whole GPU", (Target(DRIVER, "node-b", "gpu-0", SICK),)),
         phase="Tainted",
-        phase_since=T0 + timedelta(seconds=1),
+        phase_since=at + timedelta(seconds=1),
         mode="Enforce",
         message="NoExecute deferred: hold by ana: until the run ends",
-        tainted_at=T0 + timedelta(seconds=1),
+        tainted_at=at + timedelta(seconds=1),
         needs="NodeReboot",
-        conditions=(Condition("Deferred", "True", "Human", T0, "hold until the run ends by ana"),),
+        conditions=(Condition("Deferred", "True", "Human", at, "hold until the run ends by ana"),),
         rules=(RuleRecord("draguard-rule-of-gpu-0", "uid-1", device, "NoSchedule"),),
         would_taint=(),
         affected=(
@@ -293,15 +297,15 @@ def incident_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
         ),
         foreign=("rule example: NoSchedule example.com/old on node-b/gpu-0",),
         timeline=(
-            TimelineEntry(T0, "Suspected", "XID 79 was seen by kmsg; class lost by its row"),
-            TimelineEntry(T0 + timedelta(seconds=1), "Tainted", "NoSchedule on gpu-0"),
+            TimelineEntry(at, "Suspected", "XID 79 was seen by kmsg; class lost by its row"),
+            TimelineEntry(at + timedelta(seconds=1), "Tainted", "NoSchedule on gpu-0"),
         ),
     )
     return spec, status
 
 
 def incident_of_the_slice() -> tuple[IncidentSpec, IncidentStatus]:
-    device = str(SICK_SLICE)
+    device, at = str(SICK_SLICE), just_now()
     spec = IncidentSpec(node="node-c", uuid=SLICED)
     status = IncidentStatus(
         fault="contained",
@@ -311,13 +315,13 @@ def incident_of_the_slice() -> tuple[IncidentSpec, IncidentStatus]:
             "1 of 7 slices", (Target(DRIVER, SICK_SLICE.pool, SICK_SLICE.device, slice_uuid(5)),)
         ),
         phase="NeedsHuman",
-        phase_since=T0,
+        phase_since=at,
         mode="Enforce",
         message="the third incident in 30 days: a user must confirm the repair",
         needs="Human",
         recurrence=3,
         untaint="OnConfirmation",
         rules=(RuleRecord("draguard-rule-of-slice", "uid-2", device, "NoSchedule"),),
-        timeline=(TimelineEntry(T0, "NeedsHuman", "the third incident in 30 days"),),
+        timeline=(TimelineEntry(at, "NeedsHuman", "the third incident in 30 days"),),
     )
     return spec, status
