@@ -57,7 +57,8 @@ def _held() -> Table:
         title="Deferred actions and reasons",
         says="Incidents with a deferred action. Budget: too many GPUs at once. Correlation: one "
         "cause on many nodes, or a recent change. EmergencyStop, Maintenance: of the cluster or "
-        "the node. Human: your hold or ignore. Blindness: a watched collection is not reliable. "
+        "the node. Human: your hold or ignore. Blindness: a watched "
+        "collection, the clock or the policy is not reliable. "
         "PodOwner: Slurm must drain pods first. PodsUnknown: a pod on the device is not listed. "
         "NodeGone: the node was removed. Existing taints stay and recovery continues. The action "
         "follows when the reason is gone.",

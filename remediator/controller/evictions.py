@@ -56,6 +56,8 @@ class Evictions:
         self._evictions: dict[str, _Eviction] = {}
         """By pod UID."""
         self._silent_until = clock()
+        self.not_looked_at: frozenset[AffectedPod] = frozenset()
+        """Of the decision that is applied: none of these is requested, whatever comes due."""
         self.accepted = 0
         self.refused = 0
         self.failed = 0
@@ -72,7 +74,7 @@ class Evictions:
             if now >= eviction.again_at + FORGOTTEN_AFTER:
                 del self._evictions[uid]
         before = self._evictions.get(pod.uid, _Eviction(now))
-        if not self.due(pod):
+        if pod in self.not_looked_at or not self.due(pod):
             return
         try:
             if delete:

@@ -194,8 +194,11 @@ class Cluster:
 
         An eviction that is not requested yet, after a refusal, costs no look.
         """
-        due = (pod for pod in begins.continued if self.writer.evictions.due(pod))
-        begins = msgspec.structs.replace(begins, continued=frozenset(due))
+        evictions = self.writer.evictions
+        due = frozenset(pod for pod in begins.continued if evictions.due(pod))
+        if begins or begins.continued:
+            evictions.not_looked_at = begins.continued - due
+        begins = msgspec.structs.replace(begins, continued=due)
         return self._quorum.differs(view, begins)
 
     def known(self) -> Collection[str]:

@@ -47,7 +47,8 @@ def recorded(annotations: Mapping[str, str]) -> PolicyRecord:
     """Read the annotations of a Lease; a date that cannot be read is none."""
     try:
         changed_at = msgspec.convert(annotations.get(CHANGED), datetime, strict=False)
-    except msgspec.ValidationError:
+    # Of a number of seconds beyond all dates, msgspec lets the plain errors out.
+    except (msgspec.ValidationError, ValueError, OverflowError):
         changed_at = None
     if changed_at is not None and changed_at.tzinfo is None:
         changed_at = None

@@ -224,7 +224,8 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
     quiet = known.record.seen_through == incident.status.seen_through and not known.record.is_new
     verified_at = recovery.verified_at(case, incident, policy, now) if quiet else None
     soaked = verified_at is not None and now >= verified_at
-    unproven = "" if confirmed else recovery.unproven(case, incident)
+    waits = bool(known.record.confirmation)
+    unproven = "" if confirmed else recovery.unproven(case, incident, waits_for_user=waits)
     if soaked and unproven:
         record = msgspec.structs.replace(known.record, unproven=unproven)
         known = msgspec.structs.replace(known, record=record)

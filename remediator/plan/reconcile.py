@@ -167,7 +167,7 @@ class Reconciler:
         decision = decide_node(view, self._cluster.fleet(), policy, now, self._options)
         if decision.begins or decision.begins.continued:
             decision = self._confirmed(view, decision, policy, now)
-        decision = self._recovered(view, decision, now)
+        decision = self._look_again(self._recovered(view, decision), now)
         failed: dict[str, tuple[Step, Exception]] = {}
         done = {""}
         for step in decision.steps:
@@ -198,21 +198,19 @@ class Reconciler:
         """
         differs = self._cluster.confirm(view, decision.begins)
         if not differs:
-            self._unconfirmed.pop(view.node, None)
             return decision
         blind = msgspec.structs.replace(view, blind={**view.blind, "claims": differs})
         second = decide_node(blind, self._cluster.fleet(), policy, now, self._options)
-        wake_at = self._look_again(second, now)
         steps = [
             step
             for step in second.steps
             if not disruption([step], (case for case, _ in second.pairs), ())
         ]
         return msgspec.structs.replace(
-            second, steps=steps, wake_at=wake_at, begins=Disruption(), unconfirmed=differs
+            second, steps=steps, begins=Disruption(), unconfirmed=differs
         )
 
-    def _recovered(self, view: NodeView, decision: NodeDecision, now: datetime) -> NodeDecision:
+    def _recovered(self, view: NodeView, decision: NodeDecision) -> NodeDecision:
         """Return a decision without the untaints that rest on what is not so any more.
 
         Those GPUs stay as they are until the watches have caught up; the others go on.
@@ -222,21 +220,22 @@ class Reconciler:
             return decision
         differs = self._cluster.confirm(view, Disruption(untainted=frozenset(untaints.values())))
         if not differs:
-            self._unconfirmed.pop(view.node, None)
             return decision
         return msgspec.structs.replace(
             decision,
             steps=[step for step in decision.steps if gpu_of(step) not in untaints],
             sentence=f"{decision.sentence}; untaint deferred: {differs}",
-            wake_at=self._look_again(decision, now),
             unconfirmed=decision.unconfirmed or differs,
         )
 
-    def _look_again(self, decision: NodeDecision, now: datetime) -> datetime:
-        """Return when to look at a node again whose watches lag, later each time."""
+    def _look_again(self, decision: NodeDecision, now: datetime) -> NodeDecision:
+        """Return when to look at a node again whose watches lag, later each time in a row."""
+        if not decision.unconfirmed:
+            self._unconfirmed.pop(decision.node, None)
+            return decision
         times = self._unconfirmed[decision.node] = self._unconfirmed.get(decision.node, 0) + 1
-        wait = min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
-        return min(now + wait, decision.wake_at or now + wait)
+        again = now + min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
+        return msgspec.structs.replace(decision, wake_at=min(again, decision.wake_at or again))
 
 
 def _wake_at(all_desired: Iterable[Desired]) -> datetime | None:

@@ -116,19 +116,20 @@ def verified_at(case: Case, incident: Incident, policy: Policy, now: datetime) -
     return (max(recorded, claimed) if claimed <= now else recorded) + soak
 
 
-def unproven(case: Case, incident: Incident) -> str:
+def unproven(case: Case, incident: Incident, *, waits_for_user: bool = False) -> str:
     """Return what the agent has still to confirm, "" when the soak is proven.
 
     One report of long ago proves no soak. While the agent observes, it renews its Lease with the
     hash of its observation. The soak is proven by renewals since it began that carry the hash of
-    the report that was stored then; the last one must carry that of the present report, also of a
-    soak that was proven before. An agent without hashes proves nothing: a user confirms the
-    repair, or the agent is upgraded.
+    the report that was stored then. Before an untaint the last one must carry that of the present
+    report, also of a soak that was proven before; an incident that `waits_for_user` stays proven
+    until then, whatever else changes on its node. An agent without hashes proves nothing: a user
+    confirms the repair, or the agent is upgraded.
     """
     begun = incident.status.healthy_since
     stored = incident.status.soak_confirmed_time
     proven = begun is not None and (stored is not None or confirmed(case, begun))
-    if proven and not case.overtaken:
+    if proven and (waits_for_user or not case.overtaken):
         return ""
     if not case.confirmable:
         return "the agent does not confirm its reports: upgrade it, or confirm the repair"

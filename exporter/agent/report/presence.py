@@ -118,7 +118,9 @@ def absent(
     if gpu.presence == "Lost" or gpu.presence_reason in _KEEPS:
         return gpu
     elsewhere = _ELSEWHERE.get(place, "")
-    if published is False and not elsewhere:
+    # What was unpublished on purpose is no loss when it is unplugged after that.
+    purpose = gpu.presence_reason == NOT_PUBLISHED and place == "gone"
+    if published is False and (purpose or not elsewhere):
         missed = all_identified and gpu.presence_reason in _MISSED
         elsewhere = UNPUBLISHED_LATER if missed else NOT_PUBLISHED
     if elsewhere or not all_identified:
