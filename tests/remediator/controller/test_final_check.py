@@ -13,7 +13,8 @@ from remediator.model.incident import AffectedPod, Incident
 from remediator.model.pod import PodFacts
 from remediator.plan.disruption import Disruption
 from remediator.plan.reconcile import StepsFailedError
-from tests.remediator.builders import NODE, dead, gpu, published, uuid, view
+from remediator.plan.steps import EvictPod
+from tests.remediator.builders import DRIVER, NODE, dead, gpu, published, uuid, view
 from tests.remediator.controller.api import (
     CLAIMS,
     INCIDENTS,
@@ -220,6 +221,25 @@ def test_what_a_user_has_just_written_ends_evictions_that_have_begun(
     assert "train-on-b" in room.api.stored[PODS]
 
 
+def test_a_pod_that_comes_due_after_the_look_is_requested_after_the_next_look(room: Room) -> None:
+    set_up(room)
+    an_extended_resource(room)
+    room.api.protected["train-on-b"] = 429
+    step = EvictPod(uuid(0), the_pod())
+    room.cluster.apply(step)
+    seen, begins = room.cluster.peek(NODE), Disruption(continued=frozenset({the_pod()}))
+    room.cluster.confirm(seen, begins)
+    # That of an untaint, in the same decision.
+    room.cluster.confirm(seen, Disruption(untainted=frozenset({"another"})))
+    room.seen("it is due again", lambda: due(room))
+    room.cluster.apply(step)
+    assert room.api.evictions == ["train-on-b"]
+
+    room.cluster.confirm(seen, begins)
+    room.cluster.apply(step)
+    assert room.api.evictions == ["train-on-b"] * 2
+
+
 def an_extended_resource(room: Room) -> None:
     """Make of the claim one that NoExecute does not reach."""
     meta = {"annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}}
@@ -229,8 +249,12 @@ def an_extended_resource(room: Room) -> None:
 
 
 def due(room: Room) -> bool:
-    pod = AffectedPod("team", "train-on-b", "claim-train-on-b", "", "u-train-on-b")
-    return room.cluster.writer.evictions.due(pod)
+    return room.cluster.writer.evictions.due(the_pod())
+
+
+def the_pod() -> AffectedPod:
+    device = f"{DRIVER}/{NODE}/gpu-0"
+    return AffectedPod("team", "train-on-b", "claim-train-on-b", device, "u-train-on-b")
 
 
 def looks(room: Room) -> int:

@@ -66,7 +66,10 @@ def test_a_date_ahead_of_our_clock_is_now() -> None:
     assert one.changes == [at(1000)]
 
 
-@pytest.mark.parametrize("date", ["", "yesterday", "2026-01-01T00:00:00", "2026-13-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "date",
+    ["", "yesterday", "2026-01-01T00:00:00", "2026-13-01T00:00:00Z", "253402300800", "9" * 400],
+)
 def test_a_date_that_cannot_be_read_is_none(date: str) -> None:
     one = Replica(STRONG)
     one.lease.gained({HASH: of_permissions(STRONG), CHANGED: date})

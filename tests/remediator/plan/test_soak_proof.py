@@ -9,7 +9,7 @@ from exporter.model.node_health import GpuHealth, NodeHealth
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.plan.steps import Step, WriteStatus
 from remediator.plan.view import NodeView
-from tests.remediator.builders import LASTS, Stored, action, at, dead, gpu, report, view
+from tests.remediator.builders import LASTS, Stored, action, at, dead, gpu, policy, report, view
 from tests.remediator.playing import claim, pod, settle, tick
 
 REPAIRED = gpu(0, epoch_started=at(200), epoch=2, recovery_action=action(0, 250, 250))
@@ -108,3 +108,20 @@ def test_an_agent_of_the_release_before_releases_nothing_without_a_confirmation(
     settle(stored, old, 5001)
     settle(stored, old, 6000)
     assert stored.effects() == {}
+
+
+def test_an_incident_that_waits_for_a_user_is_left_alone_by_other_news_of_its_node() -> None:
+    """A sibling's XID changes the report; the next Lease confirms it, up to a minute later."""
+    stored, sticky = Stored(), policy(sticky=True)
+    for seconds in (100, 110):
+        settle(stored, held(dead(0)), seconds, sticky)
+    for seconds in (300, 800, 5000):
+        settle(stored, healed(seconds, RENEWALS_NEEDED), seconds, sticky)
+    before = stored.incident.status
+    assert before.phase == "NeedsHuman"
+
+    news = msgspec.structs.replace(healed(0, 0), overtaken=True)
+    decision = settle(stored, news, 5100, sticky)
+
+    assert stored.incident.status == before
+    assert not decision.events

@@ -51,3 +51,16 @@ class TestMissedAndThenUnpublished:
         changes = unidentified(930)
         report = ledger.observe(self.unpublished(), changes, published=self.OTHER_OFFERED)
         assert first(report).presence_reason == "NotPublished"
+
+
+def test_one_that_was_given_away_and_is_unplugged_after_that_is_no_loss() -> None:
+    offered = Published(frozenset({"GPU-2"}))
+    report = ledger.observe(FRESH, with_bus(seen(gpu(), gpu(2)), *BOTH), published=offered)
+    given_away = with_bus(seen(gpu(2), seconds=60), *BOTH)
+    report = ledger.observe(report, given_away, published=offered)
+    assert first(report).presence_reason == "NotPublished"
+
+    unplugged = with_bus(seen(gpu(2), seconds=90), BOTH[1])
+    for published, reason in ((offered, "NotPublished"), (None, "NotOnBus")):
+        found = first(ledger.observe(report, unplugged, published=published))
+        assert found.presence_reason == reason
