@@ -149,7 +149,6 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "pinned images": (
         f"image.exporter.digest=sha256:{'a' * 64}",
         "image.registry=registry.example.org:5000/gpu/",
-        "image.tag=1.2.3",
         "image.pullSecrets={registry}",
     ),
 }

@@ -1,5 +1,7 @@
 """Where the images come from: a registry, once, or nodes that have them already."""
 
+from pathlib import Path
+
 import pytest
 
 from deploy.program import HelmError
@@ -7,6 +9,7 @@ from deploy.program import rendered as bare
 from deploy.sources import CHART
 from tests.deploy import rendered
 from tests.deploy.rendered import container
+from tools.release import chart
 
 pytestmark = pytest.mark.usefixtures("helm_built")
 DIGEST = f"sha256:{'b' * 64}"
@@ -20,6 +23,11 @@ NAMED: list[tuple[tuple[str, ...], str, str]] = [
         ("image.registry=a.example.org", "global.imageRegistry=b.example.org:5000/"),
         "b.example.org:5000/draguard-exporter:0.1.0",
         "b.example.org:5000/draguard-controller:0.1.0",
+    ),
+    (
+        ("image.registry=registry.example.org", "image.tag=1.2.3"),
+        "registry.example.org/draguard-exporter:1.2.3",
+        "registry.example.org/draguard-controller:1.2.3",
     ),
     (
         (
@@ -89,3 +97,20 @@ def test_an_image_that_no_node_could_pull_is_refused(
 
 def test_what_is_not_installed_needs_no_image() -> None:
     assert bare(CHART, ("metricsOnly=true", "image.exporter.repository=a.example.org/b"))
+
+
+def test_a_tag_is_not_dropped_in_silence(tmp_path: Path) -> None:
+    """A published chart pins both images, and its values are defaults that nobody reads."""
+    chart.write(tmp_path, "registry.example.org", {"exporter": DIGEST, "controller": DIGEST})
+    (published,) = tmp_path.glob("*.tgz")
+    pins = "image.exporter.digest", "image.controller.digest"
+
+    assert bare(published)
+    for kept in (pins, pins[:1], pins[1:]):
+        emptied = [f"{pin}=" for pin in pins if pin not in kept]
+        with pytest.raises(HelmError, match=f"but is outranked by {' and '.join(kept)}: set each"):
+            bare(published, ("image.tag=v2", *emptied))
+
+    free = bare(published, ("image.tag=v2", *(f"{pin}=" for pin in pins)))
+    assert "registry.example.org/draguard-controller:v2" in free
+    assert bare(published, ("image.tag=v2", "image.exporter.digest=", "metricsOnly=true"))

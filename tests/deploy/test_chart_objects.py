@@ -212,7 +212,7 @@ SWITCHES: list[tuple[str, Callable[[list[Json]], Any], Any, Any]] = [
         ("draguard-exporter:0.1.0", "draguard-controller:0.1.0"),
         (
             f"registry.example.org:5000/gpu/draguard-exporter@sha256:{'a' * 64}",
-            "registry.example.org:5000/gpu/draguard-controller:1.2.3",
+            "registry.example.org:5000/gpu/draguard-controller:0.1.0",
         ),
     ),
     (

@@ -37,10 +37,6 @@ WRONG = [
     ("exporter.enabled=1", "/exporter/enabled"),
     ("admission.adminAccessNamespaces={a b}", "/admission/adminAccessNamespaces/0"),
     ("exporter.nodeSelectorTerms=null", "nodeSelectorTerms"),
-    (
-        "exporter.nodeSelectorTerms[0].matchExpressions={}",
-        "/exporter/nodeSelectorTerms/0/matchExpressions",
-    ),
     ("exporter.nodeSelector.a b=c", "/exporter/nodeSelector"),
     ("exporter.nodeSelector.gpu=a b", "/exporter/nodeSelector/gpu"),
     (
@@ -126,6 +122,31 @@ def test_a_wrong_value_is_refused_by_name(value: str, named: str) -> None:
         rendered.text((value,))
 
     assert named in str(refusal.value)
+
+
+EMPTY: list[Json] = [
+    {},
+    {"matchExpressions": []},
+    {"matchFields": []},
+    {"matchExpressions": [], "matchFields": []},
+]
+
+
+@pytest.mark.parametrize("term", EMPTY)
+def test_a_term_that_selects_no_node_is_refused_by_name(term: Json) -> None:
+    with pytest.raises(HelmError, match="'/exporter/nodeSelectorTerms/0"):
+        rendered.text((), f"--set-json=exporter.nodeSelectorTerms={json.dumps([term])}")
+
+
+def test_a_term_may_have_an_empty_list_beside_one_that_is_not() -> None:
+    expressions = [{"key": "gpu", "operator": "Exists"}]
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["a"]}]
+    terms: list[Json] = [
+        {"matchExpressions": expressions, "matchFields": []},
+        {"matchExpressions": [], "matchFields": fields},
+    ]
+
+    assert rendered.text((), f"--set-json=exporter.nodeSelectorTerms={json.dumps(terms)}")
 
 
 CONTRADICTIONS = [

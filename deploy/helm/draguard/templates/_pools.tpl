@@ -84,13 +84,20 @@ exporter.*, by the preset of its stack where they are the defaults, overridden b
 {{- end }}
 
 {{- /*
-The terms of a pool, each without nodes whose driver or MIG layout is being changed: NVIDIA's
-operators empty a node by these labels, and a sensor that stays holds the driver. The third value is
-that of an upgrade during a change of the MIG layout. Takes the values of one exporter.
+The values of `pauseLabels` by which NVIDIA's operators empty a node. The third is that of an upgrade
+during a change of the MIG layout.
+*/}}
+{{- define "draguard.paused" -}}
+paused-for-driver-upgrade paused-for-mig-change paused-for-mig-change_paused-for-driver-upgrade
+{{- end }}
+
+{{- /*
+The terms of a pool, each without nodes whose driver or MIG layout is being changed: a sensor that stays
+there holds the driver. Takes the values of one exporter.
 */}}
 {{- define "draguard.nodeSelectorTerms" -}}
 {{- $pauses := list }}
-{{- $paused := list "paused-for-driver-upgrade" "paused-for-mig-change" "paused-for-mig-change_paused-for-driver-upgrade" }}
+{{- $paused := include "draguard.paused" "" | splitList " " }}
 {{- range .pauseLabels }}
 {{- $pauses = append $pauses (dict "key" . "operator" "NotIn" "values" $paused) }}
 {{- end }}
