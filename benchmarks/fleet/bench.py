@@ -108,10 +108,24 @@ class FleetBench(Servers):
     def _load(self) -> list[Figure]:
         size, total, seconds = self._size, 0, 0.0
         for what, writes in (
-            ("ResourceSlices", map(self._slice, range(size.nodes))),
+            (
+                "ResourceSlices",
+                (
+                    partial(
+                        _create, path=SLICES, body=fleet_objects.resource_slice(node, size.gpus)
+                    )
+                    for node in range(size.nodes)
+                ),
+            ),
             ("reports", map(self._new_report, range(size.nodes))),
             ("claims", map(self._claim, range(size.claims))),
-            ("Leases", map(_new_lease, range(size.nodes))),
+            (
+                "Leases",
+                (
+                    partial(_create, path=LEASES, body=fleet_objects.lease(node, clock.now()))
+                    for node in range(size.nodes)
+                ),
+            ),
         ):
             done = self._loaded(what, writes)
             total, seconds = total + done.writes, seconds + done.seconds
@@ -124,11 +138,6 @@ class FleetBench(Servers):
         if done.refused:
             raise TooLate(f"{done.refused} {what} could not be written: {done.first_error}")
         return done
-
-    def _slice(self, node: int) -> Write:
-        return lambda client: client.create(
-            SLICES, fleet_objects.resource_slice(node, self._size.gpus)
-        )
 
     def _new_report(self, node: int) -> Write:
         failed = 0 if node < self._size.sick else None
@@ -304,10 +313,6 @@ def _create(client: Client, path: str, body: fleet_objects.Json) -> None:
 def _report(client: Client, node: int, gpus: int, failed: int | None) -> None:
     status = fleet_objects.health(node, gpus, clock.now(), failed)
     client.merge_patch(f"{REPORTS}/{fleet_objects.node_name(node)}/status", {"status": status})
-
-
-def _new_lease(node: int) -> Write:
-    return lambda client: _create(client, LEASES, fleet_objects.lease(node, clock.now()))
 
 
 def _renewal(node: int) -> Write:

@@ -14,7 +14,7 @@ from remediator.plan.view import NodeView
 from remediator.policy.limits import Correlation, Limits
 from tests.remediator.builders import RESET, Stored, action, at, dead, gpu, policy, view, xid
 from tests.remediator.plan.handover import reconciled
-from tests.remediator.playing import settle, tick
+from tests.remediator.playing import claim, pod, settle, tick
 
 SICK = view(gpu(0, xid(95), recovery_action=RESET))
 MENDED = view(gpu(0, xid(95), recovery_action=action(0, 20, 20)))
@@ -158,3 +158,14 @@ def test_no_repair_is_requested_by_a_clock_that_is_not_trusted() -> None:
         assert reconciled(stored, doubted(sick), second)[0] != "True"
 
     assert [reconciled(stored, sick, second)[0] for second in (20, 40)][-1] == "True"
+
+
+def test_no_deadline_of_a_repair_request_is_over_by_a_clock_that_is_not_trusted() -> None:
+    """It is requested while no pod has a GPU; then one starts on the node's other GPU."""
+    stored, empty = Stored(), view(dead(0), gpu(1), pods=())
+    assert [reconciled(stored, empty, second)[0] for second in (1, 6, 20)][-1] == "True"
+
+    used = view(dead(0), gpu(1), claims=(claim("gpu-1"),), pods=(pod(),))
+    assert reconciled(stored, doubted(used), 20 + 8 * 86400)[0] == "False"
+    assert reconciled(stored, used, 40)[0] == "False"
+    assert reconciled(stored, used, 40 + 3600)[0] == "True"
