@@ -107,25 +107,14 @@ class FleetBench(Servers):
 
     def _load(self) -> list[Figure]:
         size, total, seconds = self._size, 0, 0.0
+        nodes = range(size.nodes)
+        slices = (fleet_objects.resource_slice(node, size.gpus) for node in nodes)
+        leases = (fleet_objects.lease(node, clock.now()) for node in nodes)
         for what, writes in (
-            (
-                "ResourceSlices",
-                (
-                    partial(
-                        _create, path=SLICES, body=fleet_objects.resource_slice(node, size.gpus)
-                    )
-                    for node in range(size.nodes)
-                ),
-            ),
-            ("reports", map(self._new_report, range(size.nodes))),
+            ("ResourceSlices", (partial(_create, path=SLICES, body=body) for body in slices)),
+            ("reports", map(self._new_report, nodes)),
             ("claims", map(self._claim, range(size.claims))),
-            (
-                "Leases",
-                (
-                    partial(_create, path=LEASES, body=fleet_objects.lease(node, clock.now()))
-                    for node in range(size.nodes)
-                ),
-            ),
+            ("Leases", (partial(_create, path=LEASES, body=body) for body in leases)),
         ):
             done = self._loaded(what, writes)
             total, seconds = total + done.writes, seconds + done.seconds
