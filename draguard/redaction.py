@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import cast
 
+from draguard.logins import without_login, without_logins
+
 MASK = "<redacted>"
 _WORDS = (
     r"pass(?:word|wd|phrase)?|pwd|secret|tok(?:en|n)?s?|credentials?|authorization|cookie"
@@ -44,8 +46,6 @@ _UNRECOGNIZED = "unrecognized arguments: "
 """Words of `argparse` before what was typed. Each may be the value of a mistyped flag."""
 _NOT_REPEATED = " (values are not repeated)"
 _ANY = re.IGNORECASE | re.MULTILINE
-_USER = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"']+)"
-"""Of `curl -u`: name and password, quoted or not."""
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
@@ -57,15 +57,14 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<![\w+.-])(\w[\w+.-]{0,40}://)[^\s/\"'<>\\]*@"), rf"\1{MASK}@"),
     (re.compile(r"(https://hooks\.slack\.com/)[\w/-]+"), rf"\1{MASK}"),
     (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bxox[a-z]-[\w-]{8,}"), MASK),
-    (re.compile(r"\bgh[a-z]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"), MASK),
+    (re.compile(r"\bgh[a-z]_\w{20,}|\bgithub_pat_\w{20,}"), MASK),
+    (re.compile(r"\bgl(?:pat|rt|ptt|dt|cbt|ft|imt|agent|soat|oas)-[\w-]{16,}"), MASK),
+    (re.compile(rf"{_BEGIN}sha256~[\w-]{{43}}"), MASK),
+    (re.compile(r"\bdckr_[po]at_[\w-]{20,}|\bgl(?:sa|c)_\w{20,}|\bxapp-\d-[\w-]{8,}"), MASK),
     (re.compile(r"\b(?:hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|nvapi-[\w-]{20,})"), MASK),
     (re.compile(r"\bhv[sbr]\.[\w-]{20,}"), MASK),
     # A digit tells a key of OpenAI and others from a long name, such as `sk-learn-contrib-...`.
     (re.compile(rf"{_BEGIN}sk-(?=[A-Za-z_-]*\d)[\w-]{{20,}}"), MASK),
-    (
-        re.compile(r"(\bcurl\b[^\n|;]{0,500}?\s(?:-[A-Za-tv-z]*u\s*|--user[=\s]\s*))" + _USER),
-        rf"\1{MASK}",
-    ),
     (
         re.compile(rf"^([ \t]*(?:- )?\"?{_NAME}\"?:[ \t]*[|>].*\n)(?:[ \t]+.*(?:\n|\Z))+", _ANY),
         rf"\1{MASK}\n",
@@ -87,6 +86,7 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
         if len(secret) < _SHORTEST:
             continue
         text = text.replace(secret, MASK)
+    text = without_logins(text, MASK)
     for pattern, mask in _RULES:
         text = pattern.sub(mask, text)
     return _PAIR.sub(_masked_pair, text)
@@ -142,7 +142,7 @@ def _masked(content: object, known: tuple[str, ...], *, secret: bool) -> object:
         return [
             MASK
             if isinstance(last, str) and _FLAG.fullmatch(last) and isinstance(item, str)
-            else _masked(item, known, secret=secret)
+            else _masked(without_login(item, last, MASK), known, secret=secret)
             for last, item in zip(before, items, strict=False)
         ]
     return content

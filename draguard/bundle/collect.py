@@ -11,7 +11,7 @@ import msgspec
 from draguard.bundle.archive import LARGEST, Archive
 from draguard.bundle.pods import OwnPod, chosen
 from draguard.bundle.pseudonyms import Pseudonyms
-from draguard.bundle.stripped import HIDDEN, Document, stripped, without_texts
+from draguard.bundle.stripped import HIDDEN, Document, stripped, without_ends, without_texts
 from draguard.cluster.installation import find_installation
 from draguard.cluster.listing import listed, raw_items
 from draguard.connection.errors import NotInstalledError, sentence
@@ -24,10 +24,11 @@ from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 
 OURS: Mapping[str, str] = {"labelSelector": "app.kubernetes.io/name=draguard"}
+_DOCTOR = ("doctor",)
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("version",),
     ("status", "-o", "wide"),
-    ("doctor",),
+    _DOCTOR,
     ("plan",),
     ("incidents", "--all", "-o", "wide"),
 )
@@ -141,8 +142,11 @@ class Collector:
                 note = f"the first {len(found)} objects; the collection has more"
                 break
             each = stripped(msgspec.json.decode(raw))
-            hides = not self._names and path in _OF_USERS
-            found.append(cast("Document", without_texts(each)) if hides else each)
+            if not self._names and path in _OF_USERS:
+                each = cast("Document", without_texts(each))
+            elif not self._names and pods is not None:
+                each = cast("Document", without_ends(each))
+            found.append(each)
             if pods is not None:
                 pods.append(msgspec.json.decode(raw, type=OwnPod))
         self._archive.object(file, {"kind": "List", "items": found}, note)
@@ -162,7 +166,8 @@ class Collector:
             self._archive.lacks(file, "; ".join((found.source, *found.problems)))
 
     def _command(self, words: tuple[str, ...], file: str) -> None:
-        ran = self._run(words)
+        with_logs = self._names or words != _DOCTOR
+        ran = self._run(words if with_logs else (*words, "--without-logs"))
         why = " ".join(ran.err.split())
         if ran.out:
             self._archive.text(file, ran.out, why)

@@ -17,6 +17,8 @@ _NAMING = {
     "sxids": {"message"},
 }
 """Lists in incidents and reports, and their free text."""
+_END_OF_LOG = "terminated", "message"
+"""In the state of a container; the kubelet takes it from the log of one that wrote none."""
 
 
 def stripped(content: Document) -> Document:
@@ -36,6 +38,19 @@ def without_texts(content: object) -> object:
         return {key: _hidden(value, key) for key, value in found.items()}
     if isinstance(content, list):
         return [without_texts(item) for item in cast("list[object]", content)]
+    return content
+
+
+def without_ends(content: object, key: str = "") -> object:
+    """Return a pod without what its containers said last: it may name users' pods."""
+    if isinstance(content, dict):
+        found = cast("Document", content)
+        return {
+            name: HIDDEN if (key, name) == _END_OF_LOG else without_ends(value, name)
+            for name, value in found.items()
+        }
+    if isinstance(content, list):
+        return [without_ends(item) for item in cast("list[object]", content)]
     return content
 
 

@@ -52,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
         help="replace names of users' pods, claims and namespaces; leaves logs and metrics out",
     )
     add_cluster_flags(taught)
+    taught.usage = f"{taught.prog} [FLAGS]"
     return taught
 
 

@@ -56,8 +56,11 @@ def parser() -> argparse.ArgumentParser:
     taught.add_argument(
         "flags", nargs="*", metavar="-- EXPORTER FLAGS", help="exporter flags, for --node-local"
     )
+    # For `draguard bundle --pseudonyms`: the end of a log may name users' pods.
+    taught.add_argument("--without-logs", action="store_true", help=argparse.SUPPRESS)
     add_output_flag(taught)
     add_cluster_flags(taught)
+    taught.usage = f"{taught.prog} [FLAGS] [--node-local [-- EXPORTER FLAGS]]"
     return taught
 
 
@@ -79,12 +82,17 @@ def _look(client: Client, options: argparse.Namespace) -> int:
     except UNREADABLE as error:
         raise ApiError(f"GET /version: this is not an API server ({error})") from error
     with Progress() as progress:
-        found = tuple(checks(client, options.namespace, progress))
+        found = tuple(checks(client, options.namespace, progress, logs=not options.without_logs))
     return _show(found, options)
 
 
-def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check]:
-    """Run all checks; if one cannot read something, only its own line is `unknown`."""
+def checks(
+    client: Client, namespace: str, progress: Progress, *, logs: bool = True
+) -> Iterator[Check]:
+    """Run all checks; if one cannot read something, only its own line is `unknown`.
+
+    Without `logs`, no line has the end of a container's log.
+    """
 
     def state() -> Iterable[Check]:
         objects = Reader(client, namespace, progress.read).objects(*WATCHED, spared=WATCHED)
@@ -120,7 +128,7 @@ def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check
         ("cluster state", state),
         ("nodes", on_nodes),
         ("stack", lambda: stack(client, namespace, read_nodes(), with_gpus()[1])),
-        ("pods", lambda: pods(client, namespace)),
+        ("pods", lambda: pods(client, namespace, logs=logs)),
         ("admission", lambda: admission(client)),
     )
     for about, look in looks:

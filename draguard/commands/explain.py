@@ -52,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     chosen.add_argument("--shipped", action="store_true", help="use the shipped policy, no cluster")
     add_output_flag(taught)
     add_cluster_flags(taught)
+    taught.usage = f"{taught.prog} xid [N] [FLAGS]"
     return taught
 
 

@@ -133,8 +133,11 @@ def _parser(row: IntentCommand) -> argparse.ArgumentParser:
         row.examples,
         more="The command writes it to the incident's spec, with your user name.",
     )
-    until = "" if row.standard else "--until WHEN "
-    taught.usage = f"{taught.prog} INCIDENT... {until}--reason TEXT [FLAGS]"
+    until = "" if row.standard else f"--until WHEN{'|--forever' if row.endless else ''} "
+    taught.usage = (
+        f"{taught.prog} INCIDENT... {until}--reason TEXT [FLAGS]\n"
+        f"       {taught.prog} INCIDENT... --remove [FLAGS]"
+    )
     taught.add_argument(
         "incidents",
         nargs="+",
@@ -142,7 +145,10 @@ def _parser(row: IntentCommand) -> argparse.ArgumentParser:
         help=NAMES,
     )
     taught.add_argument(
-        "--reason", default="", metavar="TEXT", help="required; shown in the incident"
+        "--reason",
+        default="",
+        metavar="TEXT",
+        help="required, except with --remove; shown in the incident",
     )
     times = taught.add_mutually_exclusive_group()
     times.add_argument(

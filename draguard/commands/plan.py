@@ -57,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     add_watch_flag(taught)
     add_output_flag(taught)
     add_cluster_flags(taught)
+    taught.usage = f"{taught.prog} [--policy FILE | --shipped | --url URL] [FLAGS]"
     return taught
 
 

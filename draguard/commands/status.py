@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     add_watch_flag(taught)
     add_output_flag(taught)
     add_cluster_flags(taught)
+    taught.usage = f"{taught.prog} [FLAGS]"
     return taught
 
 

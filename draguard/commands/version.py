@@ -53,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     taught.add_argument("--client", action="store_true", help="only this program; no cluster")
     add_output_flag(taught)
     add_cluster_flags(taught)
+    taught.usage = f"{taught.prog} [FLAGS]"
     return taught
 
 

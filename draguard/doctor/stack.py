@@ -75,6 +75,7 @@ _GPU_LABELS = (
 )
 """Labels of nodes with GPUs: the chart's exporter.nodeSelectorTerms."""
 _Fitting = tuple[tuple[str, tuple[str, ...]], ...]
+_UNSELECTED = "no DaemonSet of Draguard selects"
 _CHOOSE = "docs/install.md, What your nodes have"
 _POOLS = (
     "the `stack` of each pool, and `stack` itself for gke or openshift (docs/install.md, "
@@ -186,7 +187,8 @@ def judged(groups: Sequence[Group], installed: Sequence[Workload], namespace: st
     says = f"{looks}; installed is {', '.join(chosen)}"
     if len(chosen) > 1:
         for group in misfits:
-            says += f"; {some(group.names)} has {', '.join(sorted(group.chosen or chosen))}"
+            has = f"{some(group.names)} has {', '.join(sorted(group.chosen))}"
+            says += f"; {has if group.chosen else f'{_UNSELECTED} {some(group.names)}'}"
     if not misfits:
         return ok(ABOUT, says)
     if all(len(group.evidence) > 1 for group in misfits):

@@ -12,6 +12,7 @@ import msgspec
 
 from draguard.doctor.check import Check, bad
 from draguard.phrases import some
+from draguard.redaction import redacted
 from kubeapi.types import kubernetes_case
 
 _STACK = "choose the stack of what the nodes have (docs/install.md, What your nodes have)"
@@ -82,7 +83,7 @@ def start_failures(
     for event in _newest(events):
         if _lasts(event, pods, lacking):
             about = event.involved_object
-            message = " ".join(event.message.split())[:_MESSAGE]
+            message = " ".join(redacted(event.message).split())[:_MESSAGE]
             found = names.setdefault((about.kind, event.reason, _general(message, about)), [])
             if about.name not in found:
                 found.append(about.name)

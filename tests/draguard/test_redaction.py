@@ -109,8 +109,16 @@ BARE = (
     f"sk-{_36}",
     f"sk-proj-{_36}_{_36}",
     f"npm_{_36}",
+    f"sha256~{_36}_-{_36[:5]}",
+    f"dckr_pat_{_36[:20]}-{_36[:6]}",
+    f"glsa_{_36[:32]}_{_36[:8]}",
+    f"xapp-1-A{_36[:8]}-123-{_36}",
+    f"glpat-{_36[:20]}",
+    f"glrt-t1_{_36[:20]}",
 )
-"""Made up, in the forms of Hugging Face, NVIDIA NGC, Vault, OpenAI and npm."""
+"""Made up, in the forms of Hugging Face, NVIDIA NGC, Vault, OpenAI, npm, OpenShift, Docker Hub,
+Grafana, Slack and GitLab.
+"""
 
 
 @pytest.mark.parametrize("token", BARE)
@@ -145,6 +153,7 @@ def test_the_login_of_a_curl_command_is_masked(command: str) -> None:
         "hf_transfer and HF_HUB_ENABLE_HF_TRANSFER are set",
         "npm_config_registry npm_lifecycle_event",
         "nvapi-client hvs.io",
+        "sha256~backup of sha256:0123 xapp-config-of-a-node glrt-short glsa_dashboard",
         "curl -v https://a/x; ls -u name:other",
         "curl --user-agent draguard https://a/x",
         '"automountServiceAccountToken": false,',

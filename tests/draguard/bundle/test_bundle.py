@@ -62,6 +62,22 @@ def own_pod(name: str, account: str) -> Json:
     }
 
 
+GONE = "of-the-past/train-7"
+"""A user's pod that no claim and no incident names any more."""
+ENDED: Json = {
+    "name": "remediator",
+    "image": "example.com/draguard:1",
+    "imageID": "",
+    "ready": False,
+    "restartCount": 1,
+    "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+    "lastState": {
+        "terminated": {"exitCode": 1, "reason": "Error", "message": f"INFO {GONE} is deleted\n"}
+    },
+}
+"""As the kubelet has it, which takes the end of the log."""
+
+
 def event() -> Json:
     about = {"kind": "Pod", "name": "draguard-remediator-x", "namespace": LEASES}
     return {
@@ -269,8 +285,15 @@ def test_a_folder_that_is_not_there_is_a_sentence(
 def test_names_of_pods_are_pseudonyms_where_that_is_desired(
     planted: Fleet, kubelet: LoggingKubelet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    status = {"status": {"containerStatuses": [ENDED]}}
+    planted.cluster.client.merge_patch(f"{CORE}/pods/draguard-remediator-x/status", status)
+    with_names = bundled(planted, tmp_path, capsys)
+    kubelet.requested.clear()
     found = bundled(planted, tmp_path, capsys, "--pseudonyms")
 
+    for name in ("objects/pods.json", "doctor.txt"):
+        assert GONE in with_names[name]
+        assert '"reason": "Error"' in found[name] or "CrashLoopBackOff" in found[name]
     affected = json.loads(found["objects/deviceincidents.json"])["items"]
     pods = [pod for each in affected for pod in each["status"].get("affectedPods", ())]
     assert {pod["namespace"] for pod in pods} == {"default", "namespace-1"}
@@ -278,6 +301,7 @@ def test_names_of_pods_are_pseudonyms_where_that_is_desired(
     for text in found.values():
         assert "monitoring" not in text
         assert "dcgm/" not in text
+        assert GONE not in text
     assert SICK in found["status.txt"]
     assert kubelet.requested == []
     assert "logs and pages" in found["manifest.txt"]

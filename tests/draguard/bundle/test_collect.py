@@ -216,6 +216,25 @@ def test_with_pseudonyms_no_text_is_left_that_may_name_a_pod_of_the_past() -> No
     assert '"code": 79' in found["objects/nodedevicehealths.json"]
 
 
+@pytest.mark.parametrize("statuses", ["containerStatuses", "initContainerStatuses"])
+@pytest.mark.parametrize("state", ["state", "lastState"])
+def test_with_pseudonyms_the_end_of_a_log_is_left_out_of_the_status_of_a_pod(
+    statuses: str, state: str
+) -> None:
+    gone = "acme/train-0"
+    ended = {"terminated": {"reason": "Error", "exitCode": 1, "message": f"{gone} is deleted"}}
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}
+    status = {statuses: [{"name": "agent", "state": waiting, state: ended}]}
+    answers: dict[str, object] = {f"{NS}/pods": {"items": [{**pod("a"), "status": status}]}}
+
+    found = collected(answers, names=False)
+
+    assert gone in collected(answers)["objects/pods.json"]
+    assert gone not in "".join(found.values())
+    assert '"exitCode": 1' in found["objects/pods.json"]
+    assert ("back-off 5m0s" in found["objects/pods.json"]) == (state == "lastState")
+
+
 def test_environment_variables_keep_their_names_alone() -> None:
     env = [{"name": "A", "value": "b"}]
     found = stripped(

@@ -8,7 +8,8 @@ import pytest
 
 from draguard.doctor.check import Check
 from draguard.doctor.nodes import Node, drivers, runtimes
-from draguard.doctor.pods import Pod, driver_pods, own_pods
+from draguard.doctor.pod_status import Pod
+from draguard.doctor.pods import driver_pods, own_pods
 from exporter.model.node_health import NodeDeviceHealth, NodeHealth
 from kubeapi.types import ObjectMeta
 from simulator.cluster.workloads import pod, pod_spec

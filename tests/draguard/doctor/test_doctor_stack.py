@@ -289,6 +289,17 @@ def test_each_node_is_compared_with_the_pool_that_selects_it() -> None:
     assert "the `stack` of each pool" in swapped.remedy
 
 
+def test_a_node_that_no_pool_selects_is_named_as_such() -> None:
+    nodes = [node(GOLDENS[name]["labels"], name=f"of-{name}") for name in ("aks", "gke")]
+    elsewhere = {"pool": "of-tomorrow"}
+
+    found = reported(nodes, PLAIN, pool("aks", GOLDENS["aks"]["labels"]), pool("eks", elsewhere))
+
+    assert found.state == "warn"
+    assert found.says.endswith("; no DaemonSet of Draguard selects of-gke")
+    assert "of-aks has" not in found.says
+
+
 @pytest.fixture(scope="session")
 def helm_built(pytestconfig: pytest.Config) -> Path:
     return built(pytestconfig, "helm_built")

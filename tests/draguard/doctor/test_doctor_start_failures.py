@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from draguard.doctor.pods import Pod
+from draguard.doctor.pod_status import Pod
 from draguard.doctor.start_failures import Event, Started, start_failures
 
 AT = datetime(2026, 11, 26, 3, 0, tzinfo=UTC)
@@ -102,6 +102,14 @@ def test_what_keeps_a_pod_from_starting_is_named_with_what_to_do(
     assert remedy in found.remedy
 
 
+def test_a_secret_in_an_event_is_masked_before_its_message_is_cut() -> None:
+    message = f"pull of https://robot:{'s3cret' * 40}@registry.example.com/x failed"
+
+    (found,) = start_failures([event("Pod", "Failed", message)], [PENDING], {"set"}, "n")
+
+    assert "s3cret" not in found.says
+
+
 def test_the_same_of_many_pods_is_one_line() -> None:
     events = [event("Pod", "FailedMount", "no such folder", name=f"e-{n}") for n in range(5)]
 
@@ -148,7 +156,7 @@ def test_a_container_that_fails_is_not_reported_by_its_events_again() -> None:
     events = [event("Pod", "Failed", "Failed to pull image"), event("Pod", "Failed", "Error")]
 
     failing = msgspec.convert(body, Pod)
-    assert list(start_failures(events, [failing.started], set(), "draguard-system")) == []
+    assert list(start_failures(events, [failing.started()], set(), "draguard-system")) == []
     body["status"]["containerStatuses"] = []
     creating = msgspec.convert(body, Pod)
-    assert len([*start_failures(events, [creating.started], set(), "draguard-system")]) == 1
+    assert len([*start_failures(events, [creating.started()], set(), "draguard-system")]) == 1
