@@ -179,6 +179,11 @@ def made_of(device: SliceDevice, place: MemorySlices, gpu: GpuHealth | None) -> 
     return taken is not None and taken.intersects(place)
 
 
+def is_unplaced(device: SliceDevice, gpu: GpuHealth | None) -> bool:
+    """Whether nothing tells of which memory slices a MIG device is made."""
+    return device.kind == "mig" and _taken(device, {}, gpu) is None
+
+
 def _taken(
     device: SliceDevice, sizes: Mapping[int, int], gpu: GpuHealth | None
 ) -> MemorySlices | None:

@@ -9,13 +9,14 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.scope import displaced
+from remediator.diagnose.scope import displaced, is_unplaced
 from remediator.diagnose.surroundings import NEAR
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import EVICTING, Effect, Rule
 from remediator.plan import history
 from remediator.plan.case import Case
 from remediator.plan.escalation import Demand, milder
+from remediator.plan.hardware import lowered
 from remediator.plan.signals import named_before
 from remediator.plan.words import class_of
 from remediator.policy.table import Policy, Row
@@ -26,9 +27,10 @@ def kept(case: Case, policy: Policy) -> tuple[Rule, ...]:
     # No rule stays under a name that is proven to stand for other hardware, or on a node that its
     # board has left.
     proper = [
-        rule
+        lowered(rule, case.inventory)
         for rule in case.rules
-        if not displaced(rule, case.inventory) and not (case.left and rule.node == case.node)
+        if (not displaced(rule, case.inventory) or _may_be_the_failed_one(rule, case))
+        and not (case.left and rule.node == case.node)
     ]
     if policy.disagrees:
         return tuple(proper)
@@ -39,6 +41,25 @@ def kept(case: Case, policy: Policy) -> tuple[Rule, ...]:
         msgspec.structs.replace(rule, effect=milder(rule.effect, ceiling))
         for rule, ceiling in capped
         if ceiling is not None
+    )
+
+
+def _may_be_the_failed_one(rule: Rule, case: Case) -> bool:
+    """Whether a slice was made anew under a rule's name, and nothing says of which memory.
+
+    The incident has recorded which memory has failed. Once the node's report or the name tells
+    where the new slice is, that slice has a rule of its own or none.
+    """
+    recorded = any(
+        part.placement
+        for incident in case.incidents
+        if incident.open
+        for part in incident.status.hardware
+    )
+    return (rule.fault == "contained" and recorded) and any(
+        device.device == rule.device and is_unplaced(device, case.gpu)
+        for device in case.inventory
+        if case.uuid == device.parent_uuid
     )
 
 

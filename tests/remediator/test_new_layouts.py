@@ -148,3 +148,41 @@ def test_another_compute_instance_in_the_memory_of_a_failed_slice_stays_free() -
     settle(stored, stale(seen), 300)
 
     assert stored.effects() == {SLICE_5: "NoExecute"}
+
+
+def under_other_names(sick: GpuHealth, letter: str) -> NodeView:
+    """Its slices made anew, of which neither name nor attributes say where they are."""
+    anew = tuple(
+        msgspec.structs.replace(part, uuid=f"MIG-{letter}{part.uuid[5:]}")
+        for part in sick.instances
+    )
+    seen = view(msgspec.structs.replace(sick, instances=anew))
+    parts = tuple(
+        msgspec.structs.replace(
+            device,
+            device=msgspec.structs.replace(device.device, device=f"slice-{number}"),
+            placement_start=None,
+            placement_size=None,
+        )
+        for number, device in enumerate(seen.inventory)
+    )
+    return msgspec.structs.replace(seen, inventory=parts)
+
+
+def test_a_name_keeps_its_taint_while_nothing_says_of_which_memory_its_new_slice_is() -> None:
+    sick, stored = failed_at_4(), Stored()
+    for second in (1, 5, 20):
+        settle(stored, under_other_names(sick, "0"), second)
+    assert stored.effects() == {"slice-4": "NoExecute"}
+
+    settle(stored, stale(under_other_names(sick, "a")), 300)
+    assert stored.effects() == {"slice-4": "NoSchedule"}, "nobody on another slice is evicted"
+
+    moved = under_other_names(sick, "a")
+    order = (1, 2, 3, 4, 0, 5, 6)
+    known = tuple(
+        msgspec.structs.replace(moved.inventory[number], device=moved.inventory[place].device)
+        for number, place in enumerate(order)
+    )
+    settle(stored, msgspec.structs.replace(moved, inventory=known), 310)
+    assert stored.effects() == {"slice-0": "NoSchedule"}, "the report says where it is"
