@@ -29,6 +29,7 @@ from simulator.cluster.toolchain import Say
 
 START_SECONDS = 120.0
 _ATTEMPTS = 3
+_AGAIN = 0.1
 _USERS: Mapping[str, Sequence[str]] = {
     ADMIN: ("system:masters",),
     "remediator": ("draguard:remediators",),
@@ -193,6 +194,24 @@ class ControlPlane:
         if done.returncode != 0:
             raise ControlPlaneError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
+
+    def await_established(self, *crds: str, seconds: float = 60.0) -> None:
+        """Return when the API server has accepted CRDs. Raises ControlPlaneError.
+
+        `crds` as kubectl takes objects: `-f FILE`, or `crd/NAME`.
+        """
+        wait = ("wait", "--for=condition=Established", f"--timeout={seconds:.0f}s")
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                self.kubectl(*wait, *crds, timeout=2 * seconds)
+            except ControlPlaneError as error:
+                # kubectl gives up on an object that has no conditions yet.
+                if "accessor error" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_AGAIN)
+            else:
+                return
 
     def versions(self) -> str:
         """Say in one line which real programs run here."""

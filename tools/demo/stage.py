@@ -171,7 +171,7 @@ class Stage:
 
     def _furnish(self) -> None:
         self.plane.kubectl("apply", "-f", str(CRDS))
-        self.plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        self.plane.await_established("-f", str(CRDS))
         with contextlib.suppress(Conflict):
             self.client.create("/api/v1/namespaces", {"metadata": {"name": LEASES}})
         self._install()

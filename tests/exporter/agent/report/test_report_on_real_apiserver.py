@@ -18,7 +18,7 @@ from kubeapi.endpoint import Endpoint
 from simulator.cluster import publisher
 from simulator.cluster.controlplane import ControlPlane
 from simulator.node import SimulatedNode
-from tests.exporter.running import PATIENCE, Exporter, wait_for
+from tests.exporter.running import Exporter, wait_for
 
 CRDS = Path(__file__).parents[4] / "deploy" / "crds"
 NAMESPACE = "draguard-system"
@@ -27,8 +27,7 @@ LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
 def install(plane: ControlPlane, client: Client) -> None:
     plane.kubectl("apply", "-f", str(CRDS))
-    established = ("--for=condition=Established", "--timeout=60s")
-    plane.kubectl("wait", *established, "crd/nodedevicehealths.draguard.dev", timeout=2 * PATIENCE)
+    plane.await_established("crd/nodedevicehealths.draguard.dev")
     with contextlib.suppress(Conflict):
         client.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
 
