@@ -43,4 +43,4 @@ def test_the_wait_has_an_end() -> None:
     plane = Answering(*[NO_CONDITIONS] * 9)
 
     with pytest.raises(ControlPlaneError, match="accessor error"):
-        plane.await_established("crd/nodes.example.com", seconds=0)
+        plane.await_established("crd/nodes.example.com", seconds=0.01)
