@@ -1,0 +1,54 @@
+"""Whether a pod still uses what an incident drains."""
+
+import pytest
+
+from exporter.model.device import Device
+from kubeapi.types import ObjectMeta
+from remediator.diagnose.fault import Unknown
+from remediator.model.incident import (
+    AffectedPod,
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    ScopeRecord,
+    Target,
+)
+from remediator.model.taint_rule import Rule
+from remediator.plan.case import Case, Desired
+from remediator.plan.drain import empty_since
+from tests.remediator.builders import DRIVER, NODE, at, uuid
+from tests.remediator.playing import pod
+
+BEFORE, NOW = "gpu-0", "gpu-1"
+"""The names of the GPU: from the first pods are evicted, under the other one stands NoSchedule."""
+
+
+def under(name: str) -> AffectedPod:
+    return AffectedPod("team", "train-0", "claim", f"{DRIVER}/{NODE}/{name}", "u-train-0")
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_gpu_is_not_empty_of_a_pod_that_its_incident_does_not_name_yet(*, running: bool) -> None:
+    scope = tuple(Target(DRIVER, NODE, name, uuid(0)) for name in (BEFORE, NOW))
+    status = IncidentStatus(evicting_at=at(0), scope=ScopeRecord("the GPU under two names", scope))
+    incident = Incident(ObjectMeta(name="one"), IncidentSpec(NODE, uuid(0)), status)
+    case = Case(
+        node=NODE,
+        uuid=uuid(0),
+        verdict=Unknown("it does not answer"),
+        affected=(under(NOW),),
+        pods=(pod(running=running),),
+    )
+    evicts = Rule(
+        device=Device(DRIVER, NODE, BEFORE),
+        effect="NoExecute",
+        fault="lost",
+        cause="xid-79",
+        incident="one",
+        uuid=uuid(0),
+        gpu=uuid(0),
+        node=NODE,
+    )
+    desired = Desired(uuid=uuid(0), rules=(evicts,))
+
+    assert empty_since(case, desired, incident, at(5)) == (None if running else at(5))
