@@ -114,7 +114,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
 
 def _line(text: str) -> str:
-    """Return a text on one line, masked first: whoever cuts it may cut what tells a secret."""
+    """Return a text on one line, masked first: a cut may remove the word before a secret."""
     return " ".join(redacted(text).split())
 
 

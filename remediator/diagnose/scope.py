@@ -180,7 +180,7 @@ def made_of(device: SliceDevice, place: MemorySlices, gpu: GpuHealth | None) -> 
 
 
 def is_unplaced(device: SliceDevice, gpu: GpuHealth | None) -> bool:
-    """Whether nothing tells of which memory slices a MIG device is made."""
+    """Whether it is unknown of which memory slices a MIG device is made."""
     return device.kind == "mig" and _taken(device, {}, gpu) is None
 
 

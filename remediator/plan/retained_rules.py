@@ -47,7 +47,7 @@ def kept(case: Case, policy: Policy) -> tuple[Rule, ...]:
 def _may_be_the_failed_one(rule: Rule, case: Case) -> bool:
     """Whether a slice was made anew under a rule's name, and nothing says of which memory.
 
-    The incident has recorded which memory has failed. Once the node's report or the name tells
+    The incident has recorded which memory has failed. Once the node's report or the name shows
     where the new slice is, that slice has a rule of its own or none.
     """
     recorded = any(

@@ -106,8 +106,8 @@ def fulfils(node: dict[str, str], expression: Json, key: str = "") -> bool:
 
 def matches(node: dict[str, str], terms: list[Json]) -> bool:
     return any(
-        all(fulfils(node, one) for one in term.get("matchExpressions", ()))
-        and all(fulfils(node, one, "name") for one in term.get("matchFields", ()))
+        all(fulfils(node, each) for each in term.get("matchExpressions", ()))
+        and all(fulfils(node, each, "name") for each in term.get("matchFields", ()))
         for term in terms
     )
 
@@ -122,7 +122,7 @@ def away(kind: str, *pools: Json) -> Json:
 
 def affinity_of(*flags: str) -> Json:
     text = bare(CHART, (rendered.LOCAL,), *flags)
-    objects = [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one]
+    objects = [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each]
     deployed, hook = (pod(objects, kind).get("affinity", {}) for kind in ("Deployment", "Job"))
     assert deployed.get("nodeAffinity") == hook.get("nodeAffinity")
     found: Json = deployed.get("nodeAffinity", {})
@@ -168,7 +168,7 @@ def terms_of(affinity: Json) -> list[Json]:
     if name.startswith("required"):
         found: list[Json] = listed["nodeSelectorTerms"]
         return found
-    return [one["preference"] for one in listed]
+    return [each["preference"] for each in listed]
 
 
 GPU, CLIENT = "nvidia.com/gpu.present", "nvidia.com/gpu.deploy.client"

@@ -100,7 +100,7 @@ def test_what_is_not_installed_needs_no_image() -> None:
 
 
 def test_a_tag_is_not_dropped_in_silence(tmp_path: Path) -> None:
-    """A published chart pins both images, and its values are defaults that nobody reads."""
+    """A published chart pins both images, and its values are defaults that users did not set."""
     chart.write(tmp_path, "registry.example.org", {"exporter": DIGEST, "controller": DIGEST})
     (published,) = tmp_path.glob("*.tgz")
     pins = "image.exporter.digest", "image.controller.digest"

@@ -176,7 +176,7 @@ def test_a_name_keeps_its_taint_while_nothing_says_of_which_memory_its_new_slice
     assert stored.effects() == {"slice-4": "NoExecute"}
 
     settle(stored, stale(under_other_names(sick, "a")), 300)
-    assert stored.effects() == {"slice-4": "NoSchedule"}, "nobody on another slice is evicted"
+    assert stored.effects() == {"slice-4": "NoSchedule"}, "no pod on another slice is evicted"
 
     moved = under_other_names(sick, "a")
     order = (1, 2, 3, 4, 0, 5, 6)
