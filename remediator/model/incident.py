@@ -150,6 +150,8 @@ class RuleRecord(Entry, frozen=True):
     uid: str
     device: str
     effect: str
+    uuid: str = ""
+    """Of the hardware that it names; "" in records of an older schema."""
 
 
 class Hardware(Entry, frozen=True, kw_only=True):
@@ -158,7 +160,8 @@ class Hardware(Entry, frozen=True, kw_only=True):
     uuid: str = ""
     """Of a MIG slice; "" for the GPU with all that is on it, or for `placement`."""
     placement: MemorySlices | None = None
-    """Of an instance of dynamic MIG: every partition that intersects it, and the full GPU."""
+    """Failed memory: every slice and partition that intersects it, and the full GPU. Beside a
+    `uuid`: the slice did not fail itself, it was made of that memory later."""
     effect: Effect
     """The strongest that was ever stored for it."""
     fault: str

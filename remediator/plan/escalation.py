@@ -208,14 +208,22 @@ def tainted_since(
     )
     if unserved is not None and unserved.status == "True":
         return None
-    recorded = {rule.uid for rule in incident.status.rules if rule.effect != "None"}
-    tainting = [rule for rule in rules if rule.effect != "None"]
-    if any(rule.uid not in recorded for rule in tainting):
+    if unrecorded(rules, incident.status):
         return None
-    known = {rule.device for rule in tainting}
-    whole = bool(targets) and all(target.name in known for target in targets)
+    known = {(rule.device, rule.uuid) for rule in rules if rule.effect != "None"}
+    whole = bool(targets) and all((target.name, target.uuid) in known for target in targets)
     since = incident.status.tainted_at if whole else None
     return max(since, unserved.last_transition_time) if since and unserved else since
+
+
+def unrecorded(rules: tuple[Rule, ...], status: IncidentStatus) -> list[Rule]:
+    """Return the rules that taint and are new, or name other hardware than they did."""
+    recorded = {record.uid: record.uuid for record in status.rules if record.effect != "None"}
+    return [
+        rule
+        for rule in rules
+        if rule.effect != "None" and recorded.get(rule.uid) not in {rule.uuid, ""}
+    ]
 
 
 def milder(effect: Effect, other: Effect) -> Effect:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from exporter.model.node_health import MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.scope import displaced, gpus_behind, hardware_of, made_of
 from remediator.model.incident import HARDWARE_LIMIT, Hardware, Incident
@@ -36,7 +37,9 @@ def tainted(
     """
     found = {_key(part): part for part in incident.status.hardware}
     stored = {rule.device: rule for rule in case.rules if _restricts(rule.effect)}
-    parts = [_part(rule) for rule in stored.values() if not _has_no_uuid(rule, case)]
+    parts = [
+        _part(rule, case, incident) for rule in stored.values() if not _has_no_uuid(rule, case)
+    ]
     for demand in demands:
         rules = [stored[target.name] for target in demand.targets if target.name in stored]
         parts += [part for rule in rules if (part := _part_of_fault(demand, rule))]
@@ -69,7 +72,7 @@ def rebound(
     has = {rule.device for rule in standing if _restricts(rule.effect)}
     found: dict[str, Rule] = {}
     ordered = sorted(parts, key=lambda part: severity(part.fault))
-    named = {part.uuid for part in ordered} - {""}
+    named = {part.uuid for part in ordered if part.placement is None} - {""}
     for part in ordered:
         row = policy.row(class_of(part.fault), case.place)
         spared = row.mode != "enforce" or row.ceiling == "observe" or not _restricts(row.ceiling)
@@ -106,11 +109,25 @@ def in_words(rules: tuple[Rule, ...]) -> str:
     return f"the taint follows the hardware to {names}" if names else ""
 
 
-def _part(rule: Rule) -> Hardware:
+def _part(rule: Rule, case: Case, incident: Incident) -> Hardware:
     """Return the hardware that a rule was made for: its slice for a contained error."""
-    own = rule.fault == "contained" and rule.uuid != rule.gpu
-    return Hardware(
-        uuid=rule.uuid if own else "", effect=rule.effect, fault=rule.fault, cause=rule.cause
+    part = Hardware(effect=rule.effect, fault=rule.fault, cause=rule.cause)
+    if rule.fault != "contained" or rule.uuid == rule.gpu:
+        return part
+    place = _made_later_of(rule, case, incident)
+    return msgspec.structs.replace(part, uuid=rule.uuid, placement=place)
+
+
+def _made_later_of(rule: Rule, case: Case, incident: Incident) -> MemorySlices | None:
+    """Return the failed memory that a slice was made of later; None if it failed itself."""
+    parts = incident.status.hardware
+    known = next((part for part in parts if part.uuid == rule.uuid), None)
+    if known is not None:
+        return known.placement
+    slices = [device for device in case.inventory if device.uuid == rule.uuid]
+    places = [part.placement for part in parts if part.placement and not part.uuid]
+    return next(
+        (place for place in places for part in slices if made_of(part, place, case.gpu)), None
     )
 
 
@@ -171,7 +188,7 @@ def _is_of(device: SliceDevice, part: Hardware, named: set[str], case: Case) -> 
     """Whether a device is of a part.
 
     While the failed slice itself is published, no other slice is meant in its memory: it is another
-    compute instance there.
+    compute instance there. Slices that were made of that memory later are all meant.
     """
     if part.uuid:
         return device.uuid == part.uuid

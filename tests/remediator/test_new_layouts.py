@@ -15,6 +15,7 @@ from tests.remediator.builders import (
     SLICE_5,
     Stored,
     action,
+    at,
     mig_gpu,
     published,
     view,
@@ -148,6 +149,78 @@ def test_another_compute_instance_in_the_memory_of_a_failed_slice_stays_free() -
     settle(stored, stale(seen), 300)
 
     assert stored.effects() == {SLICE_5: "NoExecute"}
+
+
+def made_anew(sick: GpuHealth, *letters: str) -> NodeView:
+    """Its failed slice made anew as one compute instance, or as several in the same memory."""
+    failed = sick.instances[4]
+    anew = tuple(
+        msgspec.structs.replace(failed, uuid=f"MIG-{letter}{failed.uuid[5:]}", ci=number)
+        for number, letter in enumerate(letters)
+    )
+    parts = published(msgspec.structs.replace(sick, instances=anew))
+    named = tuple(
+        msgspec.structs.replace(
+            part,
+            device=part.device if number == 0 else Device(DRIVER, NODE, f"compute-{number}"),
+            placement_start=4,
+            placement_size=1,
+        )
+        for number, part in enumerate(parts)
+    )
+    return view(msgspec.structs.replace(sick, instances=anew), inventory=named)
+
+
+@DEFERRALS
+@pytest.mark.parametrize("ci", [0, None], ids=["one compute instance failed", "the slice failed"])
+def test_failed_memory_stays_tainted_in_each_compute_instance_that_is_made_of_it_later(
+    rows: Policy, prepare: Callable[[Stored], None], blind: bool, ci: int | None
+) -> None:
+    sick = failed_at_4(ci=ci)
+    stored = tainted(sick)
+    prepare(stored)
+
+    for second, letters in ((300, "a"), (310, "a"), (320, "ab"), (330, "abc")):
+        seen = made_anew(sick, *letters)
+        settle(stored, stale(seen) if blind else seen, second, rows)
+        names = {SLICE_5, *(f"compute-{number}" for number in range(1, len(letters)))}
+        assert stored.effects().keys() == names
+
+
+def test_no_pod_is_evicted_from_a_slice_that_is_made_anew_before_it_has_settled() -> None:
+    sick = failed_at_4()
+    stored = tainted(sick)
+    assert stored.effects() == {SLICE_5: "NoExecute"}
+
+    (record,) = sick.xids
+    again = msgspec.structs.replace(record, count=2, last_seen=at(299))
+    anew = msgspec.structs.replace(sick, xids=(again,))
+    for second, effect in ((300, "NoSchedule"), (302.9, "NoSchedule"), (303.1, "NoExecute")):
+        settle(stored, made_anew(anew, "a"), second)
+        assert stored.effects() == {SLICE_5: effect}, f"after {second} s"
+
+
+def test_records_of_rules_from_before_hardware_was_recorded_restart_no_settle_time() -> None:
+    sick = failed_at_4()
+    stored = tainted(sick)
+    incident, since = stored.incident, stored.incident.status.tainted_at
+    older = tuple(msgspec.structs.replace(rule, uuid="") for rule in incident.status.rules)
+    status = msgspec.structs.replace(incident.status, rules=older)
+    stored.incidents[incident.name] = msgspec.structs.replace(incident, status=status)
+
+    settle(stored, view(sick), 300)
+
+    assert stored.incident.status.tainted_at == since
+    assert [rule.uuid for rule in stored.incident.status.rules] == [sick.instances[4].uuid]
+
+
+def test_no_pod_is_evicted_from_a_slice_that_is_made_anew_for_an_error_that_is_over() -> None:
+    sick = failed_at_4()
+    stored = tainted(sick)
+
+    for second in (300, 303.1, 310):
+        settle(stored, made_anew(sick, "a"), second)
+        assert stored.effects() == {SLICE_5: "NoSchedule"}, f"after {second} s"
 
 
 def under_other_names(sick: GpuHealth, letter: str) -> NodeView:

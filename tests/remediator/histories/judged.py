@@ -163,6 +163,9 @@ class Judged(Played):
             if isinstance(step, CreateRule):
                 assert step.rule.effect not in EVICTING, "nothing is evicted before it is tainted"
                 assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
+            if isinstance(step, ChangeRule) and step.rule.fault == "contained":
+                mild = step.rule.effect not in EVICTING
+                assert mild or step.rule.uuid == step.stored.uuid, "another slice has not settled"
             if isinstance(step, ChangeRule) and raises(step):
                 (desired,) = [
                     answer for _, answer in decision.pairs if answer.uuid == step.rule.gpu
@@ -172,7 +175,7 @@ class Judged(Played):
                 assert expected <= {rule.device for rule in stored}
                 settled = self.machine.now - SETTLE
                 for rule in [rule for rule in stored if rule.gpu == step.rule.gpu]:
-                    since = self.tainted_since[rule.uid, rule.gpu]
+                    since = self.tainted_since[rule.uid, rule.gpu, rule.uuid]
                     assert since <= max(settled, self.clock_set_at) + 1e-6
 
     def _budget_holds(self, steps: Iterable[Step], before: set[str]) -> None:

@@ -119,7 +119,7 @@ class Machine:
         )
 
     def _published(self, health: GpuHealth) -> list[SliceDevice]:
-        devices = partitions(health) if self.dynamic and health.mig else published(health)
+        devices = partitions(health) if self.dynamic and health.mig else _static(health)
         return [self._named(device) for device in devices]
 
     def _named(self, device: SliceDevice) -> SliceDevice:
@@ -269,6 +269,20 @@ class Machine:
         )
         self._replace(index, instances=parts)
 
+    def is_shared(self, index: int, gi: int) -> None:
+        """One more compute instance is made in a static slice, beside the first."""
+        if self.dynamic:
+            return
+        one = self.gpus[index]
+        first = next((part for part in one.instances if (part.gi, part.ci) == (gi, 0)), None)
+        if first is None or any((part.gi, part.ci) == (gi, 1) for part in one.instances):
+            return
+        self._layouts += 1
+        second = msgspec.structs.replace(
+            first, uuid=f"MIG-f{self._layouts:07x}{first.uuid[12:]}", ci=1
+        )
+        self._replace(index, instances=(*one.instances, second))
+
     def reboots(self) -> None:
         self.boot += 1
         for index in range(len(self.gpus)):
@@ -337,7 +351,7 @@ class Machine:
 
     def _signal(self, index: int, gi: int | None) -> None:
         one = self.gpus[index]
-        failed = [part for part in one.instances if gi is not None and part.gi == gi]
+        failed = [part for part in one.instances if (part.gi, part.ci) == (gi, 0)]
         meant = {part.uuid for part in failed}
         meant |= {_memory(one.uuid, part.placement_start or 0) for part in failed}
         self.named |= {(one.uuid, part.uuid): self.now for part in failed}
@@ -364,6 +378,22 @@ class Machine:
         own = partition_of(rule.device)
         places = range(7) if own is None else range(own.start, own.start + own.size)
         return any(_memory(rule.gpu, start) in meant for start in places)
+
+
+def _static(health: GpuHealth) -> tuple[SliceDevice, ...]:
+    """Return what is published of a GPU; a second compute instance has a name of its own."""
+    seconds = {part.uuid for part in health.instances if part.ci}
+    return tuple(
+        msgspec.structs.replace(
+            device,
+            device=msgspec.structs.replace(
+                device.device, device=device.device.device.replace("mig-1g", "mig-1c1g")
+            ),
+        )
+        if device.uuid in seconds
+        else device
+        for device in published(health)
+    )
 
 
 def _memory(gpu: str, start: int) -> str:

@@ -60,8 +60,8 @@ class Played(RuleBasedStateMachine):
         self.options = OFF
         self.stopped = ""
         self.window: tuple[Window, ...] = ()
-        self.tainted_since: dict[tuple[str, str], float] = {}
-        """By the UID of a rule that keeps work away, and its GPU."""
+        self.tainted_since: dict[tuple[str, str, str], float] = {}
+        """By the UID of a rule that keeps work away, its GPU and its hardware."""
         self.clock_set_at = -1e9
         """When the leader's clock last jumped: the few seconds of the settle time are by it."""
         self.taints = Taints()
@@ -145,7 +145,7 @@ class Played(RuleBasedStateMachine):
                 self.calm.take(step, self.machine.time)
             for rule in self.calm.rules.values():
                 if rule.effect != "None":
-                    self.tainted_since.setdefault((rule.uid, rule.gpu), self.machine.now)
+                    self.tainted_since.setdefault((rule.uid, rule.gpu, rule.uuid), self.machine.now)
             self.taints.note(self.calm)
             if not lasting(decision.steps):
                 self._rests(seen, decision)
@@ -156,7 +156,7 @@ class Played(RuleBasedStateMachine):
         wake_at = decision.wake_at
         assert wake_at is None or wake_at > self.clock, "looked at again for nothing"
         if self.enforced:
-            self.taints.stand(self.calm, seen, decision)
+            self.taints.stand(self.calm, seen, decision, self.machine.signalled)
         self.judge_rest()
 
     def _die(self, seen: NodeView, after: int) -> None:

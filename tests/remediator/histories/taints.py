@@ -39,11 +39,18 @@ class Taints:
         self._hardware.pop(name, None)
         self._places.pop(name, None)
 
-    def stand(self, stored: Stored, seen: NodeView, decision: NodeDecision) -> None:
+    def stand(
+        self,
+        stored: Stored,
+        seen: NodeView,
+        decision: NodeDecision,
+        signalled: dict[str, set[str]],
+    ) -> None:
         """Check each device that the node publishes, once nothing is left to do.
 
         Names that cannot be trusted now are left alone.
         A slice may have been tainted for want of a source that names it: the incident says so.
+        Another compute instance beside one that has failed itself (`signalled`) may be free.
         """
         if distrusted(seen.blind, "rebind"):
             return
@@ -61,7 +68,12 @@ class Taints:
             slices = {part.uuid for part in incident.status.hardware} & meant
             for device in seen.inventory:
                 gpu = device.parent_uuid or device.uuid
-                mine = gpu == desired.uuid and (gpu in meant or self._is_made_of(device, incident))
+                made_of = self._is_made_of(device, incident) and not any(
+                    other.uuid in signalled.get(desired.uuid, set())
+                    for other in seen.inventory
+                    if device.kind == other.kind == "mig" and shares_memory(device, other)
+                )
+                mine = gpu == desired.uuid and (gpu in meant or made_of)
                 if mine or device.uuid in slices:
                     assert device.device in has, f"{device.device} of {incident.name} is free"
 
@@ -70,6 +82,13 @@ class Taints:
         own = partition_of(device.device)
         places = self._places.get(incident.name, set())
         return bool(places) if own is None else any(own.intersects(place) for place in places)
+
+
+def shares_memory(device: SliceDevice, other: SliceDevice) -> bool:
+    """Whether two devices of one GPU are compute instances of one MIG instance."""
+    place = partition_of(device.device)
+    mine = device.device != other.device and device.parent_uuid == other.parent_uuid
+    return mine and place is not None and place == partition_of(other.device)
 
 
 def is_rebound(step: Step, decision: NodeDecision) -> bool:

@@ -151,6 +151,17 @@ class History(Leaders):
         self.machine.slices_are_made_anew(1)
         self.then(then, dies)
 
+    @rule(gi=INSTANCES, anew=st.booleans(), then=THEN, dies=DIES)
+    def another_compute_instance(self, gi: int, anew: bool, then: float, dies: int) -> None:
+        """In the memory of a slice that fails, or that is made anew after it has failed."""
+        self.machine.xid(1, 94, gi)
+        self.then(then, dies)
+        if anew:
+            self.machine.slices_are_made_anew(1)
+            self.then(then, dies)
+        self.machine.is_shared(1, gi)
+        self.then(then, dies)
+
     @rule(index=INDEX, hidden=st.booleans(), then=THEN, dies=DIES)
     def a_driver_that_publishes(self, index: int, hidden: bool, then: float, dies: int) -> None:
         (self.machine.unpublished.add if hidden else self.machine.unpublished.discard)(index)
