@@ -150,8 +150,6 @@ class RuleRecord(Entry, frozen=True):
     uid: str
     device: str
     effect: str
-    uuid: str = ""
-    """Of the hardware that it names; "" in records of an older schema."""
 
 
 class Hardware(Entry, frozen=True, kw_only=True):
@@ -167,6 +165,8 @@ class Hardware(Entry, frozen=True, kw_only=True):
     fault: str
     """Class, for the taint's key."""
     cause: str
+    tainted_time: datetime | None = None
+    """Since when; None where an older schema has recorded it."""
 
 
 class DeviceRounds(Entry, frozen=True):

@@ -87,7 +87,7 @@ LENGTHS: Mapping[str, int] = {
     "message": _SENTENCE,
     **_of("conditions", {"type": _WORD, "reason": _WORD, "message": _SENTENCE}),
     **_of("timeline", {"phase": _WORD, "text": _SENTENCE}),
-    **_of("rules", {"name": _NAME, "uid": _WORD, "device": _PATH, "uuid": _WORD}),
+    **_of("rules", {"name": _NAME, "uid": _WORD, "device": _PATH}),
     **_of("hardware", {"uuid": _WORD, "fault": _WORD, "cause": _WORD}),
     "plannedTaints.device": _PATH,
     "deviceRounds.device": _PATH,

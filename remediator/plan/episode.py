@@ -76,7 +76,7 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
     opened = adoption.leading_first(incident_spec.open_incidents(case), case.rules)
     current = opened[0] if opened else None
     if case.elsewhere and not case.reported:
-        return _elsewhere(case, current, kept, policy)
+        return _elsewhere(case, current, kept, policy, now)
     faults = sorted(incident_spec.unhandled(case, policy, now), key=weight)
     empty = False
     if current is None or current.blank:
@@ -105,7 +105,7 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
         rule for rule in kept if not retained_rules.narrowed(case, current, rule, demands, now)
     )
     gone = tuple(rule for rule in kept if rule not in firm)
-    parts = hardware.tainted(case, current, demands, gone)
+    parts = hardware.tainted(case, current, now, demands, gone)
     rebound = hardware.rebound(case, current, parts, kept, policy)
     if hardware.extends(rebound, case.rules):
         demands = tainted_first(demands)
@@ -137,12 +137,12 @@ def _are_of_others(case: Case, rules: tuple[Rule, ...]) -> bool:
 
 
 def _elsewhere(
-    case: Case, current: Incident | None, kept: tuple[Rule, ...], policy: Policy
+    case: Case, current: Incident | None, kept: tuple[Rule, ...], policy: Policy, now: datetime
 ) -> Desired:
     """Return what is left to do for a GPU about which another node decides."""
     rebound: tuple[Rule, ...] = ()
     if current is not None:
-        parts = hardware.tainted(case, current)
+        parts = hardware.tainted(case, current, now)
         rebound = hardware.rebound(case, current, parts, kept, policy)
     why = f"its incident is handled by {', '.join(case.elsewhere)}, where the board is"
     rules = hardware.with_rebound(kept, rebound)

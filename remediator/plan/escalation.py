@@ -18,6 +18,7 @@ from remediator.diagnose.scope import scope
 from remediator.diagnose.surroundings import NEAR
 from remediator.model.claim import ADMIN
 from remediator.model.incident import (
+    HARDWARE_LIMIT,
     PLACED_LIMIT,
     RULES_NOT_SERVED,
     Incident,
@@ -125,6 +126,7 @@ def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
 
 def _to_evict(case: Case, incident: Incident, proposed: Demand, now: datetime) -> Demand:
     since = tainted_since(case.rules, incident, proposed.targets)
+    since = _own_since(case.rules, incident, proposed.targets, since)
     if since is None:
         return msgspec.structs.replace(proposed, reason=TAINTING)
     settled = since + proposed.row.settle
@@ -208,22 +210,35 @@ def tainted_since(
     )
     if unserved is not None and unserved.status == "True":
         return None
-    if unrecorded(rules, incident.status):
+    recorded = {rule.uid for rule in incident.status.rules if rule.effect != "None"}
+    tainting = [rule for rule in rules if rule.effect != "None"]
+    if any(rule.uid not in recorded for rule in tainting):
         return None
-    known = {(rule.device, rule.uuid) for rule in rules if rule.effect != "None"}
-    whole = bool(targets) and all((target.name, target.uuid) in known for target in targets)
+    known = {rule.device for rule in tainting}
+    whole = bool(targets) and all(target.name in known for target in targets)
     since = incident.status.tainted_at if whole else None
     return max(since, unserved.last_transition_time) if since and unserved else since
 
 
-def unrecorded(rules: tuple[Rule, ...], status: IncidentStatus) -> list[Rule]:
-    """Return the rules that taint and are new, or name other hardware than they did."""
-    recorded = {record.uid: record.uuid for record in status.rules if record.effect != "None"}
-    return [
-        rule
-        for rule in rules
-        if rule.effect != "None" and recorded.get(rule.uid) not in {rule.uuid, ""}
-    ]
+def _own_since(
+    rules: tuple[Rule, ...],
+    incident: Incident,
+    targets: tuple[Target, ...],
+    since: datetime | None,
+) -> datetime | None:
+    """Return since when the targets are tainted, and not only others under their names.
+
+    A slice that was made anew is other hardware to a contained error, and has pods of its own.
+    """
+    known = {part.uuid: part.tainted_time for part in incident.status.hardware if part.uuid}
+    contained = {
+        rule.device for rule in rules if rule.fault == "contained" and rule.effect != "None"
+    }
+    gpus = {rule.gpu for rule in rules}
+    own = {target.uuid for target in targets if target.name in contained} - gpus
+    if since is None or (own - known.keys() and len(incident.status.hardware) < HARDWARE_LIMIT):
+        return None
+    return max([since, *(at for uuid in own if (at := known.get(uuid)))])
 
 
 def milder(effect: Effect, other: Effect) -> Effect:

@@ -8,6 +8,7 @@ evict needs fresh evidence. Pure.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import msgspec
 
@@ -17,7 +18,7 @@ from remediator.diagnose.scope import displaced, gpus_behind, hardware_of, made_
 from remediator.model.incident import HARDWARE_LIMIT, Hardware, Incident
 from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
 from remediator.plan.case import Case
-from remediator.plan.escalation import Demand, milder, stronger
+from remediator.plan.escalation import Demand, milder, placed, stronger
 from remediator.plan.signals import named_before
 from remediator.plan.words import class_of, severity, some
 from remediator.policy.table import Policy
@@ -27,7 +28,11 @@ RESTRICTION = "NoSchedule"
 
 
 def tainted(
-    case: Case, incident: Incident, demands: tuple[Demand, ...] = (), gone: tuple[Rule, ...] = ()
+    case: Case,
+    incident: Incident,
+    now: datetime,
+    demands: tuple[Demand, ...] = (),
+    gone: tuple[Rule, ...] = (),
 ) -> tuple[Hardware, ...]:
     """Return the hardware that an incident has tainted, each with the strongest effect ever stored.
 
@@ -37,14 +42,19 @@ def tainted(
     """
     found = {_key(part): part for part in incident.status.hardware}
     stored = {rule.device: rule for rule in case.rules if _restricts(rule.effect)}
-    parts = [
-        _part(rule, case, incident) for rule in stored.values() if not _has_no_uuid(rule, case)
-    ]
+    parts: list[Hardware] = []
     for demand in demands:
         rules = [stored[target.name] for target in demand.targets if target.name in stored]
         parts += [part for rule in rules if (part := _part_of_fault(demand, rule))]
+    known = (part.placement for part in (*found.values(), *parts) if not part.uuid)
+    places = [place for place in known if place is not None]
+    failed = {target.uuid for target in placed(incident, demands)}
+    for rule in stored.values():
+        if not _has_no_uuid(rule, case):
+            anew = [] if rule.uuid in failed else places
+            parts.append(_part(rule, _place_of(rule, anew, case, incident)))
     for part in sorted(parts, key=_key):
-        found[_key(part)] = _joined(part, found.get(_key(part)))
+        found[_key(part)] = _joined(part, found.get(_key(part)), now)
     if gone:
         own = named_before(case, incident.status.seen_signals)
         found = {
@@ -109,25 +119,33 @@ def in_words(rules: tuple[Rule, ...]) -> str:
     return f"the taint follows the hardware to {names}" if names else ""
 
 
-def _part(rule: Rule, case: Case, incident: Incident) -> Hardware:
+def _part(rule: Rule, place: MemorySlices | None) -> Hardware:
     """Return the hardware that a rule was made for: its slice for a contained error."""
     part = Hardware(effect=rule.effect, fault=rule.fault, cause=rule.cause)
     if rule.fault != "contained" or rule.uuid == rule.gpu:
         return part
-    place = _made_later_of(rule, case, incident)
     return msgspec.structs.replace(part, uuid=rule.uuid, placement=place)
 
 
-def _made_later_of(rule: Rule, case: Case, incident: Incident) -> MemorySlices | None:
-    """Return the failed memory that a slice was made of later; None if it failed itself."""
-    parts = incident.status.hardware
-    known = next((part for part in parts if part.uuid == rule.uuid), None)
+def _place_of(
+    rule: Rule, places: Iterable[MemorySlices], case: Case, incident: Incident
+) -> MemorySlices | None:
+    """Return the failed memory that a slice was made of later; None if it failed itself.
+
+    What is recorded of it once stays. A slice that cannot be seen now was seen when it got its
+    rule.
+    """
+    known = next((part for part in incident.status.hardware if part.uuid == rule.uuid), None)
     if known is not None:
         return known.placement
-    slices = [device for device in case.inventory if device.uuid == rule.uuid]
-    places = [part.placement for part in parts if part.placement and not part.uuid]
+    seen = [device for device in case.inventory if device.uuid == rule.uuid]
     return next(
-        (place for place in places for part in slices if made_of(part, place, case.gpu)), None
+        (
+            place
+            for place in places
+            if not seen or any(made_of(device, place, case.gpu) for device in seen)
+        ),
+        None,
     )
 
 
@@ -153,11 +171,13 @@ def _has_no_uuid(rule: Rule, case: Case) -> bool:
     return rule.fault == "contained" and rule.uuid == rule.gpu and not whole
 
 
-def _joined(new: Hardware, old: Hardware | None) -> Hardware:
+def _joined(new: Hardware, old: Hardware | None, now: datetime) -> Hardware:
     if old is None:
-        return new
+        return msgspec.structs.replace(new, tainted_time=now)
     words = new if severity(new.fault) > severity(old.fault) else old
-    return msgspec.structs.replace(words, effect=stronger(new.effect, old.effect))
+    return msgspec.structs.replace(
+        words, effect=stronger(new.effect, old.effect), tainted_time=old.tainted_time
+    )
 
 
 def _was_too_much(part: Hardware, demands: tuple[Demand, ...]) -> bool:

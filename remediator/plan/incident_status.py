@@ -25,7 +25,6 @@ from remediator.model.taint_rule import EVICTING
 from remediator.plan.api_words import MODES, NEEDS
 from remediator.plan.case import Case, Desired
 from remediator.plan.drain import affected_in_scope, empty_since
-from remediator.plan.escalation import unrecorded
 from remediator.plan.foreign import in_words
 from remediator.plan.incident_conditions import conditions
 from remediator.plan.needs import missing_since
@@ -101,7 +100,8 @@ def _tainted_at(
     """
     if not tainted:
         return None if case.rules else old.tainted_at
-    new = unrecorded(case.rules, old)
+    recorded = {record.uid for record in old.rules if record.effect != "None"}
+    new = [rule for rule in case.rules if rule.effect != "None" and rule.uid not in recorded]
     return now if new or old.tainted_at is None else old.tainted_at
 
 
@@ -184,7 +184,7 @@ def _siblings(case: Case, old: IncidentStatus) -> tuple[str, ...] | None:
 def _records(case: Case, old: IncidentStatus) -> tuple[RuleRecord, ...]:
     """Return the rules that stand; one that cannot be seen now is as it was last seen."""
     found = {
-        rule.name: RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect, rule.uuid)
+        rule.name: RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect)
         for rule in (*case.unseen, *case.rules)
     }
     if not case.rules_known:

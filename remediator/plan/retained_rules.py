@@ -83,6 +83,13 @@ def _ceiling(row: Row) -> Effect | None:
     return "None" if row.mode == "dry-run" and ceiling else None
 
 
+def _whole_since(incident: Incident) -> datetime | None:
+    """Return since when the whole GPU is tainted, whatever its slices have been since."""
+    status = incident.status
+    gpus = (part for part in status.hardware if not (part.uuid or part.placement))
+    return next((part.tainted_time for part in gpus if part.tainted_time), status.tainted_at)
+
+
 def narrowed(
     case: Case, incident: Incident, rule: Rule, demands: tuple[Demand, ...], now: datetime
 ) -> bool:
@@ -94,7 +101,7 @@ def narrowed(
     """
     if history.was_lost(incident) or not incident.status.phase:
         return False  # since when the whole GPU is tainted is not known, or not any more
-    tainted_at, scope = incident.status.tainted_at, incident.status.scope.devices
+    tainted_at, scope = _whole_since(incident), incident.status.scope.devices
     # By the hardware as well: a slice that has just got another name was tainted under the old one.
     names, hardware = {target.name for target in scope}, {target.uuid for target in scope} - {""}
     whole = all(

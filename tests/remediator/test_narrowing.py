@@ -1,5 +1,7 @@
 """A source that names the slice of an error late: the other slices are untainted, for good."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -205,3 +207,45 @@ def test_an_incident_that_somebody_deletes_untaints_no_slice() -> None:
         settle(stored, seen(second, 5), second)
 
     assert set(stored.effects()) == ALL_SEVEN
+
+
+def renamed(seen: NodeView) -> NodeView:
+    return msgspec.structs.replace(
+        seen,
+        inventory=tuple(
+            msgspec.structs.replace(
+                device, device=Device(DRIVER, NODE, f"{device.device.device}-r2")
+            )
+            for device in seen.inventory
+        ),
+    )
+
+
+def one_made_anew(seen: NodeView) -> NodeView:
+    assert seen.report is not None
+    (health,) = seen.report.gpus
+    parts = tuple(
+        msgspec.structs.replace(part, uuid=f"MIG-f{part.uuid[5:]}") if part.gi == 7 else part
+        for part in health.instances
+    )
+    return view(msgspec.structs.replace(health, instances=parts))
+
+
+@pytest.mark.parametrize("changed", [renamed, one_made_anew])
+def test_slices_that_change_make_no_old_taint_a_new_one(
+    changed: Callable[[NodeView], NodeView],
+) -> None:
+    """Minutes after the whole GPU was tainted, an error that has a slice says nothing of it."""
+    stored = tainted_whole()
+    silent = view(mig_gpu(0, recovery_action=action(observed=179.9)))
+    settle(stored, changed(silent), 180)
+    settle(stored, changed(silent), 190)
+
+    place = MemorySlices(4, 1)
+    named = msgspec.structs.replace(xid(94, seen=200, gi=5), mig_mode="Enabled", placement=place)
+    for second in (201, 203, 210):
+        read = action(observed=second - 0.1)
+        settle(stored, changed(view(mig_gpu(0, named, recovery_action=read))), second)
+
+    there = {device.device.device for device in changed(silent).inventory}
+    assert there <= stored.effects().keys()

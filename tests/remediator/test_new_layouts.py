@@ -7,6 +7,7 @@ import pytest
 
 from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, MemorySlices
+from exporter.model.resource_slices import SliceDevice
 from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
 from tests.remediator.builders import (
@@ -21,7 +22,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.playing import ENFORCE, settle
+from tests.remediator.playing import ENFORCE, settle, tick
 from tests.remediator.test_hardware import (
     MAINTENANCE,
     STOP,
@@ -187,6 +188,45 @@ def test_failed_memory_stays_tainted_in_each_compute_instance_that_is_made_of_it
         assert stored.effects().keys() == names
 
 
+@pytest.mark.parametrize("inventory", [None, ()], ids=["the watch is refused", "wiped"])
+def test_a_slice_that_cannot_be_seen_is_not_taken_for_one_that_failed_itself(
+    inventory: tuple[SliceDevice, ...] | None,
+) -> None:
+    sick = failed_at_4(ci=0)
+    stored = tainted(sick)
+    tick(stored, made_anew(sick, "a"), 300)
+
+    seen = made_anew(sick, "a")
+    unseen = {"slices": "the watch of ResourceSlices is refused"} if inventory is None else {}
+    hidden = seen.inventory if inventory is None else inventory
+    settle(stored, msgspec.structs.replace(seen, blind=unseen, inventory=hidden), 301)
+    settle(stored, made_anew(sick, "a"), 310)
+    settle(stored, stale(made_anew(sick, *"ab")), 320)
+
+    assert stored.effects().keys() == {SLICE_5, "compute-1"}
+
+
+def test_a_compute_instance_beside_two_that_failed_themselves_stays_free() -> None:
+    sick = failed_at_4(ci=0)
+    three = made_anew(sick, *"abc")
+    (first,) = sick.xids
+    second = msgspec.structs.replace(first, ci=1, first_seen=at(60), last_seen=at(60))
+    stored = Stored()
+    for moment in (1, 5, 20):
+        settle(stored, three, moment)
+    assert three.report is not None
+    (health,) = three.report.gpus
+    both = msgspec.structs.replace(health, xids=(first, second))
+    for moment in (61, 65, 80):
+        settle(stored, view(both, inventory=three.inventory), moment)
+    assert stored.effects() == {SLICE_5: "NoExecute", "compute-1": "NoExecute"}
+
+    fewer = msgspec.structs.replace(both, instances=both.instances[1:])
+    settle(stored, view(fewer, inventory=three.inventory[1:]), 120)
+
+    assert "compute-2" not in stored.effects()
+
+
 def test_no_pod_is_evicted_from_a_slice_that_is_made_anew_before_it_has_settled() -> None:
     sick = failed_at_4()
     stored = tainted(sick)
@@ -200,18 +240,19 @@ def test_no_pod_is_evicted_from_a_slice_that_is_made_anew_before_it_has_settled(
         assert stored.effects() == {SLICE_5: effect}, f"after {second} s"
 
 
-def test_records_of_rules_from_before_hardware_was_recorded_restart_no_settle_time() -> None:
-    sick = failed_at_4()
-    stored = tainted(sick)
-    incident, since = stored.incident, stored.incident.status.tainted_at
-    older = tuple(msgspec.structs.replace(rule, uuid="") for rule in incident.status.rules)
-    status = msgspec.structs.replace(incident.status, rules=older)
+def test_hardware_of_which_an_older_version_kept_no_time_settles_by_the_time_of_the_taint() -> None:
+    sick, stored = failed_at_4(), Stored()
+    settle(stored, view(sick), 1)
+    incident = stored.incident
+    older = tuple(
+        msgspec.structs.replace(part, tainted_time=None) for part in incident.status.hardware
+    )
+    status = msgspec.structs.replace(incident.status, hardware=older)
     stored.incidents[incident.name] = msgspec.structs.replace(incident, status=status)
 
-    settle(stored, view(sick), 300)
+    settle(stored, view(sick), 4.1)
 
-    assert stored.incident.status.tainted_at == since
-    assert [rule.uuid for rule in stored.incident.status.rules] == [sick.instances[4].uuid]
+    assert stored.effects() == {SLICE_5: "NoExecute"}
 
 
 def test_no_pod_is_evicted_from_a_slice_that_is_made_anew_for_an_error_that_is_over() -> None:

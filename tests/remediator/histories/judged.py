@@ -174,8 +174,12 @@ class Judged(Played):
                 expected = {rule.device for rule in desired.rules if rule.effect != "None"}
                 assert expected <= {rule.device for rule in stored}
                 settled = self.machine.now - SETTLE
-                for rule in [rule for rule in stored if rule.gpu == step.rule.gpu]:
-                    since = self.tainted_since[rule.uid, rule.gpu, rule.uuid]
+                rules = [rule for rule in stored if rule.gpu == step.rule.gpu]
+                times = [self.tainted_since[rule.uid, rule.gpu] for rule in rules]
+                if step.rule.fault == "contained":
+                    slice_since = self.tainted_since[step.stored.uid, step.rule.uuid]
+                    times.append(slice_since)
+                for since in times:
                     assert since <= max(settled, self.clock_set_at) + 1e-6
 
     def _budget_holds(self, steps: Iterable[Step], before: set[str]) -> None:

@@ -60,8 +60,8 @@ class Played(RuleBasedStateMachine):
         self.options = OFF
         self.stopped = ""
         self.window: tuple[Window, ...] = ()
-        self.tainted_since: dict[tuple[str, str, str], float] = {}
-        """By the UID of a rule that keeps work away, its GPU and its hardware."""
+        self.tainted_since: dict[tuple[str, str], float] = {}
+        """By the UID of a rule that keeps work away, and its GPU or its slice."""
         self.clock_set_at = -1e9
         """When the leader's clock last jumped: the few seconds of the settle time are by it."""
         self.taints = Taints()
@@ -145,7 +145,8 @@ class Played(RuleBasedStateMachine):
                 self.calm.take(step, self.machine.time)
             for rule in self.calm.rules.values():
                 if rule.effect != "None":
-                    self.tainted_since.setdefault((rule.uid, rule.gpu, rule.uuid), self.machine.now)
+                    for uuid in (rule.gpu, rule.uuid):
+                        self.tainted_since.setdefault((rule.uid, uuid), self.machine.now)
             self.taints.note(self.calm)
             if not lasting(decision.steps):
                 self._rests(seen, decision)

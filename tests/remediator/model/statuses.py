@@ -92,7 +92,7 @@ STATUSES = st.builds(
         )
     ),
     timeline=many(st.builds(TimelineEntry, MOMENT, TEXT, TEXT)),
-    rules=many(st.builds(RuleRecord, TEXT, TEXT, TEXT, EFFECT, TEXT), 300),
+    rules=many(st.builds(RuleRecord, TEXT, TEXT, TEXT, EFFECT), 300),
     hardware=many(
         st.builds(
             Hardware,
@@ -101,6 +101,7 @@ STATUSES = st.builds(
             effect=EFFECT,
             fault=TEXT,
             cause=TEXT,
+            tainted_time=st.none() | MOMENT,
         )
     ),
     would_taint=many(st.builds(WouldTaint, TEXT, EFFECT), 300),
