@@ -126,7 +126,8 @@ def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
 
 def _to_evict(case: Case, incident: Incident, proposed: Demand, now: datetime) -> Demand:
     since = tainted_since(case.rules, incident, proposed.targets)
-    since = _own_since(case.rules, incident, proposed.targets, since)
+    if since is not None and proposed.fault.fault_class == "contained":
+        since = _own_since(case, incident, proposed.targets, since)
     if since is None:
         return msgspec.structs.replace(proposed, reason=TAINTING)
     settled = since + proposed.row.settle
@@ -221,22 +222,16 @@ def tainted_since(
 
 
 def _own_since(
-    rules: tuple[Rule, ...],
-    incident: Incident,
-    targets: tuple[Target, ...],
-    since: datetime | None,
+    case: Case, incident: Incident, targets: tuple[Target, ...], since: datetime
 ) -> datetime | None:
-    """Return since when the targets are tainted, and not only others under their names.
+    """Return since when slices are tainted themselves, and not only others under their names.
 
     A slice that was made anew is other hardware to a contained error, and has pods of its own.
     """
-    known = {part.uuid: part.tainted_time for part in incident.status.hardware if part.uuid}
-    contained = {
-        rule.device for rule in rules if rule.fault == "contained" and rule.effect != "None"
-    }
-    gpus = {rule.gpu for rule in rules}
-    own = {target.uuid for target in targets if target.name in contained} - gpus
-    if since is None or (own - known.keys() and len(incident.status.hardware) < HARDWARE_LIMIT):
+    parts = incident.status.hardware
+    known = {part.uuid: part.tainted_time for part in parts if part.uuid}
+    own = {target.uuid for target in targets} - {case.uuid}
+    if own - known.keys() and len(parts) < HARDWARE_LIMIT:
         return None
     return max([since, *(at for uuid in own if (at := known.get(uuid)))])
 

@@ -43,16 +43,22 @@ def tainted(
     found = {_key(part): part for part in incident.status.hardware}
     stored = {rule.device: rule for rule in case.rules if _restricts(rule.effect)}
     parts: list[Hardware] = []
-    for demand in demands:
+    contained = {rule.device for rule in stored.values() if rule.fault == "contained"}
+    for demand in (demand for demand in demands if _is_contained(demand)):
         rules = [stored[target.name] for target in demand.targets if target.name in stored]
         parts += [part for rule in rules if (part := _part_of_fault(demand, rule))]
+        contained |= {rule.device for rule in rules}
     known = (part.placement for part in (*found.values(), *parts) if not part.uuid)
     places = [place for place in known if place is not None]
     failed = {target.uuid for target in placed(incident, demands)}
     for rule in stored.values():
-        if not _has_no_uuid(rule, case):
+        part = Hardware(effect=rule.effect, fault=rule.fault, cause=rule.cause)
+        if rule.uuid != rule.gpu and rule.device in contained:
             anew = [] if rule.uuid in failed else places
-            parts.append(_part(rule, _place_of(rule, anew, case, incident)))
+            place = _place_of(rule, anew, case, incident)
+            parts.append(msgspec.structs.replace(part, uuid=rule.uuid, placement=place))
+        if rule.fault != "contained" or _is_of_whole(rule, case):
+            parts.append(part)
     for part in sorted(parts, key=_key):
         found[_key(part)] = _joined(part, found.get(_key(part)), now)
     if gone:
@@ -119,14 +125,6 @@ def in_words(rules: tuple[Rule, ...]) -> str:
     return f"the taint follows the hardware to {names}" if names else ""
 
 
-def _part(rule: Rule, place: MemorySlices | None) -> Hardware:
-    """Return the hardware that a rule was made for: its slice for a contained error."""
-    part = Hardware(effect=rule.effect, fault=rule.fault, cause=rule.cause)
-    if rule.fault != "contained" or rule.uuid == rule.gpu:
-        return part
-    return msgspec.structs.replace(part, uuid=rule.uuid, placement=place)
-
-
 def _place_of(
     rule: Rule, places: Iterable[MemorySlices], case: Case, incident: Incident
 ) -> MemorySlices | None:
@@ -149,14 +147,18 @@ def _place_of(
     )
 
 
+def _is_contained(demand: Demand) -> bool:
+    """Whether a contained error taints."""
+    contained = demand.fault.fault_class == "contained"
+    return contained and demand.effect is not None and demand.row.mode == "enforce"
+
+
 def _part_of_fault(demand: Demand, rule: Rule) -> Hardware | None:
-    """Return what a contained error means, by a rule that is stored for it; None for other faults.
+    """Return what a contained error means, by a rule that is stored for it.
 
     An error that no source has placed means the GPU, once the wait for such a source is over.
     """
     fault = demand.fault
-    if fault.fault_class != "contained" or demand.effect is None or demand.row.mode != "enforce":
-        return None
     if fault.placement is None and (fault.instance is not None or demand.awaits):
         return None
     return Hardware(
@@ -164,11 +166,10 @@ def _part_of_fault(demand: Demand, rule: Rule) -> Hardware | None:
     )
 
 
-def _has_no_uuid(rule: Rule, case: Case) -> bool:
-    """Whether a rule is of one of a GPU's partitions, for an error of one instance."""
+def _is_of_whole(rule: Rule, case: Case) -> bool:
+    """Whether a rule is of a GPU that is known to have no slices."""
     # Not by what is published now: slices may be wiped for a moment.
-    whole = case.gpu is not None and case.gpu.mig is False
-    return rule.fault == "contained" and rule.uuid == rule.gpu and not whole
+    return rule.uuid == rule.gpu and case.gpu is not None and case.gpu.mig is False
 
 
 def _joined(new: Hardware, old: Hardware | None, now: datetime) -> Hardware:

@@ -11,6 +11,7 @@ from exporter.model.resource_slices import SliceDevice
 from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
 from tests.remediator.builders import (
+    ALL_SEVEN,
     DRIVER,
     NODE,
     SLICE_5,
@@ -238,6 +239,21 @@ def test_no_pod_is_evicted_from_a_slice_that_is_made_anew_before_it_has_settled(
     for second, effect in ((300, "NoSchedule"), (302.9, "NoSchedule"), (303.1, "NoExecute")):
         settle(stored, made_anew(anew, "a"), second)
         assert stored.effects() == {SLICE_5: effect}, f"after {second} s"
+
+
+def test_a_slice_that_is_made_anew_settles_also_where_its_whole_gpu_is_tainted() -> None:
+    stored, sick = Stored(), failed_at_4()
+    strange = msgspec.structs.replace(sick, xids=(), recovery_action=action(42, 0.1, 0.1))
+    for second in (1, 5, 20):
+        settle(stored, view(strange), second)
+    assert stored.effects() == dict.fromkeys(ALL_SEVEN, "NoSchedule")
+
+    (record,) = sick.xids
+    record = msgspec.structs.replace(record, first_seen=at(299), last_seen=at(299))
+    failed = msgspec.structs.replace(strange, xids=(record,))
+    for second, effect in ((300, "NoSchedule"), (302.9, "NoSchedule"), (303.2, "NoExecute")):
+        settle(stored, made_anew(failed, "a"), second)
+        assert stored.effects()[SLICE_5] == effect, f"after {second} s"
 
 
 def test_hardware_of_which_an_older_version_kept_no_time_settles_by_the_time_of_the_taint() -> None:

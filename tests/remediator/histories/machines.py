@@ -6,9 +6,13 @@ from typing import get_args
 import msgspec
 
 from exporter.agent.report.xid_counts import Layout, completed, counted
-from exporter.model.device import Device
-from exporter.model.mig_names import placement_of
-from exporter.model.node_health import GpuHealth, MemorySlices, RecoveryAction, XidRecord
+from exporter.model.node_health import (
+    GpuHealth,
+    MemorySlices,
+    MigInstance,
+    RecoveryAction,
+    XidRecord,
+)
 from exporter.model.resource_slices import SliceDevice
 from exporter.model.signals import Partner, Signal
 from exporter.model.xid_dedup import PATIENCE
@@ -23,10 +27,10 @@ from tests.remediator.builders import (
     at,
     gpu,
     mig_gpu,
-    published,
     report,
     view,
 )
+from tests.remediator.histories.slices import partition_of, static_slices
 from tests.remediator.histories.tenants import Tenants
 from tests.remediator.test_hardware import partitions
 
@@ -119,7 +123,7 @@ class Machine:
         )
 
     def _published(self, health: GpuHealth) -> list[SliceDevice]:
-        devices = partitions(health) if self.dynamic and health.mig else _static(health)
+        devices = partitions(health) if self.dynamic and health.mig else static_slices(health)
         return [self._named(device) for device in devices]
 
     def _named(self, device: SliceDevice) -> SliceDevice:
@@ -264,7 +268,7 @@ class Machine:
         one = self.gpus[index]
         self._layouts += 1
         parts = tuple(
-            msgspec.structs.replace(part, uuid=f"MIG-f{self._layouts:07x}{part.uuid[12:]}")
+            msgspec.structs.replace(part, uuid=self._new_uuid(part, part.ci))
             for part in one.instances
         )
         self._replace(index, instances=parts)
@@ -278,10 +282,11 @@ class Machine:
         if first is None or any((part.gi, part.ci) == (gi, 1) for part in one.instances):
             return
         self._layouts += 1
-        second = msgspec.structs.replace(
-            first, uuid=f"MIG-f{self._layouts:07x}{first.uuid[12:]}", ci=1
-        )
+        second = msgspec.structs.replace(first, uuid=self._new_uuid(first, 1), ci=1)
         self._replace(index, instances=(*one.instances, second))
+
+    def _new_uuid(self, part: MigInstance, ci: int) -> str:
+        return f"MIG-{'fe'[ci]}{self._layouts:07x}{part.uuid[12:]}"
 
     def reboots(self) -> None:
         self.boot += 1
@@ -380,30 +385,8 @@ class Machine:
         return any(_memory(rule.gpu, start) in meant for start in places)
 
 
-def _static(health: GpuHealth) -> tuple[SliceDevice, ...]:
-    """Return what is published of a GPU; a second compute instance has a name of its own."""
-    seconds = {part.uuid for part in health.instances if part.ci}
-    return tuple(
-        msgspec.structs.replace(
-            device,
-            device=msgspec.structs.replace(
-                device.device, device=device.device.device.replace("mig-1g", "mig-1c1g")
-            ),
-        )
-        if device.uuid in seconds
-        else device
-        for device in published(health)
-    )
-
-
 def _memory(gpu: str, start: int) -> str:
     return f"{gpu}+{start}"
-
-
-def partition_of(device: Device) -> MemorySlices | None:
-    """Return what a partition of dynamic MIG is made of, None for a full GPU."""
-    named = placement_of(device.device.partition("-r")[0])
-    return MemorySlices(named.start, 4 if named.gi_profile_id == 9 else 1) if named else None
 
 
 def severity(name: str) -> int:

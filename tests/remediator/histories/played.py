@@ -157,7 +157,7 @@ class Played(RuleBasedStateMachine):
         wake_at = decision.wake_at
         assert wake_at is None or wake_at > self.clock, "looked at again for nothing"
         if self.enforced:
-            self.taints.stand(self.calm, seen, decision, self.machine.signalled)
+            self.taints.stand(self.calm, seen, decision)
         self.judge_rest()
 
     def _die(self, seen: NodeView, after: int) -> None:

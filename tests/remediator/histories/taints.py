@@ -9,7 +9,7 @@ from remediator.plan.steps import ChangeRule, CreateRule, Step
 from remediator.plan.trust import distrusted
 from remediator.plan.view import NodeView
 from tests.remediator.builders import Stored
-from tests.remediator.histories.machines import partition_of
+from tests.remediator.histories.slices import partition_of, shares_memory
 
 
 class Taints:
@@ -39,18 +39,12 @@ class Taints:
         self._hardware.pop(name, None)
         self._places.pop(name, None)
 
-    def stand(
-        self,
-        stored: Stored,
-        seen: NodeView,
-        decision: NodeDecision,
-        signalled: dict[str, set[str]],
-    ) -> None:
+    def stand(self, stored: Stored, seen: NodeView, decision: NodeDecision) -> None:
         """Check each device that the node publishes, once nothing is left to do.
 
         Names that cannot be trusted now are left alone.
         A slice may have been tainted for want of a source that names it: the incident says so.
-        Another compute instance beside one that has failed itself (`signalled`) may be free.
+        Another compute instance may be free beside one that an error meant when it was new.
         """
         if distrusted(seen.blind, "rebind"):
             return
@@ -66,10 +60,11 @@ class Taints:
                 continue
             meant = self._hardware.get(incident.name, set())
             slices = {part.uuid for part in incident.status.hardware} & meant
+            failed = {target.uuid for target in incident.status.placed or ()}
             for device in seen.inventory:
                 gpu = device.parent_uuid or device.uuid
                 made_of = self._is_made_of(device, incident) and not any(
-                    other.uuid in signalled.get(desired.uuid, set())
+                    other.uuid in failed
                     for other in seen.inventory
                     if device.kind == other.kind == "mig" and shares_memory(device, other)
                 )
@@ -82,13 +77,6 @@ class Taints:
         own = partition_of(device.device)
         places = self._places.get(incident.name, set())
         return bool(places) if own is None else any(own.intersects(place) for place in places)
-
-
-def shares_memory(device: SliceDevice, other: SliceDevice) -> bool:
-    """Whether two devices of one GPU are compute instances of one MIG instance."""
-    place = partition_of(device.device)
-    mine = device.device != other.device and device.parent_uuid == other.parent_uuid
-    return mine and place is not None and place == partition_of(other.device)
 
 
 def is_rebound(step: Step, decision: NodeDecision) -> bool:
