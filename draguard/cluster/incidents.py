@@ -10,7 +10,7 @@ from draguard.phrases import did_you_mean, some
 from remediator.diagnose.fault import SEVERITY
 from remediator.model.incident import Incident, of_gpu
 
-_NAME = re.compile(r"(?P<gpu>gpu-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?P<episode>\d+)")
+_NAME = re.compile(r"(?P<gpu>gpu-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?P<number>\d+)")
 
 NAMES = "incident names, such as gpu-2fa81118-1, UUIDs of GPUs, or the start of one"
 SHORTEST = 6
@@ -24,7 +24,7 @@ class NoIncidentError(Exception):
 def short_name(name: str) -> str:
     """Return `gpu-2fa81118-1` for `gpu-2fa81118-...-1`, or the name where it is no GPU's."""
     found = _NAME.fullmatch(name)
-    return f"{found['gpu']}-{found['episode']}" if found else name
+    return f"{found['gpu']}-{found['number']}" if found else name
 
 
 def find_incidents(words: Sequence[str], incidents: Iterable[Incident]) -> tuple[Incident, ...]:
@@ -68,8 +68,8 @@ def find_incident(word: str, incidents: Iterable[Incident]) -> Incident:
         return begun[0]
     gpus = sorted({incident.spec.uuid for incident in begun})
     if len(gpus) == 1:
-        episodes = of_gpu(every, gpus[0])
-        return next((incident for incident in reversed(episodes) if incident.open), episodes[-1])
+        mine = of_gpu(every, gpus[0])
+        return next((incident for incident in reversed(mine) if incident.open), mine[-1])
     if gpus:
         names = some(short_name(incident.name) for incident in begun)
         raise NoIncidentError(f"{word!r} matches {names}; give more of the name")

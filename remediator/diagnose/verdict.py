@@ -8,7 +8,7 @@ The rules, in the order of the design's safety argument:
 - Application XIDs, information and unknown codes are never a fault (`xid_faults`, `xid_table`).
   Some that repeat on one GPU make it suspect (`suspicion`).
 - A contained error is over as soon as it is written: its process is dead. Its slice is drained and
-  watched all the same; that is `episode`.
+  watched all the same; that is `gpu_decision`.
 - A change of epoch alone is neither a fault nor, while the GPU does not answer, the end of one.
 - Lowered clocks (thermal, power brake) are no fault of a device: alerts show them.
 - Health needs a GPU that answers and a recovery action that was read of late and in this epoch.

@@ -1,4 +1,4 @@
-"""DeviceIncident: the record of one fault episode on one GPU.
+"""DeviceIncident: the record of one fault on one GPU.
 
 The remediator's only memory. What a restart must know is here or in the rules themselves; nothing
 is kept in the process. The fields are those of deploy/crds/deviceincidents.yaml. `spec` names the
@@ -271,7 +271,7 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     deadline_start_time: datetime | None = None
     """Since when a class that may evict has called for it: the deadline counts from then."""
     recurrence: int = 0
-    """Which episode of this GPU within the policy's repeat window it is; 0: not counted yet."""
+    """Which incident of this GPU within the policy's repeat window it is; 0: not counted yet."""
     untaint: str = ""
     """An `Untaint`; "": not decided yet."""
     empty_since: datetime | None = None
@@ -369,9 +369,9 @@ def intending(incident: Incident, kind: Kind, intent: Intent | None) -> Incident
     return msgspec.structs.replace(incident, spec=spec)
 
 
-def incident_name(uuid: str, episode: int) -> str:
-    """Name of the n-th episode of a GPU: the same after a crash, so that it is not opened twice."""
-    return f"{uuid.lower()}-{episode}"
+def incident_name(uuid: str, number: int) -> str:
+    """Name of the n-th incident of a GPU: the same after a crash, so it is not opened twice."""
+    return f"{uuid.lower()}-{number}"
 
 
 def concerns(name: str, uuid: str) -> bool:
@@ -380,12 +380,12 @@ def concerns(name: str, uuid: str) -> bool:
 
 
 def of_gpu(incidents: tuple[Incident, ...], uuid: str) -> tuple[Incident, ...]:
-    """Return the incidents of one GPU, first episode first."""
+    """Return the incidents of one GPU, first incident first."""
     mine = [incident for incident in incidents if incident.spec.uuid == uuid]
-    return tuple(sorted(mine, key=lambda incident: episode_of(incident.name)))
+    return tuple(sorted(mine, key=lambda incident: number_of(incident.name)))
 
 
-def episode_of(name: str) -> int:
-    """Return the episode number at the end of an incident's name, 0 when it has none."""
+def number_of(name: str) -> int:
+    """Return the incident number at the end of an incident's name, 0 when it has none."""
     tail = name.rpartition("-")[2]
     return int(tail) if tail.isdecimal() else 0

@@ -18,7 +18,7 @@ from remediator.model.incident import (
     IncidentStatus,
     SeenSignal,
     TimelineEntry,
-    episode_of,
+    number_of,
 )
 from remediator.model.incident_caps import capped
 from remediator.model.taint_rule import Rule
@@ -39,7 +39,7 @@ def leading_first(opened: tuple[Incident, ...], rules: Iterable[Rule]) -> tuple[
     """
     ruled = {rule.incident for rule in rules}
     blank = [incident for incident in opened if incident.blank]
-    blank.sort(key=lambda incident: (incident.name not in ruled, -episode_of(incident.name)))
+    blank.sort(key=lambda incident: (incident.name not in ruled, -number_of(incident.name)))
     return (*(incident for incident in opened if not incident.blank), *blank)
 
 
@@ -72,7 +72,7 @@ def restored(case: Case, blank: Incident, standing: tuple[Rule, ...], now: datet
 def over(case: Case, blank: Incident, now: datetime) -> IncidentStatus:
     """Return the closing status of an incident without one, beside another of its GPU that leads.
 
-    It was closed before: it still counts as an episode, and it is no duplicate.
+    It was closed before: it still counts, and it is no duplicate.
     """
     status = restored(case, blank, (), now).status
     return msgspec.structs.replace(

@@ -49,7 +49,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     inventory: tuple[SliceDevice, ...] = ()
     """What the node publishes."""
     incidents: tuple[Incident, ...] = ()
-    """Of this GPU, first episode first."""
+    """Of this GPU, first incident first."""
     rules: tuple[Rule, ...] = ()
     """Ours, for this GPU, as stored."""
     leftovers: tuple[Rule, ...] = ()
@@ -232,7 +232,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     row: str = ""
     """Row of the policy that led."""
     recurrence: int = 0
-    """Which episode of this GPU within the repeat window it is."""
+    """Which incident of this GPU within the repeat window it is."""
     confirmation: str = ""
     """Why recovery alone does not untaint it; "" when it does, or a user has confirmed."""
     sticky: bool = False

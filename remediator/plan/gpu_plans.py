@@ -12,8 +12,8 @@ from remediator.plan.budget import budget
 from remediator.plan.case import Case, Desired
 from remediator.plan.cases import cases
 from remediator.plan.disruption import deferred, until_drained
-from remediator.plan.episode import decided
 from remediator.plan.fleet import Fleet
+from remediator.plan.gpu_decision import decided
 from remediator.plan.gpu_plan import GpuPlan, gpu_plan
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.undecided import or_undecided, undecided

@@ -1,6 +1,6 @@
 """What closed incidents are good for: counting repeats, finding a relapse, handing on intents.
 
-An episode counts by its opening. Pure.
+An incident counts by its opening. Pure.
 """
 
 from collections import Counter
@@ -27,14 +27,14 @@ LOST = "status lost: "
 
 
 def opened_at(incident: Incident, now: datetime) -> datetime:
-    """Return when an episode began; one that is about to be opened begins now."""
+    """Return when an incident began; one that is about to be opened begins now."""
     return incident.metadata.creation_timestamp or now
 
 
 def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, now: datetime) -> int:
-    """Return which episode of its GPU an incident is within the row's repeat window.
+    """Return which incident of its GPU an incident is within the row's repeat window.
 
-    A relapse goes on counting from the episode that it belongs to. The count never falls, so
+    A relapse goes on counting from the incident that it belongs to. The count never falls, so
     pruning never resets it.
     """
     since = opened_at(incident, now) - row.repeat.within
@@ -46,9 +46,9 @@ def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, no
 
 
 def _mattered(incident: Incident) -> bool:
-    """Whether anything was done in an episode, or would have been in a milder mode.
+    """Whether anything was done in an incident, or would have been in a milder mode.
 
-    An episode that was over before a taint, such as an error of a peer, is no repeat.
+    An incident that was over before a taint, such as an error of a peer, is no repeat.
     """
     acted = any(entry.phase in ACTED for entry in incident.status.timeline)
     lost = incident.blank or was_lost(incident)
@@ -67,14 +67,14 @@ def is_lost(blank: Incident, now: datetime) -> bool:
 
 
 def is_syslog_only(incident: Incident) -> bool:
-    """Whether only the kernel log as syslog(2) reads it ever reported an episode."""
+    """Whether only the kernel log as syslog(2) reads it ever reported an incident."""
     return incident.status.sources == ("Syslog",)
 
 
 def relapse_of(
     incidents: tuple[Incident, ...], incident: Incident, now: datetime
 ) -> Incident | None:
-    """Return the episode in whose probation an incident began."""
+    """Return the incident in whose probation an incident began."""
     begun = opened_at(incident, now)
     ends = [(other.status.probation_until, other) for other in _earlier(incidents, incident, now)]
     running = [(until, other) for until, other in ends if until is not None and begun < until]
@@ -82,9 +82,9 @@ def relapse_of(
 
 
 def _earlier(incidents: tuple[Incident, ...], incident: Incident, now: datetime) -> list[Incident]:
-    """Return the episodes that count: none that a program may have made up.
+    """Return the incidents that count: none that a program may have made up.
 
-    An episode that lost its status is closed beside this one in the same decision, so it counts
+    An incident that lost its status is closed beside this one in the same decision, so it counts
     now.
     """
     return [
@@ -110,10 +110,10 @@ def inheritance(
     That incident carried over what was in force before it, so no older one counts: what a user
     removed stays removed. Its duplicates count for kinds that it does not have.
     """
-    episodes = [former for former in of_gpu(incidents, uuid) if not former.status.duplicate_of]
-    if not episodes:
+    formers = [former for former in of_gpu(incidents, uuid) if not former.status.duplicate_of]
+    if not formers:
         return "", {}
-    last = episodes[-1]
+    last = formers[-1]
     doubles = [former for former in incidents if former.status.duplicate_of == last.name]
     found: dict[Kind, Intent] = {}
     for incident in (*doubles, last):

@@ -1,4 +1,4 @@
-"""What an incident records as found: how an episode opens, and its status after each look. Pure."""
+"""What an incident records as found: how it opens, and its status after each look. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -105,9 +105,9 @@ def credible(faults: list[Fault], current: Incident) -> list[Fault]:
 
 
 def begun(case: Case, standing: tuple[Rule, ...]) -> Incident:
-    """Begin an episode; where rules stand without an incident it starts from them."""
-    episode = max((words.episode_of(incident.name) for incident in case.incidents), default=0) + 1
-    meta = ObjectMeta(name=words.incident_name(case.uuid, episode))
+    """Begin an incident; where rules stand without an incident it starts from them."""
+    number = max((words.number_of(incident.name) for incident in case.incidents), default=0) + 1
+    meta = ObjectMeta(name=words.incident_name(case.uuid, number))
     opened = Incident(meta, IncidentSpec(case.node, case.uuid))
     why = ("rules of ours stand and their incident is gone",) if standing else ()
     return adopted(case, opened, standing, why)

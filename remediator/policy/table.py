@@ -47,7 +47,7 @@ FOR_EXTENDED: tuple[ForExtended, ...] = get_args(ForExtended)
 
 
 class Repeat(msgspec.Struct, frozen=True):
-    """The n-th episode of one GPU within a window is sticky: it needs a user."""
+    """The n-th incident of one GPU within a window is sticky: it needs a user."""
 
     count: int = 3
     within: timedelta = timedelta(days=30)
@@ -92,7 +92,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     sticky: bool = False
     """Recovery alone never untaints: a person confirms the repair."""
     probation: timedelta = timedelta(hours=24)
-    """After release: a fault in it continues the episode count and is reported as a relapse."""
+    """After release: a fault in it continues the incident count and is reported as a relapse."""
     evict: Evict = AT_ONCE
     """What comes before NoExecute, or in its place."""
     name: str = "shipped"

@@ -107,7 +107,7 @@ def test_a_rule_that_a_person_deletes_is_made_again(scene: Scene) -> None:
     assert again["metadata"]["uid"] != rule["metadata"]["uid"]
 
 
-def test_the_third_episode_waits_for_a_person_who_confirms_the_repair(scene: Scene) -> None:
+def test_the_third_incident_waits_for_a_person_who_confirms_the_repair(scene: Scene) -> None:
     one = gpu(0)
     scene.policy("defaults: {mode: enforce, settle: 200ms, soak: 1s}")
     scene.node("node-a", one)
@@ -156,11 +156,11 @@ def test_the_next_incident_of_a_gpu_is_created_with_what_a_user_wants_for_it(sce
 
 
 def await_phase_of(scene: Scene, number: int, phase: str) -> None:
-    await_true(f"episode {number} is {phase}", lambda: phase_of(scene, number) == phase)
+    await_true(f"incident {number} is {phase}", lambda: phase_of(scene, number) == phase)
 
 
 def phase_of(scene: Scene, number: int) -> str:
-    """Return the phase of the n-th episode, "" before there is one."""
+    """Return the phase of the n-th incident, "" before there is one."""
     found = [
         incident
         for incident in scene.incidents()

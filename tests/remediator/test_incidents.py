@@ -148,7 +148,7 @@ def test_recovery_releases_only_after_the_whole_soak_time() -> None:
     assert phases == ["Tainted", "Evicting", "Verifying", "Recovered"]
 
 
-def test_a_closed_episode_is_not_opened_again_and_a_new_fault_is_a_new_one() -> None:
+def test_a_closed_incident_is_not_opened_again_and_a_new_fault_is_a_new_one() -> None:
     stored = Stored()
     settle(stored, view(gpu(0, xid(95), recovery_action=action(1, 1, 1))), 1)
     mended = view(gpu(0, xid(95), recovery_action=action(0, since=10, observed=10)))
@@ -241,7 +241,7 @@ def test_a_ceiling_of_no_schedule_lowers_what_stands() -> None:
     assert stored.effects() == {"gpu-0": "NoSchedule"}
 
 
-def test_severity_only_rises_within_an_episode() -> None:
+def test_severity_only_rises_within_an_incident() -> None:
     stored = Stored()
     worse = view(mig_gpu(0, xid(95), recovery_action=action(1, 1, 1)))
     settle(stored, worse, 2)

@@ -101,7 +101,7 @@ class TestRelease:
 
         assert set(stored.effects()) == ALL_SEVEN
 
-    def test_a_fault_that_stands_again_after_closing_opens_an_episode(self) -> None:
+    def test_a_fault_that_stands_again_after_closing_opens_an_incident(self) -> None:
         stored = Stored()
         settle(stored, view(gpu(0, recovery_action=RESET)), 1)
         mended = view(gpu(0, recovery_action=action(0, 10, 10)))

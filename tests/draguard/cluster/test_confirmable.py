@@ -13,7 +13,7 @@ from tests.remediator.plan.fleets import an_incident
 HEALTHY = Healthy(at(0), "answers")
 SICK = Sick((Fault(fault_class="gpu", cause="xid-95", last_seen=T0, evidence="XID 95 was seen"),))
 UNKNOWN = Unknown("the agent of node-a has been silent")
-WAITS = Condition("NeedsHuman", "True", "Sticky", T0, "3rd episode")
+WAITS = Condition("NeedsHuman", "True", "Sticky", T0, "3rd incident")
 
 
 def case(verdict: Verdict, **more: object) -> Case:

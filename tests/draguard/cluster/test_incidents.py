@@ -16,9 +16,9 @@ from tests.remediator.builders import uuid
 GPU, OTHER = uuid(0), "GPU-a0000000-1111-0000-0000-000000000000"
 
 
-def incident(gpu: str, episode: int, *, closed: bool = False) -> Incident:
+def incident(gpu: str, number: int, *, closed: bool = False) -> Incident:
     status = IncidentStatus(closed_at=T0 if closed else None)
-    name = f"{gpu.lower()}-{episode}"
+    name = f"{gpu.lower()}-{number}"
     return Incident(ObjectMeta(name=name), IncidentSpec("node-a", gpu), status)
 
 

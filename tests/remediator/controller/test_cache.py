@@ -351,7 +351,7 @@ def test_a_rule_whose_incident_another_node_has_opened_gets_no_second_one(cache:
     assert decided(cache).steps == [], "one node tells it: two would write over each other"
 
 
-def test_a_published_gpu_that_nobody_reports_goes_on_with_its_episodes(cache: Cache) -> None:
+def test_a_published_gpu_that_nobody_reports_goes_on_with_its_incidents(cache: Cache) -> None:
     """Its last one was opened under another node, where the board was then."""
     past = IncidentStatus(
         fault="gpu", phase="Recovered", closed_at=at(-9999), handled_through=at(-9999)

@@ -307,7 +307,7 @@ class TestIncidents:
         assert stored.effects() == {"gpu-0": effect}
         assert ("OffBus" in stored.incident.status.sources) is (effect == "NoExecute")
 
-    def test_three_forged_lines_are_no_third_episode(self) -> None:
+    def test_three_forged_lines_are_no_third_incident(self) -> None:
         """Incident-only, where every other incident counts."""
         stored = Stored()
         rows = policy(mode="incident-only", soak=timedelta(seconds=10))

@@ -197,7 +197,7 @@ class Judged(Played):
             assert self.machine.may_taint(rule), f"{rule.uuid} gave no signal"
 
     @invariant()
-    def severity_only_rises_within_an_episode(self) -> None:
+    def severity_only_rises_within_an_incident(self) -> None:
         for name, incident in self.calm.incidents.items():
             if incident.blank:
                 continue

@@ -29,9 +29,9 @@ class Taints:
                 # Of partitions without UUIDs the incident says what is meant.
                 if rule.fault != "contained" or rule.uuid != rule.gpu:
                     self._hardware.setdefault(rule.incident, set()).add(meant)
-        for name, episode in stored.incidents.items():
-            places = {part.placement for part in episode.status.hardware if part.placement}
-            if episode.open and places:
+        for name, incident in stored.incidents.items():
+            places = {part.placement for part in incident.status.hardware if part.placement}
+            if incident.open and places:
                 self._places.setdefault(name, set()).update(places)
 
     def forget(self, name: str) -> None:

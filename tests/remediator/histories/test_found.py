@@ -225,7 +225,7 @@ def test_a_call_that_is_taken_back_is_taken_back_in_both_conditions() -> None:
     history.teardown()
 
 
-def test_an_episode_whose_status_is_lost_counts_in_the_decision_that_closes_it() -> None:
+def test_an_incident_whose_status_is_lost_counts_in_the_decision_that_closes_it() -> None:
     """Otherwise the third one is untainted, and tainted again a moment later."""
     history = EvictHistory()
     history.a_policy(plan=Evict(within=timedelta(minutes=10), then="NoExecute"))

@@ -38,13 +38,13 @@ def an_incident(
     cause: str = "xid-95",
     fault: str = "gpu",
     opened: datetime | None = NOW,
-    episode: int = 1,
+    number: int = 1,
     **status: object,
 ) -> Incident:
     """An incident of one GPU; `opened` None: it is not stored yet."""
     timeline = (TimelineEntry(opened, "Suspected", "opened"),) if opened else ()
     return Incident(
-        ObjectMeta(name=f"{name}-{episode}", uid=f"uid-{name}-{episode}" if opened else ""),
+        ObjectMeta(name=f"{name}-{number}", uid=f"uid-{name}-{number}" if opened else ""),
         IncidentSpec(node_of(name), gpu_of(name)),
         msgspec.structs.replace(
             IncidentStatus(fault=fault, cause=cause, timeline=timeline), **status

@@ -256,10 +256,10 @@ class TestRate:
 
         assert effects(grant(self.RATE, fleet, desired("b0", "NoExecute"))["b0"]) == ["NoExecute"]
 
-    def test_a_second_episode_counts_anew(self) -> None:
+    def test_a_second_incident_counts_anew(self) -> None:
         fleet = Fleet(
             rules=stored(rule("a0", "NoExecute", incident="a0-2", time_added=at(-50))),
-            incidents=(an_incident("a0", evicting_at=at(-9999)), an_incident("a0", episode=2)),
+            incidents=(an_incident("a0", evicting_at=at(-9999)), an_incident("a0", number=2)),
         )
         once = limits(evict=Caps(rate=Rate(1, MINUTES_10)))
 

@@ -1,4 +1,4 @@
-"""Episodes of one GPU: counted, reported as relapses, and pruned when they are old."""
+"""Incidents of one GPU: counted, reported as relapses, and pruned when they are old."""
 
 from datetime import timedelta
 
@@ -36,7 +36,7 @@ DAY = 86400.0
 THREE_A_MONTH = policy(repeat=Repeat(count=3, within=timedelta(days=30)))
 
 
-def episode(stored: Stored, start: float, rows: Policy = THREE_A_MONTH) -> None:
+def incident(stored: Stored, start: float, rows: Policy = THREE_A_MONTH) -> None:
     """A GPU that wants a reset, gets it, and is healthy for the soak time."""
     sick = view(gpu(0, recovery_action=action(1, start, start)))
     mended = view(gpu(0, recovery_action=action(0, start + 20, start + 20)))
@@ -49,10 +49,10 @@ def last(stored: Stored) -> Incident:
     return stored.incidents[max(stored.incidents)]
 
 
-def test_the_third_episode_in_thirty_days_needs_a_person() -> None:
+def test_the_third_incident_in_thirty_days_needs_a_person() -> None:
     stored = Stored()
     for start in (0, 5 * DAY, 10 * DAY):
-        episode(stored, start)
+        incident(stored, start)
 
     status = last(stored).status
     assert [incident.status.recurrence for incident in stored.incidents.values()] == [1, 2, 3]
@@ -61,10 +61,10 @@ def test_the_third_episode_in_thirty_days_needs_a_person() -> None:
     assert stored.effects() == {"gpu-0": "NoSchedule"}
 
 
-def test_an_episode_outside_the_window_is_forgiven() -> None:
+def test_an_incident_outside_the_window_is_forgiven() -> None:
     stored = Stored()
     for start in (0, 5 * DAY, 31 * DAY):
-        episode(stored, start)
+        incident(stored, start)
 
     assert last(stored).status.recurrence == 2
     assert last(stored).status.phase == "Recovered"
@@ -73,10 +73,10 @@ def test_an_episode_outside_the_window_is_forgiven() -> None:
 def test_a_fault_in_probation_is_a_relapse_and_goes_on_counting() -> None:
     rows = policy(repeat=Repeat(count=2, within=timedelta(minutes=1)), probation=timedelta(days=1))
     stored = Stored()
-    episode(stored, 0, rows)
+    incident(stored, 0, rows)
     assert last(stored).status.probation_until == at(720) + timedelta(days=1)
 
-    episode(stored, 5000, rows)
+    incident(stored, 5000, rows)
 
     assert last(stored).status.evidence[0].startswith("relapse: ")
     assert incident_name(uuid(0), 1) in last(stored).status.evidence[0]
@@ -87,23 +87,23 @@ def test_a_fault_in_probation_is_a_relapse_and_goes_on_counting() -> None:
 def test_after_probation_it_is_a_new_incident() -> None:
     rows = policy(repeat=Repeat(count=2, within=timedelta(minutes=1)), probation=timedelta(hours=1))
     stored = Stored()
-    episode(stored, 0, rows)
-    episode(stored, 5000, rows)
+    incident(stored, 0, rows)
+    incident(stored, 5000, rows)
 
     assert last(stored).status.recurrence == 1
     assert not any(evidence.startswith("relapse") for evidence in last(stored).status.evidence)
 
 
-def test_a_duplicate_is_no_episode() -> None:
+def test_a_duplicate_is_no_incident() -> None:
     stored = Stored()
-    episode(stored, 0)
+    incident(stored, 0)
     (name,) = stored.incidents
     one = stored.incidents[name]
     stored.incidents[name] = msgspec.structs.replace(
         one,
         status=msgspec.structs.replace(one.status, duplicate_of="another", probation_until=None),
     )
-    episode(stored, DAY)
+    incident(stored, DAY)
 
     assert last(stored).status.recurrence == 1
 
@@ -158,7 +158,7 @@ class TestPruning:
 
     def test_an_incident_prunes_what_it_no_longer_needs(self) -> None:
         stored = Stored()
-        episode(stored, 0)
+        incident(stored, 0)
         settle(stored, view(gpu(0)), 40 * DAY)
 
         assert stored.incidents == {}

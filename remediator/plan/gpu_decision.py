@@ -8,7 +8,7 @@ here:
 - An Unknown verdict changes no rule, in either direction, but for names that move.
 - What an incident has tainted stays tainted under each name that it gets, in every state but its
   ends, `ignore` and a milder policy (`hardware`).
-- Inside one episode severity and effects only rise. A rule goes for one of four reasons
+- Inside one incident severity and effects only rise. A rule goes for one of four reasons
   (`retained_rules`), and when a source names the slice.
 - Recovery is soaked on our own clock, without a gap, and it needs an incident that records it:
   rules without an incident get one first.
