@@ -115,10 +115,10 @@ def _waiting() -> Stat:
 
 
 def _sources_down() -> str:
-    return f"({at_nodes('draguard_source_up', _WANTED)}) == 0"
+    return f"({at_nodes('draguard_source_up', _CONFIGURED)}) == 0"
 
 
-_WANTED = 'reason!~"Off|HostPIDOff"'
+_CONFIGURED = 'reason!~"Off|HostPIDOff"'
 
 _BLIND_SPOTS: tuple[Panel, ...] = (
     _exporters_down(),

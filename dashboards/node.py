@@ -34,7 +34,7 @@ _NO_GPU = "no GPU of this node is known"
 _NO_DATA = "no exporter data of this node"
 
 
-_WANTED = 'reason!~"Off|HostPIDOff"'
+_CONFIGURED = 'reason!~"Off|HostPIDOff"'
 
 _NOW: tuple[Panel, ...] = (
     stats.worst(
@@ -69,7 +69,7 @@ _NOW: tuple[Panel, ...] = (
     stats.number(
         "Sources down",
         "Sources that this exporter needs and cannot read. The table below has the reasons.",
-        f"count({once('source', at_node('draguard_source_up', _WANTED) + ' == 0')})"
+        f"count({once('source', at_node('draguard_source_up', _CONFIGURED) + ' == 0')})"
         f" or 0 * count({at_node('draguard_source_up')})",
         stats.UNSEEN,
         empty=_NO_DATA,

@@ -36,11 +36,11 @@ def texts() -> Mapping[Path, str]:
     """Return every list with its text. Raises NotPinnedError."""
     blocks = pinned(CONSTRAINTS.read_text(encoding="utf-8"))
     found: dict[Path, str] = {}
-    for file, wanted in LISTS.items():
-        names = sorted(needed(wanted))
+    for file, requirements in LISTS.items():
+        names = sorted(needed(requirements))
         if missing := [name for name in names if name not in blocks]:
             raise NotPinnedError(f"constraints.txt does not pin {missing[0]}: run `make lock`")
-        head = _HEAD.format(" ".join(wanted))
+        head = _HEAD.format(" ".join(requirements))
         found[FOLDER / file] = head + "".join(blocks[name] for name in names)
     return found
 
@@ -51,14 +51,14 @@ def pinned(text: str) -> dict[str, str]:
     return {normal(Requirement(block.partition("\\")[0].strip()).name): block for block in blocks}
 
 
-def needed(wanted: Iterable[str]) -> set[str]:
+def needed(requirements: Iterable[str]) -> set[str]:
     """Return the names of all packages that requirements need, without Draguard's own.
 
     What only a part needs that is in no image is left out, too.
     """
     found: set[str] = set()
     seen: set[str] = set()
-    ahead = [Requirement(words) for words in wanted]
+    ahead = [Requirement(words) for words in requirements]
     while ahead:
         requirement = ahead.pop()
         if str(requirement) in seen:

@@ -52,11 +52,11 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     cursor: Cursor
     boot_id: str
     """The boot that the cursor was written in, "" for none."""
-    wanted: tuple[int, ...] = ()
+    requested: tuple[int, ...] = ()
     """DCGM field ids that the page shows, beside those that health needs."""
 
 
-class Wanted(msgspec.Struct, frozen=True, tag="wanted"):
+class Requested(msgspec.Struct, frozen=True, tag="requested"):
     """Agent to sensor: from now on the page shows these fields."""
 
     fields: tuple[int, ...]
@@ -93,7 +93,7 @@ class SampleRequest(msgspec.Struct, frozen=True, tag="sample"):
     """Sensor to a vendor child: read every GPU but those in `skip` (NVML indices)."""
 
     skip: tuple[int, ...] = ()
-    wanted: tuple[int, ...] = ()
+    requested: tuple[int, ...] = ()
     """DCGM field ids that are shown; what health needs is read without a request."""
     processes: bool = True
     """Whether the NVML child reads which processes use each GPU."""
@@ -128,7 +128,7 @@ class Happened(msgspec.Struct, frozen=True, tag="happened"):
     signal: Signal
 
 
-ToSensor = Hello | Wanted
+ToSensor = Hello | Requested
 ToAgent = Welcome | Refused | Signals | Observed
 ToChild = SampleRequest
 FromChild = Sampled | DcgmSampled | Failed | Happened
@@ -179,7 +179,7 @@ _tag_of = msgspec.msgpack.Decoder(_Tag)
 _KINDS = frozenset(
     str(kind.__struct_config__.tag)
     for kind in (
-        *(Hello, Wanted, Welcome, Refused, Signals, Observed),
+        *(Hello, Requested, Welcome, Refused, Signals, Observed),
         *(SampleRequest, Sampled, DcgmSampled, Failed, Happened),
     )
 )

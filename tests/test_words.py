@@ -41,6 +41,7 @@ IDENTIFIERS = {
     "unsaid": "not reported",
     "untold": "not reported",
     "whereabouts": "device resolution",
+    "wanted": "requested, desired",
     "wish": "desired",
     "wishes": "desired",
     "witness": "source",

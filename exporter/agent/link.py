@@ -22,7 +22,7 @@ class Listener(Protocol):
     """Who takes what the sensor tells, on the link's thread."""
 
     def hello(self) -> protocol.Hello:
-        """Return from where to go on, and what is wanted."""
+        """Return from where to go on, and what is requested."""
         ...
 
     def welcome(self, message: protocol.Welcome) -> None: ...
@@ -71,7 +71,7 @@ class SensorLink:
             channel = self._channel
             if channel is not None:
                 with contextlib.suppress(protocol.WireError):
-                    channel.send(protocol.Wanted(fields))
+                    channel.send(protocol.Requested(fields))
 
     def _run(self) -> None:
         failures = 0

@@ -23,7 +23,7 @@ from exporter.agent.report.reporter import Reporter
 from exporter.metrics import relay, xid_changes
 from exporter.metrics.clock_edges import ClockEdges
 from exporter.metrics.counters_file import CountersFile
-from exporter.metrics.families import wanted
+from exporter.metrics.families import requested_fields
 from exporter.metrics.render import Page, page
 from exporter.metrics.selection import selected
 from exporter.metrics.settling import Settling
@@ -147,7 +147,7 @@ class Agent:
         return "" if self._page else "no page is rendered; if this persists, see the log"
 
     def hello(self) -> protocol.Hello:
-        fields = wanted(self._counters.current)
+        fields = requested_fields(self._counters.current)
         with self._lock:
             return protocol.Hello(self._report.cursor, self._report.boot_id, fields)
 
@@ -294,7 +294,7 @@ class Agent:
             self._check_freshness()
             try:
                 if self._counters.look():
-                    self._link.want(wanted(self._counters.current))
+                    self._link.want(requested_fields(self._counters.current))
                 begun = time.perf_counter()
                 # Not in a variable: it would keep the page before this one in memory.
                 self._page = page(self.snapshot(), *self.metrics.forms())

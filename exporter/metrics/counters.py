@@ -74,7 +74,7 @@ class Counters(msgspec.Struct, frozen=True):
     """How many rows cannot be shown, by reason; the notes say which."""
 
     @property
-    def wanted(self) -> tuple[int, ...]:
+    def requested(self) -> tuple[int, ...]:
         """DCGM field ids that a library must read, in order."""
         rows = (*self.metrics, *self.labels)
         requested = {row.field.id for row in rows if not row.field.computed}

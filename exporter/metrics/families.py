@@ -27,6 +27,6 @@ NEEDED: tuple[int, ...] = tuple(sorted((*families_gpu.NEEDED, *families_link.NEE
 """DCGM fields that are read for these families, whatever the counters file says."""
 
 
-def wanted(counters: Counters) -> tuple[int, ...]:
+def requested_fields(counters: Counters) -> tuple[int, ...]:
     """Return the DCGM fields that a page with these counters needs, in order."""
-    return tuple(sorted({*counters.wanted, *NEEDED}))
+    return tuple(sorted({*counters.requested, *NEEDED}))

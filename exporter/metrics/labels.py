@@ -51,7 +51,7 @@ class Options(msgspec.Struct, frozen=True):
 
     @property
     def host(self) -> tuple[str, str]:
-        """The label that names the node; with an empty value where none is wanted."""
+        """The label that names the node; with an empty value where none is requested."""
         if self.hostname_label == "none":
             return "Hostname", ""
         return self.hostname_label, self.node

@@ -17,7 +17,7 @@ from exporter.model.readings import DcgmReading, NvmlReading, Observation
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted on the page, and how its labels are written."""
+    """What is requested on the page, and how its labels are written."""
 
     counters: Counters = msgspec.field(default_factory=counters.default)
     options: Options = Options()

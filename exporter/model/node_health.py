@@ -129,7 +129,7 @@ class RecoveryAction(Entry, frozen=True, kw_only=True):
     unread_since: Moment | None = msgspec.field(default=None, name="unreadSinceTime")
     """Since when none of the last three samples could read it; None while it is read."""
     logged: int | None = msgspec.field(default=None, name="loggedCode")
-    """The action that the newest kernel-log line with XID 154 said is wanted from then on."""
+    """The action that the newest kernel-log line with XID 154 said is requested from then on."""
     logged_at: Moment | None = msgspec.field(default=None, name="loggedTime")
     """The time of that line. A reading after it outranks it."""
     logged_source: Literal["kmsg", "syslog"] | None = None

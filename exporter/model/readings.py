@@ -235,7 +235,7 @@ class DcgmReading(msgspec.Struct, frozen=True, kw_only=True):
     identities: tuple[DcgmGpu, ...] = ()
     """The same GPUs with what the engine calls them, for a page without NVML."""
     node_parts: tuple[NodePart, ...] = ()
-    """What is no GPU's, as far as wanted fields are of it."""
+    """What is no GPU's, as far as requested fields are of it."""
     remarks: tuple[str, ...] = ()
     """What is missing of that."""
     unsupported: tuple[int, ...] = ()

@@ -60,7 +60,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     caused_by: int | None = None
     """XID that the line names as the root cause (45, new drivers)."""
     recovery_to: int | None = None
-    """The recovery action that a line with XID 154 says is wanted from now on."""
+    """The recovery action that a line with XID 154 says is requested from now on."""
     link: int | None = None
     """NVLink of a `sxid`."""
     fatal: bool | None = None

@@ -42,10 +42,10 @@ def check(settings: Settings) -> tuple[bool, str]:
     """
     name = str(settings.config_file)
     counters = CountersFile(settings.collectors, settings.counter_rows, name).current
-    nvml = _read(NvmlVendor(settings, lambda: counters.wanted), settings)
+    nvml = _read(NvmlVendor(settings, lambda: counters.requested), settings)
     dcgm = None
     if settings.dcgm != OFF:
-        dcgm = _read(DcgmVendor(settings, lambda: counters.wanted), settings)
+        dcgm = _read(DcgmVendor(settings, lambda: counters.requested), settings)
     lines = ["settings: valid", *_nvml_lines(nvml)]
     if dcgm is None:
         lines.append("DCGM: off (--dcgm)")

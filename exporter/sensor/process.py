@@ -15,8 +15,8 @@ import msgspec
 from exporter.model.node_health import SourceHealth
 from exporter.model.readings import STARTING, DcgmReading, NvmlReading, Observation
 from exporter.model.signals import PASSING, Signal
+from exporter.sensor.dcgm.requested_fields import left_to_dcgm
 from exporter.sensor.dcgm.vendor import OFF, DcgmVendor
-from exporter.sensor.dcgm.wanted import left_to_dcgm
 from exporter.sensor.feed import Feed
 from exporter.sensor.kernel_log import driver_lines
 from exporter.sensor.kernel_log.cgroups import Cgroups
@@ -51,7 +51,7 @@ class Sensor:
         self._rejected: dict[str, int] = {}
         self._refused = 0
         self._cut = 0
-        self._wanted: tuple[int, ...] = ()
+        self._requested: tuple[int, ...] = ()
         self._named = False
         """An agent has named the fields that its page shows, or has been waited for."""
         self._nvml: VendorState[NvmlReading] = VendorState(
@@ -131,7 +131,7 @@ class Sensor:
     def want(self, fields: tuple[int, ...]) -> None:
         """Read these fields from now on, beside those that health needs."""
         with self.feed.changed:
-            changes, self._wanted = fields != self._wanted, fields
+            changes, self._requested = fields != self._requested, fields
             self._named = True
             self.feed.changed.notify_all()
         if changes:
@@ -185,11 +185,11 @@ class Sensor:
         with self.feed.changed:
             self.feed.changed.wait_for(lambda: self._named, FIRST_AGENT)
             self._named = True
-            return self._wanted
+            return self._requested
 
     def _fields_of_dcgm(self) -> tuple[int, ...]:
         with self.feed.changed:
-            return left_to_dcgm(self._wanted, self._nvml.reading)
+            return left_to_dcgm(self._requested, self._nvml.reading)
 
     def _on_nvml(self, state: VendorState[NvmlReading]) -> None:
         if state.reading is not None:

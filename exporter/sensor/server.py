@@ -107,7 +107,7 @@ class SensorServer:
                 before, self._agent = self._agent, channel
             if before is not None:
                 before.end()
-            self._sensor.want(hello.wanted)
+            self._sensor.want(hello.requested)
             self._tell(channel, hello)
         except protocol.Closed:
             pass
@@ -156,7 +156,7 @@ class SensorServer:
             # Of a newer agent, which must do without an answer.
             self._sensor.refuse()
             return
-        if isinstance(message, protocol.Wanted):
+        if isinstance(message, protocol.Requested):
             self._sensor.want(message.fields)
 
     def _tell(self, channel: protocol.Channel, hello: protocol.Hello) -> None:

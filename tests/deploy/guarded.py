@@ -49,7 +49,7 @@ class Write(NamedTuple):
     refused: str = ""
 
 
-def wanted(**changes: str) -> taint_rule.Rule:
+def desired_rule(**changes: str) -> taint_rule.Rule:
     """Return a rule as the remediator writes it."""
     device = Device("gpu.nvidia.com", "node-a", changes.get("device", "gpu-0"))
     return taint_rule.Rule(
@@ -171,8 +171,8 @@ class Guarded:
         kept = incident("gpu-0-2")
         self.admin.create(INCIDENTS, {**kept, "spec": {**kept["spec"], "hold": held}})
         for body in (
-            taint_rule.manifest(wanted(), self.version),
-            taint_rule.manifest(wanted(device="gpu-5"), self.version),
+            taint_rule.manifest(desired_rule(), self.version),
+            taint_rule.manifest(desired_rule(device="gpu-5"), self.version),
             foreign("theirs", "example.com/broken", full("gpu-6")),
             foreign("maintenance", "draguard.dev/maintenance", full("gpu-7")),
         ):

@@ -12,7 +12,7 @@ from kubeapi.client import ApiError, NotFound
 from kubeapi.lease import leases
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.scene import INCIDENTS, LEASES, REPORTS
-from tests.deploy.guarded import AGENT, REMEDIATOR, Guarded, Write, wanted
+from tests.deploy.guarded import AGENT, REMEDIATOR, Guarded, Write, desired_rule
 from tests.lab.cluster import NODES, await_true
 
 pytestmark = pytest.mark.verify
@@ -61,7 +61,9 @@ def commands() -> list[list[str]]:
 
 def test_a_person_may_relax_a_policy_as_the_document_says(guarded: Guarded) -> None:
     look, relax = commands()
-    refused = Write("admin", "patch", f"{guarded.rules}/{wanted().name}", EFFECT, "only draguard")
+    refused = Write(
+        "admin", "patch", f"{guarded.rules}/{desired_rule().name}", EFFECT, "only draguard"
+    )
     assert refused.refused in guarded.refusal(refused)
 
     assert "draguard-rules" in guarded.plane.kubectl(*look)
@@ -73,7 +75,7 @@ def test_a_person_may_relax_a_policy_as_the_document_says(guarded: Guarded) -> N
 
 
 def test_a_rule_that_a_person_deletes_in_the_foreground_goes(guarded: Guarded) -> None:
-    path = f"{guarded.rules}/{wanted(device='gpu-5').name}"
+    path = f"{guarded.rules}/{desired_rule(device='gpu-5').name}"
 
     guarded.admin.delete(path, {"propagationPolicy": "Foreground"})
 

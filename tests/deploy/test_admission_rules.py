@@ -16,10 +16,10 @@ from tests.deploy.guarded import (
     Guarded,
     Json,
     Write,
+    desired_rule,
     foreign,
     full,
     identity,
-    wanted,
 )
 
 OLDER = {
@@ -44,7 +44,7 @@ OWNER: Json = {"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": "a"}
 
 def new(**changes: str) -> Json:
     """Return a rule of the remediator's for a device that has none."""
-    return taint_rule.manifest(wanted(device="gpu-1", **changes), "v1")
+    return taint_rule.manifest(desired_rule(device="gpu-1", **changes), "v1")
 
 
 def without(*names: str) -> Json:
@@ -64,7 +64,7 @@ def changed(**metadata: object) -> Json:
     return body
 
 
-STANDING = wanted().name
+STANDING = desired_rule().name
 EFFECT: Json = {"spec": {"taint": {"effect": "NoExecute"}}}
 TAKEN: Json = {"metadata": {"labels": OURS}, "spec": {"taint": {"key": "draguard.dev/gpu"}}}
 KEPT: Json = {"metadata": {"finalizers": ["a.b/c"]}}

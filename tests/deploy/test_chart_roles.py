@@ -38,7 +38,7 @@ def roles(name: str, *settings: str) -> list[Json]:
     ]
 
 
-def wanted(rights: tuple[Right, ...]) -> set[Grant]:
+def expected(rights: tuple[Right, ...]) -> set[Grant]:
     return {
         (right.group, right.resource, right.name.replace("*own*", NAMESPACE), verb)
         for right in rights
@@ -48,7 +48,7 @@ def wanted(rights: tuple[Right, ...]) -> set[Grant]:
 
 def test_doctor_looks_for_the_rights_that_a_remediator_is_given() -> None:
     """That each of them is used, and no other, is seen in test_applied."""
-    assert grants(roles("draguard-remediator")) == wanted(REMEDIATOR)
+    assert grants(roles("draguard-remediator")) == expected(REMEDIATOR)
 
 
 def test_node_conditions_are_a_role_of_their_own() -> None:
@@ -67,7 +67,7 @@ def test_a_remediator_may_delete_pods_only_where_the_values_say_so() -> None:
 
 
 def test_doctor_looks_for_the_rights_that_an_agent_is_given() -> None:
-    assert grants(roles("draguard-agent")) == wanted(AGENT)
+    assert grants(roles("draguard-agent")) == expected(AGENT)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_an_agent_may_see_pods_where_it_shows_something_of_them(setting: tuple[s
 
 def test_an_operator_may_do_what_the_command_line_does() -> None:
     given = grants([*roles("draguard-operator"), *roles("draguard-view")])
-    needed = {grant for rights in CALLER.values() for grant in wanted(rights)}
+    needed = {grant for rights in CALLER.values() for grant in expected(rights)}
 
     assert needed - given == set()
     # And the policy that is in force, by name.

@@ -25,9 +25,9 @@ GPU_NODES: list[tuple[dict[str, str], bool]] = [
 """Labels of a node: the GPU Operator's, those that NVIDIA's DRA driver looks for, NFD's own."""
 
 
-@pytest.mark.parametrize(("labels", "wanted"), GPU_NODES)
+@pytest.mark.parametrize(("labels", "selected"), GPU_NODES)
 def test_nodes_with_gpus_are_found_by_whatever_labels_them(
-    labels: dict[str, str], *, wanted: bool
+    labels: dict[str, str], *, selected: bool
 ) -> None:
     affinity = pod(rendered.objects(), "DaemonSet")["affinity"]["nodeAffinity"]
     terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
@@ -39,7 +39,7 @@ def test_nodes_with_gpus_are_found_by_whatever_labels_them(
         assert expression["operator"] in ("In", "NotIn")
         return (value in expression["values"]) is (expression["operator"] == "In")
 
-    assert any(all(map(fits, term["matchExpressions"])) for term in terms) is wanted
+    assert any(all(map(fits, term["matchExpressions"])) for term in terms) is selected
 
 
 def test_a_sick_node_keeps_its_exporter() -> None:

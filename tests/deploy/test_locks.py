@@ -27,13 +27,13 @@ def test_every_pinned_package_has_one_version_and_a_hash() -> None:
 
 
 def test_what_the_project_needs_for_running_testing_and_building_is_pinned() -> None:
-    wanted = (
+    requirements = (
         f"draguard[{EXTRAS}]",
         *PROJECT["dependency-groups"]["dev"],
         *PROJECT["build-system"]["requires"],
     )
 
-    assert locks.needed(wanted) <= set(PINS)
+    assert locks.needed(requirements) <= set(PINS)
 
 
 @pytest.mark.parametrize("name", locks.LISTS)

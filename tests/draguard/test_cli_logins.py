@@ -98,7 +98,7 @@ CASES: tuple[tuple[str, Change, tuple[str, ...]], ...] = (
             "with --certificate-authority or in the kubeconfig",
         ),
     ),
-    ("no TLS wanted", skipping_tls, ("in a kubeconfig is ignored: add the flag",)),
+    ("no TLS requested", skipping_tls, ("in a kubeconfig is ignored: add the flag",)),
     (
         "a CA that is not there",
         cluster(**{"certificate-authority": "/nowhere/ca.crt"}),

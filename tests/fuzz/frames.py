@@ -25,7 +25,7 @@ _MESSAGES: tuple[msgspec.Struct, ...] = (
     protocol.Hello(
         Cursor(kernel_sequence=9, sensor_run="run-1", signal_sequence=3), "boot-1", (150,)
     ),
-    protocol.Wanted((150, 155, 1001)),
+    protocol.Requested((150, 155, 1001)),
     protocol.Welcome("run-1", "boot-1"),
     protocol.Signals((Sensed().kmsg(1, 94, gi=5, pid=7, message="x"), Sensed().nvml(1, 94)), 7),
     protocol.Observed(

@@ -60,7 +60,7 @@ def make_accept(random: Random) -> Accept:
 def check_accept(made: Accept) -> None:
     accept, encoding, best = made
     chosen = exposition(accept)
-    demand(best is None or chosen == best, "the scraper wanted the other form", chosen)
+    demand(best is None or chosen == best, "the scraper requested the other form", chosen)
     if wants_gzip(encoding):
         demand("gzip" in encoding.lower() or "*" in encoding, "gzip that nobody wants")
 

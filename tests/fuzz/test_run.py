@@ -18,7 +18,7 @@ def _digits(random: Random) -> str:
 def _planted(text: str) -> None:
     if text.startswith("77"):
         raise KeyError(text)
-    demand(text != "5", "five is not wanted", text)
+    demand(text != "5", "five is not requested", text)
 
 
 PLANTED = Target("planted", 1, _digits, _planted)

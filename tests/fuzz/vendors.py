@@ -89,7 +89,7 @@ _MEMBERS = {
 }
 _USUAL = {"nvmlDeviceGetMigMode": ((0, 0), (1, 1)), "nvmlGpmQueryDeviceSupport": (1,)}
 _LINK_COUNT = nvml_library.number_of("NVML_FI_DEV_NVLINK_LINK_COUNT")
-_WANTED = frozenset(
+_REQUESTED = frozenset(
     (*TABLE, *link_table.LINK_FIELDS, *link_table.GPU_FIELDS, *gpm.METRICS, 230, 999_999)
 )
 
@@ -194,14 +194,14 @@ _SHAPES: tuple[tuple[Container[str], Callable[[Library, str], Any]], ...] = (
 
 
 def make_library(random: Random) -> tuple[int, int, bool]:
-    """Make the seed of a library, how many passes it gets, and whether all is wanted."""
+    """Make the seed of a library, how many passes it gets, and whether all is requested."""
     return random.getrandbits(32), random.randrange(1, 3), random.randrange(4) == 0
 
 
 def check_library(made: tuple[int, int, bool]) -> None:
     seed, passes, everything = made
     sampler = Sampler(cast("Caller", Library(seed)))
-    options = SampleOptions(_WANTED if everything else frozenset(TABLE))
+    options = SampleOptions(_REQUESTED if everything else frozenset(TABLE))
     try:
         for number in range(passes):
             check_reading(sampler.sample(frozenset({7} if number else ()), options))
@@ -221,7 +221,7 @@ def check_reading(reading: NvmlReading) -> None:
     for gpu in reading.gpus:
         parts = [gpu.values, *(part.values for part in (*(gpu.instances or ()), *gpu.links))]
         for number, value in ((n, v) for found in parts for n, v in found.items()):
-            demand(number in _WANTED, "a field that nobody wanted", number)
+            demand(number in _REQUESTED, "a field that nobody requested", number)
             if isinstance(value, str):
                 demand(value and value.isprintable(), "a text", value)
             else:
@@ -270,7 +270,7 @@ def check_answers(answers: list[Answer]) -> None:
     for answer in answers:
         _print(answer)
     for entity in dcgm_reading.entities_of(answers, dict(_PLACES), desired):
-        demand(entity.values.keys() <= desired | {230}, "a field that nobody wanted", entity)
+        demand(entity.values.keys() <= desired | {230}, "a field that nobody requested", entity)
         place = Place(entity.uuid, "0000:01:00.0", "", entity.gi, entity.ci, entity.link)
         of = [answer for answer in answers if _PLACES.get(answer.entity) == place]
         reported = {(answer.field, dcgm_values.value_of(answer)) for answer in of}

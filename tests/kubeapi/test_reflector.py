@@ -160,7 +160,7 @@ def test_after_a_broken_watch_the_copy_is_right_again(name: str) -> None:
     ["no JSON", "an event without object", "an object without name", "expired", "error 500"],
 )
 def test_what_is_no_event_makes_it_list_again(name: str) -> None:
-    """What the server wanted to say is not known, so only a whole list can be trusted."""
+    """What the server tried to say is not known, so only a whole list can be trusted."""
     lists = [hostile.listing("5", A1), hostile.listing("6", A2)]
     with (
         Hostile(lists, [BAD_WATCH[name], hostile.watch()]) as server,

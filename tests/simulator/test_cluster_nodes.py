@@ -117,7 +117,7 @@ def test_pods_that_wait_on_a_node_start_when_it_is_taken_over(
     await_true("both run", lambda: len(cluster.running()) == 2)
 
 
-def test_published_slices_become_exactly_what_is_wanted(cluster: Cluster) -> None:
+def test_published_slices_become_exactly_what_is_requested(cluster: Cluster) -> None:
     player = cluster.player
     player.add_node("node-a")
     first, second = slice_of("node-a", device("gpu-0"), name="s-0"), slice_of("node-a", name="s-1")

@@ -183,7 +183,7 @@ def let_go_of(gpu: GpuHealth) -> bool:
 def action_logged(
     gpu: GpuHealth, value: int, at: datetime, now: datetime, source: LogSource
 ) -> GpuHealth:
-    """Return the entry after the kernel logged at `at` that another recovery action is wanted."""
+    """Return the entry after the kernel logged at `at` another requested recovery action."""
     action = gpu.recovery_action
     if action.logged_at is not None and at < action.logged_at <= now:
         return gpu

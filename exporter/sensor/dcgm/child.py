@@ -44,7 +44,7 @@ def _serve(channel: protocol.Channel, sampler: Sampler) -> None:
     request = channel.receive(protocol.to_child)
     while True:
         try:
-            reading = sampler.sample(request.wanted)
+            reading = sampler.sample(request.requested)
         finally:
             # What made an engine fail is often its last news.
             for signal in sampler.signals():

@@ -32,8 +32,8 @@ from exporter.sensor.dcgm.reading import (
     not_watched,
     signals_of,
 )
+from exporter.sensor.dcgm.requested_fields import LINK_FIELDS
 from exporter.sensor.dcgm.values import Answer, Entity
-from exporter.sensor.dcgm.wanted import LINK_FIELDS
 from exporter.sensor.dcgm.watch import Cadence, Part, Watches
 from exporter.sensor.supervisor.call_notes import Slot
 from kubeapi import clock
@@ -65,7 +65,7 @@ class Sampler:
         self._freshness = Freshness(max(_FROZEN, _FROZEN_INTERVALS * options.interval))
 
     def sample(self, desired: Sequence[int]) -> DcgmReading:
-        """Read what is wanted and there; raises DcgmError when the engine is no use.
+        """Read what is requested and there; raises DcgmError when the engine is no use.
 
         The first time loads the library and reaches the engine.
         """

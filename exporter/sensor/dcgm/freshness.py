@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from exporter.sensor.dcgm.abi import Kind, Status
+from exporter.sensor.dcgm.requested_fields import ALWAYS_THERE
 from exporter.sensor.dcgm.values import Answer, Entity
-from exporter.sensor.dcgm.wanted import ALWAYS_THERE
 
 _NEVER = float("-inf")
 

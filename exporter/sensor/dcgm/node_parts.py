@@ -1,6 +1,6 @@
 """What an engine lists beside GPUs: NVSwitches with their links, CPUs with their cores.
 
-Only what a wanted field is of is queried: a node whose counters file names no such field pays
+Only what a requested field is of is queried: a node whose counters file names no such field pays
 nothing. Of that only what the device options choose is watched. Modules of the engine list and
 read these, and need not be there; what is missing is a remark and no error.
 """
@@ -16,8 +16,13 @@ from exporter.sensor.dcgm.entities import LINKS_THERE, link_entity, makes_links
 from exporter.sensor.dcgm.error import DcgmError, name_of
 from exporter.sensor.dcgm.listing import Listing
 from exporter.sensor.dcgm.options import Chosen
+from exporter.sensor.dcgm.requested_fields import (
+    CORE_FIELDS,
+    CPU_FIELDS,
+    SWITCH_FIELDS,
+    SWITCH_LINK_FIELDS,
+)
 from exporter.sensor.dcgm.values import Answer, Entity, value_of
-from exporter.sensor.dcgm.wanted import CORE_FIELDS, CPU_FIELDS, SWITCH_FIELDS, SWITCH_LINK_FIELDS
 
 Listed = Iterable[tuple[Entity, NodePart]]
 
@@ -46,7 +51,7 @@ NO_PARTS = NodeParts()
 
 
 def read(listing: Listing, chosen: Chosen, desired: Collection[int], version: str) -> NodeParts:
-    """List what wanted fields are of; raises DcgmError only when the engine is gone."""
+    """List what requested fields are of; raises DcgmError only when the engine is gone."""
     fields = frozenset(desired)
     reader = _Reader()
     if not fields.isdisjoint(SWITCH_FIELDS):

@@ -12,14 +12,14 @@ VARIABLE = "DRAGUARD_DCGM"
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """Which parts of the node beside its GPUs are wanted."""
+    """Which parts of the node beside its GPUs are requested."""
 
     switches: Selection = Selection()
     cpus: Selection = Selection()
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine and what is wanted of it."""
+    """One engine and what is requested of it."""
 
     address: str
     """`embedded`, `host:port` or `unix:///path`."""

@@ -8,8 +8,8 @@ from exporter.model.readings import DcgmEntity, DcgmGpu, DcgmPart, Values
 from exporter.model.signals import Signal
 from exporter.sensor.dcgm.abi import Kind, Status
 from exporter.sensor.dcgm.entities import Place
+from exporter.sensor.dcgm.requested_fields import NAME, XID
 from exporter.sensor.dcgm.values import Answer, Entity, is_gone, value_of
-from exporter.sensor.dcgm.wanted import NAME, XID
 from kubeapi.types import LATEST
 
 _PROFILE = re.compile(r"(?:\d+c\.)?\d+g\.\d+gb(?:[+.-][a-z0-9.+-]+)?")

@@ -30,13 +30,13 @@ class DcgmVendor:
     title = "DCGM"
     module = "exporter.sensor.dcgm.child"
 
-    def __init__(self, settings: Settings, wanted: Callable[[], tuple[int, ...]]) -> None:
+    def __init__(self, settings: Settings, requested: Callable[[], tuple[int, ...]]) -> None:
         """Prepare for the engine that `settings.dcgm` names; that must not be `off`.
 
-        `wanted` is read at each sample; `wanted.left_to_dcgm` leaves out what NVML tells.
+        `requested` is read at each sample; `left_to_dcgm` leaves out what NVML tells.
         """
         self._settings = settings
-        self._wanted = wanted
+        self._requested = requested
         self._options = options.options_of(settings)
         self._missing = ""
 
@@ -62,7 +62,7 @@ class DcgmVendor:
         )
 
     def request(self, now: float) -> protocol.SampleRequest:  # noqa: ARG002 - as `child.Vendor` has it
-        return protocol.SampleRequest(wanted=self._wanted())
+        return protocol.SampleRequest(requested=self._requested())
 
     def reading(
         self,

@@ -14,8 +14,7 @@ from exporter.sensor.dcgm.entities import Topology
 from exporter.sensor.dcgm.error import DcgmError
 from exporter.sensor.dcgm.groups import Groups
 from exporter.sensor.dcgm.node_parts import NO_PARTS, NodeParts
-from exporter.sensor.dcgm.values import Answer, Entity
-from exporter.sensor.dcgm.wanted import (
+from exporter.sensor.dcgm.requested_fields import (
     CONNECTX_FIELDS,
     NODE_FIELDS,
     PROFILING,
@@ -24,6 +23,7 @@ from exporter.sensor.dcgm.wanted import (
     fields_for,
     fields_for_part,
 )
+from exporter.sensor.dcgm.values import Answer, Entity
 
 _FIELD_AT_FAULT = frozenset(
     {
@@ -80,7 +80,7 @@ class _Watched(msgspec.Struct):
 
 
 class Watches:
-    """Everything watched for one topology and one set of wanted fields."""
+    """Everything watched for one topology and one set of requested fields."""
 
     def __init__(self, groups: Groups, cadence: Cadence) -> None:
         self._groups = groups

@@ -100,7 +100,7 @@ def _serve(channel: Sender, notes: mmap.mmap) -> None:
     # Before the first pass, which may take seconds: a GPU that is bound meanwhile is not in it.
     listener.listen_to_system()
     while True:
-        options = SampleOptions(frozenset(request.wanted), request.processes)
+        options = SampleOptions(frozenset(request.requested), request.processes)
         reading = sampler.sample(frozenset(request.skip), options, request.gpu_seconds)
         # Registered before the first answer, so that no XID after it is missed.
         registered = events.register(sampler.handles, sampler.uuid_of)

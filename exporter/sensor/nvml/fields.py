@@ -133,7 +133,7 @@ class Fields:
         return found if isinstance(found, int) else None
 
     def values(self, table: Table, desired: Collection[int]) -> Values:
-        """Return the wanted fields of a table; what cannot be read is left out."""
+        """Return the requested fields of a table; what cannot be read is left out."""
         known = [number for number in table if number in desired]
         self.prefetch(keys_of(source for number in known for source in table[number]))
         found = {number: self.value(table[number]) for number in known}

@@ -74,7 +74,7 @@ class Gpm:
     def of_gpu(
         self, key: Hashable, fields: Fields, gpu: Any, desired: Collection[int], *, links: int
     ) -> Values:
-        """Return the wanted fields of a GPU with so many NVLinks."""
+        """Return the requested fields of a GPU with so many NVLinks."""
         if not _supported(fields):
             return {}
         # Of wires and engines that the GPU lacks: GPM answers 0 for them.
@@ -93,7 +93,7 @@ class Gpm:
         where: tuple[Any, int],
         desired: Collection[int],
     ) -> Values:
-        """Return the wanted fields of a GPU instance; `where` is its GPU's handle and its id."""
+        """Return the requested fields of a GPU instance; `where` is its GPU's handle and its id."""
         if not _supported(of_gpu):
             return {}
         absent = NOT_OF_SLICES | absent_of_slice(part, desired)

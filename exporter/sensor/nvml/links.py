@@ -59,11 +59,11 @@ class Links:
     """Reads the NVLinks of one GPU in one pass."""
 
     def __init__(
-        self, gpu: str, fields: Fields, wanted: Collection[int], traffic: Traffic, *, count: int
+        self, gpu: str, fields: Fields, requested: Collection[int], traffic: Traffic, *, count: int
     ) -> None:
         self._gpu = gpu
         self._fields = fields
-        self._wanted = wanted
+        self._requested = requested
         self._traffic = traffic
         self._count = count
         self._now = time.monotonic()
@@ -76,13 +76,13 @@ class Links:
             source
             for link in range(self._count)
             for number, found in links.per_link(link).items()
-            if number == links.STATE or number in self._wanted
+            if number == links.STATE or number in self._requested
             for source in found
         ]
         if self._count:
             whole = links.counted(links.ALL_LINKS)
             sources += [
-                source for n, found in whole.items() if n in self._wanted for source in found
+                source for n, found in whole.items() if n in self._requested for source in found
             ]
         scopes = [*range(self._count), *([links.ALL_LINKS] if self._count else [])]
         flows: list[Field] = []
@@ -90,12 +90,12 @@ class Links:
             total = scope == links.ALL_LINKS
             tables = [links.RATE_TOTAL] if total else [links.RATE_PER_LINK, _lanes(scope)]
             # Only where somebody wants to see one of its ways.
-            if any(n in self._wanted for table in tables for n in table.values()):
+            if any(n in self._requested for table in tables for n in table.values()):
                 flows += _flows(scope)
         sums = [
             links.sum_field(number, link)
             for number in links.SUMS
-            if number in self._wanted
+            if number in self._requested
             for link in range(self._count)
         ]
         return keys_of((*sources, *flows, *sums))
@@ -105,7 +105,7 @@ class Links:
         readings = tuple(self._link(link) for link in range(self._count))
         if self._count:
             self.values |= self._rates(links.ALL_LINKS, links.RATE_TOTAL)
-            self.values |= self._fields.values(links.counted(links.ALL_LINKS), self._wanted)
+            self.values |= self._fields.values(links.counted(links.ALL_LINKS), self._requested)
         self.values |= self._sums()
         return readings
 
@@ -114,13 +114,13 @@ class Links:
         state = self._fields.whole(table[links.STATE])
         if state is None:
             state = self._fields.get("nvmlDeviceGetNvLinkState", link)
-        found = self._fields.values(table, self._wanted) | self._rates(link, links.RATE_PER_LINK)
+        found = self._fields.values(table, self._requested) | self._rates(link, links.RATE_PER_LINK)
         found |= self._rates(link, _lanes(link))
         self.values |= {number: value for number, value in found.items() if number in _LANE_FIELDS}
         return LinkReading(link=link, up=None if state is None else state != 0, values=found)
 
     def _rates(self, scope: int, numbers: dict[str, int]) -> Values:
-        desired = {way: number for way, number in numbers.items() if number in self._wanted}
+        desired = {way: number for way, number in numbers.items() if number in self._requested}
         found: Values = {}
         for way, number in desired.items():
             sent, received = (self._fields.whole([flow]) for flow in _flows(scope))
@@ -137,7 +137,7 @@ class Links:
     def _sums(self) -> Values:
         found: Values = {}
         for number in links.SUMS:
-            if number in self._wanted and self._count:
+            if number in self._requested and self._count:
                 parts = [
                     self._fields.whole([links.sum_field(number, link)])
                     for link in range(self._count)

@@ -32,12 +32,12 @@ class NvmlVendor:
     title = "NVML"
     module = "exporter.sensor.nvml.child"
 
-    def __init__(self, settings: Settings, wanted: Callable[[], tuple[int, ...]]) -> None:
+    def __init__(self, settings: Settings, requested: Callable[[], tuple[int, ...]]) -> None:
         self._library_dirs = settings.nvml_library_dirs
         self._release_file = settings.release_file
         self._processes = settings.processes
         self._gpu_seconds = Deadlines(settings.sample_deadline, settings.start_deadline).gpu
-        self._wanted = wanted
+        self._requested = requested
         self._quarantine = Quarantine(settings.hang_retry)
         self._held: frozenset[int] = frozenset()
         """GPUs that the running child reads."""
@@ -59,7 +59,9 @@ class NvmlVendor:
     def request(self, now: float) -> protocol.SampleRequest:
         skip = self._quarantine.left_out(now) | self._let_go()
         left_out = tuple(sorted(skip))
-        return protocol.SampleRequest(left_out, self._wanted(), self._processes, self._gpu_seconds)
+        return protocol.SampleRequest(
+            left_out, self._requested(), self._processes, self._gpu_seconds
+        )
 
     def reading(
         self, message: protocol.FromChild, request: protocol.SampleRequest

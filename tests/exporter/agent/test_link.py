@@ -48,7 +48,7 @@ def silent() -> Iterator[tuple[Path, socket.socket]]:
         yield path, server
 
 
-def test_the_hello_is_sent_first_whatever_is_wanted_meanwhile(
+def test_the_hello_is_sent_first_whatever_is_requested_meanwhile(
     silent: tuple[Path, socket.socket],
 ) -> None:
     path, server = silent
@@ -69,7 +69,7 @@ def test_the_hello_is_sent_first_whatever_is_wanted_meanwhile(
         listener.may.set()
         stream.settimeout(60)
         assert isinstance(channel.receive(protocol.to_sensor), protocol.Hello)
-        assert channel.receive(protocol.to_sensor) == protocol.Wanted((2,))
+        assert channel.receive(protocol.to_sensor) == protocol.Requested((2,))
         wanting.join()
 
 

@@ -69,7 +69,7 @@ def test_the_name_of_the_metric_is_the_name_in_the_file() -> None:
     found = read(f"{new},gauge,x\n{ROW}")
     assert names(found) == [new, TEMP]
     assert found.metrics[0].field == found.metrics[1].field
-    assert found.wanted == (150,)
+    assert found.requested == (150,)
 
 
 BAD_ROWS = [
@@ -141,12 +141,12 @@ def test_labels_are_apart_and_sorted() -> None:
     found = read("DCGM_FI_DRIVER_VERSION,label,x\nDCGM_FI_DEV_BRAND,label,x\n")
     assert [row.name for row in found.labels] == ["DCGM_FI_DEV_BRAND", "DCGM_FI_DRIVER_VERSION"]
     assert found.metrics == ()
-    assert found.wanted == (1, 51)
+    assert found.requested == (1, 51)
 
 
 def test_computed_families_are_queried_of_no_library_but_what_they_need_is() -> None:
     found = read("DCGM_EXP_XID_ERRORS_COUNT,gauge,x\nDCGM_EXP_CLOCK_EVENTS_COUNT,gauge,x\n")
-    assert found.wanted == (fields.CLOCKS_EVENT_REASONS,)
+    assert found.requested == (fields.CLOCKS_EVENT_REASONS,)
 
 
 @given(st.binary(max_size=300))

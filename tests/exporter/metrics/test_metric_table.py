@@ -5,7 +5,7 @@ import re
 import pytest
 
 from exporter.metrics import counters, fields
-from exporter.metrics.families import METRICS, NEEDED, wanted
+from exporter.metrics.families import METRICS, NEEDED, requested_fields
 from exporter.metrics.metric import Metric
 from tests.exporter.metrics.pages import rendered
 from tests.exporter.metrics.test_page import WORLDS
@@ -63,6 +63,6 @@ def test_the_fields_that_our_families_need_are_dcgms() -> None:
 
 def test_a_page_needs_the_counters_files_fields_and_ours_once_each() -> None:
     requested = counters.parse(b"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS,counter,x", "counters.csv")
-    assert wanted(requested) == NEEDED
+    assert requested_fields(requested) == NEEDED
     more = counters.parse(b"DCGM_FI_DEV_GPU_TEMP,gauge,x", "counters.csv")
-    assert wanted(more) == (150, *NEEDED)
+    assert requested_fields(more) == (150, *NEEDED)

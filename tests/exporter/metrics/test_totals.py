@@ -40,7 +40,7 @@ def edges_of(*masks: int | None) -> dict[str, int]:
 def test_the_rows_are_taken_and_clock_events_ask_for_the_reasons() -> None:
     found = counters.parse("\n".join(ROWS).encode(), "counters.csv")
     assert [row.name for row in found.metrics] == [XIDS, CLOCKS]
-    assert found.wanted == (fields.CLOCKS_EVENT_REASONS,)
+    assert found.requested == (fields.CLOCKS_EVENT_REASONS,)
 
 
 def test_xids_are_summed_up_by_code_for_the_gpu_and_for_each_slice() -> None:

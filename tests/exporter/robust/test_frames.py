@@ -108,7 +108,7 @@ def test_a_sensor_understands_an_agent_with_fields_and_words_that_it_does_not_kn
     with sensor:
         wait_for(sensor.socket.exists)
         with FakeAgent(sensor.socket) as agent:
-            agent.stream.sendall(frame(newer(protocol.Hello(Cursor(), "", wanted=(150,)))))
+            agent.stream.sendall(frame(newer(protocol.Hello(Cursor(), "", requested=(150,)))))
             assert isinstance(agent.channel.receive(protocol.to_agent), protocol.Welcome)
             before = next(agent.observations()).refused
             agent.stream.sendall(frame({"type": "sing"}))

@@ -108,14 +108,14 @@ class Release:
     def await_ready(self, *components: str) -> float:
         """Wait until a pod of each component is Ready, and all are; returns the seconds."""
         began = time.monotonic()
-        wanted = components or ("exporter", "remediator")
+        requested = components or ("exporter", "remediator")
 
         def ready() -> bool:
-            found = {component: self.pods(component) for component in wanted}
+            found = {component: self.pods(component) for component in requested}
             return all(pods and all(map(is_ready, pods)) for pods in found.values())
 
         try:
-            await_true(f"pods are Ready: {', '.join(wanted)}", ready, READY_SECONDS)
+            await_true(f"pods are Ready: {', '.join(requested)}", ready, READY_SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.reported()}") from None
         return time.monotonic() - began

@@ -27,7 +27,7 @@ from remediator.plan.steps import (
 from tests.lab.cluster import RULES, Cluster, await_true
 
 
-def wanted(effect: str = "NoSchedule", device: str = "gpu-0") -> Rule:
+def desired_rule(effect: str = "NoSchedule", device: str = "gpu-0") -> Rule:
     return msgspec.convert(
         {
             "device": Device("gpu.nvidia.com", "node-a", device),
@@ -98,9 +98,9 @@ def controller(cluster: Cluster) -> Iterator[Controller]:
 def test_a_rule_is_made_raised_with_a_new_time_and_deleted(
     controller: Controller, cluster: Cluster
 ) -> None:
-    controller.writer.apply(CreateRule(wanted()))
+    controller.writer.apply(CreateRule(desired_rule()))
     mild = controller.settled(cluster)
-    controller.writer.apply(ChangeRule(mild, wanted("NoExecute")))
+    controller.writer.apply(ChangeRule(mild, desired_rule("NoExecute")))
     strong = controller.stored()
     assert (strong.uid, strong.effect) == (mild.uid, "NoExecute")
     assert mild.time_added is not None
@@ -115,9 +115,9 @@ def test_a_rule_is_made_raised_with_a_new_time_and_deleted(
 
 
 def test_a_rule_of_a_crashed_run_is_adopted(controller: Controller, cluster: Cluster) -> None:
-    cluster.client.create(RULES, manifest(wanted(), "v1"))
+    cluster.client.create(RULES, manifest(desired_rule(), "v1"))
 
-    controller.writer.apply(CreateRule(wanted()))
+    controller.writer.apply(CreateRule(desired_rule()))
 
     assert controller.stored().uid == cluster.items(RULES)[0]["metadata"]["uid"]
 
@@ -125,10 +125,10 @@ def test_a_rule_of_a_crashed_run_is_adopted(controller: Controller, cluster: Clu
 def test_a_rule_of_a_crashed_run_that_says_something_else_is_read_and_decided_anew(
     controller: Controller, cluster: Cluster
 ) -> None:
-    cluster.client.create(RULES, manifest(wanted("NoExecute"), "v1"))
+    cluster.client.create(RULES, manifest(desired_rule("NoExecute"), "v1"))
 
     with pytest.raises(Conflict):
-        controller.writer.apply(CreateRule(wanted()))
+        controller.writer.apply(CreateRule(desired_rule()))
 
     assert controller.stored().effect == "NoExecute"
 
@@ -136,14 +136,14 @@ def test_a_rule_of_a_crashed_run_that_says_something_else_is_read_and_decided_an
 def test_an_object_of_our_name_that_is_not_ours_is_left_alone_and_named(
     controller: Controller, cluster: Cluster
 ) -> None:
-    body = msgspec.json.decode(msgspec.json.encode(manifest(wanted(), "v1")))
+    body = msgspec.json.decode(msgspec.json.encode(manifest(desired_rule(), "v1")))
     body["spec"]["taint"]["key"] = "example.com/mine"
     cluster.client.create(RULES, body)
 
     with pytest.raises(
         ApiError, match=r"DeviceTaintRule draguard-\w+ exists and is not Draguard's"
     ):
-        controller.writer.apply(CreateRule(wanted()))
+        controller.writer.apply(CreateRule(desired_rule()))
 
     assert cluster.items(RULES)[0]["spec"]["taint"]["key"] == "example.com/mine"
 
@@ -151,13 +151,13 @@ def test_an_object_of_our_name_that_is_not_ours_is_left_alone_and_named(
 def test_what_somebody_changed_meanwhile_is_neither_raised_nor_deleted(
     controller: Controller, cluster: Cluster
 ) -> None:
-    controller.writer.apply(CreateRule(wanted()))
+    controller.writer.apply(CreateRule(desired_rule()))
     stored = controller.settled(cluster)
     controller.rules.stop()
     path = f"{RULES}/{stored.name}"
     cluster.client.merge_patch(path, {"metadata": {"annotations": {"note": "looked at"}}})
 
-    for step in (ChangeRule(stored, wanted("NoExecute")), DeleteRule(stored, "over")):
+    for step in (ChangeRule(stored, desired_rule("NoExecute")), DeleteRule(stored, "over")):
         with pytest.raises(Conflict):
             controller.writer.apply(step)
 
@@ -168,12 +168,12 @@ def test_what_somebody_changed_meanwhile_is_neither_raised_nor_deleted(
 def test_a_rule_that_somebody_deleted_is_not_raised_and_its_deletion_is_done(
     controller: Controller, cluster: Cluster
 ) -> None:
-    controller.writer.apply(CreateRule(wanted()))
+    controller.writer.apply(CreateRule(desired_rule()))
     stored = controller.stored()
     cluster.client.delete(f"{RULES}/{stored.name}")
 
     with pytest.raises(NotFound):
-        controller.writer.apply(ChangeRule(stored, wanted("NoExecute")))
+        controller.writer.apply(ChangeRule(stored, desired_rule("NoExecute")))
     controller.writer.apply(DeleteRule(stored, "over"))
 
     assert cluster.items(RULES) == []
@@ -185,7 +185,7 @@ def test_a_replica_that_does_not_lead_sends_nothing(
     controller.leading = False
 
     with pytest.raises(NotLeadingError):
-        controller.writer.apply(CreateRule(wanted()))
+        controller.writer.apply(CreateRule(desired_rule()))
 
     assert cluster.items(RULES) == []
 
@@ -196,9 +196,9 @@ def test_a_taint_and_a_release_never_wait_and_an_eviction_does(
     while not controller.pace.ask():
         pass
 
-    controller.writer.apply(CreateRule(wanted()))
+    controller.writer.apply(CreateRule(desired_rule()))
     with pytest.raises(PacedError):
-        controller.writer.apply(ChangeRule(controller.stored(), wanted("NoExecute")))
+        controller.writer.apply(ChangeRule(controller.stored(), desired_rule("NoExecute")))
     await_true("it is deleted", controller.deleted)
 
     assert cluster.items(RULES) == []
@@ -207,7 +207,7 @@ def test_a_taint_and_a_release_never_wait_and_an_eviction_does(
 def test_what_was_decided_while_rules_were_not_served_deletes_none(
     controller: Controller, cluster: Cluster
 ) -> None:
-    controller.writer.apply(CreateRule(wanted()))
+    controller.writer.apply(CreateRule(desired_rule()))
     stored = controller.settled(cluster)
     controller.rules.version = None
     controller.writer.turn_to("node-a")
@@ -228,7 +228,7 @@ def test_while_other_nodes_wait_for_their_taints_a_rule_goes_and_its_incident_wa
     controller.hurry = True
 
     controller.writer.turn_to("node-a")
-    controller.writer.apply(CreateRule(wanted()))
+    controller.writer.apply(CreateRule(desired_rule()))
     with pytest.raises(PacedError):
         controller.writer.apply(OpenIncident(incident))
     controller.writer.turn_to("node-a")
@@ -244,4 +244,4 @@ def test_without_rules_in_the_api_it_is_reported_what_turns_them_on(cluster: Clu
     controller = Controller(cluster.client, versions=("v9",))
 
     with pytest.raises(RulesNotServedError, match="DRADeviceTaintRules"):
-        controller.writer.apply(CreateRule(wanted()))
+        controller.writer.apply(CreateRule(desired_rule()))

@@ -96,7 +96,7 @@ def test_what_was_there_at_the_first_sight_or_in_another_boot_counts_for_nobody(
     assert crashes.seen(third) == {}
 
 
-def test_pods_are_wanted_only_when_such_an_error_was_counted() -> None:
+def test_pods_are_requested_only_when_such_an_error_was_counted() -> None:
     crashes = Crashes()
     before = seen(0, healthy(0, crashed(0, 7), xid(43)))
     risen = seen(1, healthy(0, crashed(1, 8), xid(43)))

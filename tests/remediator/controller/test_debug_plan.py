@@ -36,7 +36,7 @@ def page(eyes: Eyes, accept: str = "", **query: str) -> Response:
 SICK = Eyes({"node-a": view(dead(0), gpu(1)), "node-quiet": view(gpu(0), node="node-quiet")})
 
 
-def test_people_read_which_rule_is_wanted_and_why() -> None:
+def test_people_read_which_rule_is_desired_and_why() -> None:
     stated = page(SICK).body.decode()
 
     assert "leader (one)" in stated

@@ -6,7 +6,7 @@ import pytest
 from kubeapi.store import Change
 from remediator.controller.feature_gates import SILENT_AFTER, Gates, StatedRule, has_status
 from remediator.model.taint_rule import manifest
-from tests.remediator.controller.test_apply import wanted
+from tests.remediator.controller.test_apply import desired_rule
 
 
 class Time:
@@ -23,7 +23,7 @@ def stored(
     generation: int = 2,
     observed: int | None = 2,
 ) -> StatedRule:
-    body = msgspec.json.decode(msgspec.json.encode(manifest(wanted(effect), "v1")))
+    body = msgspec.json.decode(msgspec.json.encode(manifest(desired_rule(effect), "v1")))
     body["metadata"]["generation"] = generation
     reported = [{"type": condition, "observedGeneration": observed} for condition in conditions]
     body["status"] = {"conditions": reported}

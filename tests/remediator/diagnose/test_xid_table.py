@@ -72,7 +72,7 @@ ROWS: dict[int, tuple[str | None, str, bool]] = {
     173: NEVER,
     175: ACTS,
 }
-"""Class, what would repair it, and whether a reset that is wanted afterwards makes it certain."""
+"""Class, what would repair it, and whether a reset that is requested later makes it certain."""
 
 
 def fault_of(health: GpuHealth, code: int, around: Surroundings | None = None) -> Fault | None:

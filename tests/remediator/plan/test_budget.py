@@ -177,11 +177,11 @@ class TestCaps:
         assert answer.deferred.startswith("ann asked to wait; NoExecute deferred")
         assert answer.deferred_by == "Human"
 
-    @pytest.mark.parametrize("wanted", ["Evict", "NoExecute"])
-    def test_a_rule_keeps_its_words_while_more_is_held(self, wanted: Effect) -> None:
+    @pytest.mark.parametrize("effect", ["Evict", "NoExecute"])
+    def test_a_rule_keeps_its_words_while_more_is_held(self, effect: Effect) -> None:
         """Pods that tolerate one fault are not moved by the words of another one."""
         worn = rule("a0", "NoSchedule", fault="memory")
-        requested = desired("a0", rules=(rule("a0", wanted, fault="contained"),))
+        requested = desired("a0", rules=(rule("a0", effect, fault="contained"),))
 
         held = grant(limits(Caps(cluster=Cap(0))), Fleet(rules=stored(worn)), requested)["a0"]
 

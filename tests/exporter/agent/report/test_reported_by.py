@@ -49,7 +49,7 @@ def test_a_memory_counter_that_rose_tells_when(
     assert only(report).memory.rose_at == (at(30) if rose else None)
 
 
-def test_how_the_line_of_a_wanted_action_was_read_is_kept() -> None:
+def test_how_the_line_of_a_requested_action_was_read_is_kept() -> None:
     line = msgspec.structs.replace(Sensed().kmsg(40, 154, recovery_to=1), source="syslog")
     found = only(take(known(gpu()), line))
 

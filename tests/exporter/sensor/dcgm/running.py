@@ -18,16 +18,16 @@ from tests.exporter.running import PATIENCE, free_port
 
 INTERVAL = 0.2
 TEMPERATURE, XID = 150, 230
-WANTED = (TEMPERATURE, 155, 252)
+REQUESTED = (TEMPERATURE, 155, 252)
 
 
 class Supervised:
     """States and signals of one DCGM, received in the order in which they came."""
 
     def __init__(
-        self, dcgm: SimulatedDcgm, address: str = "embedded", *wanted: int, **fields: Any
+        self, dcgm: SimulatedDcgm, address: str = "embedded", *requested: int, **fields: Any
     ) -> None:
-        self.wanted = wanted or WANTED
+        self.requested = requested or REQUESTED
         usual: dict[str, Any] = {
             "node_name": "node-a",
             "nvml_library_dir": str(dcgm.node.library_dir),
@@ -42,7 +42,7 @@ class Supervised:
         self._reported = 0
         """How many states there were up to the one that was returned last."""
         self._changed = threading.Condition()
-        vendor = DcgmVendor(self.settings, lambda: self.wanted)
+        vendor = DcgmVendor(self.settings, lambda: self.requested)
         self._child = VendorChild(vendor, self.settings, self._state, self._signal)
 
     def __enter__(self) -> Self:

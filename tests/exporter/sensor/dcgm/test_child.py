@@ -5,14 +5,14 @@ import time
 import pytest
 
 from exporter.model.readings import DcgmReading
-from exporter.sensor.dcgm.wanted import LINK_FIELDS, PROFILING
+from exporter.sensor.dcgm.requested_fields import LINK_FIELDS, PROFILING
 from simulator import dcgm_fields
 from simulator.dcgm_engine import SimulatedDcgm
 from simulator.node import SimulatedNode
 from simulator.product import SHORT_NAMES
 from tests.exporter.sensor.dcgm.running import (
+    REQUESTED,
     TEMPERATURE,
-    WANTED,
     XID,
     Supervised,
     listening,
@@ -122,18 +122,18 @@ def test_xids_are_not_lost_while_what_is_watched_is_watched_anew(dcgm: Simulated
         dcgm.fail("slow=100", call="dcgmGroupCreate")
         for code in range(40, 60):
             dcgm.node.inject_xid(FIRST, code)
-            seen.wanted = (TEMPERATURE, 100 + code % 2)
+            seen.requested = (TEMPERATURE, 100 + code % 2)
             # So that some of them fall into the time in which groups are made.
             time.sleep(0.04)
         assert [signal.code for signal in seen.received(20)] == list(range(40, 60))
 
 
-def test_a_field_that_is_wanted_later_is_reported_and_one_that_is_not_any_more_is_not(
+def test_a_field_that_is_requested_later_is_reported_and_one_that_is_not_any_more_is_not(
     dcgm: SimulatedDcgm,
 ) -> None:
     with Supervised(dcgm, "embedded", POWER) as seen:
         assert values(seen.reading(), uuid(dcgm, FIRST)) == {POWER: 72.0}
-        seen.wanted = (MEMORY_USED,)
+        seen.requested = (MEMORY_USED,)
         reading = seen.reading(lambda state: MEMORY_USED in values(state, uuid(dcgm, FIRST)))
     assert values(reading, uuid(dcgm, FIRST)) == {MEMORY_USED: 0}
 
@@ -142,7 +142,7 @@ def test_a_field_that_is_wanted_later_is_reported_and_one_that_is_not_any_more_i
 def test_a_field_that_cannot_be_watched_costs_that_field_alone(
     dcgm: SimulatedDcgm, bad: int
 ) -> None:
-    good = (*WANTED, *range(1001, 1013))
+    good = (*REQUESTED, *range(1001, 1013))
     with Supervised(dcgm, "embedded", *good, bad) as seen:
         reading = seen.reading()
     assert reading.unsupported == (bad,)
@@ -152,10 +152,10 @@ def test_a_field_that_cannot_be_watched_costs_that_field_alone(
 
 def test_without_a_profiling_module_the_other_fields_are_reported(dcgm: SimulatedDcgm) -> None:
     dcgm.set_profiling(())
-    with Supervised(dcgm, "embedded", *WANTED, 1001, 1002, TENSOR) as seen:
+    with Supervised(dcgm, "embedded", *REQUESTED, 1001, 1002, TENSOR) as seen:
         reading = seen.reading()
     assert reading.unsupported == (1001, 1002, TENSOR)
-    assert set(values(reading, uuid(dcgm, FIRST))) == set(WANTED)
+    assert set(values(reading, uuid(dcgm, FIRST))) == set(REQUESTED)
 
 
 def test_what_one_product_cannot_tell_another_may(dcgm: SimulatedDcgm) -> None:
@@ -189,7 +189,7 @@ def test_more_fields_than_one_group_holds_are_all_reported(dcgm: SimulatedDcgm) 
 def test_a_blank_with_status_0_is_no_value(dcgm: SimulatedDcgm, blank: str) -> None:
     for field in (TEMPERATURE, POWER, 54):
         dcgm.set_field(FIRST, field, blank)
-    with Supervised(dcgm, "embedded", *WANTED, 54) as seen:
+    with Supervised(dcgm, "embedded", *REQUESTED, 54) as seen:
         reading = seen.reading()
     assert values(reading, uuid(dcgm, FIRST)) == {MEMORY_USED: 0}
     assert values(reading, uuid(dcgm, SECOND))[54] == uuid(dcgm, SECOND)
@@ -217,7 +217,7 @@ def test_a_gpu_that_was_unbound_and_bound_between_two_samples_is_watched_again(
     dcgm: SimulatedDcgm,
 ) -> None:
     def whole(reading: DcgmReading) -> bool:
-        return set(values(reading, uuid(dcgm, FIRST))) >= set(WANTED)
+        return set(values(reading, uuid(dcgm, FIRST))) >= set(REQUESTED)
 
     with Supervised(dcgm) as seen:
         seen.reading(whole)

@@ -16,7 +16,7 @@ from exporter.sensor.supervisor import call_notes
 from exporter.sensor.supervisor.call_notes import Slot
 from simulator.dcgm_engine import SimulatedDcgm
 from simulator.node import SimulatedNode
-from tests.exporter.sensor.dcgm.running import WANTED, Supervised, simulated, uuid, values
+from tests.exporter.sensor.dcgm.running import REQUESTED, Supervised, simulated, uuid, values
 
 FIRST, SECOND = 0, 1
 
@@ -43,7 +43,7 @@ def test_fields_of_nvlinks_are_reported_for_each_link(dcgm: SimulatedDcgm) -> No
     dcgm.set_link_field(SECOND, 17, 585, 4)
     dcgm.set_link_field(SECOND, 17, 1532, 1000)
     dcgm.set_link_field(FIRST, 0, 585, 9)
-    with Supervised(dcgm, "embedded", *WANTED, 585, 1532) as seen:
+    with Supervised(dcgm, "embedded", *REQUESTED, 585, 1532) as seen:
         reading = seen.reading()
     found = {
         (entity.uuid, entity.link): entity.values
@@ -59,18 +59,18 @@ def test_fields_of_nvlinks_are_reported_for_each_link(dcgm: SimulatedDcgm) -> No
 def test_an_engine_older_than_4_4_is_not_queried_for_links(dcgm: SimulatedDcgm) -> None:
     dcgm.release.set_version("4.3.2")
     dcgm.set_link_field(SECOND, 17, 585, 4)
-    with Supervised(dcgm, "embedded", *WANTED, 585) as seen:
+    with Supervised(dcgm, "embedded", *REQUESTED, 585) as seen:
         reading = seen.reading()
     assert reading.version == "4.3.2"
     assert [entity for entity in reading.entities if entity.link is not None] == []
-    assert values(reading, uuid(dcgm, SECOND)).keys() == set(WANTED)
+    assert values(reading, uuid(dcgm, SECOND)).keys() == set(REQUESTED)
 
 
 def test_a_link_that_is_down_has_its_counters(dcgm: SimulatedDcgm) -> None:
     with dcgm.node.scenario.edit() as scenario:
         scenario.gpus[SECOND].links = {17: {"state": 0}}
     dcgm.set_link_field(SECOND, 17, 585, 4)
-    with Supervised(dcgm, "embedded", *WANTED, 585) as seen:
+    with Supervised(dcgm, "embedded", *REQUESTED, 585) as seen:
         reading = seen.reading()
     assert [
         (entity.link, entity.values) for entity in reading.entities if entity.link is not None

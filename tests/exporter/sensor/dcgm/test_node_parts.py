@@ -19,14 +19,14 @@ from exporter.sensor.dcgm.library import Library
 from exporter.sensor.dcgm.listing import LinkTable, Listing
 from exporter.sensor.dcgm.node_parts import NO_PARTS, NodeParts
 from exporter.sensor.dcgm.options import Chosen, Options
+from exporter.sensor.dcgm.requested_fields import CONNECTX_FIELDS, NODE_FIELDS
 from exporter.sensor.dcgm.vendor import NOT_LISTED
-from exporter.sensor.dcgm.wanted import CONNECTX_FIELDS, NODE_FIELDS
 from exporter.sensor.dcgm.watch import Cadence, Watches
 from exporter.sensor.supervisor import call_notes
 from exporter.sensor.supervisor.call_notes import Slot
 from simulator.dcgm_engine import SimulatedDcgm
 from simulator.node import SimulatedNode
-from tests.exporter.sensor.dcgm.running import WANTED, Supervised, simulated, uuid, values
+from tests.exporter.sensor.dcgm.running import REQUESTED, Supervised, simulated, uuid, values
 
 SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY = 858, 780, 1110, 1100
 Reported = tuple[str, int, int | None]
@@ -47,7 +47,7 @@ def test_switches_and_their_links_are_reported_under_their_own_numbers(dcgm: Sim
     dcgm.parts.set_switch_link(0, 1, {LINK_SENT: 7})
     dcgm.parts.set_switch_link(3, 0, {LINK_SENT: 12}, up=False)
     dcgm.parts.set_switch_link(3, 1, {LINK_SENT: "error=-8"})
-    with Supervised(dcgm, "embedded", *WANTED, SWITCH_TEMPERATURE, LINK_SENT, 1524) as seen:
+    with Supervised(dcgm, "embedded", *REQUESTED, SWITCH_TEMPERATURE, LINK_SENT, 1524) as seen:
         state = seen.wait(lambda candidate: candidate.reading is not None)
     assert state.reading is not None
     assert reported(state.reading) == {
@@ -56,7 +56,7 @@ def test_switches_and_their_links_are_reported_under_their_own_numbers(dcgm: Sim
         ("link", 1, 0): {LINK_SENT: 7},
         ("link", 0, 3): {LINK_SENT: 12},
     }, "a link that cannot be read is not there, one that is down is"
-    assert values(state.reading, uuid(dcgm, 0)).keys() == set(WANTED)
+    assert values(state.reading, uuid(dcgm, 0)).keys() == set(REQUESTED)
     assert state.reading.unsupported == ()
     assert (state.source.up, state.source.reason) == (True, "")
 
@@ -68,7 +68,7 @@ def test_cpus_and_their_cores_are_reported(dcgm: SimulatedDcgm) -> None:
     dcgm.parts.add_cpu(1, first=72, cores=1)
     dcgm.parts.set_core(1, {CORE_BUSY: 0.75})
     dcgm.parts.set_core(72, {CORE_BUSY: "blank"})
-    with Supervised(dcgm, "embedded", *WANTED, CPU_TEMPERATURE, CORE_BUSY) as seen:
+    with Supervised(dcgm, "embedded", *REQUESTED, CPU_TEMPERATURE, CORE_BUSY) as seen:
         reading = seen.reading()
     assert reported(reading) == {
         ("cpu", 0, None): {CPU_TEMPERATURE: 47.5, CORE_BUSY: 0.5},
@@ -80,7 +80,7 @@ def test_cpus_and_their_cores_are_reported(dcgm: SimulatedDcgm) -> None:
 def test_an_engine_that_knows_no_serial_numbers_tells_its_cpus(dcgm: SimulatedDcgm) -> None:
     dcgm.parts.add_cpu(0, first=0, cores=1, serial="0x1A", fields={CPU_TEMPERATURE: 47.5})
     dcgm.release.without_cpu_serials()
-    with Supervised(dcgm, "embedded", *WANTED, CPU_TEMPERATURE) as seen:
+    with Supervised(dcgm, "embedded", *REQUESTED, CPU_TEMPERATURE) as seen:
         reading = seen.reading()
     assert reading.node_parts == (NodePart(kind="cpu", id=0, values={CPU_TEMPERATURE: 47.5}),)
 
@@ -92,7 +92,7 @@ def test_the_options_choose(dcgm: SimulatedDcgm) -> None:
             dcgm.parts.set_switch_link(switch, link, {LINK_SENT: 1})
     dcgm.parts.add_cpu(0, first=0, cores=2, fields={CPU_TEMPERATURE: 40, CORE_BUSY: 0.5})
     dcgm.parts.set_core(1, {CORE_BUSY: 0.75})
-    desired = (*WANTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
+    desired = (*REQUESTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
     with Supervised(
         dcgm, "embedded", *desired, switch_devices="g:1+i:0", cpu_devices="i:1,5"
     ) as seen:
@@ -104,7 +104,7 @@ def test_the_options_choose(dcgm: SimulatedDcgm) -> None:
 
 
 def test_a_switch_that_comes_later_is_reported(dcgm: SimulatedDcgm) -> None:
-    with Supervised(dcgm, "embedded", *WANTED, SWITCH_TEMPERATURE) as seen:
+    with Supervised(dcgm, "embedded", *REQUESTED, SWITCH_TEMPERATURE) as seen:
         assert seen.reading().node_parts == ()
         dcgm.parts.add_switch(2, fields={SWITCH_TEMPERATURE: 39})
         reading = seen.reading(lambda state: state.node_parts != ())
@@ -115,11 +115,11 @@ def test_a_switch_that_comes_later_is_reported(dcgm: SimulatedDcgm) -> None:
 
 def test_what_cannot_be_listed_is_reported_and_costs_nothing_else(dcgm: SimulatedDcgm) -> None:
     dcgm.release.without_switch_module()
-    desired = (*WANTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
+    desired = (*REQUESTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
     with Supervised(dcgm, "embedded", *desired) as seen:
         state = seen.wait(lambda candidate: candidate.reading is not None)
     assert state.reading is not None
-    assert values(state.reading, uuid(dcgm, 0)).keys() == set(WANTED)
+    assert values(state.reading, uuid(dcgm, 0)).keys() == set(REQUESTED)
     assert state.reading.node_parts == ()
     assert (state.source.up, state.source.reason) == (True, NOT_LISTED)
     assert state.source.message == (

@@ -116,7 +116,7 @@ def test_xids_are_reported_oldest_first_with_their_time_and_their_instance() -> 
     assert received[0].at == datetime(2026, 1, 5, tzinfo=UTC)
 
 
-def test_only_what_is_wanted_is_reported_and_the_last_xid() -> None:
+def test_only_what_is_requested_is_reported_and_the_last_xid() -> None:
     many = [answer(31, field=150), answer(5, field=190), answer(48)]
     (reported,) = entities_of(many, PLACES, frozenset({150}))
     assert reported.values == {150: 31, 230: 48}

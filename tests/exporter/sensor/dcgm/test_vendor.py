@@ -61,7 +61,7 @@ def test_who_holds_all_gpus_makes_way_for_the_reset_of_one(
 def test_no_gpu_is_left_out_of_an_engine_that_is_queried_for_all(tmp_path: Path) -> None:
     one = vendor(tmp_path, "embedded")
     assert one.hung(CallNote(None, "dcgmUpdateAllFields", 9.0), 100.0).call == "dcgmUpdateAllFields"
-    assert one.request(101.0) == SampleRequest(wanted=(252, 150))
+    assert one.request(101.0) == SampleRequest(requested=(252, 150))
     assert one.remark() == ("", "", None)
 
 

@@ -75,7 +75,7 @@ def test_profiling_fields_are_ratios_and_bytes_a_second() -> None:
     assert all(isinstance(values[number], float) == (number not in whole) for number in RATIOS)
 
 
-def test_only_what_is_wanted_is_computed() -> None:
+def test_only_what_is_requested_is_computed() -> None:
     with (
         TemporaryDirectory(prefix="dg-") as root,
         _node(root, "1xH100") as node,

@@ -1,4 +1,4 @@
-"""Who asks for a sample gets one that knows what is wanted, at whatever moment it asks."""
+"""Who asks for a sample gets one that knows what is requested, at whatever moment it asks."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from tests.exporter.sensor.supervisor.supervision import supervised
 
 
 class Interrupted(NvmlVendor):
-    """Something else is wanted just when it was looked up for the first time."""
+    """Something else is requested just when it was looked up for the first time."""
 
     ask: Callable[[], None] | None = None
 

@@ -11,7 +11,7 @@ from exporter.sensor.dcgm.abi import HEALTH_WATCH_ALL, MAX_FIELDS, Kind
 from exporter.sensor.dcgm.entities import Place
 from exporter.sensor.dcgm.groups import IncidentInfo
 from exporter.sensor.dcgm.health import CODES, WATCHES, code_name, findings
-from exporter.sensor.dcgm.wanted import (
+from exporter.sensor.dcgm.requested_fields import (
     ALWAYS_THERE,
     CONNECTX_FIELDS,
     CORE_FIELDS,

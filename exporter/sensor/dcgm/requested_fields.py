@@ -43,7 +43,7 @@ INSTANCE_FIELDS = frozenset((*range(250, 255), *PROFILING)) - _WIRES - LINK_FIEL
 
 
 def left_to_dcgm(desired: Iterable[int], nvml: NvmlReading | None) -> tuple[int, ...]:
-    """Return the wanted fields that NVML does not tell of every GPU and instance it reads.
+    """Return the requested fields that NVML does not tell of every GPU and instance it reads.
 
     All of them while NVML tells nothing: what one library cannot say the other may.
     """
@@ -69,7 +69,7 @@ def _read_by_nvml(field: int, nvml: NvmlReading) -> bool:
 
 
 def fields_for(kind: Kind, desired: Iterable[int]) -> list[int]:
-    """Return which of the wanted fields are read of a kind of entity, in order; `XID` is apart."""
+    """Return which requested fields are read of a kind of entity, in order; `XID` is apart."""
     requested = sorted(set(desired) - {XID})
     if kind == Kind.GPU:
         return sorted({*requested, *ALWAYS_THERE} - LINK_FIELDS - NODE_FIELDS - CONNECTX_FIELDS)
@@ -79,7 +79,7 @@ def fields_for(kind: Kind, desired: Iterable[int]) -> list[int]:
 
 
 def fields_for_part(kind: Kind, desired: Iterable[int]) -> list[int]:
-    """Return which of the wanted fields are read of what is no GPU's."""
+    """Return which of the requested fields are read of what is no GPU's."""
     return sorted(_PARTS[kind].intersection(desired))
 
 
