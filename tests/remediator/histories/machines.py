@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     report,
     view,
 )
-from tests.remediator.histories.slices import partition_of, static_slices
+from tests.remediator.histories.slices import memory_of, numbered_now, partition_of, static_slices
 from tests.remediator.histories.tenants import Tenants
 from tests.remediator.test_hardware import partitions
 
@@ -80,6 +80,8 @@ class Machine:
         """There is no Node of this name."""
         self.signalled: dict[str, set[str]] = {}
         """GPUs that gave a signal which may lead to a taint, and the hardware that it may mean."""
+        self.forgotten: set[str] = set()
+        """GPUs of which nobody knows any more which slices their errors meant."""
         self._last_signal: dict[tuple[str, int], float] = {}
         """By GPU and code."""
         self.bad_at: dict[str, float] = {}
@@ -332,6 +334,8 @@ class Machine:
         """Note what is true at a moment in which somebody looks."""
         self.confirmed_at = self.now if self.confirms else self.confirmed_at
         for health in self.gpus:
+            if health.uuid in self.forgotten and (meant := numbered_now(health)):
+                self.signalled[health.uuid] = self.signalled.get(health.uuid, set()) | meant
             action = health.recovery_action
             wants = action.supported is None or bool(action.value)
             received = self.watched and not (self.silent or self.unseen)
@@ -358,7 +362,7 @@ class Machine:
         one = self.gpus[index]
         failed = [part for part in one.instances if (part.gi, part.ci) == (gi, 0)]
         meant = {part.uuid for part in failed}
-        meant |= {_memory(one.uuid, part.placement_start or 0) for part in failed}
+        meant |= {memory_of(one.uuid, part.placement_start or 0) for part in failed}
         self.named |= {(one.uuid, part.uuid): self.now for part in failed}
         self.signalled[one.uuid] = self.signalled.get(one.uuid, set()) | (meant or {EVERYTHING})
 
@@ -382,11 +386,7 @@ class Machine:
             return False
         own = partition_of(rule.device)
         places = range(7) if own is None else range(own.start, own.start + own.size)
-        return any(_memory(rule.gpu, start) in meant for start in places)
-
-
-def _memory(gpu: str, start: int) -> str:
-    return f"{gpu}+{start}"
+        return any(memory_of(rule.gpu, start) in meant for start in places)
 
 
 def severity(name: str) -> int:

@@ -36,3 +36,13 @@ def shares_memory(device: SliceDevice, other: SliceDevice) -> bool:
     place = partition_of(device.device)
     mine = device.device != other.device and device.parent_uuid == other.parent_uuid
     return mine and place is not None and place == partition_of(other.device)
+
+
+def numbered_now(health: GpuHealth) -> set[str]:
+    """Return the slices that have the numbers of errors of which no place is recorded."""
+    numbers = {it.gi for it in health.xids if it.gi is not None and it.placement is None}
+    return {part.uuid for part in health.instances if part.gi in numbers and not part.ci}
+
+
+def memory_of(gpu: str, start: int) -> str:
+    return f"{gpu}+{start}"
