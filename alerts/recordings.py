@@ -1,7 +1,7 @@
 """Recorded series: uniform label names, and amounts that are counted once when shared."""
 
+from alerts.existing_nodes import NODE_THERE
 from alerts.identity import BOARD, CLAIM, DEVICE, NODE, SLICE, by, of, on
-from alerts.presence import NODE_THERE
 from alerts.rule import Recording
 from alerts.thresholds import RESTART
 

@@ -20,7 +20,7 @@ The rules, in the order of the design's safety argument:
 from datetime import timedelta
 
 from exporter.model.node_health import GpuHealth
-from remediator.diagnose import links, memory, presence, recovery_action, xid_faults
+from remediator.diagnose import links, memory, missing_gpus, recovery_action, xid_faults
 from remediator.diagnose.fault import Healthy, Sick, Unknown, Verdict, or_unknown
 from remediator.diagnose.surroundings import ALONE, Surroundings
 
@@ -44,7 +44,7 @@ def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:
     gap = _gap(gpu, around)
     faults = (
         *recovery_action.faults(gpu),
-        *presence.faults(gpu, around),
+        *missing_gpus.faults(gpu, around),
         *memory.faults(gpu),
         *links.faults(gpu, around),
         *xid_faults.faults(gpu, around),

@@ -15,7 +15,7 @@ from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import PoolKey, SliceDevice
 from remediator.diagnose.fault import Unknown, attempt, or_unknown
 from remediator.diagnose.links import remarks
-from remediator.diagnose.presence import NOT_REPORTED, unlisted
+from remediator.diagnose.missing_gpus import NOT_REPORTED, unlisted
 from remediator.diagnose.scope import displaced, published_parts
 from remediator.diagnose.surroundings import Surroundings, surroundings
 from remediator.diagnose.suspicion import joined

@@ -19,7 +19,7 @@ from remediator.diagnose.fault import (
     Unknown,
     most_needed,
 )
-from remediator.diagnose.presence import MISSING_FOR
+from remediator.diagnose.missing_gpus import MISSING_FOR
 from remediator.model.incident import Incident, IncidentStatus
 from remediator.plan.api_words import need_of
 from remediator.plan.case import Case, Repair

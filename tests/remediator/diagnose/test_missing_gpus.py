@@ -9,7 +9,7 @@ from exporter.model.node_health import (
     SourceHealth,
 )
 from remediator.diagnose.fault import Sick, Unknown
-from remediator.diagnose.presence import NEVER_LISTED, NOT_REPORTED, unlisted
+from remediator.diagnose.missing_gpus import NEVER_LISTED, NOT_REPORTED, unlisted
 from remediator.diagnose.surroundings import Surroundings
 from remediator.diagnose.verdict import verdict
 from remediator.plan.cases import cases
