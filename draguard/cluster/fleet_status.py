@@ -203,7 +203,7 @@ def _unwatched(objects: Objects, deciding: Deciding) -> dict[str, set[str]]:
     """Return the GPUs that nodes without a report publish, by node."""
     reported = {report.metadata.name for report in objects.reports}
     found: dict[str, set[str]] = {}
-    for uuid, place in deciding.cache.census.places.items():
+    for uuid, place in deciding.cache.gpu_index.places.items():
         if place.node not in reported:
             found.setdefault(place.node, set()).add(uuid)
     return dict(sorted(found.items()))

@@ -13,8 +13,8 @@ from exporter.model.device import GPU_DRIVER, Device
 from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import PoolKey, ResourceSlice, SliceDevice
 from kubeapi import clock
-from remediator.controller.census import Census
 from remediator.controller.counted import Counted
+from remediator.controller.gpu_index import GpuIndex
 from remediator.controller.index import Buckets, Index, Key
 from remediator.controller.rule_index import RuleIndex, pool_key, version
 from remediator.controller.slice_index import SliceIndex
@@ -50,7 +50,7 @@ class Cache:
         self._nodes: dict[str, NodeFacts] = {}
         self.nodes_known = False
         """Whether Nodes were listed, so that one that is not here is gone."""
-        self.census = Census(now)
+        self.gpu_index = GpuIndex(now)
         self._counted = Counted(now)
         self._stock = Stock()
         self._claim_states = Claims()
@@ -143,7 +143,7 @@ class Cache:
             uuids = {rule.gpu for rule in rules} | {incident.spec.uuid for incident in incidents}
             handled = {rule.gpu for rule in rules if rule.node != node}
             handled |= {known.spec.uuid for known in incidents if known.open and known.node != node}
-            places = self.census.places
+            places = self.gpu_index.places
             return NodeView(
                 node=node,
                 report=report.status if report else None,
@@ -160,20 +160,20 @@ class Cache:
                 nodes_known=self.nodes_known,
                 foreign=self._rule_index.foreign(names),
                 places={uuid: places[uuid] for uuid in reported | uuids if uuid in places},
-                domains={uuid: self.census.peers(uuid) for uuid in uuids},
+                domains={uuid: self.gpu_index.peers(uuid) for uuid in uuids},
             )
 
     def fleet(self) -> Fleet:
         """Return what budgets are counted against."""
         with self._lock:
-            self.census.forget_old()
+            self.gpu_index.forget_old()
             rules = self._rule_index.standing()
             return Fleet(
                 rules=(*rules, *self._promised.values()) if self._promised else rules,
                 incidents=self._counted.all(),
-                places=self.census.places,  # as it lives: a copy of 80,000 would cost each tick
-                totals=self.census.totals,
-                changes=self.census.changes,
+                places=self.gpu_index.places,  # as it lives: a copy of 80,000 would cost each tick
+                totals=self.gpu_index.totals,
+                changes=self.gpu_index.changes,
             )
 
     def _claims_on(self, node: str, devices: set[Device], *, gangs: bool) -> tuple[Claim, ...]:
@@ -218,7 +218,7 @@ class Cache:
             after = {gpu.uuid for gpu in new.status.gpus} if new else set[str]()
             if new is not None:
                 self._reports[name] = new
-            self.census.reported(name, new.status if new else None)
+            self.gpu_index.reported(name, new.status if new else None)
             rivals = self._move(self._reporters, name, before, after)
         for node in {name, *rivals}:
             self._mark(node)
@@ -235,7 +235,7 @@ class Cache:
 
     def _publish(self, node: str, name: str, part: ResourceSlice | None) -> set[str]:
         before, after = self._slices.publish(node, name, part)
-        self.census.published(node, after)
+        self.gpu_index.published(node, after)
         self._stock.published(node, before, after)
         contested = self._move(self._publishers, node, _uuids(before), _uuids(after))
         return contested | self._rule_index.published()
@@ -305,7 +305,7 @@ class Cache:
     def claim(self, key: str, old: Claim | None, new: Claim | None) -> None:
         touched, pools = _pools(old) | _pools(new), _pool_names(old) | _pool_names(new)
         with self._lock:
-            self.census.claimed(old, new)
+            self.gpu_index.claimed(old, new)
             self._claim_states.changed(key, old, new)
             self._stock.claimed(pools)
             self._claims.move(key, old, new)

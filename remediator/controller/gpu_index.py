@@ -33,7 +33,7 @@ FABRIC_JOINED = 3
 _Gpus = dict[str, tuple[SliceDevice, ...]]
 
 
-class Census:
+class GpuIndex:
     """An index; `Cache` feeds it under its lock. `places` and `totals` are live."""
 
     def __init__(self, now: Callable[[], datetime] = clock.now) -> None:
