@@ -15,11 +15,11 @@ from remediator.controller.apply import Writer
 from remediator.controller.cache import Cache
 from remediator.controller.crashes import Crashes
 from remediator.controller.event_recorder import EventRecorder
+from remediator.controller.final_check import FinalCheck
 from remediator.controller.informers import Informers
 from remediator.controller.ledger import Count, uncounted
 from remediator.controller.node_conditions import Stored
 from remediator.controller.node_pods import NodePods
-from remediator.controller.quorum import Quorum
 from remediator.controller.rate_limit import Pace
 from remediator.controller.unstored import Unstored
 from remediator.controller.watches import (
@@ -102,7 +102,9 @@ class Cluster:
         self.policy_changed_at: datetime | None = None
         self._fetched: dict[str, Fetched] = {}
         watched = self.informers
-        self._quorum = Quorum(client, watched.slices, watched.claims, pods, watched.emergency)
+        self._final_check = FinalCheck(
+            client, watched.slices, watched.claims, pods, watched.emergency
+        )
 
     def start(self) -> None:
         self._recorder.start()
@@ -199,7 +201,7 @@ class Cluster:
         if begins or begins.continued:
             evictions.not_looked_at = begins.continued - due
         begins = msgspec.structs.replace(begins, continued=due)
-        return self._quorum.differs(view, begins)
+        return self._final_check.differs(view, begins)
 
     def known(self) -> Collection[str]:
         """Return every node that a report, a rule or an incident names."""

@@ -30,8 +30,8 @@ from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.case import DeferredBy, Desired
 from remediator.plan.correlation import Waves
 from remediator.plan.fleet import Fleet, GpuPlace, names_on
-from remediator.plan.hardware import with_rebound
 from remediator.plan.spending import EFFECT_OF, Action, RuleAction, Spending, placed, suffers
+from remediator.plan.tainted_hardware import with_rebound
 from remediator.policy.limits import KEYS, WORDS, Caps, Limits
 from remediator.policy.place import ANYWHERE, Place
 from remediator.policy.table import Policy

@@ -7,7 +7,7 @@ here:
 
 - An Unknown verdict changes no rule, in either direction, but for names that move.
 - What an incident has tainted stays tainted under each name that it gets, in every state but its
-  ends, `ignore` and a milder policy (`hardware`).
+  ends, `ignore` and a milder policy (`tainted_hardware`).
 - Inside one incident severity and effects only rise. A rule goes for one of four reasons
   (`retained_rules`), and when a source names the slice.
 - Recovery is soaked on our own clock, without a gap, and it needs an incident that records it:
@@ -30,13 +30,13 @@ from remediator.model.taint_rule import Rule
 from remediator.plan import (
     adoption,
     desired_rules,
-    hardware,
     history,
     incident_spec,
     needs,
     overrides,
     recovery,
     retained_rules,
+    tainted_hardware,
 )
 from remediator.plan.case import Case, Desired, Eviction, Record
 from remediator.plan.drain import SEEN_APART, look_again
@@ -105,11 +105,11 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
         rule for rule in kept if not retained_rules.narrowed(case, current, rule, demands, now)
     )
     gone = tuple(rule for rule in kept if rule not in firm)
-    parts = hardware.tainted(case, current, now, demands, gone)
-    rebound = hardware.rebound(case, current, parts, kept, policy)
-    if hardware.extends(rebound, case.rules):
+    parts = tainted_hardware.tainted(case, current, now, demands, gone)
+    rebound = tainted_hardware.rebound(case, current, parts, kept, policy)
+    if tainted_hardware.extends(rebound, case.rules):
         demands = tainted_first(demands)
-    kept, firm = (hardware.with_rebound(rules, rebound) for rules in (kept, firm))
+    kept, firm = (tainted_hardware.with_rebound(rules, rebound) for rules in (kept, firm))
     incident = incident_spec.recorded(case, current, demands, firm, now)
     # Stored with the steps that rest on it: rules that a narrowed scope takes away must not
     # come back for what was tainted before.
@@ -142,10 +142,10 @@ def _elsewhere(
     """Return what is left to do for a GPU about which another node decides."""
     rebound: tuple[Rule, ...] = ()
     if current is not None:
-        parts = hardware.tainted(case, current, now)
-        rebound = hardware.rebound(case, current, parts, kept, policy)
+        parts = tainted_hardware.tainted(case, current, now)
+        rebound = tainted_hardware.rebound(case, current, parts, kept, policy)
     why = f"its incident is handled by {', '.join(case.elsewhere)}, where the board is"
-    rules = hardware.with_rebound(kept, rebound)
+    rules = tainted_hardware.with_rebound(kept, rebound)
     return Desired(uuid=case.uuid, rules=rules, rebound=rebound, reason=why)
 
 
@@ -214,7 +214,7 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
     why = recovery.unknown(case, incident, confirmed)
     if why:
         wakes = (recovery.gone_until(case, incident), *_wakes(case, known, now))
-        parts = (f"unknown, so nothing changes: {why}", hardware.in_words(known.rebound))
+        parts = (f"unknown, so nothing changes: {why}", tainted_hardware.in_words(known.rebound))
         return msgspec.structs.replace(
             known,
             rules=kept,
@@ -314,7 +314,7 @@ def _reason(case: Case, incident: Incident, known: Desired, demands: tuple[Deman
     if known.record.repair_seen and not isinstance(case.verdict, Healthy):
         parts.append(known.record.repair_seen)
     if known.rebound:
-        parts.append(hardware.in_words(known.rebound))
+        parts.append(tainted_hardware.in_words(known.rebound))
     return "; ".join(parts)
 
 

@@ -16,8 +16,8 @@ from remediator.model.taint_rule import EVICTING, Effect, Rule
 from remediator.plan import history
 from remediator.plan.case import Case
 from remediator.plan.escalation import Demand, milder
-from remediator.plan.hardware import lowered
 from remediator.plan.signals import named_before
+from remediator.plan.tainted_hardware import lowered
 from remediator.plan.words import class_of
 from remediator.policy.table import Policy, Row
 

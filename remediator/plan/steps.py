@@ -13,8 +13,8 @@ from remediator.model.incident_caps import capped
 from remediator.model.node import NodeCondition
 from remediator.model.taint_rule import Rule
 from remediator.plan.case import Case, Desired
-from remediator.plan.hardware import lowered
 from remediator.plan.spared import Spared, spared
+from remediator.plan.tainted_hardware import lowered
 
 
 class OpenIncident(msgspec.Struct, frozen=True):

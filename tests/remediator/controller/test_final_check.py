@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from remediator.controller.emergency import ANNOTATION
-from remediator.controller.quorum import Quorum
+from remediator.controller.final_check import FinalCheck
 from remediator.model.incident import AffectedPod, Incident
 from remediator.model.pod import PodFacts
 from remediator.plan.disruption import Disruption
@@ -112,7 +112,7 @@ def test_a_last_look_that_is_refused_evicts_nobody_and_says_so(room: Room) -> No
     room.seen("the report is observed", lambda: presence(room) == "Lost")
     room.decide()
     room.api.refused[f"{SLICES}?"] = 403
-    room.cluster._quorum._slices.version = "v1beta2"  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - not served: 404
+    room.cluster._final_check._slices.version = "v1beta2"  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - not served: 404
     room.ahead = SETTLED
     decision = room.decide()
     assert "could not be read before the disruption (404)" in decision.unconfirmed
@@ -299,7 +299,7 @@ def test_before_a_repair_of_the_node_its_pods_are_listed_anew(
 ) -> None:
     seen = view(dead(), pods=(pod(),))
     truth = Truth(published(dead()), (), now, report=seen.report)
-    check = Quorum(truth, Kind("resourceslices"), Kind("resourceclaims"), truth, truth)
+    check = FinalCheck(truth, Kind("resourceslices"), Kind("resourceclaims"), truth, truth)
     differs = check.differs(seen, begins)
     assert why in differs
     assert bool(why) == bool(differs)

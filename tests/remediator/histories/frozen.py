@@ -9,7 +9,7 @@ from exporter.model.node_health import NodeHealth
 from exporter.model.resource_slices import SliceDevice
 from kubeapi.client import NotFound
 from kubeapi.resources import INCIDENTS, REPORTS
-from remediator.controller.quorum import Quorum
+from remediator.controller.final_check import FinalCheck
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
@@ -84,7 +84,7 @@ class LaggingCluster:
 
     def confirm(self, view: NodeView, begins: Disruption, /) -> str:
         kinds = Kind("resourceslices"), Kind("resourceclaims")
-        return Quorum(self._truth, *kinds, self._truth, self._truth).differs(view, begins)
+        return FinalCheck(self._truth, *kinds, self._truth, self._truth).differs(view, begins)
 
     def observe(self, node: str) -> NodeView:
         assert node == NODE

@@ -68,7 +68,7 @@ class Stop(Protocol):
     def stored(self) -> str: ...
 
 
-class Quorum:
+class FinalCheck:
     def __init__(
         self, reader: Reader, slices: Served, claims: Served, pods: Pods, stop: Stop
     ) -> None:
