@@ -7,8 +7,10 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from benchmarks.fleet.bench import FleetBench, Size
+from benchmarks.fleet.pairs import PairedBench
 from benchmarks.machine import machine
 from benchmarks.table import table
 from benchmarks.waiting import TooLate
@@ -21,9 +23,12 @@ def say(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    size = _size(arguments)
+    given, size = _size(arguments)
     before = machine()
-    with FleetBench(size, say) as bench:
+    paired = given.before is not None
+    with (
+        PairedBench(size, say, given.before, given.rounds) if paired else FleetBench(size, say)
+    ) as bench:
         try:
             sections = bench.measure()
         except (TooLate, ConnectionError) as error:
@@ -33,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _size(arguments: Sequence[str] | None) -> Size:
+def _size(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Size]:
     standard = Size()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet", description=__doc__)
     parser.add_argument("--nodes", type=int, default=standard.nodes)
@@ -43,13 +48,15 @@ def _size(arguments: Sequence[str] | None) -> Size:
     parser.add_argument("--steady", type=float, default=standard.steady, help="seconds of quiet")
     parser.add_argument("--fsync", action="store_true", help="etcd writes to the disk, as it must")
     parser.add_argument("--loaders", type=int, default=standard.loaders, help="loading clients")
+    parser.add_argument("--before", type=Path, help="a checkout to compare with, in pairs")
+    parser.add_argument("--rounds", type=int, default=5, help="pairs [5]")
     given = parser.parse_args(arguments)
     if given.nodes < 1 or not 1 <= given.gpus <= 8:
         parser.error("--nodes is a number above 0, --gpus one from 1 to 8")
     all_gpus = given.nodes * given.gpus
     claims = all_gpus // 2 if given.claims is None else min(given.claims, all_gpus)
     sick = min(standard.sick, given.nodes)
-    return Size(
+    return given, Size(
         nodes=given.nodes,
         gpus=given.gpus,
         claims=claims,

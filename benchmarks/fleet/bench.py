@@ -7,7 +7,7 @@ not count.
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -73,6 +73,8 @@ class FleetBench(Servers):
         super().__init__(say)
         self._size = size
 
+    checkout = Path(__file__).parents[2]
+    """Whose remediator is started."""
     _rules: Tape[RawRule]
     _remediator: int
     _port: int
@@ -81,13 +83,15 @@ class FleetBench(Servers):
         """Load the fleet, start the remediator on it, and measure in the order of a life."""
         size = self._size
         loaded = self._load()
-        renewals = [lambda node=node: _renewal(node) for node in range(size.nodes)]
-        with Renewals(self.client, renewals, LEASE_PERIOD) as leases:
+        with Renewals(self.client, self._renewals(), LEASE_PERIOD) as leases:
             title = f"{size.nodes:,} nodes, {size.nodes * size.gpus:,} GPUs, {size.claims:,} claims"
             living = [*loaded, *self._cold(), *self._steady(leases)]
             queried = commands.measure(self.plane.kubeconfig, bytecode(self.folder))
             figures = [*living, *queried, *self._storm()]
         return [Section(title, tuple(figures), (*_NOTES, f"etcd {size.disk}"))]
+
+    def _renewals(self) -> list[Callable[[], Write]]:
+        return [lambda node=node: _renewal(node) for node in range(self._size.nodes)]
 
     def last_words(self) -> str:
         log = self.folder / "remediator.log"
@@ -237,7 +241,8 @@ class FleetBench(Servers):
             for entry in self._rules.since(began)
             if entry.change.new is not None and entry.change.new.spec.taint.effect == "NoExecute"
         ]
-        yield _once("until the last NoExecute is stored", "s", max(moved, default=0.0))
+        if moved:
+            yield _once("until the last NoExecute is stored", "s", max(moved))
         yield _once("until nothing is written any more", "s", last - began)
         yield _once("writes until then", "n", wrote - before, part=True)
 
@@ -251,7 +256,8 @@ class FleetBench(Servers):
             f"--listen=127.0.0.1:{self._port}",
             *self.server_flags(),
         ]
-        command = ["env", *variables, sys.executable, "-m", "remediator", *flags]
+        where = ["env", "-C", str(self.checkout), *variables]
+        command = [*where, sys.executable, "-m", "remediator", *flags]
         self._remediator = self.supervisor.start(command, self.folder / "remediator.log")
 
     def _tainted(self) -> int:
@@ -302,6 +308,11 @@ def _create(client: Client, path: str, body: fleet_objects.Json) -> None:
 def _report(client: Client, node: int, gpus: int, failed: int | None) -> None:
     status = fleet_objects.health(node, gpus, clock.now(), failed)
     client.merge_patch(f"{REPORTS}/{fleet_objects.node_name(node)}/status", {"status": status})
+
+
+def healthy(client: Client, node: int, gpus: int) -> None:
+    """Report every GPU of a node as healthy."""
+    _report(client, node, gpus, failed=None)
 
 
 def _renewal(node: int) -> Write:
