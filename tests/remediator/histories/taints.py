@@ -1,5 +1,6 @@
 """What a history remembers of taints, to see that they stay with their hardware."""
 
+from exporter.model.mig_names import placement_of
 from exporter.model.node_health import MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.model.incident import Incident
@@ -44,12 +45,13 @@ class Taints:
 
         Names that cannot be trusted now are left alone.
         A slice may have been tainted for want of a source that names it: the incident says so.
-        Another compute instance may be free beside one that an error meant when it was new.
+        Another compute instance may be free beside one that an error meant when it was new, and so
+        may be one of which neither its name nor a report says where it is.
         """
         if distrusted(seen.blind, "rebind"):
             return
         has = {rule.device for rule in stored.rules.values() if rule.effect != "None"}
-        for _, desired in decision.pairs:
+        for case, desired in decision.pairs:
             incident = desired.incident and stored.incidents.get(desired.incident.name)
             if not incident or not incident.open or desired.ending or desired.closing:
                 continue
@@ -61,9 +63,13 @@ class Taints:
             meant = self._hardware.get(incident.name, set())
             slices = {part.uuid for part in incident.status.hardware} & meant
             failed = {target.uuid for target in incident.status.placed or ()}
+            reported = {part.uuid for part in case.gpu.instances} if case.gpu else set[str]()
             for device in seen.inventory:
                 gpu = device.parent_uuid or device.uuid
-                made_of = self._is_made_of(device, incident) and not any(
+                placed = device.uuid in reported or placement_of(device.device.device)
+                known = bool(placed) or device.kind != "mig" or device.placement_start is not None
+                made_of = known and self._is_made_of(device, incident)
+                made_of = made_of and not any(
                     other.uuid in failed
                     for other in seen.inventory
                     if device.kind == other.kind == "mig" and shares_memory(device, other)
