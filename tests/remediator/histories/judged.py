@@ -6,7 +6,7 @@ import msgspec
 from hypothesis.stateful import invariant
 
 from exporter.model.resource_slices import SliceDevice
-from remediator.diagnose.fault import Unknown
+from remediator.diagnose.fault import SEVERITY, Unknown
 from remediator.diagnose.surroundings import NEAR
 from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
 from remediator.plan.case import Desired
@@ -14,7 +14,7 @@ from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, Step, WriteStatus, gpu_of
 from remediator.plan.view import NodeView
 from tests.remediator.histories.calls import Calls
-from tests.remediator.histories.machines import PENDING, severity
+from tests.remediator.histories.machines import PENDING
 from tests.remediator.histories.played import Played
 from tests.remediator.histories.taints import in_force, is_rebound, raises
 
@@ -201,7 +201,7 @@ class Judged(Played):
         for name, incident in self.calm.incidents.items():
             if incident.blank:
                 continue
-            rank = severity(incident.status.fault)
+            rank = [str(fault) for fault in SEVERITY].index(incident.status.fault)
             assert rank >= self.classes.get(name, rank)
             self.classes[name] = rank
 

@@ -16,7 +16,6 @@ from exporter.model.node_health import (
 from exporter.model.resource_slices import SliceDevice
 from exporter.model.signals import Partner, Signal
 from exporter.model.xid_dedup import PATIENCE
-from remediator.diagnose.fault import SEVERITY
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.trust import NEEDED, WatchedKind
@@ -268,6 +267,8 @@ class Machine:
     def slices_are_made_anew(self, index: int) -> None:
         """Under the same names and instance numbers, as other hardware."""
         one = self.gpus[index]
+        if self.silent or self.unseen:
+            self.forgotten.add(one.uuid)  # what was not seen before is read by its numbers now
         self._layouts += 1
         parts = tuple(
             msgspec.structs.replace(part, uuid=self._new_uuid(part, part.ci))
@@ -387,11 +388,6 @@ class Machine:
         own = partition_of(rule.device)
         places = range(7) if own is None else range(own.start, own.start + own.size)
         return any(memory_of(rule.gpu, start) in meant for start in places)
-
-
-def severity(name: str) -> int:
-    known: dict[str, int] = {fault: rank for rank, fault in enumerate(SEVERITY)}
-    return known[name]
 
 
 def _reported_of_the_whole(health: GpuHealth, after: datetime | None) -> frozenset[int]:
