@@ -64,14 +64,3 @@ def test_the_reason_for_other_agents_names_only_what_the_call_names() -> None:
     history.a_recovery_action(dies=4, index=0, then=3.0, value=4)
     history.a_pod_goes(dies=0, index=0, part=0, then=61.0)
     history.teardown()
-
-
-def test_a_slice_that_is_made_anew_under_a_name_without_a_place_keeps_its_taint() -> None:
-    """Another release of the driver names devices in its own way, and the agent is silent."""
-    history = History()
-    history.a_cluster(options=NO_CALLS, dynamic=False, placing=True)
-    history.an_error_is_named_late(dies=0, gi=1, late=3.0, then=0.1)
-    history.another_release_of_the_driver(dies=0, then=0.1)
-    history.a_node_that_goes(dies=0, gone=True, then=1.0)
-    history.another_layout(dies=0, then=0.1)
-    history.teardown()

@@ -1,0 +1,33 @@
+"""Found histories of MIG slices that are made anew over failed memory."""
+
+from tests.remediator.histories.test_found import NO_CALLS
+from tests.remediator.histories.test_histories import History
+
+
+def test_a_slice_that_is_made_anew_under_a_name_without_a_place_keeps_its_taint() -> None:
+    """Another release of the driver names devices in its own way, and the agent is silent."""
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=True)
+    history.an_error_is_named_late(dies=0, gi=1, late=3.0, then=0.1)
+    history.another_release_of_the_driver(dies=0, then=0.1)
+    history.a_node_that_goes(dies=0, gone=True, then=1.0)
+    history.another_layout(dies=0, then=0.1)
+    history.teardown()
+
+
+def test_a_slice_that_is_made_anew_before_its_taint_frees_no_compute_instance() -> None:
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=True)
+    history.another_compute_instance(anew=True, dies=0, gi=1, then=0.1)
+    history.teardown()
+
+
+def test_a_slice_that_is_made_anew_on_a_tainted_gpu_settles_by_itself() -> None:
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=True)
+    history.another_compute_instance(anew=False, dies=0, gi=1, then=0.1)
+    history.a_driver_that_publishes(dies=6, hidden=False, index=0, then=61.0)
+    history.a_recovery_action(dies=5, index=1, then=3.0, value=42)
+    history.a_gpu_goes_or_comes(dies=3, index=0, presence="Present", then=4000.0)
+    history.another_compute_instance(anew=True, dies=5, gi=1, then=601.0)
+    history.teardown()
