@@ -14,6 +14,7 @@ from remediator.controller.policy_on_lease import PolicyOnLease
 from remediator.diagnose.fault import Unknown
 from remediator.model.taint_rule import EVICTING
 from remediator.plan.node_condition import HELD, OFF, WAITING
+from remediator.plan.promised import LEAVING
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import (
     ChangeRule,
@@ -125,7 +126,8 @@ class Played(RuleBasedStateMachine):
         self._die(seen, dies)
         assert self.calm.effects() == self.dying.effects()
         assert reported(self.calm) == reported(self.dying)
-        assert _stated(self.calm, why=known) == _stated(self.dying, why=known)
+        if not any(_pods_have_time(stored) for stored in self.both()):
+            assert _stated(self.calm, why=known) == _stated(self.dying, why=known)
         if all(row.mode == "off" for row in self.policy.rows) and not self.disagrees:
             assert not self.calm.rules, "off leaves nothing behind"
         self.sound = True
@@ -235,6 +237,15 @@ def _renames(step: Step) -> bool:
 def _prunes(step: Step) -> bool:
     """Whether a step takes away what was closed long ago, a few at a time."""
     return isinstance(step, DeleteIncident)
+
+
+def _pods_have_time(stored: Stored) -> bool:
+    """Whether a repair waits until evicted pods have had their time.
+
+    That time counts from what is stored, and a leader that dies between two writes stores it later:
+    a rule that is made again, an eviction that a budget had deferred until then.
+    """
+    return any(LEAVING in condition.message for condition in stored.conditions.values())
 
 
 def _stated(stored: Stored, *, why: bool) -> dict[str, tuple[str, str]]:
