@@ -176,8 +176,17 @@ def test_a_slice_that_is_named_and_not_found_frees_no_gpu_with_its_memory() -> N
 
 
 def test_another_release_of_the_driver_narrows_nothing_that_was_not_narrowed_before() -> None:
-    """The agent has lost the error that nobody placed, another one came, then all names are new."""
+    """The agent has lost the error that nobody placed, another one came, then all names are new.
+
+    An older schema keeps no time of the hardware, so new names make the taint look new.
+    """
     stored = tainted_whole()
+    incident = stored.incident
+    older = tuple(
+        msgspec.structs.replace(part, tainted_time=None) for part in incident.status.hardware
+    )
+    status = msgspec.structs.replace(incident.status, hardware=older)
+    stored.incidents[incident.name] = msgspec.structs.replace(incident, status=status)
     later = msgspec.structs.replace(xid(94, seen=200, gi=5), placement=MemorySlices(4, 1))
 
     def reported(second: float, release: str) -> None:
