@@ -53,6 +53,8 @@ def _size(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Size]:
     given = parser.parse_args(arguments)
     if given.nodes < 1 or not 1 <= given.gpus <= 8:
         parser.error("--nodes is a number above 0, --gpus one from 1 to 8")
+    if given.before and (given.before / "benchmarks").resolve() == Path(__file__).parents[1]:
+        parser.error("--before is this checkout; give the path of another one")
     all_gpus = given.nodes * given.gpus
     claims = all_gpus // 2 if given.claims is None else min(given.claims, all_gpus)
     sick = min(standard.sick, given.nodes)

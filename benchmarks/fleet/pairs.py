@@ -9,7 +9,6 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from benchmarks.fleet.bench import LEASE_PERIOD, RULES, FleetBench, Size, health
 from benchmarks.fleet.load import Renewals
 from benchmarks.servers import INCIDENTS
 from benchmarks.waiting import Say, await_true
-from kubeapi.client import ApiError
 
 HERE = Path(__file__).parents[2]
 Run = dict[str, Figure]
@@ -63,8 +61,7 @@ class PairedBench(FleetBench):
         writes = (partial(healthy, node=node, gpus=self._size.gpus) for node in failed)
         self._loaded("reports of a healthy GPU", writes)
         for path in (RULES, INCIDENTS):
-            with suppress(ApiError):
-                self.client.delete(path)
+            self.client.delete(path)
         await_true("no rule is left", lambda: not self._rules.items(), 120.0)
         return living
 

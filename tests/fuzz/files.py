@@ -57,7 +57,7 @@ def check_counters(raw: bytes) -> None:
         demand(row.type in get_args(CounterType) and "\n" not in row.help, "a row", row)
         demand((row.type == "label") == (row in found.labels), "on the wrong side", row)
     requested = {row.field.id for row in rows if not row.field.computed}
-    demand(requested <= set(found.requested), "a field that nobody asks for", found.requested)
+    demand(requested <= set(found.requested), "a field that was not requested", found.requested)
 
 
 _HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"

@@ -221,7 +221,7 @@ def check_reading(reading: NvmlReading) -> None:
     for gpu in reading.gpus:
         parts = [gpu.values, *(part.values for part in (*(gpu.instances or ()), *gpu.links))]
         for number, value in ((n, v) for found in parts for n, v in found.items()):
-            demand(number in _REQUESTED, "a field that nobody requested", number)
+            demand(number in _REQUESTED, "a field that was not requested", number)
             if isinstance(value, str):
                 demand(value and value.isprintable(), "a text", value)
             else:
@@ -270,7 +270,7 @@ def check_answers(answers: list[Answer]) -> None:
     for answer in answers:
         _print(answer)
     for entity in dcgm_reading.entities_of(answers, dict(_PLACES), desired):
-        demand(entity.values.keys() <= desired | {230}, "a field that nobody requested", entity)
+        demand(entity.values.keys() <= desired | {230}, "a field that was not requested", entity)
         place = Place(entity.uuid, "0000:01:00.0", "", entity.gi, entity.ci, entity.link)
         of = [answer for answer in answers if _PLACES.get(answer.entity) == place]
         reported = {(answer.field, dcgm_values.value_of(answer)) for answer in of}

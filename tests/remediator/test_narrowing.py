@@ -176,7 +176,7 @@ def test_a_slice_that_is_named_and_not_found_frees_no_gpu_with_its_memory() -> N
 
 
 def test_another_release_of_the_driver_narrows_nothing_that_was_not_narrowed_before() -> None:
-    """The agent has lost the error that nobody placed, another one came, then all names are new.
+    """The agent has lost the error without a slice, another one came, then all names are new.
 
     An older schema keeps no time of the hardware, so new names make the taint look new.
     """

@@ -33,7 +33,7 @@ class DcgmVendor:
     def __init__(self, settings: Settings, requested: Callable[[], tuple[int, ...]]) -> None:
         """Prepare for the engine that `settings.dcgm` names; that must not be `off`.
 
-        `requested` is read at each sample; `left_to_dcgm` leaves out what NVML tells.
+        `requested` is read at each sample; `left_to_dcgm` leaves out what NVML reports.
         """
         self._settings = settings
         self._requested = requested

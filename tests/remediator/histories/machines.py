@@ -80,7 +80,7 @@ class Machine:
         self.signalled: dict[str, set[str]] = {}
         """GPUs that gave a signal which may lead to a taint, and the hardware that it may mean."""
         self.forgotten: set[str] = set()
-        """GPUs of which nobody knows any more which slices their errors meant."""
+        """GPUs for which no object says any more which slices their errors meant."""
         self._last_signal: dict[tuple[str, int], float] = {}
         """By GPU and code."""
         self.bad_at: dict[str, float] = {}

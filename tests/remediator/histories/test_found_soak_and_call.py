@@ -6,6 +6,7 @@ from remediator.plan.node_condition import HandoverOptions
 from remediator.policy.table import Evict
 from tests.remediator.histories.test_evict_histories import EvictHistory
 from tests.remediator.histories.test_found import NO_CALLS
+from tests.remediator.histories.test_frozen_histories import FrozenHistory
 from tests.remediator.histories.test_histories import History
 
 CALLS = HandoverOptions(
@@ -63,4 +64,15 @@ def test_the_reason_for_other_agents_names_only_what_the_call_names() -> None:
     history.a_person_deletes_an_incident(dies=0, ruled=False, then=601.0, which=0)
     history.a_recovery_action(dies=4, index=0, then=3.0, value=4)
     history.a_pod_goes(dies=0, index=0, part=0, then=61.0)
+    history.teardown()
+
+
+def test_a_rule_that_is_made_again_gives_pods_time_and_withdraws_no_repair() -> None:
+    """A person deletes a rule, and the leader dies when it has made it again."""
+    history = FrozenHistory()
+    history.a_policy(plan=Evict(within=timedelta(seconds=30), then="NoExecute"))
+    history.a_cluster(options=CALLS, placing=False, dynamic=False)
+    history.pods_keep_joining(dies=0, index=1)
+    history.a_gpu_goes_or_comes(dies=0, index=0, presence="Lost", then=0.1)
+    history.a_person_deletes_a_rule(dies=2, then=601.0, which=3)
     history.teardown()
