@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from draguard.called import program, spelled
 from draguard.command_table import ACTING, COMMANDS, MEANT, USAGE
 from draguard.grammar import UsageError, arranged
+from draguard.program_name import program, spelled
 
 _BY_SIGNAL = 128
 """Added to a signal's number in the exit status, as shells do."""

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from kubeapi import nesting
-from kubeapi.clocks import ServerClock
+from kubeapi.clock_offset import ServerClock
 from kubeapi.endpoint import Credentials, Endpoint, EndpointError
 from kubeapi.transport import Answer, Transport, TransportError
 

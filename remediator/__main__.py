@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
-from kubeapi.clocks import ServerClock
+from kubeapi.clock_offset import ServerClock
 from kubeapi.election import Alone, Elector, new_identity
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 from remediator.controller.agents import LEASE_NAME, VERSION

@@ -11,7 +11,7 @@ import msgspec
 from draguard.bundle.archive import LARGEST, Archive
 from draguard.bundle.pods import OwnPod, chosen
 from draguard.bundle.pseudonyms import Pseudonyms
-from draguard.bundle.stripped import HIDDEN, Document, stripped, without_ends, without_texts
+from draguard.bundle.stripped_objects import HIDDEN, Document, stripped, without_ends, without_texts
 from draguard.cluster.installation import find_installation
 from draguard.cluster.listing import listed, raw_items
 from draguard.connection.errors import NotInstalledError, sentence

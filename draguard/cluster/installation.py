@@ -220,7 +220,7 @@ def _policy(
         return PolicyInForce(source=source, problems=("it cannot be read from here",))
     name, key = place
     where = f"ConfigMap {namespace}/{name}, key {key}"
-    from remediator.policy.reading import read, written_keys  # loads pydantic, for few commands
+    from remediator.policy.load import read, written_keys  # loads pydantic, for few commands
 
     text = ""
     try:
@@ -255,7 +255,7 @@ def _in_config_map(workload: Workload, file: PurePosixPath) -> tuple[str, str] |
 
 def policy_of_file(path: Path) -> PolicyInForce:
     """Return the policy of a file. Raises PolicyError, also if the file cannot be read."""
-    from remediator.policy.reading import LARGEST, read, written_keys  # loads pydantic
+    from remediator.policy.load import LARGEST, read, written_keys  # loads pydantic
 
     try:
         with path.open("rb") as file:

@@ -14,7 +14,7 @@ import msgspec
 
 from draguard.cluster.cordon_rule import is_maintenance
 from draguard.cluster.listing import listed
-from draguard.cluster.stored import RULE_RESOURCE
+from draguard.cluster.stored_incidents import RULE_RESOURCE
 from draguard.phrases import some
 from kubeapi.client import ApiError, Client, NotFound
 from kubeapi.discovery import served

@@ -7,7 +7,6 @@ incidents again: lower the mode, or uninstall it first. One GPU: `draguard untai
 import argparse
 from collections.abc import Iterator, Sequence
 
-from draguard.called import spelled
 from draguard.cluster.leader import leader_of
 from draguard.cluster.reading import Reader
 from draguard.cluster.removal import Found, Outcome, Remover, outcome_lines, remove_all
@@ -16,6 +15,7 @@ from draguard.connection.errors import sentence
 from draguard.connection.session import confirmed, print_error, run_with_client
 from draguard.exit_status import DONE, NO_ACCESS, PROBLEM
 from draguard.phrases import count, some
+from draguard.program_name import spelled
 from draguard.render.blocks import Lines
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching

@@ -11,7 +11,7 @@ from draguard.cluster.find_device import NAMES, NamedDevices, NoDeviceError, fin
 from draguard.cluster.objects import Objects
 from draguard.cluster.pod_owners import Owned, warnings, with_owners
 from draguard.cluster.reading import Reader, left_out
-from draguard.cluster.stored import rule_names
+from draguard.cluster.stored_incidents import rule_names
 from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.progress import Progress
 from draguard.connection.session import confirmed, print_error, run_with_client

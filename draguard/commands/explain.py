@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from draguard.called import spelled
 from draguard.cluster.installation import PolicyInForce, find_installation, policy_of_file
 from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.errors import sentence
 from draguard.connection.session import client_of, endpoint_of_flags, print_error
 from draguard.exit_status import DONE, PROBLEM
+from draguard.program_name import spelled
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from draguard.render.xid_page import xid_page

@@ -7,10 +7,15 @@ from collections.abc import Sequence
 from draguard.cluster.incident_lines import Line, incident_lines
 from draguard.cluster.incidents import NoIncidentError, find_incidents
 from draguard.cluster.listing import raw_items
+from draguard.cluster.nodes_by_label import NoNodeError, add_selector_flag, selected_nodes
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
-from draguard.cluster.selected_nodes import NoNodeError, add_selector_flag, selected_nodes
-from draguard.cluster.stored import incident_names, listed_as, stored_incidents, version_of
+from draguard.cluster.stored_incidents import (
+    incident_names,
+    listed_as,
+    stored_incidents,
+    version_of,
+)
 from draguard.connection.cluster_flags import add_all_namespaces_flag, add_cluster_flags
 from draguard.connection.progress import Progress
 from draguard.connection.session import print_error, run_with_client

@@ -27,7 +27,7 @@ from draguard.cluster.intents import (
 )
 from draguard.cluster.leader import leader_of
 from draguard.cluster.reading import Reader, left_out
-from draguard.cluster.stored import incident_names
+from draguard.cluster.stored_incidents import incident_names
 from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.errors import sentence
 from draguard.connection.session import confirmed, print_error, run_with_client

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from draguard.cluster.installation import PolicyInForce, policy_of_file
+from draguard.cluster.nodes_by_label import NoNodeError, add_selector_flag, selected_nodes
 from draguard.cluster.plans import (
     Plans,
     UnknownPolicyError,
@@ -15,7 +16,6 @@ from draguard.cluster.plans import (
     known_nodes,
     of_remediator,
 )
-from draguard.cluster.selected_nodes import NoNodeError, add_selector_flag, selected_nodes
 from draguard.connection.cluster_flags import add_all_namespaces_flag, add_cluster_flags
 from draguard.connection.session import print_error, run_with_client
 from draguard.connection.watch import add_watch_flag, watch

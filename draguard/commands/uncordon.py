@@ -14,7 +14,7 @@ from draguard.cluster.find_device import (
 )
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader
-from draguard.cluster.stored import rule_names
+from draguard.cluster.stored_incidents import rule_names
 from draguard.commands.cordon import NOT_SERVED
 from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.progress import Progress

@@ -25,7 +25,7 @@ from draguard.cluster.leader import leader_of
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
 from draguard.cluster.removal import Found, Outcome, Remover, Rules, outcome_lines, remove_all
-from draguard.cluster.stored import incident_names
+from draguard.cluster.stored_incidents import incident_names
 from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.session import confirmed, print_error, run_with_client
 from draguard.exit_status import DONE, PROBLEM

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from urllib.parse import unquote, urlsplit
 
-from draguard.called import program, spelled
 from draguard.command_table import ACTING
 from draguard.connection.cluster_flags import overrides_of
 from draguard.connection.errors import NotInstalledError, may_be_done, sentence
@@ -17,6 +16,7 @@ from draguard.connection.kubeconfig import endpoint_of
 from draguard.connection.retrying_client import RetryingClient
 from draguard.exit_status import NO_ACCESS, PROBLEM
 from draguard.phrases import shown
+from draguard.program_name import program, spelled
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Credentials, Endpoint, EndpointError
 

@@ -5,8 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from draguard.called import spelled
 from draguard.phrases import shown
+from draguard.program_name import spelled
 
 Tone = Literal["", "good", "warn", "bad", "dim", "strong"]
 """What a text means, for terminals with colours; no fact is in the colour alone."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textwrap import fill
 from typing import NamedTuple, NoReturn, TypedDict
 
-from draguard.called import program, spelled
+from draguard.program_name import program, spelled
 from draguard.redaction import without_flag_values
 
 WIDTH = 79

@@ -34,7 +34,7 @@ from exporter.model.device_option import parse_devices
 from exporter.model.node_health import NodeHealth, SourceHealth
 from exporter.model.readings import NvmlReading, Observation
 from exporter.self_metrics import SelfMetrics
-from exporter.sensor import processes
+from exporter.sensor import gpu_processes
 from exporter.settings import Settings
 from kubeapi import clock
 from kubeapi.client import Client
@@ -100,7 +100,7 @@ class Agent:
         self._stopping = threading.Event()
         self._link = SensorLink(settings.sensor_socket, self, self.metrics.frames_refused.inc)
         self._attribution = Attribution(settings, client, self._reattributed)
-        self._shares = (processes.source(settings),) if settings.kubernetes else ()
+        self._shares = (gpu_processes.source(settings),) if settings.kubernetes else ()
         self._reporter = (
             Reporter(settings, client, self.metrics, self._adopt)
             if client and settings.report

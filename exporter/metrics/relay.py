@@ -8,7 +8,7 @@ NVML called lost, hung or let go before it went down stays away from the page.
 
 from collections.abc import Iterable, Iterator
 
-from exporter.agent.report import presence
+from exporter.agent.report import gpu_state
 from exporter.model.node_health import GpuHealth
 from exporter.model.readings import (
     STARTING,
@@ -24,19 +24,19 @@ REASON = "WithoutNvml"
 
 _AWAY = frozenset(
     {
-        presence.DUPLICATE_UUID,
-        presence.HUNG,
-        presence.NOT_IDENTIFIED,
-        presence.NOT_LISTED,
-        presence.NOT_ON_BUS,
-        presence.NOT_PUBLISHED,
-        presence.RELEASED,
-        presence.SET_ASIDE,
-        presence.UNPUBLISHED_LATER,
+        gpu_state.DUPLICATE_UUID,
+        gpu_state.HUNG,
+        gpu_state.NOT_IDENTIFIED,
+        gpu_state.NOT_LISTED,
+        gpu_state.NOT_ON_BUS,
+        gpu_state.NOT_PUBLISHED,
+        gpu_state.RELEASED,
+        gpu_state.SET_ASIDE,
+        gpu_state.UNPUBLISHED_LATER,
     }
 )
 """Reasons of a GPU in the report for which DCGM's word on it is not shown."""
-_WHOLE_NODE = frozenset({presence.RELEASED, STARTING})
+_WHOLE_NODE = frozenset({gpu_state.RELEASED, STARTING})
 """Reasons of NVML's own silence that are no outage: it was sent away, or is about to speak."""
 
 

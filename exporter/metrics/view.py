@@ -2,7 +2,7 @@
 
 import msgspec
 
-from exporter.agent.report.presence import DUPLICATE_UUID
+from exporter.agent.report.gpu_state import DUPLICATE_UUID
 from exporter.metrics import labels
 from exporter.metrics.labels import Options
 from exporter.metrics.node_rows import NodeRow, node_rows

@@ -18,6 +18,7 @@ from exporter.model.signals import PASSING, Signal
 from exporter.sensor.dcgm.requested_fields import left_to_dcgm
 from exporter.sensor.dcgm.vendor import OFF, DcgmVendor
 from exporter.sensor.feed import Feed
+from exporter.sensor.gpu_processes import with_pods
 from exporter.sensor.kernel_log import driver_lines
 from exporter.sensor.kernel_log.cgroups import Cgroups
 from exporter.sensor.kernel_log.config_space import ConfigWatch
@@ -25,7 +26,6 @@ from exporter.sensor.kernel_log.kmsg import KernelLogReader
 from exporter.sensor.kernel_log.reload import DriverUse
 from exporter.sensor.node_state import NodeState, NodeWatch, pause_of
 from exporter.sensor.nvml.vendor import NvmlVendor
-from exporter.sensor.processes import with_pods
 from exporter.sensor.supervisor.child import VendorChild, VendorState
 from exporter.settings import Settings
 from kubeapi import clock

@@ -17,9 +17,9 @@ import msgspec
 
 from exporter import protocol
 from exporter.model.readings import Observation
-from exporter.sensor.cut import cuts
 from exporter.sensor.feed import Position
 from exporter.sensor.process import Sensor
+from exporter.sensor.truncation import cuts
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from remediator.controller.incident_rights import REFUSALS, IncidentRights
 from remediator.controller.ledger import Count, Ledger, uncounted
 from remediator.controller.node_conditions import NodeConditions
 from remediator.controller.rate_limit import Pace, PacedError
-from remediator.controller.unstored import Unstored
+from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import Versioned
 from remediator.controller.write_pool import Senders
 from remediator.model import taint_rule

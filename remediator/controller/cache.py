@@ -13,7 +13,7 @@ from exporter.model.device import GPU_DRIVER, Device
 from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import PoolKey, ResourceSlice, SliceDevice
 from kubeapi import clock
-from remediator.controller.counted import Counted
+from remediator.controller.budgeted_incidents import Counted
 from remediator.controller.gpu_index import GpuIndex
 from remediator.controller.index import Buckets, Index, Key
 from remediator.controller.rule_index import RuleIndex, pool_key, version
@@ -347,5 +347,5 @@ def _incident_keys(incident: Incident) -> set[Key]:
 def _overtaken(stored: Incident, received: Incident) -> bool:
     mine, theirs = stored.metadata, received.metadata
     have, new = version(mine.resource_version), version(theirs.resource_version)
-    # In one version only what could not be stored differs (`unstored`).
+    # In one version only what could not be stored differs (`rejected_fields`).
     return mine.uid == theirs.uid and (have > new or (have == new and stored == received))

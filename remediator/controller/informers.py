@@ -21,7 +21,7 @@ from remediator.controller.agents import Agents
 from remediator.controller.cache import Cache
 from remediator.controller.emergency import Emergency
 from remediator.controller.feature_gates import Gates, StatedRule
-from remediator.controller.unstored import Unstored
+from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import DRA_VERSIONS, RULE_VERSIONS, Versioned
 from remediator.controller.watches import (
     distrust,
@@ -33,7 +33,7 @@ from remediator.controller.watches import (
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.node import RawNode, facts
-from remediator.plan.trust import WatchedKind
+from remediator.plan.trusted_kinds import WatchedKind
 from remediator.plan.view import NodeView
 
 

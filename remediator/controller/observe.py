@@ -21,7 +21,7 @@ from remediator.controller.ledger import Count, uncounted
 from remediator.controller.node_conditions import Stored
 from remediator.controller.node_pods import NodePods
 from remediator.controller.rate_limit import Pace
-from remediator.controller.unstored import Unstored
+from remediator.controller.rejected_fields import Unstored
 from remediator.controller.watches import (
     distrust,
 )
@@ -34,7 +34,7 @@ from remediator.plan.api_words import need_of
 from remediator.plan.disruption import Disruption
 from remediator.plan.fleet import Fleet
 from remediator.plan.steps import Step
-from remediator.plan.trust import WatchedKind
+from remediator.plan.trusted_kinds import WatchedKind
 from remediator.plan.view import NodeView
 
 

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from remediator.diagnose.fault import SEVERITY
 from remediator.metrics.family import Family
 from remediator.plan.case import DeferredBy
-from remediator.plan.spared import REASONS as SPARED
+from remediator.plan.spared_pods import REASONS as SPARED
 
 PREFIX = "draguard_remediator"
 OTHER = "other"

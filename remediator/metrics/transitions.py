@@ -25,7 +25,7 @@ from remediator.model.claim import EXTENDED_RESOURCE, GANG
 from remediator.model.incident import AffectedPod, Incident, IncidentStatus
 from remediator.plan.incident_conditions import EVICTION_REFUSED as REFUSED
 from remediator.plan.incident_conditions import REPAIR_DEFERRED
-from remediator.plan.spared import Spared
+from remediator.plan.spared_pods import Spared
 
 Pod = tuple[str, str, str]
 """Namespace, name, UID."""

@@ -12,7 +12,7 @@ from remediator.diagnose.fault import Unknown
 from remediator.model.claim import EXTENDED_RESOURCE, GANG, Claim, compute_domain, reserved
 from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
-from remediator.plan import evicting
+from remediator.plan import eviction_requests
 from remediator.plan.case import Case, Desired
 from remediator.plan.drained_elsewhere import drained_elsewhere
 from remediator.plan.fleet import Fleet
@@ -28,9 +28,11 @@ def moving(case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: date
     if desired.incident is None and not case.rules:
         return desired
     frozen = fleet.stopped or policy.stopped or policy.pause(case.place, now)
-    desired = evicting.noted(case, desired, now, frozen=bool(frozen))
+    desired = eviction_requests.noted(case, desired, now, frozen=bool(frozen))
     evict = () if frozen else to_evict(case, desired, now)
-    unseen = case.pods is None and (_missed(case, desired) or evicting.in_force(case, desired))
+    unseen = case.pods is None and (
+        _missed(case, desired) or eviction_requests.in_force(case, desired)
+    )
     if not (evict or unseen or desired.eviction.since):
         return desired
     again = now + (LOOK_AGAIN_BLOCKED if desired.eviction.blocked else LOOK_AGAIN)
@@ -55,7 +57,7 @@ def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[AffectedPod, 
     unknown = isinstance(case.verdict, Unknown) or bool(case.no_disruption)
     if case.pods is None or unknown or desired.held_back:
         return ()
-    missed += evicting.to_request(case, desired, now)
+    missed += eviction_requests.to_request(case, desired, now)
     if not missed:
         return ()
     here = {pod.uid for pod in case.pods if pod.running and not pod.terminating}

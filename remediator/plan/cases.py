@@ -25,10 +25,10 @@ from remediator.model.incident import GPU_UUID, Incident, concerns, of_gpu
 from remediator.model.taint_rule import Rule
 from remediator.plan.affected_pods import gang
 from remediator.plan.case import Case, Roster
-from remediator.plan.evicting import tolerations
-from remediator.plan.ignored import ignoring
+from remediator.plan.eviction_requests import tolerations
+from remediator.plan.ignored_taints import ignoring
 from remediator.plan.node_clock import by_clock_of_now
-from remediator.plan.trust import distrusted
+from remediator.plan.trusted_kinds import distrusted
 from remediator.plan.view import NodeView
 from remediator.policy.table import Place
 

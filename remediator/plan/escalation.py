@@ -27,7 +27,7 @@ from remediator.model.incident import (
 )
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.case import Case
-from remediator.plan.evicting import counted_from
+from remediator.plan.eviction_requests import counted_from
 from remediator.plan.signals import is_unseen
 from remediator.policy.duration import spelled
 from remediator.policy.table import Row

@@ -14,7 +14,7 @@ from remediator.model.taint_rule import EVICTING
 from remediator.plan import history, overrides
 from remediator.plan.case import Case, Desired
 from remediator.plan.drained_elsewhere import drained_elsewhere
-from remediator.plan.evicting import is_passed_by
+from remediator.plan.eviction_requests import is_passed_by
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.node_condition import HELD as NODE_HELD
 from remediator.plan.node_condition import (

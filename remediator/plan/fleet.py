@@ -7,7 +7,7 @@ import msgspec
 
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import Rule
-from remediator.plan.emptied import Emptied
+from remediator.plan.emptied_rules import Emptied
 from remediator.policy.limits import Ground
 
 NODE_SHARE = 16

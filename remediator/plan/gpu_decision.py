@@ -41,9 +41,9 @@ from remediator.plan import (
 from remediator.plan.case import Case, Desired, Eviction, Record
 from remediator.plan.drain import SEEN_APART, look_again
 from remediator.plan.escalation import Demand, demand, placed, tainted_first, together, youngest
-from remediator.plan.evicting import resumes
+from remediator.plan.eviction_requests import resumes
 from remediator.plan.signals import is_unseen, seen
-from remediator.plan.undecided import or_undecided, undecided
+from remediator.plan.undecided_gpu import or_undecided, undecided
 from remediator.plan.words import class_of
 from remediator.policy.table import Policy
 

@@ -13,11 +13,11 @@ from remediator.model.incident import IncidentStatus
 from remediator.plan import adoption, incident_status, recovery
 from remediator.plan.api_words import mode_of
 from remediator.plan.case import Case, Desired
-from remediator.plan.due import called_since
-from remediator.plan.emptied import Turned, turned
+from remediator.plan.due_repairs import called_since
+from remediator.plan.emptied_rules import Turned, turned
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.steps import Step, WriteStatus, no_eviction_of_others, steps_of
-from remediator.plan.undecided import bug_noted, undecided
+from remediator.plan.undecided_gpu import bug_noted, undecided
 from remediator.plan.view import NodeView
 from remediator.plan.words import class_of
 from remediator.policy.table import Policy

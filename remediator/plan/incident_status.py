@@ -25,7 +25,7 @@ from remediator.model.taint_rule import EVICTING
 from remediator.plan.api_words import MODES, NEEDS
 from remediator.plan.case import Case, Desired
 from remediator.plan.drain import affected_in_scope, empty_since
-from remediator.plan.foreign import in_words
+from remediator.plan.foreign_changes import in_words
 from remediator.plan.incident_conditions import conditions
 from remediator.plan.needs import missing_since
 from remediator.plan.phase import phase, progress

@@ -8,7 +8,7 @@ the incident says in time how to keep it.
 
 from remediator.model.claim import ADMIN, may_stay
 from remediator.plan.case import Case, Desired
-from remediator.plan.evicting import is_passed_by
+from remediator.plan.eviction_requests import is_passed_by
 from remediator.plan.words import some
 
 EVICTS_MONITOR = "EvictsMonitor"

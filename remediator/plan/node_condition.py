@@ -7,7 +7,7 @@ when
 - a standing fault of an enforced incident needs a node-level act, and
 - nothing defers it (budget, correlation, maintenance, emergency stop, a user), and
 - no pod holds a GPU of the node, or the deadline has passed of a class that may evict and no pod
-  that is left was promised more (`promised`).
+  that is left was promised more (`protected_pods`).
 
 Until then it is False and names what is waited for. An unknown state of a GPU, of the pods or of
 the stored condition changes it in neither direction. A pod that is known to hold a GPU sets it back
@@ -29,10 +29,10 @@ from remediator.model.node import (
     NodeCondition,
 )
 from remediator.plan.case import Case, Desired
-from remediator.plan.due import Due, due_gpus, enforced
+from remediator.plan.due_repairs import Due, due_gpus, enforced
+from remediator.plan.gpu_pods import Neighbours, neighbours
 from remediator.plan.needs import NODE_REPAIRS
-from remediator.plan.neighbours import Neighbours, neighbours
-from remediator.plan.promised import in_words, with_promises
+from remediator.plan.protected_pods import in_words, with_promises
 from remediator.plan.recovery import unseen_rules
 from remediator.plan.steps import WriteNodeConditions
 from remediator.plan.view import NodeView

@@ -13,13 +13,13 @@ import msgspec
 from remediator.diagnose.fault import Unknown, attempt
 from remediator.plan import events, history, node_condition
 from remediator.plan.case import Case, Desired
+from remediator.plan.decision_text import sentence
 from remediator.plan.disruption import Disruption, disruption, untainting
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
-from remediator.plan.gpu_plans import gpu_plans
 from remediator.plan.node_condition import HandoverOptions
+from remediator.plan.node_plan import gpu_plans
 from remediator.plan.order import bounded, goes_on, ordered
-from remediator.plan.sentence import sentence
 from remediator.plan.steps import (
     DeleteIncident,
     Step,

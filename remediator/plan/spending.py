@@ -31,7 +31,7 @@ import msgspec
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import EFFECTS, Effect, Rule
 from remediator.plan.api_words import MODES
-from remediator.plan.emptied import Emptied, emptied
+from remediator.plan.emptied_rules import Emptied, emptied
 from remediator.plan.fleet import Fleet, GpuPlace, names_on
 from remediator.policy.limits import KEYS, Caps, Ground, Limits
 

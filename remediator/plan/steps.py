@@ -13,7 +13,7 @@ from remediator.model.incident_caps import capped
 from remediator.model.node import NodeCondition
 from remediator.model.taint_rule import Rule
 from remediator.plan.case import Case, Desired
-from remediator.plan.spared import Spared, spared
+from remediator.plan.spared_pods import Spared, spared
 from remediator.plan.tainted_hardware import lowered
 
 

@@ -14,7 +14,7 @@ from remediator.model.node import PROBLEM, REPAIR_NEEDED, NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import ForeignRule, Rule
 from remediator.plan.fleet import GpuPlace
-from remediator.plan.trust import Blind, distrusted
+from remediator.plan.trusted_kinds import Blind, distrusted
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Why our own clock is not to be trusted now, "" when it is. By one that is wrong everything
     may be old."""
     blind: Blind = {}
-    """By kind of object, why what is known of it cannot be trusted now (`trust`)."""
+    """By kind of object, why what is known of it cannot be trusted now (`trusted_kinds`)."""
     inventory: tuple[SliceDevice, ...] = ()
     """Devices that this node publishes."""
     unbound: Mapping[str, str] = {}

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from remediator.diagnose.fault import SEVERITY, FaultClass
-from remediator.policy.document import Path, Problem
 from remediator.policy.duration import spelled
 from remediator.policy.place import Match
 from remediator.policy.schema import (
@@ -21,6 +20,7 @@ from remediator.policy.schema import (
     RowText,
 )
 from remediator.policy.table import SHIPPED, Change, Evict, Override, Repeat
+from remediator.policy.yaml_document import Path, Problem
 
 
 def changes(defaults: DefaultsText | None, classes: ClassesText | None) -> dict[FaultClass, Change]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from remediator.diagnose.fault import SEVERITY
-from remediator.policy.document import Path, Problem
 from remediator.policy.section import shown
 from remediator.policy.table import CEILINGS, HIGHEST
+from remediator.policy.yaml_document import Path, Problem
 
 _Mapping = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from kubeapi import clock
 from remediator.policy.error import PolicyError
 from remediator.policy.limits import described
-from remediator.policy.reading import LARGEST, read
+from remediator.policy.load import LARGEST, read
 from remediator.policy.table import Policy
 
 _log = logging.getLogger(__name__)

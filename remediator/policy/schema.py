@@ -1,6 +1,6 @@
 """What a policy file may say: every key, with its type, its meaning and the reason for it.
 
-`reading` reads a file by these, and `tools/generated_docs` writes docs/policy.md from
+`load` reads a file by these, and `tools/generated_docs` writes docs/policy.md from
 them. A key that is left out changes nothing, so a file written for an older
 version works; an unknown key refuses the file, so that one written for a newer
 version is never obeyed in part. Pure.

@@ -15,7 +15,7 @@ later ones win. A GPU that is several places at once (claimed through two
 DeviceClasses, published in two pools) is treated, field by field, as mildly as
 the mildest of them allows. An exemption caps whatever comes out of that.
 
-Reading files is `reading` and `file`; here are values only. Pure.
+Reading files is `load` and `file`; here are values only. Pure.
 """
 
 from collections.abc import Collection

@@ -17,7 +17,7 @@ from remediator.model.claim import Claim, affected_pods
 from remediator.plan.cases import cases
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
-from remediator.policy.reading import read
+from remediator.policy.load import read
 
 NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from remediator.controller.apply import Writer
 from remediator.controller.cache import Cache
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.rate_limit import Pace
-from remediator.controller.unstored import Unstored
+from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import RULE_VERSIONS, Versioned
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, merge_patch
 from remediator.model.incident_caps import capped

@@ -13,7 +13,7 @@ from draguard.__main__ import USAGE
 from draguard.commands.policy import main as policy_command
 from remediator.model.incident import IncidentSpec
 from remediator.model.intent import FIELDS
-from remediator.policy.reading import read
+from remediator.policy.load import read
 from remediator.settings import Settings, parse
 
 ROOT = Path(__file__).parents[2]

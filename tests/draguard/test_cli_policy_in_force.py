@@ -10,7 +10,7 @@ from kubeapi.lease import leases
 from remediator.controller.agents import LEASE_NAME
 from remediator.controller.policy_on_lease import CHANGED, HASH, MODES
 from remediator.policy import fingerprint
-from remediator.policy.reading import read
+from remediator.policy.load import read
 from remediator.policy.table import Policy
 from tests.chain.scene import LEASES
 from tests.draguard.fleet import POLICY, Fleet

@@ -5,7 +5,7 @@ from random import Random
 
 from remediator.policy.error import PolicyError
 from remediator.policy.limits import described
-from remediator.policy.reading import read
+from remediator.policy.load import read
 from remediator.policy.remarks import remarks
 from tests.fuzz import hostile
 from tests.fuzz.target import Target, demand

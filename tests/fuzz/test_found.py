@@ -19,7 +19,7 @@ from exporter.sensor.nvml.library import Caller, FieldAnswer, NvmlError, number_
 from exporter.sensor.nvml.links import Links, Traffic
 from kubeapi import client, store
 from remediator.policy.error import PolicyError
-from remediator.policy.reading import read
+from remediator.policy.load import read
 from serving import web_config
 from tests.exporter.metrics import pages
 from tests.exporter.worlds import BUS, START, Sensed, at, gpu, seen

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubeapi.client import Client
-from kubeapi.clocks import ServerClock
+from kubeapi.clock_offset import ServerClock
 from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Hostile
 

@@ -6,7 +6,7 @@ import msgspec
 
 from exporter.agent.report import ledger, outline
 from exporter.agent.report.clock_set import by_clock_of
-from exporter.agent.report.pace import Pace
+from exporter.agent.report.write_pace import Pace
 from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth
 from exporter.model.readings import GpuReading

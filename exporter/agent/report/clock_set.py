@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from exporter.agent.report import presence
+from exporter.agent.report import gpu_state
 from exporter.model.node_health import MOST_SET_BACK, NodeHealth, VersionSince
 from exporter.model.readings import NvmlReading, Observation
 from exporter.model.signals import Signal
@@ -42,7 +42,7 @@ def by_clock_of(report: NodeHealth, booted_at: datetime) -> NodeHealth:
     return msgspec.structs.replace(
         report,
         booted_at=booted_at,
-        gpus=tuple(presence.missed_as_long(gpu, step) for gpu in report.gpus),
+        gpus=tuple(gpu_state.missed_as_long(gpu, step) for gpu in report.gpus),
         agent_since=_as_old(report.agent_since, step),
         driver_since=_as_old(report.driver_since, step),
     )

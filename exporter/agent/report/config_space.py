@@ -7,7 +7,7 @@ read, is Unknown. Pure: time comes in.
 
 import msgspec
 
-from exporter.agent.report import presence
+from exporter.agent.report import gpu_state
 from exporter.agent.report.inventory import Bus
 from exporter.model.node_health import ConfigSpace, GpuHealth
 from exporter.model.node_health_words import ConfigState
@@ -26,11 +26,11 @@ def updated(gpu: GpuHealth, seen: Observation, bus: Bus) -> GpuHealth:
 
 
 def _state(gpu: GpuHealth, seen: Observation, bus: Bus) -> ConfigState:
-    if gpu.presence_reason == presence.RELEASED or gpu.pci_bus_id in bus.aside:
+    if gpu.presence_reason == gpu_state.RELEASED or gpu.pci_bus_id in bus.aside:
         return "Unknown"
     if gpu.pci_bus_id in seen.pci_config:
         return seen.pci_config[gpu.pci_bus_id]
-    on_purpose = gpu.presence_reason == presence.NOT_PUBLISHED
+    on_purpose = gpu.presence_reason == gpu_state.NOT_PUBLISHED
     listed = seen.pci_gpus is None or gpu.pci_bus_id in seen.pci_gpus
     # Where it once answered: other addresses may be hidden here.
     gone = gpu.config_space.answered_at is not None and not (listed or on_purpose)

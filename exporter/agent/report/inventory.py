@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from exporter.agent.report.presence import Place
+from exporter.agent.report.gpu_state import Place
 from exporter.model.node_health import GpuHealth, Inventory
 from exporter.model.readings import GpuReading, Observation
 

@@ -12,10 +12,10 @@ import msgspec
 
 from exporter.agent.report import (
     config_space,
+    gpu_state,
     inventory,
-    listed,
+    listed_gpus,
     naming,
-    presence,
     switches,
     xid_counts,
 )
@@ -179,7 +179,7 @@ def observe(
     found = nvml.driver_version if nvml else ""
     reloaded = bool(driver and found and found != driver)
     driver = found or driver
-    before -= listed.take_in(
+    before -= listed_gpus.take_in(
         gpus,
         seen,
         reason,
@@ -189,7 +189,7 @@ def observe(
         unread_after=_UNREAD_SAMPLES * interval,
         reloaded=reloaded,
     )
-    before -= listed.forget_phantoms(gpus, bus)
+    before -= listed_gpus.forget_phantoms(gpus, bus)
     naming.name_by_bus(gpus, published.by_bus if published else {})
     on_pci = {uuid: config_space.updated(gpu, seen, bus) for uuid, gpu in gpus.items()}
     return _with_gpus(
@@ -235,8 +235,8 @@ def _apply(node: _Node, signal: Signal) -> None:
     elif signal.kind == "driver-load":
         for uuid, gpu in node.gpus.items():
             # Programs can forge what syslog(2) reads, and a new epoch ends faults: NVML must agree.
-            if signal.source != "syslog" or presence.let_go_of(gpu):
-                node.gpus[uuid] = presence.driver_loaded(gpu, signal.at)
+            if signal.source != "syslog" or gpu_state.let_go_of(gpu):
+                node.gpus[uuid] = gpu_state.driver_loaded(gpu, signal.at)
     elif signal.kind == "identity":
         naming.rename(node.gpus, signal.bus_id, signal.uuid)
         # The driver says it before a GPU's first XID, NVML may not have listed it yet.
@@ -249,13 +249,13 @@ def _count(node: _Node, signal: Signal) -> None:
         node.dropped += 1
         return
     gpu = node.gpus[uuid]
-    epoch = presence.epoch_at(gpu, signal.at, node.now)
+    epoch = gpu_state.epoch_at(gpu, signal.at, node.now)
     layout = xid_counts.Layout(gpu.mig, gpu.instances)
     records = xid_counts.counted(gpu.xids, signal, epoch=epoch, layout=layout)
     gpu = xid_counts.with_records(gpu, records)
     if signal.code == _XID_OF_ACTION and signal.recovery_to is not None:
         source = "syslog" if signal.source == "syslog" else "kmsg"
-        gpu = presence.action_logged(gpu, signal.recovery_to, signal.at, node.now, source)
+        gpu = gpu_state.action_logged(gpu, signal.recovery_to, signal.at, node.now, source)
     node.gpus[uuid] = gpu
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from exporter.agent.report import presence, xid_counts
+from exporter.agent.report import gpu_state, xid_counts
 from exporter.model.node_health import GpuHealth
 from exporter.model.signals import Signal
 
@@ -22,12 +22,12 @@ MAX_UNKNOWN = 32
 
 Gpus = dict[str, GpuHealth]
 _AWAY = (
-    presence.NOT_IDENTIFIED,
-    presence.NOT_LISTED,
-    presence.NOT_PUBLISHED,
-    presence.NOT_ON_BUS,
-    presence.SET_ASIDE,
-    presence.UNPUBLISHED_LATER,
+    gpu_state.NOT_IDENTIFIED,
+    gpu_state.NOT_LISTED,
+    gpu_state.NOT_PUBLISHED,
+    gpu_state.NOT_ON_BUS,
+    gpu_state.SET_ASIDE,
+    gpu_state.UNPUBLISHED_LATER,
 )
 
 
@@ -58,14 +58,14 @@ def admit(gpus: Gpus, uuid: str, signal: Signal) -> bool:
     """Make an entry for a GPU that only the log speaks of; False when there are too many."""
     if uuid in gpus:
         return True
-    by_log_only = sum(gpu.presence_reason == presence.NEVER_LISTED for gpu in gpus.values())
+    by_log_only = sum(gpu.presence_reason == gpu_state.NEVER_LISTED for gpu in gpus.values())
     if by_log_only >= MAX_UNKNOWN:
         return False
     gpus[uuid] = GpuHealth(
         uuid=uuid,
         presence="Unknown",
         presence_since=signal.at,
-        presence_reason=presence.NEVER_LISTED,
+        presence_reason=gpu_state.NEVER_LISTED,
         pci_bus_id=signal.bus_id,
     )
     return True
@@ -97,4 +97,4 @@ def name_by_bus(gpus: Gpus, uuids: Mapping[str, str]) -> None:
 
 
 def _ambiguous(gpu: GpuHealth) -> bool:
-    return gpu.presence_reason == presence.DUPLICATE_UUID
+    return gpu.presence_reason == gpu_state.DUPLICATE_UUID

@@ -1,11 +1,11 @@
 """Writes the node's report: adopts its last one, then tells what changed.
 
 A change is written at once, in a storm no more than one a second; without changes
-every quarter of an hour (`pace`). Between reports the Lease is renewed, only after a fresh
+every quarter of an hour (`write_pace`). Between reports the Lease is renewed, only after a fresh
 observation and with the hash of what was observed, so that each renewal confirms the report.
 A write that fails is counted and tried again with the newest report, so nothing is lost by
 it; why it fails is a state (`acceptance`). One that is refused as invalid is written smaller at
-once (`reduced`), so that one odd value stops no other news.
+once (`reduced_report`), so that one odd value stops no other news.
 """
 
 import logging
@@ -16,9 +16,9 @@ from collections.abc import Callable
 import msgspec
 
 from exporter.agent.report import acceptance, outline
-from exporter.agent.report.pace import Pace
-from exporter.agent.report.reduced import Sizing, reduced
-from exporter.agent.report.stored import StoredReport
+from exporter.agent.report.reduced_report import Sizing, reduced
+from exporter.agent.report.stored_report import StoredReport
+from exporter.agent.report.write_pace import Pace
 from exporter.model.node_health import REPORT_HASH, NodeHealth, SourceHealth
 from exporter.self_metrics import SelfMetrics
 from exporter.settings import Settings

@@ -19,7 +19,7 @@ from kubeapi.types import ObjectMeta
 from remediator.controller.agents import AGENT_LEASE_PREFIX, LEASE_NAME
 from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.node import RawNode
-from remediator.policy.reading import read
+from remediator.policy.load import read
 from remediator.settings import Settings
 from tests.chain.scene import resource_slice
 from tests.draguard.fleet import T0

@@ -13,7 +13,7 @@ from draguard.__main__ import main
 from draguard.trial.explanation import Course, Explanation, explain
 from draguard.trial.run import Spot
 from draguard.trial.signal import Signal
-from remediator.policy.reading import read
+from remediator.policy.load import read
 from remediator.policy.table import Policy
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)

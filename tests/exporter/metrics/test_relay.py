@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.agent.report import ledger, presence
+from exporter.agent.report import gpu_state, ledger
 from exporter.metrics import relay
 from exporter.metrics.render import page
 from exporter.metrics.snapshot import Snapshot
@@ -133,7 +133,7 @@ def test_nothing_of_dcgms_own_ids_while_nvml_tells_of_gpus() -> None:
     assert set(by_uuid(rendered(whole)[TEMPERATURE])) == {"GPU-1"}
 
 
-@pytest.mark.parametrize("reason", [STARTING, presence.RELEASED])
+@pytest.mark.parametrize("reason", [STARTING, gpu_state.RELEASED])
 def test_nvml_that_begins_or_was_sent_away_is_no_outage(reason: str) -> None:
     source = SourceHealth(name="nvml", state="Down", reason=reason)
     assert relay.relayed(received(reading(), sources=(source,)), ()) is None
@@ -152,13 +152,13 @@ def test_a_gpu_that_nvml_took_from_the_page_does_not_come_back_by_dcgm(
 @pytest.mark.parametrize(
     "reason",
     [
-        presence.HUNG,
-        presence.NOT_LISTED,
-        presence.SET_ASIDE,
-        presence.NOT_ON_BUS,
-        presence.NOT_PUBLISHED,
-        presence.UNPUBLISHED_LATER,
-        presence.DUPLICATE_UUID,
+        gpu_state.HUNG,
+        gpu_state.NOT_LISTED,
+        gpu_state.SET_ASIDE,
+        gpu_state.NOT_ON_BUS,
+        gpu_state.NOT_PUBLISHED,
+        gpu_state.UNPUBLISHED_LATER,
+        gpu_state.DUPLICATE_UUID,
     ],
 )
 def test_nor_does_one_that_the_report_knows_to_be_away(reason: str) -> None:

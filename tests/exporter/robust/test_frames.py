@@ -21,10 +21,10 @@ from exporter.model.readings import (
     ProcessReading,
 )
 from exporter.protocol import Signals
-from exporter.sensor.cut import cuts
 from exporter.sensor.feed import Feed, Position
 from exporter.sensor.process import Sensor
 from exporter.sensor.server import SensorServer
+from exporter.sensor.truncation import cuts
 from simulator.node import SimulatedNode
 from tests.exporter.robust.peers import FakeAgent, FakeSensor, frame, newer
 from tests.exporter.running import Exporter, wait_for

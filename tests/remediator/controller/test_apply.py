@@ -14,7 +14,7 @@ from remediator.controller.apply import NotLeadingError, RulesNotServedError, Wr
 from remediator.controller.cache import Cache
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.rate_limit import Pace, PacedError
-from remediator.controller.unstored import Unstored
+from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import RULE_VERSIONS, Versioned
 from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.taint_rule import Rule, manifest

@@ -12,7 +12,7 @@ from remediator.controller.apply import INCIDENTS, Writer
 from remediator.controller.cache import Cache
 from remediator.controller.metrics import Metrics
 from remediator.controller.rate_limit import Pace
-from remediator.controller.unstored import Unstored
+from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import Versioned
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from remediator.plan.steps import OpenIncident, WriteStatus

@@ -124,7 +124,7 @@ def test_the_policy_in_force_has_a_name_of_its_own_and_tells_each_class() -> Non
 
 EXEMPTED = """
 from remediator.controller.metrics import name_of
-from remediator.policy.reading import read
+from remediator.policy.load import read
 devices = [f"GPU-{one}aaaaaaa-0000-0000-0000-000000000000" for one in "0123456789"]
 named = ", ".join(devices)
 print(name_of(read(f"exempt: [{{devices: [{named}], why: a test}}]".encode())))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kubeapi.types import ObjectMeta
-from remediator.controller.unstored import FIRST_TRY, LAST_TRY, Unstored
+from remediator.controller.rejected_fields import FIRST_TRY, LAST_TRY, Unstored
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from remediator.plan.steps import WriteStatus
 from tests.remediator.builders import NODE, dead, gpu

@@ -16,7 +16,7 @@ from kubeapi.client import ApiError, Client
 from remediator.controller.apply import NotLeadingError, Writer
 from remediator.controller.cache import Cache
 from remediator.controller.rate_limit import Pace
-from remediator.controller.unstored import Unstored
+from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import Versioned
 from remediator.controller.write_pool import Senders
 from remediator.model.taint_rule import Rule

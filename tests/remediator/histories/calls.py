@@ -10,7 +10,7 @@ from remediator.plan.case import Desired
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.reconcile import NodeDecision
 from remediator.plan.steps import WriteNodeConditions, WriteStatus
-from remediator.plan.trust import NEEDED
+from remediator.plan.trusted_kinds import NEEDED
 from remediator.policy.table import Evict
 from tests.remediator.builders import Stored, at
 from tests.remediator.histories.machines import Machine

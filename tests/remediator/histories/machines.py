@@ -18,7 +18,7 @@ from exporter.model.signals import Partner, Signal
 from exporter.model.xid_dedup import PATIENCE
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import Rule
-from remediator.plan.trust import NEEDED, WatchedKind
+from remediator.plan.trusted_kinds import NEEDED, WatchedKind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     ALWAYS_CONFIRMED,

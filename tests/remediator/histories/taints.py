@@ -7,7 +7,7 @@ from remediator.model.incident import Incident
 from remediator.model.taint_rule import EFFECTS, EVICTING
 from remediator.plan.reconcile import NodeDecision
 from remediator.plan.steps import ChangeRule, CreateRule, Step
-from remediator.plan.trust import distrusted
+from remediator.plan.trusted_kinds import distrusted
 from remediator.plan.view import NodeView
 from tests.remediator.builders import Stored
 from tests.remediator.histories.slices import partition_of, shares_memory

@@ -13,7 +13,7 @@ from remediator.model.incident import Incident
 from remediator.plan.disruption import disruption
 from remediator.plan.reconcile import NodeDecision, Reconciler
 from remediator.plan.steps import ChangeRule
-from remediator.plan.trust import WatchedKind
+from remediator.plan.trusted_kinds import WatchedKind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import NODE, Stored
 from tests.remediator.histories.frozen import LaggingCluster, Truth

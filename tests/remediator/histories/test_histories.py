@@ -12,7 +12,7 @@ from hypothesis.stateful import initialize, rule
 
 from remediator.model.intent import Intent
 from remediator.plan.node_condition import OFF, HandoverOptions
-from remediator.plan.trust import WatchedKind
+from remediator.plan.trusted_kinds import WatchedKind
 from tests.remediator.histories.judged import SOAK
 from tests.remediator.histories.leaders import Leaders
 from tests.remediator.histories.machines import ACTIONS, SIGNALS, WATCHED

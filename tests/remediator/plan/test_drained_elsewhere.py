@@ -19,7 +19,7 @@ from remediator.plan.affected_pods import to_evict
 from remediator.plan.budget import budget
 from remediator.plan.case import Case, DeferredBy, Desired, Eviction
 from remediator.plan.disruption import until_drained
-from remediator.plan.due import due_gpus
+from remediator.plan.due_repairs import due_gpus
 from remediator.plan.events import POD_PLANNED
 from remediator.plan.fleet import Fleet
 from remediator.plan.node_condition import WAITING

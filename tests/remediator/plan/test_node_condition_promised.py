@@ -8,11 +8,11 @@ import msgspec
 from exporter.model.node_health import GpuHealth, RecoveryAction
 from remediator.diagnose.fault import Unknown
 from remediator.model.pod import PodFacts
-from remediator.plan.neighbours import neighbours
+from remediator.plan.gpu_pods import neighbours
 from remediator.plan.node_condition import WAITING
-from remediator.plan.promised import with_promises
+from remediator.plan.protected_pods import with_promises
 from remediator.plan.reconcile import decide_node
-from remediator.plan.undecided import undecided
+from remediator.plan.undecided_gpu import undecided
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import Evict, Policy

@@ -7,7 +7,7 @@ from remediator.diagnose.fault import Fault, Record, Sick, Source, Unknown
 from remediator.model.claim import Claim
 from remediator.model.incident import EVICTION_BLOCKED, SEEN_LIMIT, Condition, SeenSignal
 from remediator.plan.case import Case, Desired
-from remediator.plan.evicting import noted
+from remediator.plan.eviction_requests import noted
 from remediator.plan.incident_spec import credible
 from remediator.plan.signals import seen
 from tests.remediator.builders import NODE, Stored, at, dead, policy, uuid, view

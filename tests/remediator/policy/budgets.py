@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from remediator.policy.limits import Limits
-from remediator.policy.reading import read
+from remediator.policy.load import read
 
 
 def limits_of(budget: Mapping[str, object]) -> Limits:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from remediator.diagnose.fault import SEVERITY, FaultClass
 from remediator.policy.duration import duration, spelled
 from remediator.policy.error import PolicyError
+from remediator.policy.load import read
 from remediator.policy.place import Place
-from remediator.policy.reading import read
 from remediator.policy.table import CEILINGS, HIGHEST, MODES, Row
 from tests.remediator.policy.policy_examples import EXAMPLE
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from remediator.policy.error import PolicyError
-from remediator.policy.reading import read
+from remediator.policy.load import read
 
 
 def window(when: str) -> str:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from remediator.policy.limits import Limits, described
-from remediator.policy.reading import read
+from remediator.policy.load import read
 from remediator.policy.schema import PolicyText
 from remediator.policy.section import Section, keys
 from remediator.policy.table import SHIPPED

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from remediator.policy.reading import read, written_keys
+from remediator.policy.load import read, written_keys
 from remediator.policy.remarks import remarks
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)

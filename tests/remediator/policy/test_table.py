@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remediator.diagnose.fault import SEVERITY
+from remediator.policy.load import read
 from remediator.policy.place import Place
-from remediator.policy.reading import read
 from remediator.policy.table import (
     CEILINGS,
     MODES,

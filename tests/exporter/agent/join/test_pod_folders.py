@@ -7,7 +7,7 @@ import pytest
 from exporter.agent.join.claims import Known, join
 from exporter.agent.join.pod_folders import PodFolders, uids_of
 from exporter.model.readings import ContainerDevices, PluginDevice
-from exporter.sensor import processes
+from exporter.sensor import gpu_processes
 from exporter.settings import Settings
 
 
@@ -70,7 +70,7 @@ def test_a_pod_of_a_device_plugin_has_the_uid_of_its_folder() -> None:
 
 
 def test_who_does_not_look_at_processes_says_so(tmp_path: Path) -> None:
-    off = processes.source(Settings(node_name="node-a", processes=False))
+    off = gpu_processes.source(Settings(node_name="node-a", processes=False))
     assert (off.up, off.reason) == (False, "HostPIDOff")
     assert "exporter.podShares" in off.message
-    assert processes.source(Settings(node_name="node-a", proc_dir=tmp_path)).up
+    assert gpu_processes.source(Settings(node_name="node-a", proc_dir=tmp_path)).up

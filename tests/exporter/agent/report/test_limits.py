@@ -10,7 +10,7 @@ import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from exporter.agent.report import limits, outline, reduced
+from exporter.agent.report import limits, outline, reduced_report
 from exporter.model.node_health import (
     FabricHealth,
     GpuHealth,
@@ -167,11 +167,11 @@ def misfit(report: NodeHealth) -> str:
 
 
 @settings(max_examples=25, deadline=None, phases=(Phase.explicit, Phase.generate))
-@given(REPORTS, st.sampled_from(reduced.SIZES))
+@given(REPORTS, st.sampled_from(reduced_report.SIZES))
 def test_every_report_that_was_cut_is_one_that_the_crd_takes(
-    report: NodeHealth, size: reduced.Size
+    report: NodeHealth, size: reduced_report.Size
 ) -> None:
-    written = reduced.reduced(outline.finished(report), size)
+    written = reduced_report.reduced(outline.finished(report), size)
 
     assert misfit(written) == ""
 
@@ -236,7 +236,7 @@ def test_a_count_that_is_too_large_is_the_largest_and_not_unknown() -> None:
 
 def test_what_is_left_out_of_a_smaller_report_is_named_and_its_faults_stay() -> None:
     whole = outline.finished(NodeHealth(gpus=(gpu(xid(79, message="fallen off the bus")),)))
-    essential, bare = (reduced.reduced(whole, size) for size in ("Essential", "Bare"))
+    essential, bare = (reduced_report.reduced(whole, size) for size in ("Essential", "Bare"))
 
     (one,) = essential.gpus
     assert ("nvlink" in one.omitted, one.xids[0].code, one.xids[0].message) == (True, 79, "")
@@ -244,7 +244,7 @@ def test_what_is_left_out_of_a_smaller_report_is_named_and_its_faults_stay() -> 
 
 
 def test_sizes_shrink_to_the_smallest_and_the_whole_one_is_tried_again_later() -> None:
-    sizing = reduced.Sizing(retry=450.0)
+    sizing = reduced_report.Sizing(retry=450.0)
 
     assert [(sizing.refused(10.0), sizing.size) for _ in range(3)] == [
         (True, "Essential"),

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.agent.report.stored import COLLECTION
+from exporter.agent.report.stored_report import COLLECTION
 from exporter.model.node_health import NodeDeviceHealth, NodeHealth
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from kubeapi.endpoint import Endpoint

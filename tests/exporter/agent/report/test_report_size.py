@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from exporter.agent.report import ledger, listed, outline, switches, xid_counts
+from exporter.agent.report import ledger, listed_gpus, outline, switches, xid_counts
 from exporter.agent.report.severity import rank
 from exporter.model.node_health import MigInstance, NodeHealth, SourceHealth, SxidRecord
 from exporter.model.readings import FabricReading, GpuReading, LinkReading, MigReading, Observation
@@ -253,7 +253,7 @@ def test_a_board_whose_uuid_changes_all_the_time_does_not_fill_the_report() -> N
         report = ledger.observe(report, seen(changing, steady, seconds=number))
         changes = [_xid(number + 1, 0, 31, 1)]
         report = ledger.take(report, changes, run="run-1", kernel_sequence=None)
-    assert len(report.gpus) == 2 + listed.MAX_GONE
+    assert len(report.gpus) == 2 + listed_gpus.MAX_GONE
     assert size(outline.finished(report)) <= outline.MAX_BYTES
     named = {gpu.uuid for gpu in report.gpus}
     assert {f"GPU-{299:036d}", f"GPU-{298:036d}", steady.uuid} <= named

@@ -11,7 +11,7 @@ import yaml
 
 from exporter.agent.report import acceptance, ledger, outline
 from exporter.agent.report.reporter import Reporter
-from exporter.agent.report.stored import COLLECTION
+from exporter.agent.report.stored_report import COLLECTION
 from exporter.model.node_health import NodeDeviceHealth, NodeHealth, SourceHealth
 from exporter.model.signals import Signal
 from exporter.self_metrics import SelfMetrics

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from exporter.model.readings import NvmlReading, ProcessReading
+from exporter.sensor.gpu_processes import with_pods
 from exporter.sensor.kernel_log.cgroups import Cgroups
-from exporter.sensor.processes import with_pods
 from tests.exporter.running import ROOT
 from tests.exporter.worlds import at, gpu
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeapi.types import ObjectMeta
+from remediator.controller.budgeted_incidents import Counted
 from remediator.controller.cache import Cache
-from remediator.controller.counted import Counted
 from remediator.model.incident import Incident
 from remediator.plan.budget import budget
 from remediator.plan.fleet import Fleet

@@ -17,7 +17,7 @@ from exporter.model.resource_slices import PoolKey
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
-from remediator.plan.trust import distrusted
+from remediator.plan.trusted_kinds import distrusted
 from remediator.plan.view import NodeView
 
 NOT_LISTED = "the pods of the node could not be listed"
@@ -46,7 +46,7 @@ class Neighbours(msgspec.Struct, frozen=True):
     unknown: str = ""
     """Why there may be more of them, "" when these are all."""
     promised: tuple[Promise, ...] = ()
-    """What `promised` adds."""
+    """What `protected_pods` adds."""
 
 
 def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:

@@ -19,8 +19,8 @@ from remediator.model.incident import Incident, IncidentStatus
 from remediator.model.incident_caps import cut
 from remediator.plan import overrides
 from remediator.plan.case import Case, Desired
-from remediator.plan.evicting import counted_from
-from remediator.plan.neighbours import Neighbours, Promise
+from remediator.plan.eviction_requests import counted_from
+from remediator.plan.gpu_pods import Neighbours, Promise
 from remediator.plan.words import some
 
 NAMED = 3

@@ -8,7 +8,7 @@ import pytest
 
 from kubeapi import clock
 from kubeapi.client import Client
-from kubeapi.clocks import ServerClock
+from kubeapi.clock_offset import ServerClock
 from tests.exporter.worlds import at
 from tests.lab.cluster import Cluster
 

@@ -6,7 +6,7 @@ Each changes the entries by UUID that it is given. Pure: time comes in.
 from collections import Counter
 from datetime import timedelta
 
-from exporter.agent.report import naming, presence, xid_counts
+from exporter.agent.report import gpu_state, naming, xid_counts
 from exporter.agent.report.inventory import Bus, Published, unidentified
 from exporter.agent.report.naming import Gpus
 from exporter.model.readings import Observation
@@ -34,24 +34,24 @@ def take_in(  # noqa: PLR0917 - what is there, what should be, and when
     if seen.nvml is None:
         hung = seen.hang.uuid if seen.hang else None
         for uuid, gpu in gpus.items():
-            why = presence.HUNG if uuid == hung else f"Nvml{reason}"
-            gpus[uuid] = presence.unread(gpu, why, seen.at)
+            why = gpu_state.HUNG if uuid == hung else f"Nvml{reason}"
+            gpus[uuid] = gpu_state.unread(gpu, why, seen.at)
         return 0
     nvml = seen.nvml
     if reloaded:
         for uuid, gpu in gpus.items():
-            gpus[uuid] = presence.other_driver(gpu, seen.at)
+            gpus[uuid] = gpu_state.other_driver(gpu, seen.at)
     # Of two GPUs under one UUID it is unknown which is which.
     bearers = Counter(reading.uuid for reading in nvml.gpus)
     for reading in nvml.gpus:
         if bearers[reading.uuid] > 1:
-            known = gpus.get(reading.uuid) or presence.blank(reading.uuid, nvml.at)
-            gpus[reading.uuid] = presence.ambiguous(known, nvml.at)
+            known = gpus.get(reading.uuid) or gpu_state.blank(reading.uuid, nvml.at)
+            gpus[reading.uuid] = gpu_state.ambiguous(known, nvml.at)
         else:
             naming.rename(gpus, reading.bus_id, reading.uuid)
-            old = gpus.get(reading.uuid) or presence.blank(reading.uuid, nvml.at)
+            old = gpus.get(reading.uuid) or gpu_state.blank(reading.uuid, nvml.at)
             gpus[reading.uuid] = xid_counts.completed(
-                presence.read(old, reading, nvml.at, unread_after=unread_after), nvml.at
+                gpu_state.read(old, reading, nvml.at, unread_after=unread_after), nvml.at
             )
             # Once more, as the name may have been ambiguous up to now.
             naming.rename(gpus, reading.bus_id, reading.uuid)
@@ -60,7 +60,7 @@ def take_in(  # noqa: PLR0917 - what is there, what should be, and when
     missed_at = min(seen.at, nvml.at)
     missing, all_identified = gpus.keys() - bearers.keys(), not unidentified(seen)
     for uuid in missing:
-        gpus[uuid] = presence.absent(
+        gpus[uuid] = gpu_state.absent(
             gpus[uuid],
             seen.at,
             missed_at=missed_at,
@@ -79,7 +79,7 @@ def forget_phantoms(gpus: Gpus, bus: Bus) -> int:
 
     A program can write such lines. Returns how many XID records went.
     """
-    named_by_log = (gpu for gpu in gpus.values() if gpu.presence_reason == presence.NEVER_LISTED)
+    named_by_log = (gpu for gpu in gpus.values() if gpu.presence_reason == gpu_state.NEVER_LISTED)
     phantoms = [
         gpu.uuid
         for gpu in named_by_log

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from remediator.model.claim import Claim, ClaimMeta, DeviceResult
 from remediator.model.incident import ScopeRecord, Target
 from remediator.model.pod import PodFacts
-from remediator.plan.neighbours import NOT_LISTED, NOT_LIVE, NOT_PUBLISHED, neighbours
+from remediator.plan.gpu_pods import NOT_LISTED, NOT_LIVE, NOT_PUBLISHED, neighbours
 from remediator.plan.node_condition import WAITING
-from remediator.plan.trust import Blind
+from remediator.plan.trusted_kinds import Blind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import DRIVER, NODE, uuid
 from tests.remediator.plan.handover import node, pair, pod, repair, reported, stored

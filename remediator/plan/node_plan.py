@@ -1,6 +1,6 @@
 """The plans of a node's GPUs: each is decided alone, then cut to what all may do together.
 
-Where this program fails on a GPU, it is `undecided`, and the others go on. Pure.
+Where this program fails on a GPU, it is `undecided_gpu`, and the others go on. Pure.
 """
 
 from datetime import datetime
@@ -16,7 +16,7 @@ from remediator.plan.fleet import Fleet
 from remediator.plan.gpu_decision import decided
 from remediator.plan.gpu_plan import GpuPlan, gpu_plan
 from remediator.plan.node_condition import HandoverOptions
-from remediator.plan.undecided import or_undecided, undecided
+from remediator.plan.undecided_gpu import or_undecided, undecided
 from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
 

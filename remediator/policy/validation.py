@@ -12,9 +12,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from remediator.policy.budget import WRITTEN_AS
-from remediator.policy.document import Path, Problem
 from remediator.policy.schema import PolicyText
 from remediator.policy.section import REFUSED, Section, keys, shown
+from remediator.policy.yaml_document import Path, Problem
 
 _SET_PER_CLASS = frozenset({"ceiling", "patient", "sticky"})
 

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from remediator.model.claim import ADMIN, may_stay
 from remediator.model.incident import AffectedPod
 from remediator.plan.case import Case, Desired
-from remediator.plan.evicting import is_passed_by
+from remediator.plan.eviction_requests import is_passed_by
 
 Reason = Literal["NotInScope", "Tolerates", "AdminAccess", "DaemonSet", "MirrorPod", "NodeSet"]
 REASONS: tuple[Reason, ...] = get_args(Reason)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.agent.report.pace import Pace, next_slot
+from exporter.agent.report.write_pace import Pace, next_slot
 
 QUARTER = 900.0
 

@@ -9,25 +9,25 @@ from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from typing import cast
 
-from remediator.policy import changes, document
+from remediator.policy import changes, yaml_document
 from remediator.policy.budget import BudgetText, limits_of
 from remediator.policy.contradictions import contradictions
-from remediator.policy.document import Path, Problem, dotted
 from remediator.policy.error import PolicyError
 from remediator.policy.place import Area
 from remediator.policy.schema import ExemptText, PolicyText, WindowText
-from remediator.policy.shape import shaped
 from remediator.policy.table import SHIPPED, Override, Policy, Row
+from remediator.policy.validation import shaped
 from remediator.policy.windows import Exemption, Once, Weekly, Window, moment
+from remediator.policy.yaml_document import Path, Problem, dotted
 
-LARGEST = document.LARGEST
+LARGEST = yaml_document.LARGEST
 _MOST = 50
 """Problems that are reported; a file that has more is another file."""
 
 
 def read(text: str | bytes) -> Policy:
     """Read a policy. Raises PolicyError with every problem: its line, and what to write."""
-    whole = document.compose(text)
+    whole = yaml_document.compose(text)
     stated, problems = shaped(whole.value)
     problems += contradictions(whole.value)
     problems += _reversed(stated, whole.lines)
@@ -38,7 +38,7 @@ def read(text: str | bytes) -> Policy:
 
 def written_keys(text: str | bytes) -> frozenset[str]:
     """Return the keys at the top of a policy that can be read. Raises PolicyError."""
-    value = cast("dict[str, object]", document.compose(text).value)
+    value = cast("dict[str, object]", yaml_document.compose(text).value)
     return frozenset(value)
 
 

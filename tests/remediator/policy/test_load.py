@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from remediator.diagnose.fault import SEVERITY
-from remediator.policy.document import LARGEST, compose
 from remediator.policy.duration import duration
 from remediator.policy.error import PolicyError
 from remediator.policy.limits import Cap, Limits
+from remediator.policy.load import read
 from remediator.policy.place import Area, Match
-from remediator.policy.reading import read
 from remediator.policy.table import AT_ONCE, Evict, Policy, Repeat
 from remediator.policy.windows import Once
+from remediator.policy.yaml_document import LARGEST, compose
 from tests.remediator.policy.budgets import limits_of
 from tests.remediator.policy.policy_examples import EXAMPLE
 

@@ -13,7 +13,7 @@ from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
 from remediator.plan.reconcile import NodeDecision, Reconciler, decide_node
 from remediator.plan.steps import DeleteRule, Step
-from remediator.plan.trust import NEEDED, Decision, WatchedKind, distrusted
+from remediator.plan.trusted_kinds import NEEDED, Decision, WatchedKind, distrusted
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     NODE,
