@@ -6,7 +6,7 @@ Nothing here is about one node: the remediator reads it too. Pure: no client, no
 clock, no OS.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal, cast
 
 import msgspec
@@ -31,10 +31,40 @@ class Taint(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class Attribute(msgspec.Struct, frozen=True, gc=False):
-    """One device attribute; exactly one member is set, others than text are not read."""
+    """One device attribute; only texts are read."""
 
     string: str | None = None
-    version: str | None = None
+
+
+def _qualified(name: str) -> Attribute | None:
+    """Declare an attribute under its name with the driver's domain."""
+    return msgspec.field(name=f"{GPU_DRIVER}/{name}", default=None)
+
+
+class Attributes(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The attributes that are read; others (up to 32 on a device) are not kept.
+
+    A name without a domain means the driver's own: both forms are one attribute.
+    """
+
+    type: Attribute | None = None
+    qualified_type: Attribute | None = _qualified("type")
+    uuid: Attribute | None = None
+    qualified_uuid: Attribute | None = _qualified("uuid")
+    parent_uuid: Attribute | None = msgspec.field(name="parentUUID", default=None)
+    qualified_parent_uuid: Attribute | None = _qualified("parentUUID")
+    profile: Attribute | None = None
+    qualified_profile: Attribute | None = _qualified("profile")
+    product_name: Attribute | None = msgspec.field(name="productName", default=None)
+    qualified_product_name: Attribute | None = _qualified("productName")
+    pci_bus_id: Attribute | None = msgspec.field(
+        name="resource.kubernetes.io/pciBusID", default=None
+    )
+    pcie_bus_id: Attribute | None = msgspec.field(name="pcieBusID", default=None)
+    qualified_pcie_bus_id: Attribute | None = _qualified("pcieBusID")
+
+
+NO_ATTRIBUTES = Attributes()
 
 
 class Capacity(msgspec.Struct, frozen=True, gc=False):
@@ -97,7 +127,7 @@ class CounterConsumption(msgspec.Struct, frozen=True, gc=False):
 class Content(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
     """What a device is made of."""
 
-    attributes: dict[str, Attribute] | None = None
+    attributes: Attributes | None = None
     capacity: Capacities | None = None
     taints: tuple[Taint, ...] | None = None
     allow_multiple_allocations: bool | None = None
@@ -238,17 +268,9 @@ def _devices(slices: list[ResourceSlice]) -> list[SliceDevice]:
 
 def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
     content = raw.content()
-    attributes: Mapping[str, Attribute] = content.attributes or {}
-
-    def text(*names: str) -> str:
-        for name in names:
-            found = attributes.get(name) or attributes.get(f"{spec.driver}/{name}")
-            if found is not None and found.string:
-                return found.string
-        return ""
-
-    kind = text("type")
-    bus = normal_bus_id(text("resource.kubernetes.io/pciBusID", "pcieBusID"))
+    given = content.attributes or NO_ATTRIBUTES
+    kind = _text(given.type, given.qualified_type)
+    bus = normal_bus_id(_text(given.pci_bus_id, given.pcie_bus_id, given.qualified_pcie_bus_id))
     place = placement_of(raw.name) if kind == "mig" and spec.driver == GPU_DRIVER else None
     start, size = (place.start, place.size) if place else (None, None)
     if kind == "mig":
@@ -260,9 +282,9 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
     return SliceDevice(
         device=Device(spec.driver, spec.pool.name, raw.name),
         kind=cast("Kind", kind) if kind in _KINDS else "",
-        uuid=text("uuid") or None,
-        parent_uuid=text("parentUUID") or None,
-        profile=text("profile"),
+        uuid=_text(given.uuid, given.qualified_uuid) or None,
+        parent_uuid=_text(given.parent_uuid, given.qualified_parent_uuid) or None,
+        profile=_text(given.profile, given.qualified_profile),
         pci_bus_id=bus or "",
         node=spec.node_name,
         taints=content.taints or (),
@@ -271,5 +293,10 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
         placement_start=start,
         placement_size=size,
         shareable=content.allow_multiple_allocations is True,
-        product=text("productName"),
+        product=_text(given.product_name, given.qualified_product_name),
     )
+
+
+def _text(*forms: Attribute | None) -> str:
+    """Return the first that has a text."""
+    return next((form.string for form in forms if form is not None and form.string), "")

@@ -1,6 +1,7 @@
 """What every mapping of a policy file is made of: described keys, and refusals that say why.
 
-`validation` turns a refusal into a sentence; any other error of pydantic means a value of another type.
+`validation` turns a refusal into a sentence; any other error of pydantic means a value of another
+type.
 """
 
 from typing import Any

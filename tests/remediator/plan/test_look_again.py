@@ -3,14 +3,13 @@
 from datetime import timedelta
 from itertools import pairwise
 
-from tests.remediator.plan.test_trust import Looking
-
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.plan.disruption import Disruption
 from remediator.plan.reconcile import Reconciler
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
 from tests.remediator.builders import action, at, dead, gpu, policy, view
+from tests.remediator.plan.test_trusted_kinds import Looking
 from tests.remediator.playing import claim, pod
 
 DIFFERS = "the report of node-a differs from what the watch reported"

@@ -1,11 +1,11 @@
 """A GPU that NVML and a DRA driver that started again both leave out."""
 
 import pytest
-from tests.exporter.agent.report.test_presence import BOTH, FRESH, first, unidentified
 
 from exporter.agent.report import ledger
 from exporter.agent.report.ledger import Published
 from exporter.model.node_health import NodeHealth
+from tests.exporter.agent.report.test_gpu_state import BOTH, FRESH, first, unidentified
 from tests.exporter.worlds import at, gpu, seen, with_bus
 
 
