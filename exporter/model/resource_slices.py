@@ -44,7 +44,8 @@ def _qualified(name: str) -> Attribute | None:
 class Attributes(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The attributes that are read; others (up to 32 on a device) are not kept.
 
-    A name without a domain means the driver's own: both forms are one attribute.
+    A name without a domain means the driver's own: both forms are one attribute. The domain is
+    known of NVIDIA's driver alone.
     """
 
     type: Attribute | None = None
@@ -269,8 +270,16 @@ def _devices(slices: list[ResourceSlice]) -> list[SliceDevice]:
 def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
     content = raw.content()
     given = content.attributes or NO_ATTRIBUTES
-    kind = _text(given.type, given.qualified_type)
-    bus = normal_bus_id(_text(given.pci_bus_id, given.pcie_bus_id, given.qualified_pcie_bus_id))
+
+    def text(plain: Attribute | None, qualified: Attribute | None = None) -> str:
+        # On another driver's device the name says which GPU is near, and not what the device is.
+        forms = (plain, qualified if spec.driver == GPU_DRIVER else None)
+        return next((form.string for form in forms if form is not None and form.string), "")
+
+    kind = text(given.type, given.qualified_type)
+    bus = normal_bus_id(
+        text(given.pci_bus_id) or text(given.pcie_bus_id, given.qualified_pcie_bus_id)
+    )
     place = placement_of(raw.name) if kind == "mig" and spec.driver == GPU_DRIVER else None
     start, size = (place.start, place.size) if place else (None, None)
     if kind == "mig":
@@ -282,9 +291,9 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
     return SliceDevice(
         device=Device(spec.driver, spec.pool.name, raw.name),
         kind=cast("Kind", kind) if kind in _KINDS else "",
-        uuid=_text(given.uuid, given.qualified_uuid) or None,
-        parent_uuid=_text(given.parent_uuid, given.qualified_parent_uuid) or None,
-        profile=_text(given.profile, given.qualified_profile),
+        uuid=text(given.uuid, given.qualified_uuid) or None,
+        parent_uuid=text(given.parent_uuid, given.qualified_parent_uuid) or None,
+        profile=text(given.profile, given.qualified_profile),
         pci_bus_id=bus or "",
         node=spec.node_name,
         taints=content.taints or (),
@@ -293,10 +302,5 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
         placement_start=start,
         placement_size=size,
         shareable=content.allow_multiple_allocations is True,
-        product=_text(given.product_name, given.qualified_product_name),
+        product=text(given.product_name, given.qualified_product_name),
     )
-
-
-def _text(*forms: Attribute | None) -> str:
-    """Return the first that has a text."""
-    return next((form.string for form in forms if form is not None and form.string), "")

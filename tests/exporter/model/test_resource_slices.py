@@ -12,12 +12,16 @@ from exporter.model.resource_slices import ResourceSlice, Taint, incomplete, inv
 
 
 def resource_slice(
-    *devices: dict[str, Any], generation: int = 1, count: int = 1, pool: str = "node-a"
+    *devices: dict[str, Any],
+    generation: int = 1,
+    count: int = 1,
+    pool: str = "node-a",
+    driver: str = "gpu.nvidia.com",
 ) -> ResourceSlice:
     raw = {
         "metadata": {"name": f"{pool}-{generation}"},
         "spec": {
-            "driver": "gpu.nvidia.com",
+            "driver": driver,
             "nodeName": "node-a",
             "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
             "devices": list(devices),
@@ -63,6 +67,22 @@ PCI = "resource.kubernetes.io/pciBusID"
 def test_attribute_names_may_carry_the_drivers_domain() -> None:
     qualified = device("gpu-0", **{"gpu.nvidia.com/type": "gpu", "gpu.nvidia.com/uuid": "GPU-1"})
     assert inventory([resource_slice(qualified)])[0].uuid == "GPU-1"
+
+
+@pytest.mark.parametrize("name", ["type", "uuid", "parentUUID", "profile", "productName"])
+def test_a_name_without_a_text_leaves_the_one_with_the_domain(name: str) -> None:
+    plain = device("gpu-0", **{name: "mig"})
+    both = device("gpu-0", **{f"gpu.nvidia.com/{name}": "mig"})
+    both["attributes"][name] = {"bool": True}
+
+    assert inventory([resource_slice(both)]) == inventory([resource_slice(plain)])
+
+
+def test_the_gpu_that_another_drivers_device_is_near_is_not_that_device() -> None:
+    card = device("nic-0", **{"gpu.nvidia.com/uuid": "GPU-1", "gpu.nvidia.com/type": "gpu"})
+    (found,) = inventory([resource_slice(card, driver="nic.example.com")])
+
+    assert (found.uuid, found.kind) == (None, "")
 
 
 def test_the_newest_complete_generation_counts() -> None:
