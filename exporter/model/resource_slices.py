@@ -6,7 +6,7 @@ Nothing here is about one node: the remediator reads it too. Pure: no client, no
 clock, no OS.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, cast
 
 import msgspec
@@ -36,36 +36,10 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
     string: str | None = None
 
 
-def _qualified(name: str) -> Attribute | None:
-    """Declare an attribute under its name with the driver's domain."""
-    return msgspec.field(name=f"{GPU_DRIVER}/{name}", default=None)
-
-
-class Attributes(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The attributes that are read; others (up to 32 on a device) are not kept.
-
-    A name without a domain means the driver's own: both forms are one attribute. The domain is
-    known of NVIDIA's driver alone.
-    """
-
-    type: Attribute | None = None
-    qualified_type: Attribute | None = _qualified("type")
-    uuid: Attribute | None = None
-    qualified_uuid: Attribute | None = _qualified("uuid")
-    parent_uuid: Attribute | None = msgspec.field(name="parentUUID", default=None)
-    qualified_parent_uuid: Attribute | None = _qualified("parentUUID")
-    profile: Attribute | None = None
-    qualified_profile: Attribute | None = _qualified("profile")
-    product_name: Attribute | None = msgspec.field(name="productName", default=None)
-    qualified_product_name: Attribute | None = _qualified("productName")
-    pci_bus_id: Attribute | None = msgspec.field(
-        name="resource.kubernetes.io/pciBusID", default=None
-    )
-    pcie_bus_id: Attribute | None = msgspec.field(name="pcieBusID", default=None)
-    qualified_pcie_bus_id: Attribute | None = _qualified("pcieBusID")
-
-
-NO_ATTRIBUTES = Attributes()
+ATTRIBUTES = frozenset(
+    {"type", "uuid", "parentUUID", "profile", "productName", "pciBusID", "pcieBusID"}
+)
+"""The attributes that are read, without their domain; others (up to 32 a device) are not kept."""
 
 
 class Capacity(msgspec.Struct, frozen=True, gc=False):
@@ -128,11 +102,22 @@ class CounterConsumption(msgspec.Struct, frozen=True, gc=False):
 class Content(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
     """What a device is made of."""
 
-    attributes: Attributes | None = None
+    attributes: dict[str, Attribute] | None = None
+    """Cut to ATTRIBUTES."""
     capacity: Capacities | None = None
     taints: tuple[Taint, ...] | None = None
     allow_multiple_allocations: bool | None = None
     consumes_counters: tuple[CounterConsumption, ...] | None = None
+
+    def __post_init__(self) -> None:
+        # A large cluster has a hundred thousand devices, each with up to 32 attributes.
+        if self.attributes:
+            read = {
+                name: value
+                for name, value in self.attributes.items()
+                if value.string and name.rpartition("/")[2] in ATTRIBUTES
+            }
+            msgspec.structs.force_setattr(self, "attributes", read)
 
 
 class RawDevice(Content, frozen=True, rename="camel", kw_only=True):
@@ -269,17 +254,17 @@ def _devices(slices: list[ResourceSlice]) -> list[SliceDevice]:
 
 def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
     content = raw.content()
-    given = content.attributes or NO_ATTRIBUTES
+    attributes: Mapping[str, Attribute] = content.attributes or {}
 
-    def text(plain: Attribute | None, qualified: Attribute | None = None) -> str:
-        # On another driver's device the name says which GPU is near, and not what the device is.
-        forms = (plain, qualified if spec.driver == GPU_DRIVER else None)
-        return next((form.string for form in forms if form is not None and form.string), "")
+    def text(*names: str) -> str:
+        for name in names:
+            found = attributes.get(name) or attributes.get(f"{spec.driver}/{name}")
+            if found is not None and found.string:
+                return found.string
+        return ""
 
-    kind = text(given.type, given.qualified_type)
-    bus = normal_bus_id(
-        text(given.pci_bus_id) or text(given.pcie_bus_id, given.qualified_pcie_bus_id)
-    )
+    kind = text("type")
+    bus = normal_bus_id(text("resource.kubernetes.io/pciBusID", "pcieBusID"))
     place = placement_of(raw.name) if kind == "mig" and spec.driver == GPU_DRIVER else None
     start, size = (place.start, place.size) if place else (None, None)
     if kind == "mig":
@@ -291,9 +276,9 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
     return SliceDevice(
         device=Device(spec.driver, spec.pool.name, raw.name),
         kind=cast("Kind", kind) if kind in _KINDS else "",
-        uuid=text(given.uuid, given.qualified_uuid) or None,
-        parent_uuid=text(given.parent_uuid, given.qualified_parent_uuid) or None,
-        profile=text(given.profile, given.qualified_profile),
+        uuid=text("uuid") or None,
+        parent_uuid=text("parentUUID") or None,
+        profile=text("profile"),
         pci_bus_id=bus or "",
         node=spec.node_name,
         taints=content.taints or (),
@@ -302,5 +287,5 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
         placement_start=start,
         placement_size=size,
         shareable=content.allow_multiple_allocations is True,
-        product=text(given.product_name, given.qualified_product_name),
+        product=text("productName"),
     )

@@ -1,6 +1,6 @@
 """What the API server says: slices, claims and pods as JSON, their join, names and quantities."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, Context, Decimal
 from random import Random
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from exporter.model.mig_names import placement_of
 from exporter.model.quantity import whole
 from exporter.model.readings import ClaimDevice, ContainerDevices
 from exporter.model.resource_slices import (
-    Attributes,
+    Attribute,
     ResourceSlice,
     SliceDevice,
     incomplete,
@@ -204,8 +204,8 @@ def _published(
     )
 
 
-def _uuid(attributes: Attributes | None) -> str | None:
-    named = (attributes.uuid, attributes.qualified_uuid) if attributes else ()
+def _uuid(attributes: Mapping[str, Attribute] | None) -> str | None:
+    named = [(attributes or {}).get(name) for name in ("uuid", f"{GPU_DRIVER}/uuid")]
     return next(
         (attribute.string for attribute in named if attribute is not None and attribute.string),
         None,

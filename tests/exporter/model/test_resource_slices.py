@@ -64,9 +64,11 @@ def test_a_full_gpu_a_static_and_a_dynamic_slice_are_distinguished() -> None:
 PCI = "resource.kubernetes.io/pciBusID"
 
 
-def test_attribute_names_may_carry_the_drivers_domain() -> None:
-    qualified = device("gpu-0", **{"gpu.nvidia.com/type": "gpu", "gpu.nvidia.com/uuid": "GPU-1"})
-    assert inventory([resource_slice(qualified)])[0].uuid == "GPU-1"
+@pytest.mark.parametrize("driver", ["gpu.nvidia.com", "gpu.example.com"])
+def test_attribute_names_may_carry_the_drivers_domain(driver: str) -> None:
+    qualified = device("gpu-0", **{f"{driver}/type": "gpu", f"{driver}/uuid": "GPU-1"})
+    (found,) = inventory([resource_slice(qualified, driver=driver)])
+    assert (found.kind, found.uuid) == ("gpu", "GPU-1")
 
 
 @pytest.mark.parametrize("name", ["type", "uuid", "parentUUID", "profile", "productName"])
@@ -83,6 +85,13 @@ def test_the_gpu_that_another_drivers_device_is_near_is_not_that_device() -> Non
     (found,) = inventory([resource_slice(card, driver="nic.example.com")])
 
     assert (found.uuid, found.kind) == (None, "")
+
+
+def test_attributes_that_are_not_read_are_not_kept() -> None:
+    many = device("gpu-0", type="gpu", brand="Nvidia", **{PCI: "0000:18:00.0"})
+    kept = [sorted(raw.attributes or ()) for raw in resource_slice(many).spec.devices or ()]
+
+    assert kept == [[PCI, "type"]]
 
 
 def test_the_newest_complete_generation_counts() -> None:
