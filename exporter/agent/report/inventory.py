@@ -27,6 +27,14 @@ class Published(msgspec.Struct, frozen=True):
     vfio: frozenset[str] = frozenset()
     """Bus ids of GPUs published for virtual machines."""
 
+    @property
+    def handed_over(self) -> frozenset[str]:
+        """Bus ids of GPUs published for virtual machines alone.
+
+        While NVIDIA's driver has a GPU that no claim holds, it is published in both forms.
+        """
+        return self.vfio - self.by_bus.keys()
+
 
 class Bus(msgspec.Struct, frozen=True):
     """The kernel's PCI list as far as it can be believed; `present` None: it cannot."""
@@ -58,8 +66,8 @@ def bus_of(seen: Observation, gpus: Iterable[GpuHealth], published: Published | 
     unbound = frozenset(seen.pci_unbound)
     if unbound & listed:
         unbound = frozenset[str]()
-    vfio = published.vfio if published else frozenset[str]()
-    return Bus(present, present & (unbound | vfio))
+    handed_over = published.handed_over if published else frozenset[str]()
+    return Bus(present, present & (unbound | handed_over))
 
 
 def unidentified(seen: Observation) -> int:
@@ -86,7 +94,10 @@ def other_drivers(seen: Observation, published: Published | None) -> dict[str, s
     if answer & seen.pci_drivers.keys() or (answer and not answer & set(seen.pci_gpus or ())):
         return {}
     meant = {gpu.bus_id for gpu in readings if gpu.released}
-    meant |= published.vfio if published else frozenset()
+    meant |= published.handed_over if published else frozenset()
+    # The other form may still be published when such a driver has just been bound.
+    vfio = published.vfio if published else frozenset[str]()
+    meant |= {bus for bus, driver in seen.pci_drivers.items() if driver and bus in vfio}
     return {bus: driver for bus, driver in seen.pci_drivers.items() if bus not in meant}
 
 

@@ -48,6 +48,7 @@ def take_in(  # noqa: PLR0917 - what is there, what should be, and when
             known = gpus.get(reading.uuid) or gpu_state.blank(reading.uuid, nvml.at)
             gpus[reading.uuid] = gpu_state.ambiguous(known, nvml.at)
         else:
+            naming.unname(gpus, reading.bus_id, reading.uuid)
             naming.rename(gpus, reading.bus_id, reading.uuid)
             old = gpus.get(reading.uuid) or gpu_state.blank(reading.uuid, nvml.at)
             gpus[reading.uuid] = xid_counts.completed(

@@ -90,10 +90,30 @@ def rename(gpus: Gpus, bus_id: str, uuid: str) -> None:
 
 
 def name_by_bus(gpus: Gpus, uuids: Mapping[str, str]) -> None:
-    """Name all GPUs known by their bus id whose UUID is in a table by bus id."""
+    """Name all GPUs known by their bus id whose UUID is in a table by bus id.
+
+    ResourceSlices of before a reboot say where boards were then: they do not name a board that
+    this boot has seen at another address.
+    """
     for gpu in [gpu for gpu in gpus.values() if gpu.uuid.startswith(UNKNOWN_PREFIX)]:
-        if gpu.pci_bus_id in uuids:
+        known = gpus.get(uuids.get(gpu.pci_bus_id, ""))
+        if gpu.pci_bus_id in uuids and (known is None or known.pci_bus_id in ("", gpu.pci_bus_id)):
             rename(gpus, gpu.pci_bus_id, uuids[gpu.pci_bus_id])
+
+
+def unname(gpus: Gpus, bus_id: str, uuid: str) -> None:
+    """Name a GPU by its bus id again that got a UUID which NVML now reads at another address."""
+    known = gpus.get(uuid)
+    if known is None or not bus_id or known.pci_bus_id in ("", bus_id) or _was_read(known):
+        return
+    del gpus[uuid]
+    name = UNKNOWN_PREFIX + known.pci_bus_id
+    gpus[name] = msgspec.structs.replace(known, uuid=name)
+
+
+def _was_read(gpu: GpuHealth) -> bool:
+    """Whether NVML has listed the GPU in this boot; a board can be put into another slot."""
+    return bool(gpu.product or gpu.serial) or gpu.minor is not None
 
 
 def _ambiguous(gpu: GpuHealth) -> bool:

@@ -54,6 +54,26 @@ def test_a_gpu_for_virtual_machines_unbound_or_let_go_is_set_aside() -> None:
     assert (found.seen, found.set_aside, found.missing) == (2, 1, ())
 
 
+BOTH_FORMS = Published(OFFERED.uuids, OFFERED.by_bus, vfio=frozenset(PLACES))
+"""As the driver publishes GPUs that no claim holds, where it offers them to virtual machines."""
+
+
+def test_a_gpu_that_is_published_in_both_forms_is_missing_like_any_other() -> None:
+    found = taken(with_bus(seen(gpu(1), gpu(2)), *PLACES), BOTH_FORMS)
+    assert (found.set_aside, found.missing) == (0, PLACES[2:])
+
+
+def test_a_gpu_that_is_published_in_both_forms_is_lost_like_any_other() -> None:
+    report = ledger.observe(FRESH, with_bus(seen(gpu(1), gpu(2)), *PLACES[:2]))
+    for seconds in (30, 60, 90):
+        look = with_bus(seen(gpu(2), seconds=seconds), *PLACES[:2])
+        report = ledger.observe(report, look, published=BOTH_FORMS)
+    assert [(health.uuid, health.presence) for health in report.gpus] == [
+        ("GPU-1", "Lost"),
+        ("GPU-2", "Present"),
+    ]
+
+
 def test_while_nvml_is_down_nobody_counts_and_nothing_is_missing() -> None:
     before = ledger.observe(FRESH, with_bus(seen(gpu(1), gpu(2), gpu(3)), *PLACES))
     found = ledger.observe(before, with_bus(unseen(30), *PLACES), published=OFFERED).inventory
@@ -89,6 +109,11 @@ def test_a_gpu_for_virtual_machines_or_let_go_may_have_another_driver() -> None:
     found = with_drivers(with_bus(seen(gpu(1), gpu(2, released=True)), *PLACES), away)
     assert other_drivers(found, Published(vfio=frozenset(PLACES[2:]))) == {}
     assert other_drivers(found, OFFERED) == {PLACES[2]: "vfio-pci"}
+
+
+def test_a_gpu_in_both_forms_is_for_virtual_machines_once_a_driver_for_them_has_it() -> None:
+    found = with_drivers(with_bus(seen(gpu(1)), *PLACES), {PLACES[1]: "vfio-pci", PLACES[2]: ""})
+    assert other_drivers(found, BOTH_FORMS) == {PLACES[2]: ""}
 
 
 def test_where_drivers_or_the_bus_are_hidden_no_other_driver_is_named() -> None:
