@@ -322,7 +322,7 @@ def _roster(view: NodeView) -> Roster | None:
     """Return which GPUs the node has, None while that is unknown."""
     if view.report is None or view.unbelieved or not _nvml_up(view):
         return None
-    gpus = view.report.gpus
+    gpus, inventory = view.report.gpus, view.report.inventory
     published = {
         device.parent_uuid or device.uuid or ""
         for device in view.inventory
@@ -332,7 +332,10 @@ def _roster(view: NodeView) -> Roster | None:
         boot_id=view.report.boot_id,
         slots={gpu.uuid: gpu.pci_bus_id for gpu in gpus if gpu.presence == "Present"},
         known=frozenset({gpu.uuid for gpu in gpus} | published - {""}),
-        aside=bool(view.report.inventory.set_aside),
+        aside=bool(inventory.set_aside),
+        complete=not (inventory.set_aside or inventory.missing)
+        and inventory.on_bus is not None
+        and inventory.on_bus == inventory.seen,
     )
 
 

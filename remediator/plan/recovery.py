@@ -206,10 +206,11 @@ def other_board(case: Case, status: IncidentStatus) -> str:
 
     Names and numbers are given anew at each boot, so a device name proves nothing: where a
     board is gone, the next one gets its name. Proof is a GPU in the same PCI slot that the
-    node did not have before.
+    node did not have before, while NVML lists every GPU on the bus: a board that is added can
+    get the number of one that is still there and does not answer.
     """
     roster = case.roster
-    if roster is None or status.siblings is None or not taken_out(case):
+    if roster is None or status.siblings is None or not taken_out(case) or not roster.complete:
         return ""
     new = sorted(roster.slots.keys() - {case.uuid, *status.siblings})
     here = (uuid for uuid in new if status.pci_bus_id and roster.slots[uuid] == status.pci_bus_id)

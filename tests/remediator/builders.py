@@ -7,6 +7,7 @@ import msgspec
 from exporter.model.device import Device
 from exporter.model.node_health import (
     GpuHealth,
+    Inventory,
     MigInstance,
     NodeHealth,
     RecoveryAction,
@@ -171,12 +172,15 @@ def published(health: GpuHealth, node: str = NODE) -> tuple[SliceDevice, ...]:
 
 
 def report(*gpus: GpuHealth) -> NodeHealth:
+    """A report of a node with no other GPUs on its bus."""
+    present = sum(health.presence == "Present" for health in gpus)
     return NodeHealth(
         boot_id="boot-1",
         observed_at=T0,
         content_hash="as-seen",
         sources=(SourceHealth(name="nvml", state="Up"), SourceHealth(name="kmsg", state="Up")),
         gpus=gpus,
+        inventory=Inventory(seen=present, on_bus=present, set_aside=0),
     )
 
 

@@ -38,7 +38,7 @@ WORN = gpu(0, memory=MemoryHealth(row_remap_failed="True", remap_observed_at=at(
 def on(*gpus: GpuHealth, boot: str = "boot-1", missing: tuple[str, ...] = ()) -> NodeView:
     """An idle node with these GPUs."""
     seen = view(*gpus, pods=())
-    inventory = Inventory(missing=missing)
+    inventory = Inventory(seen=len(gpus), on_bus=len(gpus) + len(missing), missing=missing)
     report = report_with(seen, boot_id=boot, inventory=inventory)
     return msgspec.structs.replace(seen, report=report)
 
@@ -145,6 +145,31 @@ class TestAnotherBoard:
             f"another board is in its place: {NEW_BOARD.uuid}",
         )
         assert stored.rules == {}
+
+    @pytest.mark.parametrize(
+        "inventory",
+        [
+            Inventory(seen=2, on_bus=3, missing=("0000:09:00.0",)),
+            Inventory(seen=2, on_bus=3),
+            Inventory(seen=2, on_bus=3, set_aside=1),
+            Inventory(seen=2, on_bus=2, missing=(uuid(7),)),
+            Inventory(seen=2),
+        ],
+    )
+    def test_is_not_proven_while_the_old_one_may_be_at_another_number(
+        self, inventory: Inventory
+    ) -> None:
+        """A board is added, numbers move, and the new one gets that of the dead one."""
+        stored = handed_over()
+        seen = rebooted(NEW_BOARD, gpu(1))
+        seen = msgspec.structs.replace(seen, report=report_with(seen, inventory=inventory))
+
+        reconciled(stored, seen, 100)
+        assert stored.incident.status.closed_at is None
+
+        found = gpu(0, pci_bus_id="0000:09:00.0", minor=8)
+        reconciled(stored, on(found, NEW_BOARD, gpu(1), boot="boot-3"), 1000)
+        assert stored.effects() == {"gpu-8": "NoSchedule"}
 
     def test_ends_the_need_of_a_worn_board(self) -> None:
         stored = Stored()
