@@ -228,6 +228,7 @@ class Remediator:
     def _gained(self) -> None:
         """Begin to lead: what another leader has written is read anew."""
         self._cluster.writer.conditions.look_again()
+        self._cluster.takeover.gained()
         self._mark_all()
 
     def _mark_all(self) -> None:

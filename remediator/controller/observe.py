@@ -22,6 +22,7 @@ from remediator.controller.node_conditions import Stored
 from remediator.controller.node_pods import NodePods
 from remediator.controller.rate_limit import Pace
 from remediator.controller.rejected_fields import Unstored
+from remediator.controller.takeover import Takeover
 from remediator.controller.watches import (
     distrust,
 )
@@ -105,6 +106,7 @@ class Cluster:
         self._final_check = FinalCheck(
             client, watched.slices, watched.claims, pods, watched.emergency
         )
+        self.takeover = Takeover(client, watched.rules, watched.incidents)
 
     def start(self) -> None:
         self._recorder.start()
@@ -201,7 +203,8 @@ class Cluster:
         if begins or begins.continued:
             evictions.not_looked_at = begins.continued - due
         begins = msgspec.structs.replace(begins, continued=due)
-        return self._final_check.differs(view, begins)
+        unseen = self.takeover.unseen() if begins.devices or begins.repair else ""
+        return unseen or self._final_check.differs(view, begins)
 
     def known(self) -> Collection[str]:
         """Return every node that a report, a rule or an incident names."""

@@ -104,16 +104,14 @@ def name_by_bus(gpus: Gpus, uuids: Mapping[str, str]) -> None:
 def unname(gpus: Gpus, bus_id: str, uuid: str) -> None:
     """Name a GPU by its bus id again that got a UUID which NVML now reads at another address."""
     known = gpus.get(uuid)
-    if known is None or not bus_id or known.pci_bus_id in ("", bus_id) or _was_read(known):
+    if known is None or not bus_id or known.pci_bus_id in ("", bus_id):
+        return
+    # One that NVML has listed in this boot was put into another slot.
+    if known.product or known.serial or known.minor is not None:
         return
     del gpus[uuid]
     name = UNKNOWN_PREFIX + known.pci_bus_id
     gpus[name] = msgspec.structs.replace(known, uuid=name)
-
-
-def _was_read(gpu: GpuHealth) -> bool:
-    """Whether NVML has listed the GPU in this boot; a board can be put into another slot."""
-    return bool(gpu.product or gpu.serial) or gpu.minor is not None
 
 
 def _ambiguous(gpu: GpuHealth) -> bool:

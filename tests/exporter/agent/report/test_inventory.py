@@ -109,6 +109,8 @@ def test_a_gpu_for_virtual_machines_or_let_go_may_have_another_driver() -> None:
     found = with_drivers(with_bus(seen(gpu(1), gpu(2, released=True)), *PLACES), away)
     assert other_drivers(found, Published(vfio=frozenset(PLACES[2:]))) == {}
     assert other_drivers(found, OFFERED) == {PLACES[2]: "vfio-pci"}
+    unbound = with_drivers(with_bus(seen(gpu(1)), *PLACES), {PLACES[2]: ""})
+    assert other_drivers(unbound, Published(vfio=frozenset(PLACES[2:]))) == {}
 
 
 def test_a_gpu_in_both_forms_is_for_virtual_machines_once_a_driver_for_them_has_it() -> None:

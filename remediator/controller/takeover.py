@@ -1,0 +1,92 @@
+"""What the leader before this one has written: read once, before the first disruption.
+
+A leader's own writes go into its cache, so each decision sees the one before it. What another
+leader wrote comes by the watches, and one that lags unnoticed would hide from the budgets what is
+being evicted already.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from kubeapi.client import UNREADABLE, ApiError
+from kubeapi.reflector import Reflector
+from kubeapi.resources import INCIDENTS
+from remediator.controller.final_check import Reader
+from remediator.controller.versions import Versioned
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import EVICTING, RawRule, parse
+
+_T = TypeVar("_T")
+_OPEN = {"fieldSelector": "status.phase!=Closed,status.phase!=Recovered"}
+
+
+class _List(msgspec.Struct, frozen=True):
+    items: tuple[msgspec.Raw, ...] = ()
+
+
+class Takeover:
+    """Any thread may call `gained`; one asks."""
+
+    def __init__(
+        self, reader: Reader, rules: Versioned[Any], incidents: Reflector[Incident]
+    ) -> None:
+        self._reader, self._rules, self._incidents = reader, rules, incidents
+        self._gained, self._seen = 1, 0
+        """How often the lead was taken over, and for which of them all was seen."""
+
+    def gained(self) -> None:
+        """Take note that another leader may have written until now."""
+        self._gained += 1
+
+    def unseen(self) -> str:
+        """Return what a disruption must wait for: stored, and not reported yet; "" when all is."""
+        gained = self._gained
+        if self._seen == gained:
+            return ""
+        try:
+            why = self._unseen_rule() or self._unseen_incident()
+        except ApiError as error:
+            return f"what the leader before wrote could not be read ({error.status or 'no answer'})"
+        except UNREADABLE:
+            return "what the leader before wrote could not be decoded"
+        if not why:
+            self._seen = gained
+        return why
+
+    def _unseen_rule(self) -> str:
+        watch = self._rules.reflector
+        if self._rules.version is None or watch is None:
+            return ""
+        known = watch.items()
+        for raw in self._stored(self._rules.path, {}, RawRule):
+            rule, name = parse(raw), raw.metadata.name
+            if rule is None or rule.effect not in EVICTING:
+                continue
+            seen = parse(known[name]) if name in known else None
+            if seen is None or (seen.uid, seen.effect) != (rule.uid, rule.effect):
+                return f"DeviceTaintRule {name} of the leader before is not reported by the watch"
+        return ""
+
+    def _unseen_incident(self) -> str:
+        known = self._incidents.items()
+        for incident in self._stored(INCIDENTS, _OPEN, Incident):
+            seen, counts = known.get(incident.name), _begun(incident)
+            if any(counts) and (seen is None or _begun(seen) != counts):
+                return f"incident {incident.name} of the leader before is not reported by the watch"
+        return ""
+
+    def _stored(self, path: str, params: dict[str, str], kind: type[_T]) -> Iterator[_T]:
+        """Yield what is stored now; one object that cannot be read keeps back its own node only."""
+        for raw in msgspec.json.decode(self._reader.get(path, params), type=_List).items:
+            try:
+                yield msgspec.json.decode(raw, type=kind)
+            except UNREADABLE:
+                continue
+
+
+def _begun(incident: Incident) -> tuple[datetime | None, datetime | None]:
+    """Return what budgets count of an incident beside its rules."""
+    return incident.status.evicting_at, incident.status.needs_since

@@ -1,0 +1,117 @@
+"""A new leader's budgets count what the leader before it has begun, whatever its watches show."""
+
+from collections.abc import Generator
+
+import msgspec
+import pytest
+
+from exporter.model.device import Device
+from remediator.model import taint_rule
+from remediator.model.taint_rule import Effect, Rule
+from tests.remediator.builders import DRIVER, at, dead, gpu
+from tests.remediator.controller.api import INCIDENTS, RULES, serving
+from tests.remediator.controller.test_blind_watches import (
+    SETTLED,
+    Room,
+    leader,
+    presence,
+    set_up,
+)
+
+ELSEWHERE, NAME = "node-b", "GPU-b-1"
+
+
+@pytest.fixture
+def room() -> Generator[Room]:
+    with serving() as (api, endpoint), leader(api, endpoint) as one:
+        set_up(one)
+        yield one
+
+
+def a_gpu_fails(room: Room) -> None:
+    room.report(dead(0), gpu(1))
+    room.seen("the report is there", lambda: presence(room) == "Lost")
+    room.decide()
+    assert room.api.effects()["gpu-0"] == "NoSchedule"
+    room.ahead = SETTLED
+
+
+def the_leader_before_raises(room: Room, effect: Effect) -> None:
+    rule = Rule(
+        device=Device(DRIVER, ELSEWHERE, "gpu-9"),
+        effect=effect,
+        fault="gpu",
+        cause="xid-95",
+        incident=NAME,
+        uuid="GPU-b",
+        gpu="GPU-b",
+        node=ELSEWHERE,
+    )
+    made = msgspec.to_builtins(taint_rule.manifest(rule, "v1"))
+    room.api.put(RULES, rule.name, metadata=made["metadata"], spec=made["spec"])
+
+
+def the_leader_before_writes(room: Room, **status: str) -> None:
+    room.api.put(INCIDENTS, NAME, spec={"node": ELSEWHERE, "uuid": "GPU-b"}, status=status)
+
+
+MOMENT = at(0).isoformat()
+
+
+def test_a_rule_that_evicts_and_that_no_watch_has_reported_delays_an_eviction(room: Room) -> None:
+    room.api.frozen.add(RULES)
+    the_leader_before_raises(room, "NoExecute")
+    a_gpu_fails(room)
+
+    assert "of the leader before is not reported by the watch" in room.decide().unconfirmed
+    assert room.api.effects()["gpu-0"] == "NoSchedule"
+
+    room.api.frozen.clear()
+    room.seen("the rule", lambda: len(room.cluster.cache.rules()) == 2)
+    room.decide()
+    assert room.api.effects()["gpu-0"] == "NoExecute"
+
+
+@pytest.mark.parametrize("since", ["evictingTime", "neededSinceTime"])
+def test_an_incident_that_has_begun_and_that_no_watch_has_reported_delays_an_eviction(
+    room: Room, since: str
+) -> None:
+    room.api.frozen.add(INCIDENTS)
+    the_leader_before_writes(room, phase="Evicting", **{since: MOMENT})
+    a_gpu_fails(room)
+
+    assert f"incident {NAME} of the leader before" in room.decide().unconfirmed
+    assert room.api.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_what_disrupts_nobody_delays_nothing(room: Room) -> None:
+    room.api.frozen.update((RULES, INCIDENTS))
+    the_leader_before_raises(room, "NoSchedule")
+    the_leader_before_writes(room, phase="Tainted")
+    a_gpu_fails(room)
+
+    room.decide()
+    assert room.api.effects()["gpu-0"] == "NoExecute"
+
+
+def test_once_all_was_seen_only_another_takeover_looks_again(room: Room) -> None:
+    assert room.cluster.takeover.unseen() == ""
+    room.api.frozen.add(RULES)
+    the_leader_before_raises(room, "NoExecute")
+    assert room.cluster.takeover.unseen() == ""
+
+    room.cluster.takeover.gained()
+    assert "is not reported by the watch" in room.cluster.takeover.unseen()
+
+
+def test_one_object_that_cannot_be_read_delays_nothing(room: Room) -> None:
+    room.api.put(RULES, "odd", spec={"taint": 7})
+    room.api.put(INCIDENTS, "odd", spec={"node": []})
+    assert room.cluster.takeover.unseen() == ""
+
+
+def test_without_an_answer_nothing_is_taken_for_seen(room: Room) -> None:
+    room.api.refused[RULES] = 500
+    assert "could not be read (500)" in room.cluster.takeover.unseen()
+    room.api.refused.clear()
+    assert room.cluster.takeover.unseen() == ""
