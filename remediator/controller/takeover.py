@@ -20,6 +20,7 @@ from remediator.model.incident import Incident
 from remediator.model.taint_rule import EVICTING, RawRule, parse
 
 _T = TypeVar("_T")
+_LATE = "of the leader before is not reported by the watch"
 _OPEN = {"fieldSelector": "status.phase!=Closed,status.phase!=Recovered"}
 
 
@@ -47,7 +48,7 @@ class Takeover:
         if self._seen == gained:
             return ""
         try:
-            why = self._unseen_rule() or self._unseen_incident()
+            why = self._late()
         except ApiError as error:
             return f"what the leader before wrote could not be read ({error.status or 'no answer'})"
         except UNREADABLE:
@@ -56,26 +57,22 @@ class Takeover:
             self._seen = gained
         return why
 
-    def _unseen_rule(self) -> str:
-        watch = self._rules.reflector
-        if self._rules.version is None or watch is None:
-            return ""
-        known = watch.items()
-        for raw in self._stored(self._rules.path, {}, RawRule):
-            rule, name = parse(raw), raw.metadata.name
-            if rule is None or rule.effect not in EVICTING:
-                continue
-            seen = parse(known[name]) if name in known else None
-            if seen is None or (seen.uid, seen.effect) != (rule.uid, rule.effect):
-                return f"DeviceTaintRule {name} of the leader before is not reported by the watch"
-        return ""
-
-    def _unseen_incident(self) -> str:
+    def _late(self) -> str:
+        watch = self._rules.reflector if self._rules.version is not None else None
+        if watch is not None:
+            rules = watch.items()
+            for raw in self._stored(self._rules.path, {}, RawRule):
+                rule, name = parse(raw), raw.metadata.name
+                if rule is None or rule.effect not in EVICTING:
+                    continue
+                seen = parse(rules[name]) if name in rules else None
+                if seen is None or (seen.uid, seen.effect) != (rule.uid, rule.effect):
+                    return f"DeviceTaintRule {name} {_LATE}"
         known = self._incidents.items()
         for incident in self._stored(INCIDENTS, _OPEN, Incident):
-            seen, counts = known.get(incident.name), _begun(incident)
-            if any(counts) and (seen is None or _begun(seen) != counts):
-                return f"incident {incident.name} of the leader before is not reported by the watch"
+            reported, counts = known.get(incident.name), _begun(incident)
+            if any(counts) and (reported is None or _begun(reported) != counts):
+                return f"incident {incident.name} {_LATE}"
         return ""
 
     def _stored(self, path: str, params: dict[str, str], kind: type[_T]) -> Iterator[_T]:
