@@ -53,6 +53,9 @@ class Takeover:
             return f"what the leader before wrote could not be read ({error.status or 'no answer'})"
         except UNREADABLE:
             return "what the leader before wrote could not be decoded"
+        except LookupError as error:
+            # Its version has just stopped being served: `probe` runs in another thread.
+            return str(error)
         if not why:
             self._seen = gained
         return why

@@ -1,6 +1,6 @@
 """The plans of a node's GPUs: each is decided alone, then cut to what all may do together.
 
-Where this program fails on a GPU, it is `undecided_gpu`, and the others go on. Pure.
+Where this program fails on a GPU, `undecided_gpu` keeps it as it is, and the others go on. Pure.
 """
 
 from datetime import datetime

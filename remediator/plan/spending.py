@@ -17,7 +17,8 @@ its rule is gone, because its name belongs to another board now or it is drained
 An incident remembers the DeviceClasses of a GPU: without that a class would be refilled by the very
 pods that leave it. All of it is read from what is stored, so a restart counts the same. One worker
 decides node after node and the cache receives its own writes, so the rules of the fleet are
-current: what the node before this one was granted is in them.
+current: what the node before this one was granted is in them. For what another leader wrote,
+`controller/takeover` waits.
 """
 
 from collections import defaultdict

@@ -1,13 +1,18 @@
 """A new leader's budgets count what the leader before it has begun, whatever its watches show."""
 
 from collections.abc import Generator
+from typing import Any
 
 import msgspec
 import pytest
 
 from exporter.model.device import Device
+from kubeapi.client import Client
+from kubeapi.endpoint import Endpoint
+from remediator.controller.takeover import Takeover
+from remediator.controller.versions import Versioned
 from remediator.model import taint_rule
-from remediator.model.taint_rule import Effect, Rule
+from remediator.model.taint_rule import Effect, RawRule, Rule
 from tests.remediator.builders import DRIVER, at, dead, gpu
 from tests.remediator.controller.api import INCIDENTS, RULES, serving
 from tests.remediator.controller.test_blind_watches import (
@@ -115,3 +120,22 @@ def test_without_an_answer_nothing_is_taken_for_seen(room: Room) -> None:
     assert "could not be read (500)" in room.cluster.takeover.unseen()
     room.api.refused.clear()
     assert room.cluster.takeover.unseen() == ""
+
+
+NOWHERE = Endpoint(server="http://127.0.0.1:1")
+
+
+class Ending(Versioned[Any]):
+    """DeviceTaintRules of a version whose end another thread finds while one is read."""
+
+    @property
+    def path(self) -> str:
+        raise LookupError("devicetaintrules are not served")
+
+
+def test_a_version_that_ends_meanwhile_is_not_taken_for_seen(room: Room) -> None:
+    watched = room.cluster.informers
+    rules = Ending(Client(NOWHERE), "devicetaintrules", ("v1",), RawRule, lambda _: None)
+    rules.version, rules.reflector = watched.rules.version, watched.rules.reflector
+    takeover = Takeover(Client(NOWHERE), rules, watched.incidents)
+    assert "are not served" in takeover.unseen()
