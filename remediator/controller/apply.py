@@ -297,7 +297,8 @@ class Writer:
             there = self._client.get(f"{self._rules.path}/{rule.name}")
         except NotFound:
             raise refusal from None
-        stored = taint_rule.parse(msgspec.json.decode(there, type=RawRule))
+        raw = msgspec.json.decode(there, type=RawRule)
+        stored = taint_rule.parse(raw, self._cache.published(rule.device))
         if stored is None or stored.device != rule.device:
             raise ApiError(
                 f"DeviceTaintRule {rule.name} exists and is not Draguard's, so {rule.device} "

@@ -68,6 +68,10 @@ class Cache:
         with self._lock:
             return self._rule_index.standing()
 
+    def published(self, device: Device) -> SliceDevice | None:
+        with self._lock:
+            return self._slices.device(device)
+
     def incidents(self) -> tuple[Incident, ...]:
         with self._lock:
             return self._incidents.all()

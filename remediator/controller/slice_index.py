@@ -24,8 +24,9 @@ class SliceIndex:
         return self._inventory.get(node, ())
 
     def device(self, device: Device) -> SliceDevice | None:
-        """Return what stands under a name in the pool of the node that it is named after."""
-        mine = self.on_node(device.pool)
+        """Return what stands under a name in the pool of its one publisher, or of its namesake."""
+        publishers = {*self._pools.get((device.driver, device.pool), {}).values()}
+        mine = self.on_node(publishers.pop() if len(publishers) == 1 else device.pool)
         return next((candidate for candidate in mine if candidate.device == device), None)
 
     def contested(self, node: str) -> frozenset[PoolKey]:

@@ -49,6 +49,8 @@ class Proxy:
         self.open_gate = threading.Event()
         """While it is clear no request is answered."""
         self.open_gate.set()
+        self.late: tuple[str, ...] = ()
+        """Watches of these collections report nothing while this is set."""
         self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self}))
 
     @property
@@ -75,6 +77,7 @@ class Proxy:
 
     def __exit__(self, *_: object) -> None:
         self.open_gate.set()
+        self.late = ()
         self._server.shutdown()
         self._server.server_close()
         self.cut()
@@ -180,6 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         with suppress(OSError, http.client.HTTPException):
             while piece := answer.read1(65536):
+                while "watch=" in self.path and any(name in self.path for name in self.proxy.late):
+                    time.sleep(0.05)
                 self.wfile.write(piece)
                 self.wfile.flush()
 

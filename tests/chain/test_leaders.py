@@ -168,3 +168,38 @@ def test_a_leader_that_was_frozen_beyond_its_lease_repeats_at_most_one_write(
         assert len(proxy.writes) - before <= 1
         assert {rule["metadata"]["uid"] for rule in scene.cluster.items(RULES)} == uids
         assert len(scene.incidents()) == len(nodes)
+
+
+def test_one_that_leads_again_evicts_nobody_before_its_watches_report_what_was_done_meanwhile(
+    scene: Scene,
+) -> None:
+    scene.policy(
+        "{defaults: {mode: enforce, settle: 0s, soak: 10m}, budget: {correlation: {nodes: 9}}}"
+    )
+    for name in ("node-a", "node-b", "node-c"):
+        scene.node(name, gpu(0, node=name))
+    with Proxy(scene.cluster.plane.endpoint()) as proxy:
+        first, second = two(scene, server=proxy.url)
+        tainted = {"node-a/gpu-0": "NoExecute"}
+        scene.report("node-a", off_the_bus(gpu(0, node="node-a")))
+        scene.await_rules(tainted)
+        first.send(signal.SIGSTOP)
+        await_true("the second leads", lambda: holder(scene) == "second")
+        scene.report("node-b", off_the_bus(gpu(0, node="node-b")))
+        tainted["node-b/gpu-0"] = "NoExecute"
+        proxy.late = ("devicetaintrules", "deviceincidents")
+        scene.await_rules(tainted)
+        first.send(signal.SIGCONT)
+        await_true("it knows", lambda: "now follower of second" in first.logged())
+
+        second.stop()
+        await_true("the first leads again", lambda: holder(scene) == "first")
+        scene.report("node-c", off_the_bus(gpu(0, node="node-c")))
+
+        def waits() -> bool:
+            return "of the leader before is not reported by the watch" in str(scene.incidents())
+
+        await_true("its incident says what it waits for", waits)
+        assert scene.rules() == {**tainted, "node-c/gpu-0": "NoSchedule"}
+        proxy.late = ()
+        scene.await_rules({**tainted, "node-c/gpu-0": "NoExecute"})

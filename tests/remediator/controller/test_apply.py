@@ -25,6 +25,8 @@ from remediator.plan.steps import (
     OpenIncident,
 )
 from tests.lab.cluster import RULES, Cluster, await_true
+from tests.remediator.builders import uuid
+from tests.remediator.controller.test_cache import slice_of
 
 
 def desired_rule(effect: str = "NoSchedule", device: str = "gpu-0") -> Rule:
@@ -131,6 +133,20 @@ def test_a_rule_of_a_crashed_run_that_says_something_else_is_read_and_decided_an
         controller.writer.apply(CreateRule(desired_rule()))
 
     assert controller.stored().effect == "NoExecute"
+
+
+def test_a_rule_of_ours_without_any_mark_is_read_by_what_is_published(
+    controller: Controller, cluster: Cluster
+) -> None:
+    controller.cache.slice("s1", None, slice_of("node-a", 0))
+    body = msgspec.json.decode(msgspec.json.encode(manifest(desired_rule(), "v1")))
+    body["metadata"] |= {"labels": {}, "annotations": {}}
+    cluster.client.create(RULES, body)
+
+    with pytest.raises(Conflict):
+        controller.writer.apply(CreateRule(desired_rule()))
+
+    assert (controller.stored().gpu, controller.stored().stripped) == (uuid(0), True)
 
 
 def test_an_object_of_our_name_that_is_not_ours_is_left_alone_and_named(

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.model.device import Device
+from exporter.model.resource_slices import ResourceSlice
 from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.controller.rule_index import RuleIndex
@@ -39,6 +40,23 @@ def put(cache: Cache, raw: RawRule) -> None:
 
 def changed(raw: RawRule, **meta: Any) -> RawRule:
     return msgspec.structs.replace(raw, metadata=msgspec.structs.replace(raw.metadata, **meta))
+
+
+def in_pool(pool: str, node: str) -> ResourceSlice:
+    """A slice of a node, of a driver that does not name its pools after nodes."""
+    made = slice_of(node, 0)
+    named = msgspec.structs.replace(made.spec.pool, name=pool)
+    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, pool=named))
+
+
+def unmarked(pool: str) -> RawRule:
+    """A rule of ours from which a person took labels and annotations."""
+    raw = raw_rule()
+    selector = Selector(DRIVER, pool, "gpu-0")
+    spec = msgspec.structs.replace(raw.spec, device_selector=selector)
+    name = taint_rule.rule_name(Device(DRIVER, pool, "gpu-0"))
+    unnamed = changed(raw, name=name, labels={}, annotations={})
+    return msgspec.structs.replace(unnamed, spec=spec)
 
 
 def theirs(name: str, selector: Selector | None) -> RawRule:
@@ -131,6 +149,26 @@ class TestAPersonsHand:
 
         assert marks.taken() == {"node-a"}
         assert [rule.gpu for rule in cache.rules()] == [uuid(0)]
+
+    def test_a_rule_without_any_mark_is_for_what_the_one_publisher_of_its_pool_has(
+        self, cache: Cache
+    ) -> None:
+        cache.slice("s3", None, in_pool("pool-7", "node-a"))
+
+        put(cache, unmarked("pool-7"))
+
+        (rule,) = cache.view("node-a", believed).rules
+        assert (rule.device.pool, rule.gpu, rule.node) == ("pool-7", uuid(0), "node-a")
+
+    def test_a_rule_without_any_mark_is_for_nothing_in_a_pool_of_two_publishers(
+        self, cache: Cache
+    ) -> None:
+        cache.slice("s3", None, in_pool("pool-7", "node-a"))
+        cache.slice("s4", None, in_pool("pool-7", "node-b"))
+
+        put(cache, unmarked("pool-7"))
+
+        assert cache.rules() == ()
 
     def test_a_copy_of_a_rule_is_left_over(self, cache: Cache) -> None:
         put(cache, raw_rule())
