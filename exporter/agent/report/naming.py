@@ -79,14 +79,7 @@ def rename(gpus: Gpus, bus_id: str, uuid: str) -> None:
     known = gpus.get(uuid)
     if known is not None and _ambiguous(known):
         return
-    del gpus[unknown.uuid]
-    if known is None:
-        gpus[uuid] = msgspec.structs.replace(unknown, uuid=uuid)
-    else:
-        dropped = known.xids_dropped + unknown.xids_dropped
-        whole = msgspec.structs.replace(known, xids_dropped=dropped)
-        records = xid_counts.joined(known.xids, unknown.xids)
-        gpus[uuid] = xid_counts.with_records(whole, records)
+    _move(gpus, unknown, uuid)
 
 
 def name_by_bus(gpus: Gpus, uuids: Mapping[str, str]) -> None:
@@ -109,9 +102,19 @@ def unname(gpus: Gpus, bus_id: str, uuid: str) -> None:
     # One that NVML has listed in this boot was put into another slot.
     if known.product or known.serial or known.minor is not None:
         return
-    del gpus[uuid]
-    name = UNKNOWN_PREFIX + known.pci_bus_id
-    gpus[name] = msgspec.structs.replace(known, uuid=name)
+    _move(gpus, known, UNKNOWN_PREFIX + known.pci_bus_id)
+
+
+def _move(gpus: Gpus, gpu: GpuHealth, uuid: str) -> None:
+    """Put a GPU under another name; the one that is there, if any, gets its records."""
+    del gpus[gpu.uuid]
+    there = gpus.get(uuid)
+    if there is None:
+        gpus[uuid] = msgspec.structs.replace(gpu, uuid=uuid)
+    else:
+        dropped = there.xids_dropped + gpu.xids_dropped
+        whole = msgspec.structs.replace(there, xids_dropped=dropped)
+        gpus[uuid] = xid_counts.with_records(whole, xid_counts.joined(there.xids, gpu.xids))
 
 
 def _ambiguous(gpu: GpuHealth) -> bool:

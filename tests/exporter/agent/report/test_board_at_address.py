@@ -42,6 +42,16 @@ def test_a_name_that_only_slices_gave_is_taken_back_when_nvml_reads_it_elsewhere
     assert counts(report) == {f"unknown-{HERE}": {(79, None): 1}}
 
 
+def test_a_name_that_is_taken_back_adds_its_errors_to_those_that_had_no_name() -> None:
+    sensed = Sensed()
+    signals = [sensed.kmsg(1, 79), sensed.nvml(1, 48)]
+    report = ledger.begin("boot-2", "1", START)
+    report = ledger.take(report, signals, run="run-1", kernel_sequence=None)
+    assert counts(report) == {f"unknown-{HERE}": {(79, None): 1}, "GPU-1": {(48, None): 1}}
+    report = ledger.observe(report, seen(MOVED, seconds=2), published=OF_LAST_BOOT)
+    assert counts(report) == {f"unknown-{HERE}": {(48, None): 1, (79, None): 1}}
+
+
 def test_a_board_that_is_put_into_another_slot_keeps_its_errors() -> None:
     before = gpu(1, product="NVIDIA H100")
     report = ledger.observe(ledger.begin("boot-1", "1", START), seen(before))
