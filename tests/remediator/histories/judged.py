@@ -163,9 +163,8 @@ class Judged(Played):
             if isinstance(step, CreateRule):
                 assert step.rule.effect not in EVICTING, "nothing is evicted before it is tainted"
                 assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
-            if isinstance(step, ChangeRule) and step.rule.fault == "contained":
-                mild = step.rule.effect not in EVICTING
-                assert mild or step.rule.uuid == step.stored.uuid, "another slice has not settled"
+            if isinstance(step, ChangeRule) and step.rule.effect in EVICTING:
+                self._slice_has_settled(step.rule)
             if isinstance(step, ChangeRule) and raises(step):
                 (desired,) = [
                     answer for _, answer in decision.pairs if answer.uuid == step.rule.gpu
@@ -175,12 +174,21 @@ class Judged(Played):
                 assert expected <= {rule.device for rule in stored}
                 settled = self.machine.now - SETTLE
                 rules = [rule for rule in stored if rule.gpu == step.rule.gpu]
-                times = [self.tainted_since[rule.uid, rule.gpu] for rule in rules]
-                if step.rule.fault == "contained":
-                    slice_since = self.tainted_since[step.stored.uid, step.rule.uuid]
-                    times.append(slice_since)
-                for since in times:
+                for rule in rules:
+                    since = self.tainted_since[rule.uid, rule.gpu]
                     assert since <= max(settled, self.clock_set_at) + 1e-6
+
+    def _slice_has_settled(self, evicting: Rule) -> None:
+        """Check a slice by the rules for it, under whatever name: its GPU's number may change."""
+        if evicting.fault != "contained":
+            return
+        times = [
+            self.tainted_since[rule.uid, rule.uuid]
+            for rule in self.calm.rules.values()
+            if rule.effect != "None" and rule.uuid == evicting.uuid
+        ]
+        settled = max(self.machine.now - SETTLE, self.clock_set_at)
+        assert min(times, default=settled + 1) <= settled + 1e-6, "another slice has not settled"
 
     def _budget_holds(self, steps: Iterable[Step], before: set[str]) -> None:
         raised = {step.rule.gpu for step in steps if isinstance(step, ChangeRule) and raises(step)}

@@ -68,6 +68,8 @@ class Machine:
         """Every partition that could be made of the second GPU is published, and it beside them."""
         self.placing = False
         """Its agent records with an error where the instance lies."""
+        self.placed: set[str] = set()
+        """GPUs of which a reading has said where the instance of an error lies."""
         self.named: dict[tuple[str, str], float] = {}
         """When a source last named a slice, by GPU and slice."""
         self.asks_node: set[str] = set()
@@ -197,7 +199,9 @@ class Machine:
 
     def reads_the_places(self, index: int) -> None:
         """A reading right after an error is the first to say where its instance lies."""
-        self.gpus[index] = completed(self.gpus[index], self.time)
+        before, self.gpus[index] = self.gpus[index], completed(self.gpus[index], self.time)
+        if self.gpus[index].xids != before.xids:
+            self.placed.add(before.uuid)
 
     @staticmethod
     def _place(health: GpuHealth, gi: int | None) -> MemorySlices | None:
@@ -383,7 +387,8 @@ class Machine:
             return True
         # What dynamic MIG publishes has no UUID of its own, but for the full GPU. And an error of
         # which the place is known means the memory there, also after another layout.
-        if not (self.placing or (self.dynamic and rule.uuid == rule.gpu)):
+        placing = self.placing or rule.gpu in self.placed
+        if not (placing or (self.dynamic and rule.uuid == rule.gpu)):
             return False
         own = partition_of(rule.device)
         places = range(7) if own is None else range(own.start, own.start + own.size)

@@ -31,3 +31,25 @@ def test_a_slice_that_is_made_anew_on_a_tainted_gpu_settles_by_itself() -> None:
     history.a_gpu_goes_or_comes(dies=3, index=0, presence="Present", then=4000.0)
     history.another_compute_instance(anew=True, dies=5, gi=1, then=601.0)
     history.teardown()
+
+
+def test_a_reading_that_is_the_first_to_tell_the_place_means_the_slices_that_are_there_now() -> (
+    None
+):
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.another_compute_instance(anew=True, dies=0, gi=1, then=0.1)
+    history.a_reading_tells_the_places(dies=0, index=1, then=3.0)
+    history.only_what_gave_a_signal_is_tainted()
+    history.teardown()
+
+
+def test_a_slice_whose_gpu_gets_its_number_back_has_settled_under_the_other_one() -> None:
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=True)
+    history.an_error_is_named_late(dies=0, gi=1, late=0.1, then=0.1)
+    history.other_numbers(dies=0, then=0.1)
+    history.another_layout(dies=0, then=0.1)
+    history.a_gpu_goes_or_comes(dies=0, index=1, presence="Unknown", then=4000.0)
+    history.other_numbers(dies=0, then=0.1)
+    history.teardown()
