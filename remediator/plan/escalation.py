@@ -252,13 +252,18 @@ def _recorded(
     Instance ids are used again: after a change of the layout an old error must not be read as one
     of the slice that got its number. A recorded placement names the memory by itself.
     """
-    if fault.instance is None or fault.placement is not None or is_new(case, incident, fault):
+    if fault.instance is None or fault.placement is not None:
         return targets
-    if incident.status.placed is not None:
-        return tuple(target for target in targets if target in incident.status.placed)
-    acted = any(entry.phase in ACTED for entry in incident.status.timeline)
-    known = set(incident.status.scope.devices)
-    return tuple(target for target in targets if target in known) if known or acted else targets
+    if not is_new(case, incident, fault):
+        if incident.status.placed is not None:
+            return tuple(target for target in targets if target in incident.status.placed)
+        acted = any(entry.phase in ACTED for entry in incident.status.timeline)
+        known = set(incident.status.scope.devices)
+        return tuple(target for target in targets if target in known) if known or acted else targets
+    earlier = [known for known in case.incidents if not is_new(case, known, fault)]
+    before = [known.status.placed for known in earlier if known.status.placed is not None]
+    meant = {target.uuid for part in before for target in part}
+    return tuple(target for target in targets if target.uuid in meant) if before else targets
 
 
 def is_new(case: Case, incident: Incident, fault: Fault) -> bool:

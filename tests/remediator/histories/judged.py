@@ -14,7 +14,7 @@ from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, Step, WriteStatus, gpu_of
 from remediator.plan.view import NodeView
 from tests.remediator.histories.calls import Calls
-from tests.remediator.histories.machines import PENDING
+from tests.remediator.histories.errors import PENDING
 from tests.remediator.histories.played import Played
 from tests.remediator.histories.taints import in_force, is_rebound, raises
 

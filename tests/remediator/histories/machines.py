@@ -1,5 +1,6 @@
 """A made-up node whose hardware breaks, is repaired, moved and misread; it knows the truth."""
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import get_args
 
@@ -16,33 +17,22 @@ from exporter.model.node_health import (
 from exporter.model.resource_slices import SliceDevice
 from exporter.model.signals import Partner, Signal
 from exporter.model.xid_dedup import PATIENCE
+from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.trusted_kinds import NEEDED, WatchedKind
 from remediator.plan.view import NodeView
-from tests.remediator.builders import (
-    ALWAYS_CONFIRMED,
-    NODE,
-    at,
-    gpu,
-    mig_gpu,
-    report,
-    view,
+from tests.remediator.builders import ALWAYS_CONFIRMED, NODE, at, gpu, mig_gpu, report, view
+from tests.remediator.histories import errors
+from tests.remediator.histories.slices import (
+    memory_of,
+    numbered_now,
+    partition_of,
+    static_slices,
 )
-from tests.remediator.histories.slices import memory_of, numbered_now, partition_of, static_slices
 from tests.remediator.histories.tenants import Tenants
 from tests.remediator.test_hardware import partitions
 
-APPLICATION = (13, 31, 43, 45, 69)
-INFORMATION = (37, 44, 92, 9999)
-"""Codes that must never taint anything, whatever their number; 9999 is in no catalogue."""
-GPU_WIDE = (79, 95, 119, 48, 120, 63, 160, 64)
-PENDING = frozenset({63, 160})
-"""Of those, what waits for a reset: the GPU is sound until then."""
-CONTAINED = (94,)
-NODE_WIDE, NODE_ACTIONS = (79,), (2, 7)
-"""Codes, and recovery actions, after which the node is to be rebooted in spite of its pods."""
-SIGNALS = (*APPLICATION, *INFORMATION, *GPU_WIDE, *CONTAINED)
 EVERYTHING = "*"
 """Stands for a GPU with all that is on it."""
 WATCHED: tuple[WatchedKind, ...] = get_args(WatchedKind)
@@ -170,16 +160,18 @@ class Machine:
             sources=("kmsg",),
         )
         self._replace(index, xids=tuple(records.values()))
-        if code in GPU_WIDE or code in CONTAINED:
-            self._signal(index, named if code in CONTAINED else None)
+        if code in errors.GPU_WIDE or code in errors.CONTAINED:
+            self._signal(index, named if code in errors.CONTAINED else None)
             self._last_signal[one.uuid, code] = self.now
-        if code in NODE_WIDE:
+        if code in errors.NODE_WIDE:
             self.asks_node.add(one.uuid)
 
     def names_the_slice(self, index: int, gi: int) -> None:
         """NVML's event, or DCGM's, says late of which slice an error was, by its own time."""
         one = self.gpus[index]
-        late = [record for record in one.xids if record.code in CONTAINED and record.gi is None]
+        late = [
+            record for record in one.xids if record.code in errors.CONTAINED and record.gi is None
+        ]
         if not one.mig or not late or self.time - late[0].last_seen > PATIENCE:
             return
         event = Signal(
@@ -218,7 +210,7 @@ class Machine:
         self._replace(index, recovery_action=read)
         if value:
             self._signal(index, None)
-        if value in NODE_ACTIONS:
+        if value in errors.NODE_ACTIONS:
             self.asks_node.add(self.gpus[index].uuid)
 
     def has_no_recovery_action(self, index: int) -> None:
@@ -335,6 +327,12 @@ class Machine:
                 action = msgspec.structs.replace(health.recovery_action, observed_at=self.time)
                 self._replace(index, recovery_action=action)
 
+    def is_read_by_numbers(self, incidents: Collection[Incident]) -> None:
+        """Note which slices the errors mean now that no incident has recorded."""
+        for health in self.gpus:
+            if meant := numbered_now(errors.unrecorded(health, incidents)):
+                self.signalled[health.uuid] = self.signalled.get(health.uuid, set()) | meant
+
     def looks(self) -> None:
         """Note what is true at a moment in which somebody looks."""
         self.confirmed_at = self.now if self.confirms else self.confirmed_at
@@ -346,7 +344,7 @@ class Machine:
             received = self.watched and not (self.silent or self.unseen)
             if received and action.supported is False:
                 # What was not reported, or nothing could begin for, is owed to nobody.
-                reported = _reported_of_the_whole(health, after=self._vouched.get(health.uuid))
+                reported = errors.of_the_whole(health, after=self._vouched.get(health.uuid))
                 owed = self.owes_an_epoch.get(health.uuid, frozenset()) | reported
                 self.owes_an_epoch[health.uuid] = owed
             worn = health.memory.row_remap_failed == "True"
@@ -376,7 +374,7 @@ class Machine:
         times = [
             at
             for (who, code), at in self._last_signal.items()
-            if who == gpu and (pending or code not in PENDING)
+            if who == gpu and (pending or code not in errors.PENDING)
         ]
         return max(times, default=-1e9)
 
@@ -393,9 +391,3 @@ class Machine:
         own = partition_of(rule.device)
         places = range(7) if own is None else range(own.start, own.start + own.size)
         return any(memory_of(rule.gpu, start) in meant for start in places)
-
-
-def _reported_of_the_whole(health: GpuHealth, after: datetime | None) -> frozenset[int]:
-    """Return the errors of the whole GPU that its report has in this epoch, since a moment."""
-    here = (it for it in health.xids if it.code in GPU_WIDE and it.epoch == health.epoch)
-    return frozenset(it.code for it in here if after is None or it.last_seen > after)

@@ -117,6 +117,7 @@ class Played(RuleBasedStateMachine):
         """Let time pass, and both controllers look."""
         self.sound = False
         self.machine.passes(seconds)
+        self.machine.is_read_by_numbers(self.calm.incidents.values())
         seen = self.view()
         if self.machine.gone:
             for stored in self.both():

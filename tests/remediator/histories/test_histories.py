@@ -13,9 +13,10 @@ from hypothesis.stateful import initialize, rule
 from remediator.model.intent import Intent
 from remediator.plan.node_condition import OFF, HandoverOptions
 from remediator.plan.trusted_kinds import WatchedKind
+from tests.remediator.histories.errors import SIGNALS
 from tests.remediator.histories.judged import SOAK
 from tests.remediator.histories.leaders import Leaders
-from tests.remediator.histories.machines import ACTIONS, SIGNALS, WATCHED
+from tests.remediator.histories.machines import ACTIONS, WATCHED
 from tests.remediator.histories.outside import DIES, INDEX, THEN
 
 HISTORYS = int(os.environ.get("HISTORIES", "120"))
