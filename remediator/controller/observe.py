@@ -106,7 +106,7 @@ class Cluster:
         self._final_check = FinalCheck(
             client, watched.slices, watched.claims, pods, watched.emergency
         )
-        self.takeover = Takeover(client, watched.rules, watched.incidents)
+        self.takeover = Takeover(client, watched.rules, watched.incidents, elapsed)
 
     def start(self) -> None:
         self._recorder.start()

@@ -5,8 +5,9 @@ leader wrote comes by the watches, and one that lags unnoticed would hide from t
 being evicted already.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from time import monotonic
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,6 +22,8 @@ from remediator.model.taint_rule import EVICTING, RawRule, parse
 
 _T = TypeVar("_T")
 _LATE = "of the leader before is not reported by the watch"
+_FIRST_REST, _LAST_REST = 0.5, 10.0
+"""Seconds until all is read again, for whichever node: at first, and at last."""
 _OPEN = {"fieldSelector": "status.phase!=Closed,status.phase!=Recovered"}
 
 
@@ -32,33 +35,56 @@ class Takeover:
     """Any thread may call `gained`; one asks."""
 
     def __init__(
-        self, reader: Reader, rules: Versioned[Any], incidents: Reflector[Incident]
+        self,
+        reader: Reader,
+        rules: Versioned[Any],
+        incidents: Reflector[Incident],
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._reader, self._rules, self._incidents = reader, rules, incidents
+        self._clock = clock
         self._gained, self._seen = 1, 0
         """How often the lead was taken over, and for which of them all was seen."""
+        self._unseen, self._read_at, self._rest = "", 0.0, _FIRST_REST
+        """What was missing last, when all is read again, and how long that rests then."""
 
     def gained(self) -> None:
         """Take note that another leader may have written until now."""
         self._gained += 1
+        self._unseen, self._rest = "", _FIRST_REST
 
     def unseen(self) -> str:
-        """Return what a disruption must wait for: stored, and not reported yet; "" when all is."""
+        """Return what a disruption must wait for: stored, and not reported yet; "" when all is.
+
+        Many nodes may ask while one object is missing: all is read for all of them, and less often
+        each time.
+        """
         gained = self._gained
         if self._seen == gained:
             return ""
-        try:
-            why = self._late()
-        except ApiError as error:
-            return f"what the leader before wrote could not be read ({error.status or 'no answer'})"
-        except UNREADABLE:
-            return "what the leader before wrote could not be decoded"
-        except LookupError as error:
-            # Its version has just stopped being served: `probe` runs in another thread.
-            return str(error)
+        # `gained` may clear this at any moment.
+        why = self._unseen
+        if why and self._clock() < self._read_at:
+            return why
+        why, retry_after = self._look()
         if not why:
             self._seen = gained
+        self._read_at = self._clock() + max(self._rest, retry_after)
+        self._unseen, self._rest = why, min(2 * self._rest, _LAST_REST)
         return why
+
+    def _look(self) -> tuple[str, float]:
+        """Return what is missing, and for how many seconds the server wants to be left alone."""
+        try:
+            return self._late(), 0.0
+        except ApiError as error:
+            why = f"what the leader before wrote could not be read ({error.status or 'no answer'})"
+            return why, error.retry_after
+        except UNREADABLE:
+            return "what the leader before wrote could not be decoded", 0.0
+        except LookupError as error:
+            # Its version has just stopped being served: `probe` runs in another thread.
+            return str(error), 0.0
 
     def _late(self) -> str:
         watch = self._rules.reflector if self._rules.version is not None else None

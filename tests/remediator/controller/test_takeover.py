@@ -1,13 +1,14 @@
 """A new leader's budgets count what the leader before it has begun, whatever its watches show."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from itertools import count
 from typing import Any
 
 import msgspec
 import pytest
 
 from exporter.model.device import Device
-from kubeapi.client import Client
+from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint
 from remediator.controller.takeover import Takeover
 from remediator.controller.versions import Versioned
@@ -28,7 +29,8 @@ ELSEWHERE, NAME = "node-b", "GPU-b-1"
 
 @pytest.fixture
 def room() -> Generator[Room]:
-    with serving() as (api, endpoint), leader(api, endpoint) as one:
+    minutes = count(step=60.0)
+    with serving() as (api, endpoint), leader(api, endpoint, lambda: next(minutes)) as one:
         set_up(one)
         yield one
 
@@ -41,8 +43,8 @@ def a_gpu_fails(room: Room) -> None:
     room.ahead = SETTLED
 
 
-def the_leader_before_raises(room: Room, effect: Effect) -> None:
-    rule = Rule(
+def evicting_rule(effect: Effect = "NoExecute") -> Rule:
+    return Rule(
         device=Device(DRIVER, ELSEWHERE, "gpu-9"),
         effect=effect,
         fault="gpu",
@@ -52,6 +54,10 @@ def the_leader_before_raises(room: Room, effect: Effect) -> None:
         gpu="GPU-b",
         node=ELSEWHERE,
     )
+
+
+def the_leader_before_raises(room: Room, effect: Effect) -> None:
+    rule = evicting_rule(effect)
     made = msgspec.to_builtins(taint_rule.manifest(rule, "v1"))
     room.api.put(RULES, rule.name, metadata=made["metadata"], spec=made["spec"])
 
@@ -120,6 +126,53 @@ def test_without_an_answer_nothing_is_taken_for_seen(room: Room) -> None:
     assert "could not be read (500)" in room.cluster.takeover.unseen()
     room.api.refused.clear()
     assert room.cluster.takeover.unseen() == ""
+
+
+class Late:
+    """An API server that stores a rule which no watch reports, or answers nothing."""
+
+    def __init__(self, refusal: ApiError | None = None) -> None:
+        self.now = 0.0
+        self.read_at: list[float] = []
+        self.refusal = refusal
+
+    def get(self, path: str, _: Mapping[str, str] | None = None, /) -> bytes:
+        if path != RULES:
+            return b'{"items": []}'
+        self.read_at.append(self.now)
+        if self.refusal:
+            raise self.refusal
+        return msgspec.json.encode({"items": [taint_rule.manifest(evicting_rule(), "v1")]})
+
+
+@pytest.mark.parametrize(
+    ("refusal", "expected"),
+    [
+        (None, [0.0, 0.5, 1.5, 3.5, 7.5, 15.5, 25.5, 35.5]),
+        (ApiError("busy", status=429, retry_after=15.0), [0.0, 15.0, 30.0]),
+    ],
+)
+def test_all_is_read_once_for_all_nodes_and_less_often_while_it_is_late(
+    room: Room, refusal: ApiError | None, expected: list[float]
+) -> None:
+    late, watched = Late(refusal), room.cluster.informers
+    takeover = Takeover(late, watched.rules, watched.incidents, lambda: late.now)
+    for tenth in range(400):
+        late.now = tenth / 10
+        assert takeover.unseen()
+    assert late.read_at == expected
+
+
+def test_who_leads_again_reads_at_once(room: Room) -> None:
+    late, watched = Late(), room.cluster.informers
+    takeover = Takeover(late, watched.rules, watched.incidents, lambda: late.now)
+    for moment in (0.0, 0.1, 0.5, 0.6):
+        late.now = moment
+        assert takeover.unseen()
+    takeover.gained()
+    late.now = 0.7
+    assert takeover.unseen()
+    assert late.read_at == [0.0, 0.5, 0.7]
 
 
 NOWHERE = Endpoint(server="http://127.0.0.1:1")
