@@ -141,21 +141,6 @@ def test_nor_does_an_incident_that_was_deleted_change_what_is_reported_of_the_re
     history.teardown()
 
 
-def test_no_call_begins_in_the_decision_that_lets_pods_of_another_gpu_be_evicted() -> None:
-    """An eviction that waits makes room in the caps, and who is evicted next has time to go."""
-    history = EvictHistory()
-    history.a_policy(plan=Evict(within=timedelta(minutes=10), then="NoExecute"))
-    history.a_cluster(
-        options=HandoverOptions(enabled=True, deadline=timedelta(seconds=30)),
-        dynamic=False,
-        placing=False,
-    )
-    history.an_old_driver_whose_agent_forgets(dies=0, index=0)
-    history.a_sick_gpu_is_held_for_long(index=1, then=0.1, why="")
-    history.pods_keep_joining(dies=1, index=0)
-    history.teardown()
-
-
 def test_an_old_error_of_an_unknown_slice_taints_no_other_slice_as_its_report_ages() -> None:
     """Its incident recovered and lost its status; a later error of one slice is in an incident."""
     history = History()

@@ -3,7 +3,11 @@
 from datetime import timedelta
 
 from remediator.plan.node_condition import HandoverOptions
+from remediator.plan.reconcile import NodeDecision
+from remediator.plan.steps import ChangeRule, WriteNodeConditions
+from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
+from tests.remediator.histories.taints import raises
 from tests.remediator.histories.test_evict_histories import EvictHistory
 from tests.remediator.histories.test_found import NO_CALLS
 from tests.remediator.histories.test_frozen_histories import FrozenHistory
@@ -75,4 +79,40 @@ def test_a_rule_that_is_made_again_gives_pods_time_and_withdraws_no_repair() -> 
     history.pods_keep_joining(dies=0, index=1)
     history.a_gpu_goes_or_comes(dies=0, index=0, presence="Lost", then=0.1)
     history.a_person_deletes_a_rule(dies=2, then=601.0, which=3)
+    history.teardown()
+
+
+class Noted(EvictHistory):
+    """Notes at which moments rules are raised, and a repair of the node is requested."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.raised_at: set[float] = set()
+        self.called_at: set[float] = set()
+
+    def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
+        super().judge(seen, decision, before)
+        for step in decision.steps:
+            if isinstance(step, ChangeRule) and raises(step):
+                self.raised_at.add(self.machine.now)
+            if isinstance(step, WriteNodeConditions) and "True" in {
+                condition.status for condition in step.conditions
+            }:
+                self.called_at.add(self.machine.now)
+
+
+def test_no_call_begins_in_the_decision_that_lets_pods_of_another_gpu_be_evicted() -> None:
+    """An eviction that waits makes room in the caps, and who is evicted next has time to go."""
+    history = Noted()
+    history.a_policy(plan=Evict(within=timedelta(minutes=10), then="NoExecute"))
+    history.a_cluster(
+        options=HandoverOptions(enabled=True, deadline=timedelta(seconds=30)),
+        dynamic=False,
+        placing=False,
+    )
+    history.an_old_driver_whose_agent_forgets(dies=0, index=0)
+    history.a_sick_gpu_is_held_for_long(index=1, then=0.1, why="")
+    history.pods_keep_joining(dies=1, index=0)
+    assert history.raised_at
+    assert not history.raised_at & history.called_at
     history.teardown()
