@@ -69,6 +69,7 @@ class Cache:
             return self._rule_index.standing()
 
     def published(self, device: Device) -> SliceDevice | None:
+        """Return what is published under a device's name now."""
         with self._lock:
             return self._slices.device(device)
 

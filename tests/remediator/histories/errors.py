@@ -26,6 +26,12 @@ def of_the_whole(health: GpuHealth, after: datetime | None) -> frozenset[int]:
     return frozenset(it.code for it in here if after is None or it.last_seen > after)
 
 
+def places(health: GpuHealth) -> set[int]:
+    """Return the memory slices that records of contained errors name."""
+    found = [it.placement for it in health.xids if it.code in CONTAINED and it.placement]
+    return {start for place in found for start in range(place.start, place.start + place.size)}
+
+
 def unrecorded(health: GpuHealth, incidents: Iterable[Incident]) -> GpuHealth:
     """Return a GPU with those contained errors alone that no incident has recorded."""
     mine = [known.status.seen_signals for known in incidents if known.spec.uuid == health.uuid]

@@ -164,7 +164,7 @@ class Judged(Played):
                 assert step.rule.effect not in EVICTING, "nothing is evicted before it is tainted"
                 assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
             if isinstance(step, ChangeRule) and step.rule.effect in EVICTING:
-                self._slice_has_settled(step.rule)
+                self._slice_has_settled(step)
             if isinstance(step, ChangeRule) and raises(step):
                 (desired,) = [
                     answer for _, answer in decision.pairs if answer.uuid == step.rule.gpu
@@ -178,17 +178,22 @@ class Judged(Played):
                     since = self.tainted_since[rule.uid, rule.gpu]
                     assert since <= max(settled, self.clock_set_at) + 1e-6
 
-    def _slice_has_settled(self, evicting: Rule) -> None:
-        """Check a slice by the rules for it, under whatever name: its GPU's number may change."""
+    def _slice_has_settled(self, step: ChangeRule) -> None:
+        """Check the name, and the slice under whatever name: its GPU's number may change."""
+        evicting = step.rule
         if evicting.fault != "contained":
             return
+        name = [at for (uid, _), at in self.tainted_since.items() if uid == step.stored.uid]
         times = [
             self.tainted_since[rule.uid, rule.uuid]
             for rule in self.calm.rules.values()
             if rule.effect != "None" and rule.uuid == evicting.uuid
         ]
         settled = max(self.machine.now - SETTLE, self.clock_set_at)
-        assert min(times, default=settled + 1) <= settled + 1e-6, "another slice has not settled"
+        for since in (name, times):
+            assert min(since, default=settled + 1) <= settled + 1e-6, (
+                "another slice has not settled"
+            )
 
     def _budget_holds(self, steps: Iterable[Step], before: set[str]) -> None:
         raised = {step.rule.gpu for step in steps if isinstance(step, ChangeRule) and raises(step)}

@@ -59,7 +59,7 @@ class Machine:
         self.placing = False
         """Its agent records with an error where the instance lies."""
         self.placed: set[str] = set()
-        """GPUs of which a reading has said where the instance of an error lies."""
+        """Memory of which a reading has said that the instance of an error lies there."""
         self.named: dict[tuple[str, str], float] = {}
         """When a source last named a slice, by GPU and slice."""
         self.asks_node: set[str] = set()
@@ -191,9 +191,10 @@ class Machine:
 
     def reads_the_places(self, index: int) -> None:
         """A reading right after an error is the first to say where its instance lies."""
-        before, self.gpus[index] = self.gpus[index], completed(self.gpus[index], self.time)
-        if self.gpus[index].xids != before.xids:
-            self.placed.add(before.uuid)
+        known = errors.places(self.gpus[index])
+        self.gpus[index] = completed(self.gpus[index], self.time)
+        new = errors.places(self.gpus[index]) - known
+        self.placed |= {memory_of(self.gpus[index].uuid, start) for start in new}
 
     @staticmethod
     def _place(health: GpuHealth, gi: int | None) -> MemorySlices | None:
@@ -385,9 +386,8 @@ class Machine:
             return True
         # What dynamic MIG publishes has no UUID of its own, but for the full GPU. And an error of
         # which the place is known means the memory there, also after another layout.
-        placing = self.placing or rule.gpu in self.placed
-        if not (placing or (self.dynamic and rule.uuid == rule.gpu)):
-            return False
+        if not (self.placing or (self.dynamic and rule.uuid == rule.gpu)):
+            meant = meant & self.placed
         own = partition_of(rule.device)
         places = range(7) if own is None else range(own.start, own.start + own.size)
         return any(memory_of(rule.gpu, start) in meant for start in places)
