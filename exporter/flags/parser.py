@@ -27,6 +27,7 @@ from exporter.flags.dcgm_exporter import (
 from exporter.flags.unknown_settings import unknown_variables, without_unknown
 from exporter.model.device_option import SelectionError, parse_devices
 from exporter.model.given import Ignored
+from exporter.regular_file import read_regular
 from exporter.settings import FLAGS, Flag, Settings, SettingsError, check, flag_of
 
 ROLES = ("sensor", "agent", "run")
@@ -119,23 +120,19 @@ def _with_file(given: Mapping[str, Any], ignored: list[Ignored]) -> dict[str, An
     # YAML costs memory that most nodes need not spend.
     from exporter.flags import dcgm_exporter_file
 
-    file = dcgm_exporter_file.parse(_content(path), str(path))
-    usual = Settings(node_name="").interval
-    interval, vain = dcgm_exporter_file.one_interval(file.intervals, given.get("interval"), usual)
-    ignored += [*file.ignored, *vain]
-    rows = () if "collectors" in given else file.rows
-    return {**file.given, **given, "interval": interval, "counter_rows": rows}
-
-
-def _content(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(_LARGEST_FILE)
+        content = read_regular(path, _LARGEST_FILE, follow=True)
     except (OSError, ValueError) as error:
         raise SettingsError(
             f"--config-file: {path} cannot be read ({error}); mount it in this container, too, or "
             "leave the setting out"
         ) from error
+    file = dcgm_exporter_file.parse(content, str(path))
+    usual = Settings(node_name="").interval
+    interval, vain = dcgm_exporter_file.one_interval(file.intervals, given.get("interval"), usual)
+    ignored += [*file.ignored, *vain]
+    rows = () if "collectors" in given else file.rows
+    return {**file.given, **given, "interval": interval, "counter_rows": rows}
 
 
 def _unused(env: Mapping[str, str], flags: dict[str, Any]) -> Sequence[Ignored]:

@@ -15,6 +15,7 @@ import msgspec
 from exporter.metrics import counters
 from exporter.metrics.counters import Counters, CountersError, Reloads
 from exporter.model.given import WrittenRow
+from exporter.regular_file import read_regular
 
 _log = logging.getLogger(__name__)
 
@@ -80,8 +81,7 @@ class CountersFile:
         assert self._path is not None  # noqa: S101 - only called with one
         self._stamp = _stamp(self._path)
         try:
-            with self._path.open("rb") as file:
-                data = file.read(counters.MAX_BYTES + 1)
+            data = read_regular(self._path, counters.MAX_BYTES + 1, follow=True)
         except OSError as error:
             raise CountersError(
                 "Unreadable",

@@ -13,7 +13,7 @@ from exporter import protocol
 from exporter.model.readings import CallNote, DcgmReading, Hang
 from exporter.sensor.dcgm import options
 from exporter.sensor.nvml import preload
-from exporter.sensor.nvml.vendor import released
+from exporter.sensor.supervisor.release_file import ReleaseFile
 from exporter.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ class DcgmVendor:
         `requested` is read at each sample; `left_to_dcgm` leaves out what NVML reports.
         """
         self._settings = settings
+        self._release = ReleaseFile(settings.release_file)
         self._requested = requested
         self._options = options.options_of(settings)
         self._missing = ""
@@ -51,14 +52,13 @@ class DcgmVendor:
         return {options.VARIABLE: options.encode(self._options), **found}
 
     def withheld(self) -> tuple[str, str] | None:
-        file = self._settings.release_file
-        named = released(file)
+        named = self._release.named()
         if named is None or (named and not self._options.embedded):
             return None
         return (
             "Released",
-            f"{file} is there, and DCGM holds every GPU of the node open, so it is not used; "
-            "remove the file when the reset or driver change is done",
+            f"{self._release.path} is there, and DCGM holds every GPU of the node open, so it is "
+            "not used; remove the file when the reset or driver change is done",
         )
 
     def request(self, now: float) -> protocol.SampleRequest:  # noqa: ARG002 - as `child.Vendor` has it

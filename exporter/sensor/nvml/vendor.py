@@ -8,21 +8,18 @@ that nobody holds; the others are watched meanwhile.
 import logging
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from exporter import protocol
-from exporter.model.device import normal_bus_id
 from exporter.model.readings import CallNote, Hang, NvmlReading
 from exporter.sensor.nvml import preload
 from exporter.sensor.supervisor.deadlines import Deadlines
 from exporter.sensor.supervisor.quarantine import TOO_LONG, Quarantine
+from exporter.sensor.supervisor.release_file import UNREADABLE, ReleaseFile
 from exporter.settings import Settings
 
 _log = logging.getLogger(__name__)
 NO_EVENTS = "NoEvents"
 """Reason of a source that answers, and tells no XIDs by itself."""
-_WRITTEN_SECONDS = 0.1
-"""In which `echo UUID > FILE` has written what it made the file for."""
 
 
 class NvmlVendor:
@@ -34,7 +31,7 @@ class NvmlVendor:
 
     def __init__(self, settings: Settings, requested: Callable[[], tuple[int, ...]]) -> None:
         self._library_dirs = settings.nvml_library_dirs
-        self._release_file = settings.release_file
+        self._release = ReleaseFile(settings.release_file)
         self._processes = settings.processes
         self._gpu_seconds = Deadlines(settings.sample_deadline, settings.start_deadline).gpu
         self._requested = requested
@@ -43,16 +40,18 @@ class NvmlVendor:
         """GPUs that the running child reads."""
         self._without_events = ""
         """Which GPUs tell no events, as a sentence."""
+        self._unreadable = ""
+        """Why the release file cannot be read, as it was logged."""
 
     def environment(self) -> Mapping[str, str]:
         return preload.variables(self._library_dirs)
 
     def withheld(self) -> tuple[str, str] | None:
-        if released(self._release_file) != ():
+        if self._release.named() != ():
             return None
         return (
             "Released",
-            f"{self._release_file} is there and names no GPU, so no GPU is kept open; remove it "
+            f"{self._release.path} is there and names no GPU, so no GPU is kept open; remove it "
             "when the reset or driver change is done",
         )
 
@@ -90,33 +89,17 @@ class NvmlVendor:
         return Hang(note.call, note.gpu, self._quarantine.put(note, now))
 
     def remark(self) -> tuple[str, str, Hang | None]:
-        sentences = (self._quarantine.sentence(), self._without_events)
+        trouble = self._release.trouble
+        if trouble and trouble != self._unreadable:
+            _log.warning("%s", trouble)
+        self._unreadable = trouble
+        sentences = (self._quarantine.sentence(), self._without_events, trouble)
         sentence = "; ".join(sentence for sentence in sentences if sentence)
-        return NO_EVENTS if self._without_events else "", sentence, self._quarantine.nameless()
+        reason = UNREADABLE if trouble else NO_EVENTS if self._without_events else ""
+        return reason, sentence, self._quarantine.nameless()
 
     def must_reopen(self) -> bool:
         return bool(self._let_go() & self._held)
 
     def _let_go(self) -> frozenset[int]:
-        return self._quarantine.named(frozenset(released(self._release_file) or ()))
-
-
-def released(file: Path) -> tuple[str, ...] | None:
-    """Return the GPUs that a release file names, () for all, None while there is no such file.
-
-    A UUID stays as it is, a bus id is brought to `device.normal_bus_id`'s form. A file that cannot
-    be read asks for nothing: a fault of the disk must not blind the node. An empty one is looked
-    at twice: a shell makes a file before it writes to it.
-    """
-    lines = _lines(file)
-    if lines == []:
-        time.sleep(_WRITTEN_SECONDS)
-        lines = _lines(file)
-    return None if lines is None else tuple(normal_bus_id(line) or line for line in lines)
-
-
-def _lines(file: Path) -> list[str] | None:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").split()
-    except OSError:
-        return None
+        return self._quarantine.named(frozenset(self._release.named() or ()))
