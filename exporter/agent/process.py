@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from exporter import protocol
+from exporter.agent.ages import Ages
 from exporter.agent.join.attribution import Attribution
 from exporter.agent.link import UNREACHABLE, VERSION_SKEW, SensorLink
 from exporter.agent.report import ledger
@@ -45,9 +46,6 @@ _RENDER_DELAY = 0.1
 """Seconds from news to a page that shows it; news that comes in pairs is rendered once."""
 _RENDER_GAP = 0.25
 """Seconds between two renderings, however much happens."""
-_LATE = 1.0
-"""Seconds by which the renderer may be late while nothing but it itself is slow."""
-_STALE_INTERVALS = 3
 _PATIENCE = 3.0
 """Seconds at the start in which a sensor that is not up yet is no news."""
 
@@ -78,10 +76,16 @@ class Agent:
         self._lock = threading.RLock()
         self._report = ledger.begin("", version, self._now())
         self._observation: Observation | None = None
-        self._received_at = 0.0
-        """When the sensor last said something of the state, or welcomed us (monotonic)."""
-        self._looked = time.monotonic()
-        """When it was last looked whether the sensor speaks."""
+        """What the sensor sent last, but for what is too old."""
+        self._begun = time.monotonic()
+        self._ages = Ages(
+            interval=settings.interval,
+            deadline=settings.sample_deadline,
+            start=settings.start_deadline,
+            now=self._begun,
+        )
+        self._stale: frozenset[str] = frozenset()
+        """Sources of which the sensor sends nothing new."""
         self._run = ""
         self._listening = False
         self._reconnecting = False
@@ -93,8 +97,9 @@ class Agent:
         """GPUs that NVML could not read when it spoke last."""
         self._without_nvml = False
         """Whether it was logged that DCGM alone makes the page."""
-        self._begun = time.monotonic()
         self._page: Page | None = None
+        self._rendered_at = 0.0
+        """When the page was rendered (monotonic)."""
         self._dirty = threading.Event()
         self._adopted = threading.Event()
         self._stopping = threading.Event()
@@ -132,8 +137,9 @@ class Agent:
         self._dirty.set()
 
     def page(self) -> Page | None:
-        """Return the page to serve, None before the first was rendered and when that failed."""
-        return self._page
+        """Return the page to serve; None before the first, when none is rendered any more."""
+        age = time.monotonic() - self._rendered_at
+        return self._page if age <= self._ages.allowed else None
 
     def unready(self) -> str:
         """Say why there is no fresh local snapshot, "" when there is one."""
@@ -141,10 +147,12 @@ class Agent:
             if self._observation is None:
                 messages = (source.message for source in self._report.sources if source.message)
                 return "no observation from the sensor: " + next(messages, "not connected yet")
-            age = time.monotonic() - self._received_at
-            if age > self._stale_after():
+            age = self._ages.silence(time.monotonic())
+            if age > self._ages.allowed:
                 return f"no message from the sensor for {age:.0f} s"
-        return "" if self._page else "no page is rendered; if this persists, see the log"
+            if self._stale:
+                return "; ".join(map(self._ages.sentence, sorted(self._stale)))
+        return "" if self.page() else "no page is rendered; if this persists, see the log"
 
     def hello(self) -> protocol.Hello:
         fields = requested_fields(self._counters.current)
@@ -156,7 +164,7 @@ class Agent:
             self._run = message.run
             self._listening, self._reconnecting, self._blind = True, False, ""
             self._skew = ""
-            self._received_at = time.monotonic()
+            self._ages.message(time.monotonic())
             self._report = ledger.adopt(self._report, message.boot_id, self._version, self._now())
             self._knows_boot = True
             self._follow_clock()
@@ -187,15 +195,16 @@ class Agent:
             if seen.nvml is not None:
                 nvml = dated_as(self._report, seen.nvml)
                 seen = msgspec.structs.replace(seen, nvml=nvml)
-            self._observation = seen
+            self._ages.note(seen, time.monotonic())
+            self._observation = seen = self._fresh(seen)
             self._silent = relay.silent(seen, self._silent)
-            self._received_at = time.monotonic()
             if seen.nvml is not None:
                 self._windows.sampled(seen.nvml)
                 self._edges.sampled(seen.nvml)
             self._observe()
-            self._looked_at()
-        self._attribution.seen(message.observation)
+            if self._ages.confirms(time.monotonic()):
+                self._looked_at()
+        self._attribution.seen(seen)
 
     def unknown(self, message: str) -> None:
         if message != self._skew:
@@ -287,7 +296,9 @@ class Agent:
 
     def _render(self) -> None:
         while not self._stopping.is_set():
-            self._dirty.wait(min(self._settings.interval, self._settling.pause()))
+            with self._lock:
+                due = self._ages.due(time.monotonic())
+            self._dirty.wait(min(self._settings.interval, self._settling.pause(), due))
             # The report goes first: rendering would take the interpreter from its writer.
             self._stopping.wait(_RENDER_DELAY)
             self._dirty.clear()
@@ -298,6 +309,7 @@ class Agent:
                 begun = time.perf_counter()
                 # Not in a variable: it would keep the page before this one in memory.
                 self._page = page(self.snapshot(), *self.metrics.forms())
+                self._rendered_at = time.monotonic()
                 self._render_seconds = time.perf_counter() - begun
             except Exception:  # noqa: BLE001 - logged; the page before would look fresh
                 self._page = None
@@ -307,25 +319,25 @@ class Agent:
 
     def _check_freshness(self) -> None:
         with self._lock:
-            # Time in which this process itself did not run is no time without messages.
-            now = time.monotonic()
-            late = now - self._looked - self._settings.interval - _LATE
-            if late > 0:
-                self._received_at = min(now, self._received_at + late)
-            self._looked = now
-            seconds = time.monotonic() - self._received_at
+            self._ages.look(now := time.monotonic())
+            seconds = self._ages.silence(now)
             if self._blind:
                 self._looked_at()
-            if not self._listening or seconds <= self._stale_after():
-                return
-            self.unreachable(f"no message from the sensor for {seconds:.0f} s; see its log")
-            # Only a Welcome makes us listen again, and it comes only at the start of a connection.
-            self._link.reconnect()
+            elif seconds > self._ages.allowed:
+                self.unreachable(f"no message from the sensor for {seconds:.0f} s; see its log")
+                # Only a Welcome makes us listen again, and it comes only to a new connection.
+                self._link.reconnect()
+            elif self._observation is not None and self._ages.stale(now) != self._stale:
+                self._observation = self._fresh(self._observation)
+                self._observe()
 
-    def _stale_after(self) -> float:
-        # The sensor speaks at least once an interval, or when a call hangs, after its deadline.
-        settings = self._settings
-        return _STALE_INTERVALS * settings.interval + settings.sample_deadline
+    def _fresh(self, seen: Observation) -> Observation:
+        """Return what is not too old, and log what became so."""
+        stale = self._ages.stale(time.monotonic())
+        for source in sorted(stale - self._stale):
+            _log.warning("%s", self._ages.sentence(source))
+        self._stale = stale
+        return self._ages.without(seen, stale)
 
     def snapshot(self) -> Snapshot:
         """Return everything the page shows, as of now."""

@@ -302,6 +302,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     hang: Hang | None = None
     dcgm: DcgmReading | None = None
     """None: no DCGM, or nothing fresh from it."""
+    node_at: Moment | None = None
+    """When `containers` and the bus were read last, or it was found that they cannot be."""
     pci_gpus: tuple[str, ...] | None = None
     """Bus ids of NVIDIA display and 3D controllers that the kernel lists (sysfs)."""
     pci_unbound: tuple[str, ...] = ()

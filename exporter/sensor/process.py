@@ -79,6 +79,7 @@ class Sensor:
             on_source=self._on_kernel_log,
             on_replaced=self._begin_run,
             boot_id=lambda: self.feed.ring.boot_id,
+            pace=settings.interval,
         )
         self._stopping = threading.Event()
         self._boot_watch = threading.Thread(target=self._watch_boot, name="boot id", daemon=True)
@@ -145,10 +146,9 @@ class Sensor:
 
     def _observation(self) -> Observation:
         at = clock.now()
-        # A log that is read waits for its next record until now.
         kmsg = self._kmsg
         if kmsg.up:
-            kmsg = msgspec.structs.replace(kmsg, last_success=clock.now())
+            kmsg = msgspec.structs.replace(kmsg, last_success=self._reader.looked_at)
         dcgm = (self._dcgm.source,) if self._dcgm else ()
         return Observation(
             at=at,
@@ -158,6 +158,7 @@ class Sensor:
             hang=self._nvml.hang or (self._dcgm.hang if self._dcgm else None),
             dcgm=self._dcgm.reading if self._dcgm else None,
             dcgm_restarts=self._dcgm.restarts if self._dcgm else 0,
+            node_at=self._node.looked_at,
             pci_gpus=self._node.pci_gpus,
             pci_unbound=self._node.pci_unbound,
             pci_drivers=self._node.pci_drivers,

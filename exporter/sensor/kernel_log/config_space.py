@@ -23,7 +23,7 @@ _NVIDIA = b"\xde\x10"
 _AGAIN = 1.0
 """Seconds until the next look at a GPU that reads ones."""
 _LATE = 15.0
-"""Seconds after which a look that is not back says nothing any more."""
+"""Seconds after which a look that is due and did not come back leaves nothing known."""
 
 Answers = Mapping[str, ConfigAnswer]
 """By bus id. A GPU without an entry could not be read."""
@@ -65,7 +65,8 @@ class ConfigWatch:
         self._on_change = on_change
         self._answers: dict[str, ConfigAnswer] = {}
         self._ones: dict[str, int] = {}
-        self._began: float | None = None
+        self._due = monotonic()
+        """When the next look begins, or the one under way began."""
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="config space", daemon=True)
@@ -83,13 +84,12 @@ class ConfigWatch:
         self._wake.set()
 
     def answers(self) -> Answers:
-        """Return what was read last, nothing while a read does not come back."""
-        began = self._began
-        return {} if began is not None and monotonic() - began > _LATE else self._answers
+        """Return what was read last, nothing while a look does not come (back)."""
+        return {} if monotonic() - self._due > _LATE else self._answers
 
     def look(self) -> None:
         """Read every GPU that NVIDIA's driver has."""
-        self._began = monotonic()
+        self._due = min(self._due, monotonic())
         read_now: dict[str, ConfigAnswer | None] = {
             bus: read(self._folder / bus) for bus in pci.held(self._folder)
         }
@@ -103,7 +103,8 @@ class ConfigWatch:
             for bus, answer in read_now.items()
             if answer and self._ones.get(bus, SURE) >= SURE
         }
-        changes, self._answers, self._began = answers != self._answers, answers, None
+        changes, self._answers = answers != self._answers, answers
+        self._due = monotonic() + self._pause
         if changes:
             self._on_change()
 

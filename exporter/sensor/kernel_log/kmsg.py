@@ -60,6 +60,7 @@ class KernelLogReader:
     drifts away from wall time over weeks. `on_rejected` takes a reason,
     `on_source` the state, and `on_replaced` is called before the log is read from
     its start again. `boot_id` tells which records of a journal are of this boot.
+    The time `looked_at` moves at least every `pace` seconds while the thread works.
     `read_text` is syslog(2); by default it stands in for /dev/kmsg
     and for no other path.
     """
@@ -73,9 +74,13 @@ class KernelLogReader:
         on_source: Callable[[SourceHealth], None],
         on_replaced: Callable[[], None],
         boot_id: Callable[[], str],
+        pace: float = 30.0,
         read_text: Callable[[], bytes] | None = None,
     ) -> None:
         self._path = path
+        self._pace = pace
+        self.looked_at = clock.now()
+        """When the thread was last at work: reading, or waiting for the next record."""
         self._boot_id = boot_id
         self._on_record = on_record
         self._on_rejected = on_rejected
@@ -176,7 +181,7 @@ class KernelLogReader:
                     reported = folder.found_records
                     self._on_source(_journal_state(self._path, now, found_records=reported))
                 before = now
-                self._stopping.wait(_JOURNAL_SECONDS)
+                self._rest(_JOURNAL_SECONDS)
 
     def _poll(self, read_text: Callable[[], bytes], refused: KernelLogError) -> None:
         """Read by syslog(2) until stopped, or until another boot begins."""
@@ -215,7 +220,7 @@ class KernelLogReader:
             if 4 * changes.size > len(text):
                 # Sooner while the ring fills fast.
                 rest = min(max(_SYSLOG_SHORTEST, 4 * took), _SYSLOG_SECONDS)
-            self._stopping.wait(rest)
+            self._rest(rest)
 
     def _hand_on(
         self, lines: Iterable[Line], boot: datetime, before: datetime | None, now: datetime
@@ -230,8 +235,14 @@ class KernelLogReader:
                 self._on_record(line.raw, before and min(now, max(before, at)), boot)
 
     def _ends(self) -> bool:
-        """Say whether the log must be let go."""
+        """Note that the thread is at work, and say whether the log must be let go."""
+        self.looked_at = clock.now()
         return self._stopping.is_set() or self._restart.is_set()
+
+    def _rest(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self._ends():
+            self._stopping.wait(min(left, self._pace))
 
     def _device(self, descriptor: int) -> Iterator[bytes | None]:
         """Give what was not handed on before, None whenever all that was written is read."""
@@ -241,7 +252,7 @@ class KernelLogReader:
         order = RecordOrder()
         for raw in device_records(
             lambda: os.read(descriptor, LONGEST_RECORD),
-            poll.poll,
+            lambda: poll.poll(1000 * self._pace),
             self._ends,
             self._on_rejected,
         ):

@@ -129,6 +129,16 @@ class TestWatch:
         finally:
             watched.stop()
 
+    def test_answers_that_nobody_looks_after_any_more_are_withdrawn(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gpu(tmp_path)
+        watched = ConfigWatch(tmp_path, 0.0, lambda: None)
+        watched.look()
+        assert watched.answers() == {BUS: "Answers"}
+        monkeypatch.setattr(config_space, "_LATE", 0.0)
+        assert watched.answers() == {}
+
     def test_a_read_that_does_not_come_back_withdraws_what_was_read(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
