@@ -96,6 +96,8 @@ class Ages:
 
     def note(self, seen: Observation, now: float) -> None:
         """Take the marks of an observation that came."""
+        # After a standstill of the whole node the first thing to run may be the one that reads.
+        self.look(now)
         self.message(now)
         for part in _PARTS:
             mark = part.mark(seen)

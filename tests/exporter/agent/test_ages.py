@@ -100,6 +100,13 @@ def test_time_in_which_the_agent_did_not_run_ages_nothing() -> None:
     assert ages.silence(1000.0) < ALLOWED
 
 
+def test_nor_does_it_when_a_message_is_the_first_thing_that_comes_after_it() -> None:
+    ages = begun()
+    ages.note(observed(0.0), 0.0)
+    ages.note(observed(1000.0, nvml=0.0), 1000.0)
+    assert ages.stale(1000.0) == frozenset()
+
+
 def test_a_confirmation_needs_every_part_that_works_to_be_read_anew() -> None:
     ages = begun()
     ages.note(observed(0.0), 0.0)
