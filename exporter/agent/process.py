@@ -275,6 +275,7 @@ class Agent:
             lost_after=timedelta(seconds=self._settings.lost_after),
             interval=timedelta(seconds=self._settings.interval),
         )
+        self._attribution.bind(self._report)
         # A GPU that the kernel log alone knew may have got its name, and its XIDs with it.
         self._took(before)
         self._tell()

@@ -15,8 +15,8 @@ _WIDEST = 60
 """Characters of a column; longer text is cut there."""
 
 MISSES: dict[Miss, str] = {
-    "not_published": "no ResourceSlice of this node has it: taken back by the driver, or the "
-    "watch is behind",
+    "not_published": "no ResourceSlice of this node has it, and none that this agent has seen "
+    "named the hardware that is there now",
     "no_uuid": "the slice names no hardware for the device",
     "not_live": "what is named does not exist now, or NVML does not list it (yet)",
     "unknown_id": "the device plugin's id is in no form that is known",

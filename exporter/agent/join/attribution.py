@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from exporter.agent.join.bindings import Bindings, bind, known_devices
 from exporter.agent.join.claim_details import ClaimDetails
 from exporter.agent.join.claims import Holders, Joiner, Known
 from exporter.agent.join.pod_folders import PodFolders
@@ -31,6 +32,7 @@ class Attribution:
         self._details = ClaimDetails(api, on_change) if api and settings.claim_details else None
         self._pods = _pods(settings, api, on_change)
         self._folders = _folders(settings)
+        self._bindings: Bindings = {}
         self._parts = [watch for watch in (self._published, self._details, self._pods) if watch]
 
     def start(self) -> None:
@@ -50,12 +52,18 @@ class Attribution:
         """Return which GPUs the driver offers, None while that is not known."""
         return self._published.published() if self._published else None
 
+    def bind(self, report: NodeHealth) -> None:
+        """Take note of what the published names mean, for when they are published no more."""
+        if self._published is not None:
+            self._bindings = bind(self._bindings, self._published.devices(), report)
+
     def holders(self, observation: Observation | None, report: NodeHealth) -> Holders:
         """Return who holds what as of an observation; nobody while there is none."""
         if observation is None or observation.containers is None:
             return Holders()
+        published = self._published.devices() if self._published else ()
         known = Known(
-            published=self._published.devices() if self._published else (),
+            published=known_devices(self._bindings, published, report),
             hardware=of_report(report.gpus),
             details=self._details.details() if self._details else {},
             pods=self._pods.facts() if self._pods else {},

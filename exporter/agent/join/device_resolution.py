@@ -18,7 +18,7 @@ from exporter.model.resource_slices import SliceDevice
 Miss = Literal["not_published", "no_uuid", "not_live", "unknown_id"]
 """Why a holding could not be tied to hardware.
 
-- `not_published`: no ResourceSlice has the device's name (yet, or no longer);
+- `not_published`: no ResourceSlice has the device's name (yet), and no binding of before holds;
 - `no_uuid`: the slice has it without a uuid, and not as a MIG slice whose place is known;
 - `not_live`: what is named does not exist now: a partition of dynamic MIG that was not made yet,
   an instance that is gone, or NVML does not list the GPU;

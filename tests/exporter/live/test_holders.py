@@ -35,10 +35,14 @@ Json = dict[str, Any]
 class Joined:
     """A node with dynamic MIG in the cluster, its kubelet, and its exporter."""
 
-    def __init__(self, cluster: Cluster, node: SimulatedNode, exporter: Exporter) -> None:
+    def __init__(
+        self, cluster: Cluster, node: SimulatedNode, exporter: Exporter, connected: list[str]
+    ) -> None:
         self.cluster = cluster
         self.node = node
         self.exporter = exporter
+        self.connected = connected
+        """Flags that lead an exporter to the cluster."""
 
     def run(self, name: str, spec: Json, **labels: str) -> None:
         """Let the real scheduler place a pod, and the kubelet show it."""
@@ -82,7 +86,7 @@ def joined(cluster: Cluster, tmp_path: Path) -> Iterator[Joined]:
         flags = connection(cluster.plane.endpoint(), tmp_path)
         with exporter_of(node, *FLAGS, *flags) as exporter:
             exporter.wait_shows(NVML_UP, SLICES_UP)
-            yield Joined(cluster, node, exporter)
+            yield Joined(cluster, node, exporter, flags)
 
 
 def resource(joined: Joined, gpu: int, **fields: Any) -> Json:
@@ -269,6 +273,49 @@ def test_a_pool_in_the_middle_of_an_update_keeps_its_labels(joined: Joined) -> N
     joined.show(holdings.pod("next", _container(resource(joined, 1))))
     assert joined.of(MEMORY, pod="next")["UUID"] == joined.node.gpu(1).uuid
     assert not samples(joined.exporter, MEMORY, pod="train")
+
+
+def test_labels_stay_while_pods_run_and_the_driver_publishes_nothing(joined: Joined) -> None:
+    """After the end of a driver the kubelet deletes its slices, and names its devices as before."""
+    node, client = joined.node, joined.cluster.client
+    node.set_mig(MIG, on=True)
+    part = node.create_instance(MIG, "1g.10gb", start=3)
+    (parted,) = (
+        found["name"]
+        for slice_ in node.slices(publishing=DYNAMIC)
+        for found in slice_["spec"].get("devices", [])
+        if found["name"].startswith(f"gpu-{node.gpu(MIG).minor}-mig-1g10gb-19-3")
+    )
+    joined.show(
+        holdings.pod("lost", _container(resource(joined, 0))),
+        holdings.pod("sound", _container(resource(joined, 1))),
+        holdings.pod("part", _container(holdings.resource(parted, node.name))),
+    )
+    uuids = {"lost": node.gpu(0).uuid, "sound": node.gpu(1).uuid, "part": node.gpu(MIG).uuid}
+
+    def held() -> dict[str, str]:
+        return {row["pod"]: row["UUID"] for row in samples(joined.exporter, HELD)}
+
+    wait_for(lambda: held() == uuids, what="every pod on its device")
+    for slice_ in publisher.published(client, node.name):
+        publisher.withdraw(client, slice_["metadata"]["name"])
+    joined.exporter.wait_shows('draguard_gpus_expected{source="resourceslices"} 0')
+    assert held() == uuids
+    assert joined.of(MEMORY, pod="sound")["UUID"] == uuids["sound"]
+
+    node.lose(0)
+    joined.exporter.wait_shows('reason="GpuIsLost"')
+    assert held() == uuids
+
+    again = node.recreate_instance(MIG, part.gi)
+    joined.of("draguard_mig_slice_info", dra_mig_device_uuid=again.uuid)
+    wait_for(lambda: held() == {pod: uuids[pod] for pod in ("lost", "sound")}, what="its end")
+    joined.exporter.wait_shows('draguard_join_misses{reason="not_published"} 1')
+
+    joined.exporter.stop()
+    with exporter_of(node, *FLAGS, *joined.connected) as restarted:
+        restarted.wait_shows(SLICES_UP, 'draguard_join_misses{reason="not_published"} 3')
+        assert not samples(restarted, HELD)
 
 
 def _container(*resources: Json) -> Json:

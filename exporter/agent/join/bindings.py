@@ -1,0 +1,97 @@
+"""What the names of devices go on meaning while their driver publishes nothing.
+
+Thirty seconds after the end of a DRA driver the kubelet deletes its ResourceSlices, and says as
+before which claim holds which device. The name means what it last meant, as long as what that rests
+on stays the same: a `Stay`. Slices that go away end no binding, slices that bind the name anew do.
+
+Only an agent that saw the slices knows a binding: the report has no names of devices. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from exporter.model.device import Device
+from exporter.model.node_health import NodeHealth
+from exporter.model.resource_slices import SliceDevice
+
+MOST = 2048
+"""Bindings kept of names that are not published any more; the latest ones."""
+
+
+Part = tuple[str, int | None, int | None]
+"""UUID, profile and first memory slice of a live MIG instance."""
+
+
+class Stay(msgspec.Struct, frozen=True, kw_only=True):
+    """What the meaning of a name rests on. What could not be read stays as it was."""
+
+    boot_id: str
+    uuid: str = ""
+    """Of the GPU. Of a GPU for virtual machines: of what NVIDIA's driver has at its address."""
+    minor: int | None = None
+    """N of /dev/nvidiaN, which the names count. A driver that is loaded again may count anew."""
+    mig: bool = False
+    epoch: int | None = None
+    """Of a MIG slice: none outlives a reset, though the next one may look like it."""
+    parts: tuple[Part, ...] = ()
+    """Of a MIG slice: what lives there."""
+
+
+class Binding(msgspec.Struct, frozen=True):
+    """A published device, and what its name rested on then; None: nothing that is known."""
+
+    device: SliceDevice
+    stay: Stay | None
+
+
+Bindings = Mapping[Device, Binding]
+
+
+def bind(before: Bindings, published: Iterable[SliceDevice], report: NodeHealth) -> Bindings:
+    """Return the bindings after a look at what is published now."""
+    node = _Node(report)
+    now = {device.device: Binding(device, node.stay(device)) for device in published}
+    kept = [(name, old) for name, old in before.items() if name not in now and old.stay]
+    return dict(kept[-MOST:]) | now
+
+
+def known_devices(
+    bindings: Bindings, published: tuple[SliceDevice, ...], report: NodeHealth
+) -> tuple[SliceDevice, ...]:
+    """Return what is published now, and the other devices whose names still mean what they did."""
+    node, names = _Node(report), {device.device for device in published}
+    away = [old for name, old in bindings.items() if name not in names]
+    held = [old.device for old in away if old.stay and old.stay == node.stay(old.device)]
+    return (*published, *held) if held else published
+
+
+class _Node:
+    """The hardware of a report, as names of devices lead to it."""
+
+    def __init__(self, report: NodeHealth) -> None:
+        self._boot_id = report.boot_id
+        self._gpus = {gpu.uuid: gpu for gpu in report.gpus}
+        there = [gpu for gpu in report.gpus if gpu.presence == "Present" and gpu.pci_bus_id]
+        self._at = {gpu.pci_bus_id: gpu.uuid for gpu in there}
+
+    def stay(self, device: SliceDevice) -> Stay | None:
+        """Return what a device's name rests on now, None where that is not there or not known."""
+        if device.kind == "vfio":
+            at = self._at.get(device.pci_bus_id, "")
+            return Stay(boot_id=self._boot_id, uuid=at) if device.pci_bus_id else None
+        gpu = self._gpus.get((device.parent_uuid if device.kind == "mig" else device.uuid) or "")
+        # Another board is where it was.
+        if gpu is None or self._at.get(gpu.pci_bus_id, gpu.uuid) != gpu.uuid:
+            return None
+        whole = Stay(boot_id=self._boot_id, uuid=gpu.uuid, minor=gpu.minor, mig=gpu.mig is True)
+        if device.kind != "mig":
+            return whole
+        live = [(part.uuid, part.gi_profile_id, part.placement_start) for part in gpu.instances]
+        place = (device.gi_profile_id, device.placement_start)
+        parts = tuple(
+            part
+            for part in live
+            if (part[0] == device.uuid if device.uuid else part[1:] == place and None not in place)
+        )
+        return msgspec.structs.replace(whole, epoch=gpu.epoch, parts=parts) if parts else None
