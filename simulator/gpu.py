@@ -87,6 +87,12 @@ class Gpu(msgspec.Struct, kw_only=True):
     links: dict[int, dict[str, int | None]] = {}
     """By number of the NVLink, by name of `quantities.LINK_VALUES`."""
 
+    @property
+    def pcie_root(self) -> str:
+        """The kernel's name of its root complex, the bus before its own: `pci0000:17`."""
+        domain, bus, _ = self.pci.lower().split(":")
+        return f"pci{domain}:{max(int(bus, 16) - 1, 0):02x}"
+
     def value(self, name: str) -> int | None:
         return self.values.get(name, _DEFAULTS[name])
 

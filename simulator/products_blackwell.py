@@ -103,7 +103,7 @@ GB200 = Product(
         MigProfile("1g.47gb", 15, 9, 1, 2, WIDE_ONE, 46848, 18, 2, 1, 1, 0),
         MigProfile("2g.47gb", 14, 1, 2, 2, TWO, 46848, 36, 3, 1, 1, 0),
         MigProfile("3g.93gb", 9, 2, 3, 4, HALF, 94208, 54, 6, 1, 1, 0),
-        MigProfile("4g.94gb", 5, 3, 4, 4, FIRST, 94208, 72, 8, 1, 1, 0),
+        MigProfile("4g.93gb", 5, 3, 4, 4, FIRST, 94208, 72, 8, 1, 1, 0),
         MigProfile("7g.186gb", 0, 4, 7, 8, FIRST, 188928, 126, 16, 1, 1, 1),
     ),
 )

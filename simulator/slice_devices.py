@@ -25,7 +25,17 @@ _COUNTERS = {
     "ofaEngines": "ofa-engines",
 }
 """Capacity to the name of the counter that it is taken from."""
-_MEMORY_SLICES = 8
+_FIELDS = {
+    "multiprocessors": "multiprocessors",
+    "copyEngines": "copy_engines",
+    "decoders": "decoders",
+    "encoders": "encoders",
+    "jpegEngines": "jpeg_engines",
+    "ofaEngines": "ofa_engines",
+}
+"""Capacity to the field of a `MigProfile`."""
+ADDRESSING_MODE = "None"
+"""What the driver makes of the simulated library's nvmlDeviceGetAddressingMode."""
 
 
 class Publishing(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +66,9 @@ def devices_of(described: Described) -> Iterator[Device]:
     if described.number in publishing.vfio:
         yield _vfio(described)
         return
-    if publishing.dynamic_mig:
-        yield from _dynamic(described)
+    if publishing.dynamic_mig and is_divisible(gpu):
+        # The scheduler takes the first that fits, and the driver sorts by name.
+        yield from sorted(_dynamic(described), key=lambda device: device["name"])
         return
     if not gpu.mig:
         yield _finished(described, _shared(_full(gpu), publishing.shares))
@@ -82,12 +93,14 @@ def mig_name(gpu: Gpu, profile: MigProfile, start: int) -> str:
     return f"gpu-{gpu.minor}-mig-{name}-{profile.profile_id}-{start}"
 
 
+def is_divisible(gpu: Gpu) -> bool:
+    """Return whether partitions can be made: Ampere needs a reset to switch MIG mode on."""
+    return gpu.mig or gpu.product.architecture != "Ampere"
+
+
 def counter_set(gpu: Gpu) -> dict[str, Any]:
     """Return what the partitions of a GPU share with dynamic MIG."""
-    whole = _whole(gpu)
-    counters = {"memory": _quantity(gpu.product.memory_mib)} | _engines(whole, _COUNTERS)
-    counters |= {f"memory-slice-{i}": "1" for i in range(_MEMORY_SLICES)}
-    return {"name": _counter_set_name(gpu), "counters": _values(counters)}
+    return {"name": _counter_set_name(gpu), "counters": _counters(_whole(gpu), 0)}
 
 
 def _counter_set_name(gpu: Gpu) -> str:
@@ -95,29 +108,44 @@ def _counter_set_name(gpu: Gpu) -> str:
 
 
 def _whole(gpu: Gpu) -> MigProfile:
-    """The profile that is all of the GPU: the largest, with all of the multiprocessors."""
-    largest = max(gpu.product.profiles, key=lambda profile: profile.slices)
-    return msgspec.structs.replace(largest, multiprocessors=gpu.product.multiprocessors)
+    """Return what the driver takes for all of the GPU: of each thing the most in any profile."""
+    profiles = gpu.product.profiles
+    return msgspec.structs.replace(
+        profiles[0],
+        **{
+            name: max(getattr(profile, name) for profile in profiles)
+            for name in (*_FIELDS.values(), "memory_mib", "size")
+        },
+    )
 
 
 def _dynamic(described: Described) -> Iterator[Device]:
     gpu = described.gpu
-    # An Ampere GPU whose MIG mode is on can only be handed out in parts.
+    # Nor can it be switched off for the whole GPU.
     if not (gpu.mig and gpu.product.architecture == "Ampere"):
-        full = _full(gpu)
-        full["capacity"] |= _values(_engines(_whole(gpu)))
-        yield _finished(described, full | _consumes(gpu, _whole(gpu), 0, gpu.product.memory_mib))
+        whole = _whole(gpu)
+        full = _full(gpu) | {"capacity": _capacity(whole)}
+        yield _finished(described, full | _consumes(gpu, whole, 0))
     for profile in gpu.product.profiles:
         for start in profile.starts:
             part = _mig(gpu, profile, start)
-            yield _finished(described, part | _consumes(gpu, profile, start, profile.memory_mib))
+            yield _finished(described, part | _consumes(gpu, profile, start))
 
 
-def _consumes(gpu: Gpu, profile: MigProfile, start: int, memory_mib: int) -> Device:
-    taken = {"memory": _quantity(memory_mib)} | _engines(profile, _COUNTERS)
-    taken |= {f"memory-slice-{start + i}": "1" for i in range(profile.size)}
-    part = {"counterSet": _counter_set_name(gpu), "counters": _values(taken)}
+def _consumes(gpu: Gpu, profile: MigProfile, start: int) -> Device:
+    part = {"counterSet": _counter_set_name(gpu), "counters": _counters(profile, start)}
     return {"consumesCounters": [part]}
+
+
+def _counters(profile: MigProfile, start: int) -> Device:
+    engines = {counter: str(getattr(profile, _FIELDS[name])) for name, counter in _COUNTERS.items()}
+    slices = {f"memory-slice-{start + i}": "1" for i in range(profile.size)}
+    return _values({"memory": _quantity(profile.memory_mib), **engines, **slices})
+
+
+def _capacity(profile: MigProfile) -> Device:
+    engines = {name: str(getattr(profile, field)) for name, field in _FIELDS.items()}
+    return _values({"memory": _quantity(profile.memory_mib), **engines})
 
 
 def _full(gpu: Gpu) -> Device:
@@ -129,7 +157,6 @@ def _full(gpu: Gpu) -> Device:
 
 
 def _mig(gpu: Gpu, profile: MigProfile, start: int) -> Device:
-    capacity = {"memory": _quantity(profile.memory_mib)} | _engines(profile)
     return {
         "name": mig_name(gpu, profile, start),
         "attributes": {
@@ -137,20 +164,8 @@ def _mig(gpu: Gpu, profile: MigProfile, start: int) -> Device:
             "parentUUID": _text(gpu.uuid),
             "profile": _text(profile.name),
         },
-        "capacity": _values(capacity),
+        "capacity": _capacity(profile),
     }
-
-
-def _engines(profile: MigProfile, names: dict[str, str] | None = None) -> dict[str, str]:
-    amounts = {
-        "multiprocessors": profile.multiprocessors,
-        "copyEngines": profile.copy_engines,
-        "decoders": profile.decoders,
-        "encoders": profile.encoders,
-        "jpegEngines": profile.jpeg_engines,
-        "ofaEngines": profile.ofa_engines,
-    }
-    return {(names or {}).get(name, name): str(amount) for name, amount in amounts.items()}
 
 
 def _vfio(described: Described) -> Device:
@@ -199,7 +214,7 @@ def _finished(described: Described, device: Device) -> Device:
         "cudaComputeCapability": {"version": f"{major}.{minor}.0"},
         "driverVersion": {"version": ".".join((*driver, "0", "0")[:3])},
         "cudaDriverVersion": {"version": cuda},
-        "addressingMode": _text("HMM"),
+        "addressingMode": _text(ADDRESSING_MODE),
         **_place(described),
     }
     return device
@@ -207,10 +222,9 @@ def _finished(described: Described, device: Device) -> Device:
 
 def _place(described: Described) -> dict[str, Any]:
     """Return PCI and NUMA attributes; half of the GPUs are at each of two processors."""
-    domain, bus, _ = described.gpu.pci.split(":")
     place: dict[str, Any] = {
         f"{STANDARD}/pciBusID": _text(described.gpu.pci),
-        f"{STANDARD}/pcieRoot": _text(f"pci{domain}:{max(int(bus, 16) - 1, 0):02x}"),
+        f"{STANDARD}/pcieRoot": _text(described.gpu.pcie_root),
     }
     if described.publishing.numa:
         half = (len(described.scenario.gpus) + 1) // 2

@@ -17,6 +17,7 @@ from simulator.slice_devices import (
     counter_set,
     devices_of,
     gpu_name,
+    is_divisible,
     without_uuids,
 )
 from simulator.slice_devices import mig_name as _mig_name
@@ -51,7 +52,9 @@ def resource_slices(
     described = list(_described(scenario, publishing))
     if publishing.dynamic_mig:
         sets = [
-            counter_set(board.gpu) for board in described if board.number not in publishing.vfio
+            counter_set(board.gpu)
+            for board in described
+            if board.number not in publishing.vfio and is_divisible(board.gpu)
         ]
         parts = [
             {"sharedCounters": sets[i : i + _MAX_COUNTER_SETS]}

@@ -1,40 +1,49 @@
 """What the kernel shows of a simulated node's GPUs and of the processes on them.
 
-<root>/pci/<dddd:bb:dd.0>/   like /sys/bus/pci/devices: vendor, class, device, driver, config
-<root>/proc/<pid>/           like /proc: cgroup, stat
+<root>/devices/<complex>/<dddd:bb:dd.0>/   like /sys/devices: vendor, class, device, driver, config
+<root>/pci/<dddd:bb:dd.0>                  like /sys/bus/pci/devices: a link to that
+<root>/proc/<pid>/                         like /proc: cgroup, stat
 
-`sync` makes both folders say what the scenario says.
+`sync` makes the folders say what the scenario says.
 """
 
 import re
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from simulator.gpu import Failure, Gpu, Process, Scenario
 
 _PCI_NAME = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0")
+_PROC_NAME = re.compile(r"\d+")
 _LOST = Failure("lost")
 """A GPU that fell off the bus: it is listed on, and its config space reads ones."""
 _3D_CONTROLLER = "0x030200"
 
 
 def sync(root: Path, scenario: Scenario) -> None:
-    """Write both folders anew where they differ; what is not there any more goes."""
-    pci = {
-        gpu.pci.lower(): _pci_files(gpu) for gpu in scenario.gpus if gpu.failure.kind != "removed"
-    }
-    _sync(root / "pci", pci, _PCI_NAME)
-    for gpu in scenario.gpus:
-        link = root / "pci" / gpu.pci.lower() / "driver"
+    """Write the folders anew where they differ; what is not there any more goes."""
+    there = {gpu.pci.lower(): gpu for gpu in scenario.gpus if gpu.failure.kind != "removed"}
+    for link in _others(root / "pci", _PCI_NAME, there):
+        gone = link.resolve()
+        link.unlink()
+        shutil.rmtree(gone)
+    for address, gpu in there.items():
+        complex_ = root / "devices" / gpu.pcie_root
+        complex_.mkdir(parents=True, exist_ok=True)
+        _write(complex_ / address, _pci_files(gpu))
+        _link(root / "pci" / address, f"../devices/{gpu.pcie_root}/{address}")
+        driver = complex_ / address / "driver"
         if gpu.failure.kind == "unbound":
-            link.unlink(missing_ok=True)
-        elif gpu.failure.kind != "removed" and not link.is_symlink():
-            link.symlink_to("../../drivers/nvidia")
-    processes = [process for gpu in scenario.gpus for process in gpu.processes]
-    proc = {str(process.pid): _process_files(process) for process in processes}
-    _sync(root / "proc", proc, re.compile(r"\d+"))
+            driver.unlink(missing_ok=True)
+        else:
+            _link(driver, "../../../bus/pci/drivers/nvidia")
+    processes = {str(process.pid): process for gpu in scenario.gpus for process in gpu.processes}
+    for gone in _others(root / "proc", _PROC_NAME, processes):
+        shutil.rmtree(gone)
+    for number, process in processes.items():
+        _write(root / "proc" / number, _process_files(process))
 
 
 def _pci_files(gpu: Gpu) -> dict[str, bytes]:
@@ -66,17 +75,27 @@ def cgroup(process: Process) -> str:
     return f"/kubepods.slice/kubepods-burstable.slice/{name}{container}"
 
 
-def _sync(folder: Path, desired: Mapping[str, Mapping[str, bytes]], ours: re.Pattern[str]) -> None:
+def _others(folder: Path, ours: re.Pattern[str], desired: Collection[str]) -> list[Path]:
+    """Return what is there of ours beside the desired; the folder is made first."""
     folder.mkdir(exist_ok=True)
-    for there in folder.iterdir():
-        if ours.fullmatch(there.name) and there.name not in desired:
-            shutil.rmtree(there)
-    for name, files in desired.items():
-        (folder / name).mkdir(exist_ok=True)
-        for file, content in files.items():
-            place = folder / name / file
-            if place.exists() and place.read_bytes() == content:
-                continue
-            fresh = place.with_name(f".{file}")
-            fresh.write_bytes(content)
-            fresh.replace(place)
+    return [
+        found
+        for found in folder.iterdir()
+        if ours.fullmatch(found.name) and found.name not in desired
+    ]
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir(exist_ok=True)
+    for file, content in files.items():
+        place = folder / file
+        if place.exists() and place.read_bytes() == content:
+            continue
+        fresh = place.with_name(f".{file}")
+        fresh.write_bytes(content)
+        fresh.replace(place)
+
+
+def _link(place: Path, target: str) -> None:
+    if not place.is_symlink():
+        place.symlink_to(target)

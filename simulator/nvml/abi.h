@@ -10,6 +10,7 @@ typedef enum {
     NVML_ERROR_UNINITIALIZED = 1,
     NVML_ERROR_INVALID_ARGUMENT = 2,
     NVML_ERROR_NOT_SUPPORTED = 3,
+    NVML_ERROR_NO_PERMISSION = 4,
     NVML_ERROR_NOT_FOUND = 6,
     NVML_ERROR_INSUFFICIENT_SIZE = 7,
     NVML_ERROR_DRIVER_NOT_LOADED = 9,
@@ -27,6 +28,7 @@ typedef struct handle *nvmlComputeInstance_t;
 typedef struct event_set *nvmlEventSet_t;
 
 #define NVML_BRAND_NVIDIA 14
+#define NVML_GPU_VIRTUALIZATION_MODE_NONE 0 /* a machine of its own, no guest */
 #define NVML_MEMORY_V2 0x02000028u
 #define NVML_TEMPERATURE_V1 0x0100000Cu
 #define NVML_GPU_INSTANCE_PROFILE_INFO_V2 0x02000098u

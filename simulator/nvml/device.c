@@ -54,6 +54,7 @@ FIXED(nvmlDeviceGetArchitecture, unsigned, subject.gpu.product->architecture)
 FIXED(nvmlDeviceGetNumGpuCores, unsigned, subject.gpu.product->cores)
 FIXED(nvmlDeviceGetMemoryBusWidth, unsigned, subject.gpu.product->memory_bus_bits)
 FIXED(nvmlDeviceGetModuleId, unsigned, subject.gpu.minor) /* its place in the box */
+FIXED(nvmlDeviceGetVirtualizationMode, unsigned, NVML_GPU_VIRTUALIZATION_MODE_NONE)
 READING(nvmlDeviceGetPersistenceMode, VALUE_PERSISTENCE_MODE)
 READING(nvmlDeviceGetComputeMode, VALUE_COMPUTE_MODE)
 READING(nvmlDeviceGetInforomConfigurationChecksum, VALUE_INFOROM_CHECKSUM)

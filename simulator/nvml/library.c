@@ -157,12 +157,14 @@ API nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *d
     return find(__func__, &query, device, NVML_ERROR_NOT_FOUND);
 }
 
+/* Of a MIG device: its number on its GPU. */
 API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index) {
     struct subject subject;
-    nvmlReturn_t answer = enter_gpu(device, __func__, &subject);
+    nvmlReturn_t answer = enter_device(device, __func__, &subject);
     if (answer != NVML_SUCCESS || index == NULL)
         return answer ? answer : NVML_ERROR_INVALID_ARGUMENT;
-    *index = 0;
+    *index = subject.instance ? (unsigned)(subject.instance - subject.gpu.instances) : 0;
+    if (subject.instance) return NVML_SUCCESS;
     const struct scenario *scenario = scenario_lock();
     for (int i = 0; i < scenario->gpu_count; i++) {
         if (strcmp(scenario->gpus[i].uuid, subject.gpu.uuid) == 0) break;

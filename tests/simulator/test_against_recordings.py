@@ -33,7 +33,7 @@ _UNUSED = {
     "what the board is and how it is built in": (
         "BoardId BusType C2cModeInfoV C2cModeInfoV1 DefaultEccMode DisplayActive DisplayMode "
         "GspFirmwareMode GspFirmwareVersion IrqNum MultiGpuBoard PcieLinkMaxSpeed PcieSpeed Pdi "
-        "PowerManagementMode PowerSource VirtualizationMode"
+        "PowerManagementMode PowerSource"
     ),
     "fans": "FanSpeedRPM MinMaxFanSpeed NumFans",
     "clocks and states that can be set": (

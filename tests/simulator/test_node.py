@@ -21,7 +21,7 @@ def test_the_folder_holds_what_an_agent_looks_at(node: SimulatedNode) -> None:
     names = {path.name for path in node.root.iterdir() if not path.name.startswith(".")}
     assert names == {
         *("lib", "scenario.ini", "kmsg", "boot_id", "kubelet.sock", "node_name"),
-        *("pci", "proc"),
+        *("pci", "devices", "proc"),
     }
     assert re.fullmatch(r"[0-9a-f-]{36}", node.boot_id)
 
