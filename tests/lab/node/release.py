@@ -32,7 +32,7 @@ budget:
 """What was tainted stays so while a test looks at it; each test has GPUs of its own."""
 READY_SECONDS = 180.0
 _OF_DEVICES = "DCGM_FI_DEV_FB_USED{"
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
+LABEL = re.compile(r'(\w+)="([^"]*)"')
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 Json = dict[str, Any]
 
@@ -194,7 +194,7 @@ class Release:
 
         def named() -> dict[str, str]:
             lines = (line for line in self.metrics().splitlines() if line.startswith(_OF_DEVICES))
-            labels = [dict(_LABEL.findall(line)) for line in lines]
+            labels = [dict(LABEL.findall(line)) for line in lines]
             return {each.get(label, ""): each["pod"] for each in labels if each.get("pod")}
 
         await_true(f"the metrics name {desired}", lambda: named() == desired, READY_SECONDS)

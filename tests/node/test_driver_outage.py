@@ -1,0 +1,114 @@
+"""The DRA driver is away: its slices go, pods run on, and their devices keep their labels.
+
+The clock that decides is the kubelet's: 30 seconds after the end of a driver it deletes the slices.
+Nothing of the exporter's reckons with how long they are gone, so an outage of an hour is one that
+has begun. The policy taints nothing, so that the pod on a lost GPU runs on.
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import pytest
+
+from kubeapi.client import ApiError
+from simulator.cluster.workloads import mig_request
+from tests.lab.cluster import await_true
+from tests.lab.node.real_node import RealNode
+from tests.lab.node.release import LABEL, Release
+from tests.node.conftest import SLICED, SOURCES, Pods
+
+WIPED_SECONDS = 120.0
+HELD = "draguard_device_allocation_info{"
+TAINT_NOTHING = "defaults: {mode: incident-only}\n"
+UNKNOWN = 'draguard_join_misses{{reason="not_published"}} {count}'
+
+
+@pytest.fixture(scope="module")
+def release(node: RealNode, helm_built: object) -> Release:
+    """Draguard that taints nothing, with an exporter that looks every two seconds."""
+    release = Release(node)
+    changed = {
+        "remediator": {"policy": {"text": TAINT_NOTHING}},
+        "exporter": {"interval": 2},
+    }
+    release.install(changed)
+    release.await_rolled_out()
+    release.await_shows(*(f'draguard_source_up{{source="{name}"}} 1' for name in SOURCES))
+    return release
+
+
+@contextmanager
+def driver_away(node: RealNode) -> Generator[None]:
+    """Keep the driver away until the kubelet has deleted the slices, and during the block."""
+    node.driver.stop()
+    try:
+        await_true("the kubelet deletes the slices", lambda: not node.slices(), WIPED_SECONDS)
+        yield
+    finally:
+        node.gpus.republish()
+        node.driver.start()
+    await_true("the slices are back", node.slices)
+
+
+def holders(release: Release) -> dict[str, str]:
+    """Return the UUID of each pod's device, of a slice its own."""
+    rows = [line for line in release.metrics().splitlines() if line.startswith(HELD)]
+    labels = [dict(LABEL.findall(row)) for row in rows]
+    return {row["pod"]: row.get("dra_mig_device_uuid") or row["UUID"] for row in labels}
+
+
+def test_a_driver_outage_takes_no_label_of_a_running_pod_and_invents_none(
+    node: RealNode, release: Release, pods: Pods
+) -> None:
+    running = {
+        "sound": pods.on_gpu("outage-sound"),
+        "lost": pods.on_gpu("outage-lost"),
+        "part": pods("outage-part", mig_request("1g.10gb")),
+    }
+    numbers = {name: _number(running[name].device()) for name in ("sound", "lost")}
+    uuids = {running[name].name: node.gpus.gpu(n).uuid for name, n in numbers.items()}
+    start = int(running["part"].device().rpartition("-")[2])
+    (part,) = [found for found in node.gpus.gpu(SLICED).instances if found.start == start]
+    uuids[running["part"].name] = part.uuid
+    await_true(f"the metrics name {uuids}", lambda: holders(release) == uuids)
+
+    with driver_away(node):
+        release.await_shows('draguard_gpus_expected{source="resourceslices"} 0')
+        assert holders(release) == uuids
+
+        node.gpus.lose(numbers["lost"])
+        lost = node.gpus.gpu(numbers["lost"]).uuid
+        await_true("the GPU is lost", lambda: f'UUID="{lost}"' in _lost(release))
+        assert holders(release) == uuids
+        assert not any(pod.is_evicted() for pod in running.values())
+
+        again = node.gpus.recreate_instance(SLICED, part.gi)
+        await_true("the new slice is seen", lambda: again.uuid in release.metrics())
+        del uuids[running["part"].name]
+        await_true("the new slice is nobody's", lambda: holders(release) == uuids)
+        release.await_shows(UNKNOWN.format(count=1))
+
+        node.kill(release.process("exporter", "agent"))
+        await_true("a new agent knows no names", _shown(release, UNKNOWN.format(count=3)))
+        assert holders(release) == {}
+
+    running["part"].remove()
+    await_true(f"the metrics name {uuids}", lambda: holders(release) == uuids)
+
+
+def _number(device: str) -> int:
+    return int(device.removeprefix("gpu-"))
+
+
+def _lost(release: Release) -> str:
+    return "".join(line for line in release.metrics().splitlines() if 'reason="GpuIsLost"' in line)
+
+
+def _shown(release: Release, line: str) -> Callable[[], bool]:
+    def shown() -> bool:
+        try:
+            return line in release.metrics().splitlines()
+        except ApiError:
+            return False
+
+    return shown
