@@ -21,7 +21,9 @@ PEER_REASONS = frozenset({0x15, *range(0x20, 0x26)})
 """Reasons (bits 25:20) of a 149 link-down that the device at the other end caused."""
 
 _LINK_UNITS = ("NETIR_LINK_EVT", "NETIR_LINK_DOWN")
-_WORDS = re.compile(r"[(\[](0x[0-9a-fA-F]{1,8})(?:[ ,]+(0x[0-9a-fA-F]{1,8}))?")
+_WORD = "(0x[0-9a-fA-F]{1,8})"
+_WORDS = re.compile(rf"[(\[]{_WORD}(?:[)\]]|[ ,]+{_WORD}[ ,)\]])")
+"""Whole ones: a report that is too large cuts its messages."""
 _LINK = re.compile(r"\bLink (\d{1,3})\b")
 _BRANCH = re.compile(r"\d{1,4}")
 
@@ -75,6 +77,7 @@ class Decoded(msgspec.Struct, frozen=True):
 def decode(code: int, message: str, driver: str) -> Decoded | None:
     """Return what a line of XID `code` says, None when the table has nothing for it.
 
+    `message` is the driver's own, without the name of a process.
     `driver` is NVML's driver version. Where it is not known both layouts are
     tried, and an answer counts only when they do not contradict each other.
     """

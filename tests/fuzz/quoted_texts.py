@@ -42,6 +42,8 @@ _WRAPPED = (
     "x\n{}",
     "x\n\n{}\n",
     "{}\n",
+    "{}\n\n",
+    "{}\nx",
     "{}\nNVRM: x",
     "{}\nNVRM: x\nNVRM: y\n",
     "{}, pid=1, name=",
@@ -62,6 +64,7 @@ _LONG = (
     "A" * 4000,
     "\n" * 4000,
     "\nNVRM: x" * 500,
+    "\nx" * 500,
     "\U0001f4a5" * 1000,
     "\\x0a" * 1000,
     " " * 4000,
@@ -118,7 +121,7 @@ def texts() -> tuple[str, ...]:
 def signals(mode: str, message: bytes, cut: int) -> list[Signal]:
     """Return what is read of a message by one way to read the log."""
     received: list[Signal] = []
-    for raw in _records(mode, message[:cut].removesuffix(b"\n")):
+    for raw in records(mode, message[:cut].removesuffix(b"\n")):
         try:
             signal = driver_lines.understand(driver_lines.split(raw), BOOT)
         except Rejected:
@@ -127,7 +130,8 @@ def signals(mode: str, message: bytes, cut: int) -> list[Signal]:
     return received
 
 
-def _records(mode: str, message: bytes) -> Iterator[bytes]:
+def records(mode: str, message: bytes) -> Iterator[bytes]:
+    """Give the records that one way to read the log makes of a message."""
     if mode == "kmsg":
         marks = (
             b"%c" % byte if 32 <= byte < 127 and byte != 92 else b"\\x%02x" % byte

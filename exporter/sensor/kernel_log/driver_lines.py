@@ -17,7 +17,7 @@ import msgspec
 from exporter.model.device import normal_bus_id
 from exporter.model.signals import Signal
 from exporter.model.xid import sxid_fatal
-from exporter.sensor.kernel_log.quoted import LINE_END, ends_at, is_quoted
+from exporter.sensor.kernel_log.quoted import LINE_END, NAME, ends_at, is_quoted, lines_of
 from kubeapi.types import LATEST
 
 MESSAGE_LIMIT = 160
@@ -39,8 +39,10 @@ _XID = re.compile(
 )
 """After the ids that are known a driver may name others; they must not cost the line."""
 _PROCESS = re.compile(
-    r"pid='?(?P<pid>\d{0,10}|<unknown>)'?(?:, name=(?P<name>.{0,100}?))?(?:, (?P<message>.*))?"
+    r"pid='?(?:(?P<pid>\d{1,10})|[^,]{0,20})'?"
+    rf"(?:, name=(?P<name>{NAME}|.*))?(?:, (?P<message>.*))?"
 )
+"""The message is the driver's own words only: none where a name is not followed by any."""
 _RESET = re.compile(r"RST: (Yes|No), D-RST: (Yes|No)$")
 _CAUSE = re.compile(r"caused by previous Xid (\d{1,4})$")
 _RECOVERY = re.compile(
@@ -111,7 +113,7 @@ def understand(record: Record, boot_time: datetime) -> Signal | None:
     blank = Signal(kind="xid", source="kmsg", at=at, kernel_sequence=record.sequence)
     for beginning, read in _ERRORS:
         if record.message.startswith(beginning):
-            signal = read(record.message.rstrip(), blank)
+            signal = read(lines_of(record.message)[0], blank)
             if signal is not None and is_quoted(record.message):
                 raise Rejected("quoted")
             return signal
@@ -135,12 +137,12 @@ def _xid(text: str, blank: Signal) -> Signal:
     code = int(found["code"])
     rest = found["rest"] or ""
     process = _PROCESS.fullmatch(rest)
-    # The driver's own words only: a process chooses its name.
-    message = (process["message"] or "") if process else rest
+    # With its blanks until now: those behind a name end it where the driver says nothing more.
+    message = ((process["message"] or "") if process else rest).rstrip()
     reset = _RESET.search(message)
     unfinished = code in _DETAIL and _DETAIL[code].search(message) is not None
     # Before the last line the driver may name who happened to run then: an H100 named the sensor.
-    known_pid = process is not None and process["pid"].isdigit() and not unfinished
+    named = process is not None and process["pid"] is not None and not unfinished
     cause = _CAUSE.search(message)
     recovery = _RECOVERY.fullmatch(message) if code == 154 else None
     return msgspec.structs.replace(
@@ -151,8 +153,8 @@ def _xid(text: str, blank: Signal) -> Signal:
         ci=int(found["ci"]) if found["ci"] else None,
         reset=reset[1] == "Yes" if reset else None,
         drain_reset=reset[2] == "Yes" if reset else None,
-        pid=int(process["pid"]) if process and known_pid else None,
-        process=plain(process["name"] or "", _PROCESS_LIMIT) if process and known_pid else "",
+        pid=int(process["pid"]) if process and named else None,
+        process=_process_name(process["name"]) if process and named else "",
         message=plain(message),
         caused_by=int(cause[1]) if cause and int(cause[1]) <= _CODE_LIMIT else None,
         # By its number: the names behind it have changed between drivers.
@@ -161,10 +163,15 @@ def _xid(text: str, blank: Signal) -> Signal:
     )
 
 
+def _process_name(name: str | None) -> str:
+    # The driver's first words may follow its first comma.
+    return plain((name or "").partition(", ")[0], _PROCESS_LIMIT)
+
+
 def _sxid(text: str, blank: Signal) -> Signal | None:
     if "SXid" not in text[:40]:
         return None  # other words of the same driver
-    found = _SXID.fullmatch(text)
+    found = _SXID.fullmatch(text.rstrip())
     if found is None:
         raise Rejected("malformed")
     rest = found["rest"] or ""

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from exporter.sensor.kernel_log.quoted import LINE_END, OWN, is_quoted
+from exporter.sensor.kernel_log.quoted import LINE_END, OWN, is_anothers, lines_of
 from exporter.sensor.kernel_log.record_order import RecordOrder
 
 _LINE = re.compile(
@@ -26,7 +26,7 @@ _LINE = re.compile(
 )
 """Behind the time some kernels print the caller (CONFIG_PRINTK_CALLER), without a space."""
 _UNTIMED = re.compile(rb"^(?!<\d{1,10}>\[ *\d{1,10}\.\d{6}\])[\s\S]", re.MULTILINE)
-_DRIVER = (b"NVRM: Xid ", b"nvidia-nvswitch")
+_DRIVER = ("NVRM: Xid ", "nvidia-nvswitch")
 """Beginnings of lines that would be errors if they were records."""
 _LONGEST_RECORD = 1024
 """Bytes of a record up to which lines are joined to it: the kernel prints no longer ones."""
@@ -88,8 +88,8 @@ class SyslogText:
             if prefix is not None and found[1] == prefix[1]:
                 if size < _LONGEST_RECORD:
                     lines.append(found[5])
-                elif found[5].startswith(_DRIVER):
-                    lines.append(_DRIVER[0])
+                elif found[5].decode("latin-1").startswith(_DRIVER):
+                    lines.append(_DRIVER[0].encode())
                 size += len(LINE_END) + len(found[5])
                 continue
             if prefix is not None:
@@ -101,16 +101,27 @@ class SyslogText:
     def _record(self, prefix: re.Match[bytes], lines: list[bytes]) -> Line:
         microseconds = int(prefix[3]) * 1_000_000 + int(prefix[4])
         place = self._order.place(microseconds)
-        visible = [lines[0], *(line for line in lines[1:] if not line.startswith(_DRIVER))]
-        hidden = len(lines) - len(visible)
-        if hidden:
-            first = lines[0].decode("utf-8", "replace")
-            whole = LINE_END.encode().join(lines).decode("utf-8", "replace")
-            if first.startswith(OWN) and is_quoted(whole):
-                visible = lines
-        message = LINE_END.encode().join(visible)
+        message, hidden = _joined(lines)
         raw = b"%b,%d,%d,-;%b" % (prefix[2], place, microseconds, message)
         return Line(place, microseconds, raw, hidden)
+
+
+def _joined(lines: list[bytes]) -> tuple[bytes, int]:
+    """Return the record that lines make, and how many of them it hides."""
+    whole = LINE_END.encode().join(lines)
+    if len(lines) == 1:
+        return whole, 0
+    # In latin-1 each byte stays what it is.
+    first, *more = lines_of(whole.decode("latin-1"))
+    hidden = sum(line.startswith(_DRIVER) for line in more)
+    if not first.startswith(OWN):
+        kept = [line for line in more if not line.startswith(_DRIVER)]
+    elif is_anothers(whole.decode("utf-8", "replace")):
+        kept = more
+    else:
+        # No line of a user's is hidden behind a driver's: what is another's is a record of its own.
+        kept = [line for line in more if line.startswith(OWN) and not line.startswith(_DRIVER)]
+    return LINE_END.join([first, *kept]).encode("latin-1"), hidden
 
 
 def _lines(text: bytes, begin: int) -> Iterator[re.Match[bytes]]:

@@ -119,6 +119,17 @@ def test_what_the_table_has_not_is_not_guessed(code: int, message: str, driver: 
     assert nvlink5.decode(code, message, driver) is None
 
 
+@pytest.mark.parametrize("driver", [OLD, NEW, ""])
+def test_a_message_that_was_cut_has_the_same_meaning_or_none(driver: str) -> None:
+    """A report that is too large cuts its messages."""
+    layout = "v1" if driver == OLD else "v2"
+    for row, free in itertools.product(ROWS, "01"):
+        code, unit = int(row["xid"]), row["unit"].split("/")[0]
+        whole = line(unit, word(row[f"intrinfo_pattern_{layout}"], free), status_of(row))
+        meanings = {nvlink5.decode(code, whole[:end], driver) for end in range(len(whole))}
+        assert meanings <= {None, nvlink5.decode(code, whole, driver)}, whole
+
+
 @given(st.integers(140, 155), st.text(max_size=160), st.text(max_size=12))
 def test_no_text_raises(code: int, message: str, driver: str) -> None:
     nvlink5.decode(code, message, driver)

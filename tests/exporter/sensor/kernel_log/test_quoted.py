@@ -99,16 +99,65 @@ def test_nobody_hides_an_error_by_the_name_of_a_process(name: str) -> None:
     assert (signal.code, signal.pid) == (94, 7)
 
 
-def test_lines_of_the_driver_in_one_microsecond_are_no_quotation() -> None:
-    """syslog(2) gives both with the same prefix, so that they are joined."""
-    lost = "NVRM: GPU 0000:a1:00.0: GPU has fallen off the bus."
-    serial = "NVRM: GPU 0000:a1:00.0: GPU serial number is 1."
-    for first in (lost, XID_79):
-        signal = received(rf"{first}\x0a{serial}")
-        assert signal is not None
-        assert signal.code == 79
-        assert is_refused(rf"{first}\x0a{serial}" + r"\x0aNVRM: x" * 2)
-        assert is_refused(rf"{first}\x0ausb 1-1: new device")
+def of_syslog(*lines: str) -> tuple[Signal | None, int]:
+    """Read lines of one microsecond and priority; returns what they say and how many they hide."""
+    text = "".join(f"<3>[  762.913561][ T1132] {line}\n" for line in lines)
+    [line] = SyslogText().read(text.encode()).lines
+    return driver_lines.understand(driver_lines.split(line.raw), BOOT), line.hidden
+
+
+LOST = "NVRM: GPU 0000:a1:00.0: GPU has fallen off the bus."
+SERIAL = "NVRM: GPU 0000:a1:00.0: GPU serial number is 1."
+USB = "usb 1-1: new high-speed USB device number 2 using xhci_hcd"
+
+
+@pytest.mark.parametrize("first", [LOST, XID_79])
+@pytest.mark.parametrize(
+    "more",
+    [[SERIAL], [SERIAL] * 3, [USB], [USB, "", SERIAL], [SERIAL, USB, SERIAL]],
+    ids=["own", "three own", "foreign", "foreign and own", "own and foreign"],
+)
+def test_records_behind_a_driver_line_in_its_microsecond_do_not_hide_it(
+    first: str, more: list[str]
+) -> None:
+    """syslog(2) gives all with the same prefix, so that they are joined."""
+    signal, hidden = of_syslog(first, *more)
+    assert signal is not None
+    assert (signal.code, hidden) == (79, 0)
+    assert SERIAL not in signal.message
+
+
+def test_of_four_errors_in_one_microsecond_the_first_is_read() -> None:
+    signal, hidden = of_syslog(XID_79, *[XID_79.replace("79,", "31,")] * 3)
+    assert signal is not None
+    assert (signal.code, hidden) == (79, 3)
+
+
+def test_a_driver_line_of_the_same_microsecond_changes_no_word_of_an_error() -> None:
+    error = (
+        "NVRM: Xid (PCI:0000:01:00): 94, pid=7, name=a, Contained: SM (0x1). RST: Yes, D-RST: No"
+    )
+    signal, _ = of_syslog(error, SERIAL)
+    assert signal is not None
+    assert (signal.reset, signal.drain_reset) == (True, False)
+
+
+@pytest.mark.parametrize("line", [SERIAL, USB, "", "x"])
+def test_a_text_whose_lines_syslog_leaves_out_is_none_of_the_drivers(line: str) -> None:
+    """The kernel counts what it writes in front of each line for what it cuts."""
+    for head, kept in (("<3>[  762.913561] ", 2000), ("<3>[  762.913561][ T1132] ", 990)):
+        count = kept // (len(head) + len(line) + 1)
+        text = (f"{head}{XID_79}\n" + f"{head}{line}\n" * count).encode()
+        [record] = SyslogText().read(text).lines
+        with pytest.raises(Rejected, match="quoted"):
+            driver_lines.understand(driver_lines.split(record.raw), BOOT)
+
+
+@pytest.mark.parametrize("first", [LOST, XID_79])
+def test_a_record_that_comes_whole_has_no_line_of_anothers(first: str) -> None:
+    assert is_refused(rf"{first}\x0a{USB}")
+    assert is_refused(rf"{first}\x0a\x0a{USB}")
+    assert is_refused(rf"{first}\x0a{SERIAL}\x0a{USB}")
 
 
 def test_the_length_of_the_drivers_own_lines_is_far_below() -> None:
