@@ -22,7 +22,12 @@ _EVENT_SETS = (
     _XID,
 )
 """The most first: a driver refuses all when it does not know one (recovery: R565)."""
-_KINDS: dict[int, Kind] = {_MIG: "topology", _UNAVAILABLE: "recovery", _RECOVERY: "recovery"}
+_KINDS: dict[int, Kind] = {
+    _XID: "xid",
+    _MIG: "topology",
+    _UNAVAILABLE: "recovery",
+    _RECOVERY: "recovery",
+}
 UNBIND, BIND = 1, 2
 """nvmlSystemEventTypeGpuDriver*."""
 
@@ -65,7 +70,7 @@ class Events:
         )
 
     def wait(self, milliseconds: int) -> Signal | None:
-        """Return the next event, None after the time; raises NvmlError."""
+        """Return the next event, None after the time or for another type; raises NvmlError."""
         try:
             event = self._call(NO_GPU, "nvmlEventSetWait_v2", self._set, milliseconds)
         except NvmlError as error:
@@ -73,7 +78,9 @@ class Events:
                 return None
             raise
         uuid, bus_id = self._known.get(address(event.device), ("", ""))
-        kind = _KINDS.get(event.eventType, "xid")
+        kind = _KINDS.get(event.eventType)
+        if kind is None:
+            return None
         if kind != "xid":
             return Signal(kind=kind, source="nvml", at=clock.now(), uuid=uuid, bus_id=bus_id)
         instance = instance_of(event.gpuInstanceId, event.computeInstanceId)

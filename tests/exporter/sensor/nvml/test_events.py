@@ -32,6 +32,18 @@ def test_an_xid_names_its_gpu_and_its_slice(node: SimulatedNode) -> None:
     assert (received.code, received.gi, received.ci) == (94, node.gpu(2).instances[0].gi, 0)
 
 
+def test_an_event_of_another_type_is_no_xid(node: SimulatedNode) -> None:
+    with NvmlChild(node) as child:
+        child.sample()
+        with node.scenario.edit() as scenario:
+            scenario.add_event(0, "sbe", 1)
+            scenario.add_event(0, "dbe", 2)
+        node.inject_xid(1, 48)
+        received = child.wait_signal("xid")
+        assert (received.code, received.uuid) == (48, node.gpu(1).uuid)
+        assert child.signals == []
+
+
 def test_a_lost_gpu_still_has_a_name_in_its_events(node: SimulatedNode) -> None:
     with NvmlChild(node) as child:
         child.sample()
