@@ -141,6 +141,8 @@ def _xid(text: str, blank: Signal) -> Signal:
     message = ((process["message"] or "") if process else rest).rstrip()
     reset = _RESET.search(message)
     unfinished = code in _DETAIL and _DETAIL[code].search(message) is not None
+    # Behind its first comma may be the driver's first words.
+    name = (process["name"] or "").partition(", ")[0] if process else ""
     # Before the last line the driver may name who happened to run then: an H100 named the sensor.
     named = process is not None and process["pid"] is not None and not unfinished
     cause = _CAUSE.search(message)
@@ -154,18 +156,13 @@ def _xid(text: str, blank: Signal) -> Signal:
         reset=reset[1] == "Yes" if reset else None,
         drain_reset=reset[2] == "Yes" if reset else None,
         pid=int(process["pid"]) if process and named else None,
-        process=_process_name(process["name"]) if process and named else "",
+        process=plain(name, _PROCESS_LIMIT) if named else "",
         message=plain(message),
         caused_by=int(cause[1]) if cause and int(cause[1]) <= _CODE_LIMIT else None,
         # By its number: the names behind it have changed between drivers.
         recovery_to=int(recovery["to"], 16) if recovery else None,
         unfinished=unfinished,
     )
-
-
-def _process_name(name: str | None) -> str:
-    # The driver's first words may follow its first comma.
-    return plain((name or "").partition(", ")[0], _PROCESS_LIMIT)
 
 
 def _sxid(text: str, blank: Signal) -> Signal | None:

@@ -31,7 +31,7 @@ from exporter.sensor.kernel_log.kmsg_file import (
 from exporter.sensor.kernel_log.quoted import LINE_END
 from exporter.sensor.kernel_log.record_order import RecordOrder
 from exporter.sensor.kernel_log.syslog import KernelText, SyslogError
-from exporter.sensor.kernel_log.syslog_text import Line, SyslogText
+from exporter.sensor.kernel_log.syslog_text import LATELY, Clears, Line, Look, SyslogText
 from kubeapi import clock
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class KernelLogReader:
         on_replaced: Callable[[], None],
         boot_id: Callable[[], str],
         pace: float = 30.0,
-        read_text: Callable[[], bytes] | None = None,
+        read_text: Callable[[], Look] | None = None,
     ) -> None:
         self._path = path
         self._pace = pace
@@ -183,18 +183,19 @@ class KernelLogReader:
                 before = now
                 self._rest(_JOURNAL_SECONDS)
 
-    def _poll(self, read_text: Callable[[], bytes], refused: KernelLogError) -> None:
+    def _poll(self, read_text: Callable[[], Look], refused: KernelLogError) -> None:
         """Read by syslog(2) until stopped, or until another boot begins."""
-        known = SyslogText()
+        known, clears = SyslogText(), Clears()
         self.source = "syslog"
         before: datetime | None = None
+        reported: bool | None = None
         while not self._ends():
             begun = time.monotonic()
             try:
-                text = read_text()
+                look = read_text()
             except SyslogError as error:
                 raise KernelLogError(error.reason, f"{refused}; {error}") from error
-            changes = known.read(text)
+            changes = known.read(look.text, look.held)
             if changes.lost:
                 self._on_rejected(changes.lost)
             now = clock.now()
@@ -207,17 +208,14 @@ class KernelLogReader:
                     "mount /dev/kmsg",
                 )
             self._hand_on(changes.lines, now - timedelta(seconds=time.monotonic()), before, now)
-            if before is None:
-                message = f"read by syslog(2), some seconds late at most: {refused}"
-                self._on_source(
-                    SourceHealth(
-                        name="kmsg", state="Up", message=message, last_success=now, via="Syslog"
-                    )
-                )
+            cleared = clears.note(begun, changes.lost)
+            if cleared != reported:
+                reported = cleared
+                self._on_source(_syslog_state(refused, now, cleared=cleared))
             before = now
             took = time.monotonic() - begun
             rest = min(max(_SYSLOG_SECONDS, _SYSLOG_SHARE * took), _SYSLOG_LONGEST)
-            if 4 * changes.size > len(text):
+            if 4 * changes.size > len(look.text):
                 # Sooner while the ring fills fast.
                 rest = min(max(_SYSLOG_SHORTEST, 4 * took), _SYSLOG_SECONDS)
             self._rest(rest)
@@ -262,6 +260,24 @@ class KernelLogReader:
             elif placed[0] > self._seen:
                 self._seen = placed[0]
                 yield placed[1]
+
+
+def _syslog_state(refused: KernelLogError, now: datetime, *, cleared: bool) -> SourceHealth:
+    message = f"read by syslog(2), some seconds late at most: {refused}"
+    if cleared:
+        message = (
+            f"the kernel log was cleared within the last {LATELY:.0f} seconds, so XIDs and SXids "
+            "that only the log reports may be lost: find what clears it (dmesg -c, a pod with the "
+            "capability SYSLOG), or read the journal or /dev/kmsg, which a clear leaves whole"
+        )
+    return SourceHealth(
+        name="kmsg",
+        state="Up",
+        reason="Cleared" if cleared else "",
+        message=message,
+        last_success=now,
+        via="Syslog",
+    )
 
 
 def _journal_state(path: Path, now: datetime, *, found_records: bool) -> SourceHealth:

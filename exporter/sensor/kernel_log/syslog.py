@@ -8,12 +8,15 @@ import ctypes
 import errno
 import os
 
+from exporter.sensor.kernel_log.syslog_text import Look
+
 LIMIT = 16 << 20
 """Bytes of the log's text that are read at most, the newest; no default ring comes near."""
 
 _READ_ALL = 3
+_SIZE_UNREAD = 9
 _SIZE_BUFFER = 10
-"""SYSLOG_ACTION_READ_ALL, SYSLOG_ACTION_SIZE_BUFFER (syslog(2))."""
+"""SYSLOG_ACTION_READ_ALL and so on (syslog(2))."""
 _REASONS = {errno.EPERM: "PermissionDenied", errno.EACCES: "PermissionDenied"}
 _ADVICE = {
     "PermissionDenied": "give the sensor's container the capability SYSLOG",
@@ -34,14 +37,31 @@ class KernelText:
 
     def __init__(self) -> None:
         self._buffer: ctypes.Array[ctypes.c_char] | None = None
+        self._empty = True
+        self._counts = True
 
-    def read(self) -> bytes:
+    def read(self) -> Look:
         """Return the log's lines, oldest first, not beyond LIMIT; raises SyslogError."""
+        text, was_empty = self._lines(), self._empty
+        self._empty = not text
+        if text and not was_empty:
+            return Look(text)  # the end of the text before shows whether that was cleared
+        held: int | None = None
+        if self._counts:
+            try:
+                held = _call(_SIZE_UNREAD, None)
+            except SyslogError:
+                # It needs the capability, where the text may need none. SELinux logs each refusal.
+                self._counts = False
+        again = self._lines()
+        # Another length by now: a record came meanwhile, and it is unknown whether it is in `held`.
+        return Look(text, held if len(text) == len(again) else None)
+
+    def _lines(self) -> bytes:
         if self._buffer is None:
             # Each line gets its time and priority in front, which the ring's size leaves out.
             self._buffer = ctypes.create_string_buffer(min(2 * _call(_SIZE_BUFFER, None), LIMIT))
-        size = _call(_READ_ALL, self._buffer)
-        return ctypes.string_at(self._buffer, size)
+        return ctypes.string_at(self._buffer, _call(_READ_ALL, self._buffer))
 
 
 def _call(action: int, buffer: "ctypes.Array[ctypes.c_char] | None") -> int:

@@ -10,7 +10,8 @@ Without times the prefixes of all lines are alike: such a text has no records.
 
 The whole log comes each time: what follows the end of the last text is new. When that end is gone,
 the ring was overwritten or cleared meanwhile; everything that is there is then given, and the
-places say which of it was seen before. Pure.
+places say which of it was seen before. What was logged and cleared between two texts is in neither:
+then the kernel, which keeps cleared records, has more than the texts had. Pure.
 """
 
 import re
@@ -34,6 +35,19 @@ _TAIL = 4096
 """Bytes of the text that are looked for in the next one; with their times they are unique."""
 
 
+LATELY = 600.0
+"""Seconds after a clear for which the log counts as cleared: a few scrapes, so that it is seen."""
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What syslog(2) gives at one moment."""
+
+    text: bytes
+    held: int | None = None
+    """Bytes that the kernel holds for those who read /proc/kmsg, cleared or not; None: unknown, or
+    not asked for, which costs as much as the text. Needed where this text or the last is empty."""
+
+
 class Line(msgspec.Struct, frozen=True):
     """One record as /dev/kmsg has it, with its place as the sequence."""
 
@@ -49,7 +63,7 @@ class NewLines(msgspec.Struct, frozen=True):
     """What is new in a text."""
 
     lost: str
-    """`overwritten` or `cleared` when the end of the text before is gone, "" when it is there."""
+    """`overwritten` or `cleared` when records may have come that no text had, else ""."""
     size: int
     """Bytes."""
     timed: bool
@@ -65,12 +79,17 @@ class SyslogText:
         self._tail = b""
         self._size = 0
         self._largest = 0
+        self._held: int | None = None
+        self._new = 0
+        """Bytes that came since the kernel held so much."""
         self._order = RecordOrder()
 
-    def read(self, text: bytes) -> NewLines:
-        """Return what of a text was not there the time before."""
+    def read(self, text: bytes, held: int | None = None) -> NewLines:
+        """Return what of a text was not there the time before; `held` is that of `Look`."""
         begin = _behind(self._tail, self._size, text)
         lost = ""
+        if self._outgrows(held, None if begin is None else len(text) - begin):
+            lost = "cleared"
         if begin is None:
             lost = "cleared" if 2 * len(text) < self._largest else "overwritten"
         if not begin:
@@ -81,6 +100,21 @@ class SyslogText:
         return NewLines(
             lost, len(text) - begin, timed, self._records(text, begin) if timed else iter(())
         )
+
+    def _outgrows(self, held: int | None, new: int | None) -> bool:
+        """Return whether the kernel got more than the texts; `new` is None if that is unknown.
+
+        Who reads /proc/kmsg takes from what is held, and what is overwritten is gone from it: it
+        may then be that nothing is noticed, but never that too much is.
+        """
+        if new is None:
+            self._held, self._new = held, 0
+            return False
+        self._new += new
+        outgrown = held is not None and self._held is not None and held - self._held > self._new
+        if held is not None:
+            self._held, self._new = held, 0
+        return outgrown
 
     def _records(self, text: bytes, begin: int) -> Iterator[Line]:
         prefix, size, lines = None, 0, list[bytes]()
@@ -122,6 +156,19 @@ def _joined(lines: list[bytes]) -> tuple[bytes, int]:
         # No line of a user's is hidden behind a driver's: what is another's is a record of its own.
         kept = [line for line in more if line.startswith(OWN) and not line.startswith(_DRIVER)]
     return LINE_END.join([first, *kept]).encode("latin-1"), hidden
+
+
+class Clears:
+    """Whether the log was cleared lately, in seconds of the caller's clock."""
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+
+    def note(self, now: float, lost: str) -> bool:
+        """Take what a look found; returns whether it or one shortly before saw a clear."""
+        if lost == "cleared":
+            self._last = now
+        return self._last is not None and now - self._last < LATELY
 
 
 def _lines(text: bytes, begin: int) -> Iterator[re.Match[bytes]]:

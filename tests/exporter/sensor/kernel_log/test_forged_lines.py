@@ -65,7 +65,7 @@ def test_a_record_of_the_driver_right_behind_is_read() -> None:
 def own_log() -> str:
     """Return this machine's log, "" where it cannot be read."""
     try:
-        return KernelText().read().decode("utf-8", "replace")
+        return KernelText().read().text.decode("utf-8", "replace")
     except SyslogError:
         return ""
 

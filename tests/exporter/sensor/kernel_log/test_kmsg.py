@@ -18,8 +18,10 @@ from exporter.sensor.kernel_log import driver_lines, kmsg
 from exporter.sensor.kernel_log.kmsg import KernelLogReader, device_records
 from exporter.sensor.kernel_log.kmsg_file import LONGEST_RECORD, KernelLogError
 from exporter.sensor.kernel_log.syslog import KernelText, SyslogError
+from exporter.sensor.kernel_log.syslog_text import Look
 from kubeapi import clock
 from tests.exporter.running import wait_for
+from tests.exporter.sensor.kernel_log.ring import Ring
 
 PLACES_PER_MICROSECOND = 16
 """As exporter/sensor/kernel_log/record_order.py gives them."""
@@ -38,7 +40,7 @@ class Received:
         self.sources: list[SourceHealth] = []
         self.replaced = 0
 
-    def reader(self, path: Path, read_text: Callable[[], bytes] | None = None) -> KernelLogReader:
+    def reader(self, path: Path, read_text: Callable[[], Look] | None = None) -> KernelLogReader:
         return KernelLogReader(
             path,
             on_record=self._on_record,
@@ -77,24 +79,6 @@ def running(*readers: KernelLogReader) -> Generator[None]:
     finally:
         for reader in readers:
             reader.stop()
-
-
-class Ring:
-    """A kernel's ring as syslog(2) gives it."""
-
-    def __init__(self) -> None:
-        self.text = b""
-        self.refusal: SyslogError | None = None
-        self.looks = 0
-
-    def write(self, seconds: float, message: str, priority: int = 6) -> None:
-        self.text += f"<{priority}>[{seconds:12.6f}] {message}\n".encode()
-
-    def read(self) -> bytes:
-        self.looks += 1
-        if self.refusal:
-            raise self.refusal
-        return self.text
 
 
 @pytest.fixture

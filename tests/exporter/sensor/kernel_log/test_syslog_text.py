@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.sensor.kernel_log import driver_lines
-from exporter.sensor.kernel_log.syslog_text import NewLines, SyslogText
+from exporter.sensor.kernel_log.syslog_text import LATELY, Clears, NewLines, SyslogText
 
 
 def text(*numbers: int) -> bytes:
@@ -160,6 +160,98 @@ def test_a_log_that_was_cleared_says_so_once() -> None:
     assert (changes.lost, messages(changes)) == ("", lines(300))
     list(known.read(text(*range(300, 500))).lines)
     assert known.read(text(501)).lost == "cleared"
+
+
+class Kernel:
+    """Its ring, as syslog(2) gives it and counts it; `size` are the records that it keeps."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._logged: list[bytes] = []
+        self._cleared = 0
+        self._taken = 0
+        self._lost_at = 0
+        """Up to where records were given, or were cleared before they were."""
+
+    def log(self, length: int) -> None:
+        number = len(self._logged)
+        self._logged.append(b"<6>[%5d.000001] %b\n" % (number, b"x" * length))
+
+    def clear(self) -> None:
+        self._cleared = len(self._logged)
+
+    def take(self) -> None:
+        """As a daemon that reads /proc/kmsg."""
+        self._taken = len(self._logged)
+
+    def look(self) -> tuple[bytes, int, bool]:
+        """Return the text, what is held, and whether records went that no text had."""
+        oldest = max(0, len(self._logged) - self._size)
+        lost = max(oldest, self._cleared) > self._lost_at
+        self._lost_at = len(self._logged)
+        held = b"".join(self._logged[max(oldest, self._taken) :])
+        return b"".join(self._logged[max(oldest, self._cleared) :]), len(held), lost
+
+
+EVENTS = st.one_of(
+    st.integers(0, 60), st.sampled_from(["look", "look", "clear", "take", "unsettled look"])
+)
+
+
+@given(st.lists(EVENTS, max_size=60), st.integers(1, 60))
+def test_nothing_is_called_cleared_where_no_record_was_lost(
+    events: list[int | str], size: int
+) -> None:
+    kernel, known = Kernel(size), SyslogText()
+    cleared, largest = False, 0
+    for event in events:
+        if isinstance(event, int):
+            kernel.log(event)
+        elif event == "clear":
+            kernel.clear()
+            cleared = True
+        elif event == "take":
+            kernel.take()
+        else:
+            text, held, _ = kernel.look()
+            found = known.read(text, held if event == "look" else None)
+            list(found.lines)
+            # A ring of so few records may become half as long by itself.
+            assert cleared or found.lost != "cleared" or 2 * len(text) < largest
+            largest = max(largest, len(text))
+
+
+@given(st.lists(EVENTS.filter(lambda event: event != "take"), max_size=60))
+def test_each_look_after_records_were_cleared_unseen_counts_them(events: list[int | str]) -> None:
+    """Where the ring has room and nobody else reads it."""
+    kernel, known = Kernel(10_000), SyslogText()
+    known.read(*kernel.look()[:2])
+    owed = False
+    for event in events:
+        if isinstance(event, int):
+            kernel.log(event)
+        elif event == "clear":
+            kernel.clear()
+        elif event != "take":
+            text, held, lost = kernel.look()
+            owed |= lost
+            found = known.read(text, held if event == "look" else None)
+            list(found.lines)
+            if event == "look":
+                assert found.lost or not owed
+                owed = False
+            owed &= not found.lost
+
+
+def test_a_clear_counts_for_a_while_and_not_for_ever() -> None:
+    clears = Clears()
+    assert not clears.note(0.0, "")
+    assert not clears.note(1.0, "overwritten")
+    assert clears.note(2.0, "cleared")
+    assert clears.note(1.0 + LATELY, "")
+    assert not clears.note(2.0 + LATELY, "")
+    assert clears.note(3.0 + LATELY, "cleared")
+    assert clears.note(2.0 + 2 * LATELY, "")
 
 
 def test_places_do_not_depend_on_how_often_the_log_was_looked_at() -> None:
