@@ -6,6 +6,7 @@ from alerts.recordings import EXPECTED, EXPORTERS, OF_SENSORS, SHOWN
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_FLEET, OF_PAGE, OF_SOURCE
 from alerts.thresholds import LAST_PAGE, LAST_REPORT, OLD_READINGS
+from exporter.model.readings import LOST_RECORDS
 
 _SILENT = of(NODE, f"time() - draguard_snapshot_timestamp_seconds > {OLD_READINGS}")
 _NO_GPUS = f"{EXPECTED} == 0"
@@ -14,6 +15,7 @@ _TARGETS = f"(up and on (cluster, job) {EXPORTERS})"
 """Whether or not they can be scraped."""
 _ASIDE = "Off|HostPIDOff|NotServed"
 """Reasons of a source that is not expected: switched off, or not in this cluster."""
+_LOST = f'draguard_kernel_log_rejected_total{{reason=~"{"|".join(LOST_RECORDS)}"}}[1h]'
 _ROWS_LEFT_OUT = of(NODE, "draguard_counters_rows_left_out > 0")
 _FILE_REFUSED = of(NODE, "draguard_counters_last_reload_success == 0")
 
@@ -94,6 +96,25 @@ GROUP = Group(
             + ". Its readings are unknown.",
             next="Run `draguard exporter --check` on node {{ $labels.node }}: it shows what is "
             "missing and how to provide it.",
+        ),
+        Alert(
+            name="DraguardKernelLogIncomplete",
+            severity="warning",
+            of=OF_PAGE,
+            when="Within the last hour an exporter could not read kernel log records, because the "
+            "log was cleared or overwritten, or because journald missed them; or it rejected lines "
+            "that begin like the driver's. Not for lines that the driver certainly did not print.",
+            expr=of(NODE, f"increase({_LOST})") + " > 0",
+            wait="0s",
+            wait_why="The expression already covers one hour.",
+            keep="10m",
+            keep_why="An exporter that restarts interrupts the series for minutes.",
+            summary="Kernel log records of a GPU node were lost.",
+            description="Node {{ $labels.node }}: kernel log records were lost or rejected within "
+            "the last hour, reason " + templates.LOST_RECORDS + ". XIDs and SXids that only the "
+            "log reports may be missing.",
+            next="On node {{ $labels.node }}, compare `dmesg` or `journalctl -k` with "
+            "draguard_xid_errors_total, and follow the runbook for the reason.",
         ),
         Alert(
             name="DraguardSensorSilent",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from alerts.codes import of_recovery_actions
 from alerts.identity import NODE
+from exporter.model.readings import LOST_RECORDS as _LOST
 
 SHOWN = 10
 """Most names in one text; longer lists end with the total."""
@@ -342,6 +343,23 @@ SXIDS = listed(
     f"SXid {_label('code')} of the switch at {_label('pci_bus_id')}, last seen at "
     "{{ $one.Value | humanizeTimestamp }}",
     "not seen now",
+)
+
+LOST_RECORDS = listed(
+    queried(
+        "max by (reason) ("
+        + " or ".join(
+            f"increase(draguard_kernel_log_rejected_total{{cluster=%[1]q,{label}=%[2]q,"
+            f'reason=~"{"|".join(_LOST)}"}}[1h]) > 0'
+            for label in ("node", "instance")
+        )
+        + ")",
+        "cluster",
+        "node",
+    ),
+    "reason",
+    _label("reason"),
+    _NOT_KNOWN,
 )
 
 SOURCE = sentence(

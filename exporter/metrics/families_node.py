@@ -10,7 +10,7 @@ from exporter.metrics.metric import Metric, Sample
 from exporter.metrics.snapshot import Snapshot
 from exporter.metrics.view import View
 from exporter.model.node_health import SourceHealth
-from exporter.model.readings import Observation
+from exporter.model.readings import LOST_RECORDS, Observation
 
 
 def _expected(view: View) -> Iterator[Sample]:
@@ -166,14 +166,18 @@ METRICS: tuple[Metric, ...] = (
         "user_space: an XID line that the kernel did not print. continuation: a line within "
         "another record. quoted: a user's text in another kernel message. contradicted: a driver "
         "load while NVML uses the driver. compressed and unreadable (by file): of systemd's "
-        "journal. cleared, overwritten, missed (by journald): counted once each time, however "
-        "many records that cost.",
+        "journal. overwritten, missed (by journald), cleared (of what syslog(2) returns): counted "
+        "once at each look, however many records that cost.",
         labels=("reason",),
         source="kernel log",
         needs="kernel log",
         kept=True,
+        # From 0 where an alert reads the growth, which has to see the first one.
         samples=lambda view: _by(
-            "reason", view.snapshot.seen.rejected if view.snapshot.seen else {}
+            "reason",
+            dict.fromkeys(LOST_RECORDS, 0) | view.snapshot.seen.rejected
+            if view.snapshot.seen
+            else {},
         ),
     ),
     Metric(

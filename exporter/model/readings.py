@@ -21,6 +21,14 @@ ConfigAnswer = Literal["Answers", "AllOnes"]
 STARTING = "Starting"
 """Reason of a source that has not spoken yet; how long it may be so is bounded by a deadline."""
 
+LOST_RECORDS = (
+    *("cleared", "overwritten", "missed", "compressed", "unreadable", "too_long"),
+    *("malformed", "quoted"),
+)
+"""Reasons of `Observation.rejected` for which errors of the driver's may be missing: records that
+did not come, and refused ones that may be its own in a form that is not known here. The others are
+none of its own: any program can cause a `continuation`, and NVML contradicts the rest."""
+
 
 class MigReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One live MIG slice. `values` are of the slice itself (calls on its MIG handle, or GPM)."""
