@@ -75,7 +75,8 @@ def _is_dcgm_exporters(word: str) -> bool:
     from exporter.flags.dcgm_exporter import ALIASES, OWN, UNUSED
 
     flags = {(row.flag, row.short) for row in (*ALIASES, *UNUSED)} | OWN
-    spelled = {f"--{flag}" for flag, _ in flags} | {f"-{short}" for _, short in flags if short}
+    spelled = {f"{dashes}{flag}" for flag, _ in flags for dashes in ("-", "--")}
+    spelled |= {f"-{short}" for _, short in flags if short}
     return word.partition("=")[0] in spelled - _KUBECTLS
 
 

@@ -1,7 +1,6 @@
 """How one exporter process works, as one validated, frozen value (read by `flags`)."""
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -9,6 +8,7 @@ from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_typ
 import msgspec
 from msgspec import Meta
 
+from exporter.label_patterns import PatternError, chooser
 from exporter.model.given import Ignored, WrittenRow
 
 Role = Literal["sensor", "agent", "run"]
@@ -27,8 +27,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, Meta(description="Kubernetes node name; $NODE_NAME or the host name when not given")
     ]
     """Also the Hostname label."""
-    listen: Annotated[str, Meta(description="where to serve /metrics")] = "0.0.0.0:9400"
-    """9400 is dcgm-exporter's port."""
+    listen: Annotated[
+        str, Meta(description="where to serve /metrics; without a host at all addresses")
+    ] = ":9400"
+    """dcgm-exporter's."""
     health_listen: Annotated[
         str,
         Meta(
@@ -47,7 +49,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """dcgm-exporter's default. An XID asks for a sample at once."""
     collectors: Annotated[
         Path | None,
-        Meta(description="counters file (CSV: field, type, help); the default set without"),
+        Meta(
+            description="counters file (CSV: field, type, help); without, "
+            "/etc/dcgm-exporter/default-counters.csv if it is mounted, else the default set"
+        ),
     ] = None
     config_file: Annotated[
         Path | None,
@@ -97,7 +102,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         bool, Meta(description="labels of pods on their devices (one pod watch for this node)")
     ] = False
     pod_label_allow: Annotated[
-        tuple[str, ...], Meta(description="regular expressions of pod labels, with commas")
+        tuple[str, ...],
+        Meta(description="regular expressions (RE2) of pod labels, with commas"),
     ] = ()
     """None: all."""
     pod_uid: Annotated[bool, Meta(description="the pod's UID on device series")] = False
@@ -243,11 +249,11 @@ _POSITIVE = (
     "lost_after",
     "report_interval",
     "lease_interval",
-    "xid_window",
-    "clock_events_window",
     "max_series",
     "max_scrapes",
 )
+_WINDOWS = ("xid_window", "clock_events_window")
+"""Of 0 they count nothing, as with dcgm-exporter."""
 
 
 class Flag(NamedTuple):
@@ -278,10 +284,11 @@ FLAGS = tuple(_flags())
 
 def check(settings: Settings) -> Settings:
     """Return the settings; raises SettingsError for a value that cannot be used."""
-    for name in _POSITIVE:
-        value = getattr(settings, name)
-        if not value > 0:
-            raise SettingsError(f"{flag_of(name)} must be above 0, not {value}")
+    for name in (*_POSITIVE, *_WINDOWS):
+        value, may_be_zero = getattr(settings, name), name in _WINDOWS
+        if not (value > 0 or (may_be_zero and value == 0)):
+            least = "0 or above" if may_be_zero else "above 0"
+            raise SettingsError(f"{flag_of(name)} must be {least}, not {value}")
     for flag in FLAGS:
         value, allowed = getattr(settings, flag.setting), flag.choices
         if allowed and value not in allowed:
@@ -290,13 +297,11 @@ def check(settings: Settings) -> Settings:
     if settings.health_listen:
         _check_listen("--health-listen", settings.health_listen)
     _check_dcgm(settings.dcgm)
-    for pattern in settings.pod_label_allow:
+    if settings.role != "sensor":  # which shows no labels, and need not load RE2
         try:
-            re.compile(pattern)
-        except re.error as error:
-            raise SettingsError(
-                f"--pod-label-allow: {pattern!r} is not a regular expression: {error}"
-            ) from error
+            chooser(settings.pod_label_allow)
+        except PatternError as error:
+            raise SettingsError(f"--pod-label-allow: {error}") from error
     if len(os.fsencode(settings.sensor_socket)) > 107:
         raise SettingsError(
             f"--sensor-socket is longer than the 107 bytes a unix socket's path may have: "
@@ -315,7 +320,7 @@ def flag_of(name: str) -> str:
 def _check_listen(flag: str, listen: str) -> None:
     _, colon, port = listen.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise SettingsError(f"{flag} takes host:port or :port, such as 0.0.0.0:9400, not {listen}")
+        raise SettingsError(f"{flag} takes host:port or :port, such as :9400, not {listen}")
 
 
 def _check_dcgm(dcgm: str) -> None:

@@ -1,6 +1,6 @@
 """The agent's answers over HTTP: the page, alive, ready, and what a person reads.
 
-/health is dcgm-exporter's name for /healthz.
+/health is dcgm-exporter's /healthz, with its answer and headers.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,6 +37,10 @@ def routes(agent: Agent) -> Mapping[str, Handler]:
     def alive(_: Request) -> Response:
         return Response(200, _TEXT, b"ok\n")
 
+    def theirs(_: Request) -> Response:
+        available = "true" if agent.page() else "false"
+        return Response(200, _TEXT, b"OK", headers=(("X-Registry-Available", available),))
+
     def ready(_: Request) -> Response:
         why_not = agent.unready()
         return Response(503 if why_not else 200, _TEXT, f"{why_not or 'ok'}\n".encode())
@@ -51,7 +55,7 @@ def routes(agent: Agent) -> Mapping[str, Handler]:
         "/": start,
         "/metrics": metrics,
         "/healthz": alive,
-        "/health": alive,
+        "/health": theirs,
         "/readyz": ready,
         "/debug": debug,
     }

@@ -38,15 +38,16 @@ class Unused(NamedTuple):
     short: str = ""
 
 
-_TRUE = ("true", "t", "1")
-_FALSE = ("false", "f", "0")
+TRUE = ("1", "t", "T", "TRUE", "true", "True")
+FALSE = ("0", "f", "F", "FALSE", "false", "False")
+"""What Go's strconv.ParseBool takes, and nothing else."""
 
 
 def yes(text: str) -> bool:
-    """Read true or false as Go's strconv.ParseBool does; raises ValueError."""
-    if text.lower() not in (*_TRUE, *_FALSE):
+    """Read true or false as Go does; raises ValueError."""
+    if text not in (*TRUE, *FALSE):
         raise ValueError("write true or false")
-    return text.lower() in _TRUE
+    return text in TRUE
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -76,8 +77,10 @@ BOOLEAN = frozenset({yes, _no_hostname, _debug})
 """What reads flags that stand alone, or with `=true` or `=false` behind them."""
 
 _ITS_ROWS = "the default counters are its rows"
+DEFAULT_COUNTERS = Path("/etc/dcgm-exporter/default-counters.csv")
+"""What their exporter reads when no file is named."""
 THEIR_COUNTERS: Mapping[Path, str] = {
-    Path("/etc/dcgm-exporter/default-counters.csv"): _ITS_ROWS,
+    DEFAULT_COUNTERS: _ITS_ROWS,
     Path("/etc/dcgm-exporter/dcp-metrics-included.csv"): _ITS_ROWS,
     Path("/etc/dcgm-exporter/1.x-compatibility-metrics.csv"): "the default counters are shown, "
     "under their DCGM_FI_* names and not under the lower-case ones of 1.x",

@@ -18,8 +18,11 @@ from typing import Any, Literal, cast
 from exporter.flags.dcgm_exporter import (
     ALIASES,
     BOOLEAN,
+    DEFAULT_COUNTERS,
     ENVIRONMENT,
+    FALSE,
     THEIR_COUNTERS,
+    TRUE,
     UNUSED,
     words,
     yes,
@@ -48,17 +51,23 @@ _SHORT = {
 
 
 def parse(
-    argv: Sequence[str], environment: Mapping[str, str] | None = None
+    argv: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    is_there: Callable[[Path], bool] = Path.exists,
 ) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings, and a sentence for each thing given that means nothing here.
 
-    Raises SettingsError; `--help` and unknown flags end the process.
+    Raises SettingsError; `--help` and unknown flags end the process. `is_there` is of files at
+    dcgm-exporter's own paths.
     """
     env = os.environ if environment is None else environment
     parser = _parser()
     options = (name for action in vars(parser)["_actions"] for name in action.option_strings)
     known = frozenset(option.lstrip("-") for option in options)
-    words_kept, ignored = without_unknown(argv, known, ROLES)
+    # Go takes long flags with one dash. This parser would read their letters as short flags, and
+    # `-hpc-job-mapping-dir` as a call for help.
+    spelled = [f"-{word}" if re.match(r"-[A-Za-z][^=]", word) else word for word in argv]
+    words_kept, ignored = without_unknown(spelled, known, ROLES)
     flags = vars(parser.parse_args([_switch(word) for word in words_kept]))
     given: dict[str, Any] = {}
     for variable in ENVIRONMENT:
@@ -84,8 +93,10 @@ def parse(
     messages = [setting.message for setting in ignored]
     file: Path | None = given.get("collectors")
     # A counters file that dcgm-exporter's image has and this one has not.
-    if file and (instead := THEIR_COUNTERS.get(file)) and not os.access(file, os.F_OK):
+    if file and (instead := THEIR_COUNTERS.get(file)) and not is_there(file):
         messages.append(f"{given.pop('collectors')} is not here; {instead}")
+    elif file is None and not given.get("counter_rows") and is_there(DEFAULT_COUNTERS):
+        given["collectors"] = DEFAULT_COUNTERS
     settings = check(Settings(**given, ignored=tuple(ignored)))
     for name in ("devices", *_OF_DCGM):
         try:
@@ -138,8 +149,9 @@ def _with_file(given: Mapping[str, Any], ignored: list[Ignored]) -> dict[str, An
 def _unused(env: Mapping[str, str], flags: dict[str, Any]) -> Sequence[Ignored]:
     found: list[Ignored] = []
     for unused in UNUSED:
-        by_flag = flags.pop(_dest(unused.flag)) not in (None, False, "false", unused.default)
-        by_env = env.get(unused.env, "") not in ("", "false", "0", unused.default)
+        nothing = (None, "", *FALSE, unused.default)
+        by_flag = flags.pop(_dest(unused.flag)) not in nothing
+        by_env = env.get(unused.env) not in nothing
         if by_flag or by_env:
             name = f"--{unused.flag}" if by_flag else f"${unused.env}"
             sentence = f"{name} of dcgm-exporter has no meaning here: {unused.instead}"
@@ -160,7 +172,7 @@ def _read(read: Callable[[str], Any], text: str, name: str) -> Any:
 
 def _switch(word: str) -> str:
     """Turn `--name=true` and `-n=false`, which dcgm-exporter takes, into this parser's form."""
-    found = re.fullmatch(r"--?([a-z-]+)=(true|false|[tf10])", word, re.IGNORECASE)
+    found = re.fullmatch(rf"--?([a-z-]+)=({'|'.join((*TRUE, *FALSE))})", word)
     name = _SWITCHES.get(found[1]) if found else None
     if found is None or name is None:
         return word

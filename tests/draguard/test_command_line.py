@@ -39,7 +39,7 @@ def test_a_command_that_is_not_there_is_an_error_with_what_may_be_meant(
     )
 
 
-@pytest.mark.parametrize("flag", ["-f", "--collectors", "--collectors="])
+@pytest.mark.parametrize("flag", ["-f", "--collectors", "-collectors", "--collectors="])
 def test_the_arguments_of_dcgm_exporters_image_run_the_exporter(flag: str, tmp_path: Path) -> None:
     """The GPU Operator passes `-f FILE` and no command."""
     file = str(tmp_path / "none.csv")

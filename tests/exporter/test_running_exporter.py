@@ -6,6 +6,7 @@ import signal
 import socket
 import struct
 import time
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -37,6 +38,13 @@ def test_the_page_shows_every_gpu_every_slice_and_is_ready(
     assert exporter.get("/healthz") == (200, "ok\n")
     assert exporter.get("/readyz") == (200, "ok\n")
     assert exporter.get("/nothing")[0] == 404
+
+
+def test_their_health_page_answers_in_their_words_and_headers(exporter: Exporter) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/health", timeout=60) as answer:
+        assert answer.read() == b"OK"
+        assert answer.headers["X-Registry-Available"] == "true"
+        assert answer.headers["X-Reload-In-Progress"] is None
 
 
 def test_the_kubelets_pods_are_named(node: SimulatedNode, exporter: Exporter) -> None:
