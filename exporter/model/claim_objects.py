@@ -31,8 +31,7 @@ class ClaimKey(msgspec.Struct, frozen=True, order=True):
 def key_of(claim: ClaimDevice) -> ClaimKey:
     """Name the claim that a container holds.
 
-    NVIDIA's CDI ids are `k8s.gpu.nvidia.com/claim=<uid>-<device>`. A kubelet lists the ids of the
-    devices before it beside a device's own, so only the one that ends with the device counts.
+    NVIDIA's CDI ids are `k8s.gpu.nvidia.com/claim=<uid>-<device>`.
     """
     found = (_CDI.fullmatch(text) for text in claim.cdi_ids)
     uids = {result["uid"] for result in found if result and result["device"] == claim.device}

@@ -264,6 +264,7 @@ class ClaimDevice(msgspec.Struct, frozen=True, order=True):
     device: str
     share_id: str = ""
     cdi_ids: tuple[str, ...] = ()
+    """Those that end with the device's name."""
 
 
 class PluginDevice(msgspec.Struct, frozen=True, order=True):

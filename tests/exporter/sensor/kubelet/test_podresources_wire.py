@@ -3,6 +3,8 @@
 # Reason: protobuf builds the message classes at run time.
 
 import contextlib
+import time
+import uuid
 from typing import Any
 
 import pytest
@@ -10,9 +12,12 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.readings import ClaimDevice, ContainerDevices, PluginDevice
+from exporter import protocol
+from exporter.model.claim_objects import key_of
+from exporter.model.readings import ClaimDevice, ContainerDevices, Observation, PluginDevice
 from exporter.sensor.kubelet import podresources_wire as wire
 from simulator import kubelet_api as api
+from tests.exporter.worlds import START
 
 NAME = st.text(max_size=12)
 CDI = st.fixed_dictionaries({"name": NAME})
@@ -62,7 +67,11 @@ def by_protobuf(reply: bytes) -> tuple[ContainerDevices, ...]:
                         device.pool_name,
                         device.device_name,
                         device.share_id,
-                        tuple(cdi.name for cdi in device.cdi_devices),
+                        tuple(
+                            cdi.name
+                            for cdi in device.cdi_devices
+                            if cdi.name.endswith(f"-{device.device_name}")
+                        ),
                     )
                     for claim in container.dynamic_resources
                     for device in claim.claim_resources
@@ -132,6 +141,52 @@ def test_more_than_any_node_has_is_refused_before_it_is_built() -> None:
         wire.read(encoded(many))
     with pytest.raises(wire.TooLarge, match="fields"):
         wire.read(b"\x0a\x00" * (wire.MAX_FIELDS + 1))
+
+
+def full_node(containers: int, devices: int) -> list[dict[str, Any]]:
+    """Return pods with a claim each; names are as long as those of large clusters."""
+
+    def resource(pod: int, number: int) -> dict[str, Any]:
+        uid = uuid.UUID(int=pod + (1 << 100))
+        name = "gpu-{}-mig-1g10gb-19-{}".format
+        ids = [f"k8s.gpu.nvidia.com/claim={uid}-{name(n, n)}" for n in range(number + 1)]
+        return {
+            "driver_name": "gpu.nvidia.com",
+            "pool_name": "ip-10-0-113-204.eu-central-1.compute.internal-a-rack-of-many",
+            "device_name": name(number, number),
+            "share_id": str(uuid.UUID(int=8 * pod + number + (1 << 90))),
+            "cdi_devices": [{"name": cdi} for cdi in ids],
+        }
+
+    pods: list[dict[str, Any]] = []
+    for pod in range(containers):
+        claim = {
+            "claim_name": f"train-{pod:040}-gpus-{pod:05}",
+            "claim_namespace": f"team-{pod % 20:030}",
+            "claim_resources": [resource(pod, number) for number in range(devices)],
+        }
+        container = {"name": "main", "dynamic_resources": [claim]}
+        named = {"name": f"train-{pod:040}", "namespace": f"team-{pod % 20:030}"}
+        pods.append({**named, "containers": [container]})
+    return pods
+
+
+def test_a_thousand_containers_with_eight_devices_are_read_and_fit_into_a_message() -> None:
+    reply = encoded(*full_node(1000, 8))
+    begun = time.thread_time()
+
+    found = wire.read(reply)
+
+    assert time.thread_time() - begun < 5.0
+    assert (len(found.containers), found.refused) == (1000, 0)
+    assert {len(devices.claims) for devices in found.containers} == {8}
+    # One CDI id a device: its own, which names the claim.
+    seventh = next(devices for devices in found.containers if devices.pod == f"train-{7:040}")
+    uids = {key_of(claim).uid for claim in seventh.claims}
+    assert uids == {str(uuid.UUID(int=7 + (1 << 100)))}
+    assert {len(claim.cdi_ids) for devices in found.containers for claim in devices.claims} == {1}
+    observed = protocol.Observed(Observation(at=START, containers=found.containers))
+    assert len(protocol.encode(observed)) < protocol.MAX_FRAME
 
 
 @pytest.mark.parametrize(
