@@ -196,6 +196,21 @@ def test_each_failure_has_a_word_and_no_name_leads_to_another_path(
     assert set(paths) == {"/apis/resource.k8s.io/v1/namespaces/te%2Fam/resourceclaims/..%2Fx"}
 
 
+def test_without_the_right_to_read_discovery_the_newest_version_is_read() -> None:
+    server = Hostile([refusal(403, "Forbidden"), body(b'{"metadata": {"uid": "u-1"}}')])
+    client = Client(server.endpoint, timeout=60.0)
+    try:
+        with reading(client) as details:
+            details.want(HELD)
+            wait_for(details.details, what="the claim")
+            assert [detail.uid for detail in details.details().values()] == ["u-1"]
+    finally:
+        client.close()
+        server.close()
+    (read,) = (path for path in server.requests if "resourceclaims" in path)
+    assert read.split()[1].startswith("/apis/resource.k8s.io/v1/namespaces/")
+
+
 def test_an_outage_ends_by_itself_and_is_retried_politely() -> None:
     listed = body(b'{"resources": [{"name": "resourceclaims"}]}')
     whole = body(

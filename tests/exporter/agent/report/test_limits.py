@@ -6,6 +6,7 @@ from typing import Any
 
 import jsonschema
 import msgspec
+import pytest
 import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -217,6 +218,21 @@ def test_a_lost_gpu_stays_where_there_are_too_many() -> None:
 
     assert (len(found.gpus), found.gpus[-1].uuid) == (128, "GPU-lost")
     assert found.truncated == ("gpus",)
+
+
+@pytest.mark.parametrize("state", ["up", "down", "failed"])
+def test_of_links_as_many_stay_as_the_crd_takes(state: str) -> None:
+    links = schema()["properties"]["gpus"]["items"]["properties"]["nvlink"]["properties"]
+    most: int = links[state]["maxItems"]
+    wide = msgspec.structs.replace(
+        gpu(), nvlink=msgspec.convert({state: list(range(most + 1))}, NvlinkHealth)
+    )
+
+    found = limits.within(NodeHealth(gpus=(wide,)))
+
+    assert getattr(found.gpus[0].nvlink, state) == tuple(range(most))
+    assert found.truncated == (f"gpus.nvlink.{state}",)
+    assert misfit(found) == ""
 
 
 def test_what_is_cut_is_named() -> None:
