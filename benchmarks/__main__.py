@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from benchmarks import (
     churn,
     growth,
+    labels,
     pages,
     quiet,
     resources,
@@ -107,6 +108,9 @@ _ALONE: Mapping[str, Callable[[Ground, float], Iterator[Section]]] = {
         for partition in (GPUS, SLICES)
     ),
     "churn": lambda ground, _: (churn.measure(place) for place in (ground,)),
+    "labels": lambda ground, _: (
+        labels.measure(ground, partition) for partition in (labels.ONE, GPUS, SLICES)
+    ),
     "requests": lambda ground, _: (quiet.measure(place) for place in (ground,)),
 }
 _BENCHMARKS: Mapping[str, Callable[[Stage, int, float], Section]] = {

@@ -61,6 +61,12 @@ def maps_of(pid: int) -> tuple[Mapping, ...]:
     return mappings(Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8", errors="replace"))
 
 
+def highest_megabytes(pid: int) -> float:
+    """Return the largest resident set that a process ever had, in MB (10^6 bytes)."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    return int(text.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+
+
 def pss_megabytes(maps: Iterable[Mapping]) -> float:
     """Return the proportional set size in MB (10^6 bytes)."""
     return sum(mapping.pss for mapping in maps) * 1024 / 1e6

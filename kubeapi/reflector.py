@@ -67,7 +67,7 @@ class Reflector(Generic[T]):
     With `by_watch` the first objects are requested as a watch too (WatchList), which costs the
     server less than a list; where it is not served, lists are. `metadata_only` requests nothing but
     `metadata`. `known` is an earlier content of the collection: what of it is no longer there is
-    reported as deleted.
+    reported as deleted. `decode` makes a `kind` of an object's JSON, where only part of it is kept.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Reflector(Generic[T]):
         by_watch: bool = False,
         metadata_only: bool = False,
         known: Mapping[str, T] = {},
+        decode: Callable[[msgspec.Raw], T] | None = None,
     ) -> None:
         self._client = client.sibling()
         self._path = path
@@ -89,7 +90,7 @@ class Reflector(Generic[T]):
         self._on_change = on_change
         self._pace = pace
         self._by_watch = by_watch
-        self._store: Store[T] = Store(kind, known)
+        self._store: Store[T] = Store(kind, known, decode)
         self._version: str | None = None
         self._failures = 0
         self._warned = False

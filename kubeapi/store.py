@@ -6,7 +6,7 @@ one thread writes, any thread reads.
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
@@ -63,11 +63,16 @@ class Store(Generic[T]):
 
     An object that does not decode is counted and keeps its last good value, because a field that
     this release cannot read proves nothing about the device behind it. A caller that must not use
-    an older value looks at `unreadable`.
+    an older value looks at `unreadable`. `decode` stands in where an object is not kept as it came.
     """
 
-    def __init__(self, kind: type[T], known: Mapping[str, T] = {}) -> None:
-        self._decoder = msgspec.json.Decoder(kind)
+    def __init__(
+        self,
+        kind: type[T],
+        known: Mapping[str, T] = {},
+        decode: Callable[[msgspec.Raw], T] | None = None,
+    ) -> None:
+        self._decode = decode or msgspec.json.Decoder(kind).decode
         self._guard = threading.Lock()
         self._objects: dict[str, T] = dict(known)
         self._versions: dict[str, str] = dict.fromkeys(known, "")
@@ -97,7 +102,7 @@ class Store(Generic[T]):
             return []
         self._versions[key] = meta.resource_version
         try:
-            new = self._decoder.decode(raw)
+            new = self._decode(raw)
         except UNREADABLE as error:
             self.undecodable += 1
             _log.warning("%s is not as expected and is left out: %s", key, error)

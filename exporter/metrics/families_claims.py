@@ -1,6 +1,7 @@
 """Families on who holds what, and how much of it is used. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from exporter.agent.join.claims import Holder
 from exporter.metrics import labels
@@ -59,6 +60,15 @@ def _place(view: View, gpu: GpuReading, part: MigReading | None) -> labels.Pairs
     yield view.options.host
 
 
+def _labels_left_out(view: View) -> Iterator[Sample]:
+    held = view.snapshot.holders
+    holders = chain(held.elsewhere, *held.by_uuid.values())
+    of_pods = {(holder.namespace, holder.pod): holder.labels_left_out for holder in holders}
+    yield labels.text((("limit", "pod"),)), sum(of_pods.values())
+    rows = (*view.devices, *view.links)
+    yield labels.text((("limit", "page"),)), sum(row.labels_left_out for row in rows)
+
+
 def _of_pods(value: Callable[[PodShare], float | None]) -> Callable[[View], Iterable[Sample]]:
     def samples(view: View) -> Iterator[Sample]:
         nvml = view.snapshot.nvml
@@ -114,6 +124,17 @@ METRICS: tuple[Metric, ...] = (
         source="kubelet PodResources, ResourceSlices, ResourceClaims",
         needs="API server",
         samples=_allocations,
+    ),
+    Metric(
+        name="draguard_pod_labels_left_out",
+        type="gauge",
+        help="Labels of pods that are not on this page. pod: beyond the limit of one pod, summed "
+        "over pods that hold devices. page: labels of all pods together do not fit, and each "
+        "series has an equal part; summed over devices and links.",
+        labels=("limit",),
+        source="the exporter",
+        kept=True,
+        samples=_labels_left_out,
     ),
     Metric(
         name="draguard_pod_memory_used_bytes",

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from exporter.agent.join.claims import Holder
+from exporter.agent.join.pod_facts import first_within
 from exporter.model.readings import NodePart
 
 Pairs = Iterable[tuple[str, str]]
@@ -32,6 +33,8 @@ _OLD_NAMES = {
 _CACHED = 512
 """Label texts kept from page to page; a node has a few hundred. Each past owner that is kept takes
 some 9 KiB where pods have 30 labels."""
+PAGE_POD_LABEL_BYTES = 16 << 20
+"""What labels of pods may take of a page, about: it is in memory four times and more."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -216,8 +219,12 @@ def attributes(options: Options, owners: Sequence[Holder], mig_uuid: str) -> str
 
 
 @lru_cache(_CACHED)
-def pod_pairs(options: Options, owners: Sequence[Holder]) -> tuple[tuple[str, str], ...]:
+def pod_pairs(
+    options: Options, owners: Sequence[Holder], most_bytes: int
+) -> tuple[tuple[tuple[str, str], ...], int]:
     """Return the pods' own labels that all owners agree on, under names that shadow none of ours.
+
+    Those stay that fit, in the order of their keys; the number is of those that do not.
 
     A name is spelled with `_` for what Prometheus does not allow. Where two labels of
     a pod come out as one name, each gets the prefix `label_` and a suffix
@@ -225,8 +232,10 @@ def pod_pairs(options: Options, owners: Sequence[Holder]) -> tuple[tuple[str, st
     of this page gets the prefix alone.
     """
     if options.preset == "lean":
-        return ()
-    return tuple(agreed(owners, lambda holder: dict(_pod_labels(holder))).items())
+        return (), 0
+    pairs = agreed(owners, lambda holder: dict(_pod_labels(holder))).items()
+    first = first_within(pairs, most_bytes)
+    return first, len(pairs) - len(first)
 
 
 def _pod_labels(holder: Holder) -> Pairs:

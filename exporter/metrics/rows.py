@@ -51,6 +51,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Labels from fields and of pods, sorted."""
     end: str = ""
     """Labels of whom it was given to."""
+    labels_left_out: int = 0
+    """Of pods, because all do not fit on a page."""
     labels: str
     """All of them."""
     values: Values = {}
@@ -94,6 +96,10 @@ class Layout:
         self._known = snapshot.nvml is not None
         self._fields: Sequence[Counter] = () if options.preset == "lean" else counters.labels
         self._xids = {gpu.uuid: by_instance(gpu.xids) for gpu in snapshot.report.gpus}
+        # Each series has an equal part, so that no pod's labels take the place of another's.
+        rows = sum(1 + len(gpu.instances or ()) + len(gpu.links) for gpu in self._nvml.gpus)
+        series = min(snapshot.shown.max_series, rows * len(counters.metrics))
+        self._most_label_bytes = labels.PAGE_POD_LABEL_BYTES // max(1, series)
         uuids = [gpu.uuid for gpu in self._nvml.gpus]
         self._doubted = {uuid for uuid in uuids if uuids.count(uuid) > 1}
 
@@ -185,7 +191,13 @@ class Layout:
         owners: tuple[Holder, ...],
         mig_uuid: str = "",
     ) -> Row:
-        own = self._own(found, whole, owners)
+        of_pods, left_out = labels.pod_pairs(self._options, owners, self._most_label_bytes)
+        of_fields = (
+            (row.name, str(value))
+            for row in self._fields
+            if (value := found.get(row.field.id, whole.get(row.field.id))) is not None
+        )
+        own = tuple(sorted((*of_fields, *of_pods)))
         end = labels.attributes(self._options, owners, mig_uuid)
         return Row(
             gpu=gpu,
@@ -193,22 +205,13 @@ class Layout:
             front=front,
             own=own,
             end=end,
+            labels_left_out=left_out,
             labels=labels.joined(front, labels.text(own), end),
             values=found,
             xids=tuple(
                 record for record in self._xids.get(gpu.uuid, ()) if scope.has(record.gi, record.ci)
             ),
         )
-
-    def _own(
-        self, found: Values, whole: Values, owners: tuple[Holder, ...]
-    ) -> tuple[tuple[str, str], ...]:
-        of_fields = [
-            (row.name, str(value))
-            for row in self._fields
-            if (value := found.get(row.field.id, whole.get(row.field.id))) is not None
-        ]
-        return tuple(sorted((*of_fields, *labels.pod_pairs(self._options, owners))))
 
 
 def _identity(gpu: GpuReading) -> Identity:

@@ -49,6 +49,8 @@ class Holder(msgspec.Struct, frozen=True, order=True, kw_only=True):
     """MIG profile as published."""
     pod_labels: tuple[tuple[str, str], ...] = ()
     """Allowed ones, sorted, as on the pod."""
+    labels_left_out: int = 0
+    """Of the pod's, beyond the limits of one pod."""
     device_id: str = ""
     """A device plugin's own name of the device."""
     bus_id: str = ""
@@ -155,6 +157,7 @@ class _Join:
             device_id=device.id,
             pod_uid=pod.uid if pod else self._known.uids.get(name, ""),
             pod_labels=pod.labels if pod else (),
+            labels_left_out=pod.labels_left_out if pod else 0,
         )
 
     def _claimed(
@@ -184,6 +187,7 @@ class _Join:
                 container=container.container,
                 dra=claim,
                 pod_labels=pod.labels if pod else (),
+                labels_left_out=pod.labels_left_out if pod else 0,
                 profile=device.profile if device else "",
                 bus_id=device.pci_bus_id if device and device.kind == "vfio" else "",
                 declared_memory=_declared(device, claim, result),

@@ -4,23 +4,22 @@ Also which requests of a claim each container requested: the kubelet lists every
 device of a claim with each container that uses any of it. Pure.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
+from itertools import accumulate, islice, takewhile
 
 import msgspec
 
+from exporter.label_patterns import chooser
 from kubeapi.types import NamespacedMeta, kubernetes_case
 
 PodKey = tuple[str, str]
 """(namespace, name)."""
 
 
-class PodLabelsError(Exception):
-    """An allow-list that cannot be used."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.reason = "BadPattern"
+MOST_LABELS = 64
+MOST_LABEL_BYTES = 4096
+"""Of one pod, keys and values together. Its author may write a megabyte of them, and each series of
+each of its devices has them all."""
 
 
 class PodFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +27,9 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True):
 
     uid: str
     labels: tuple[tuple[str, str], ...] = ()
-    """Allowed ones, sorted, as on the pod."""
+    """Allowed ones, sorted, as on the pod, as far as the limits go."""
+    labels_left_out: int = 0
+    """Allowed ones beyond the limits."""
     requests: frozenset[tuple[str, str, str]] | None = None
     """(container, claim, request) that were requested, request "" for all of the claim. None when
     the pod's status does not yet name its claims."""
@@ -58,26 +59,24 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True):
 class Allowed:
     """Which labels may ride: those whose key a pattern is found in, all without patterns."""
 
-    def __init__(self, patterns: Iterable[str] = ()) -> None:
-        compiled: list[re.Pattern[str]] = []
-        for pattern in patterns:
-            try:
-                compiled.append(re.compile(pattern))
-            except (re.error, OverflowError, RecursionError) as error:
-                raise PodLabelsError(
-                    f"{pattern!r} in the allow-list of pod labels is not a regular expression: "
-                    f"{error}"
-                ) from error
-        self._patterns = tuple(compiled)
+    def __init__(self, patterns: Collection[str] = ()) -> None:
+        """Read the patterns; raises PatternError."""
+        self._chooses = chooser(patterns)
 
-    def of(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        return tuple(
-            sorted(
-                (key, value)
-                for key, value in labels.items()
-                if not self._patterns or any(pattern.search(key) for pattern in self._patterns)
-            )
-        )
+    def of(self, labels: Mapping[str, str]) -> tuple[tuple[tuple[str, str], ...], int]:
+        """Return the first labels by the order of keys, and how many are beyond the limits."""
+        allowed = sorted(pair for pair in labels.items() if self._chooses(pair[0]))
+        first = first_within(allowed[:MOST_LABELS], MOST_LABEL_BYTES)
+        return first, len(allowed) - len(first)
+
+
+def first_within(
+    labels: Collection[tuple[str, str]], most_bytes: int
+) -> tuple[tuple[str, str], ...]:
+    """Return labels from the first on, as many as fit together."""
+    sizes = accumulate(len(f"{name}{value}".encode()) for name, value in labels)
+    number = sum(1 for _ in takewhile(lambda size: size <= most_bytes, sizes))
+    return tuple(islice(labels, number))
 
 
 class _ClaimUse(msgspec.Struct, frozen=True):
@@ -131,9 +130,11 @@ class RawPod(msgspec.Struct, frozen=True):
 def fact_of(pod: RawPod, allowed: Allowed | None) -> PodFact:
     """Cut a pod down to what is shown; without `allowed` no label is kept."""
     extended = pod.status.extended_resource_claim_status or _Extended()
+    labels, left_out = allowed.of(pod.metadata.labels) if allowed else ((), 0)
     return PodFact(
         uid=pod.metadata.uid,
-        labels=allowed.of(pod.metadata.labels) if allowed else (),
+        labels=labels,
+        labels_left_out=left_out,
         requests=_requests(pod),
         extended=tuple(
             (mapping.container_name, mapping.request_name, mapping.resource_name)

@@ -5,11 +5,22 @@ devices, a container is a holder only of the requests that it names, and an
 extended resource is named as the pod requested it.
 """
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from exporter.agent.join.pod_facts import Allowed, PodFact, PodKey, RawPod, fact_of
+import msgspec
+
+from exporter.agent.join.pod_facts import (
+    MOST_LABEL_BYTES,
+    MOST_LABELS,
+    Allowed,
+    PodFact,
+    PodKey,
+    RawPod,
+    fact_of,
+)
 from exporter.kube import reason_of
 from exporter.model.node_health import SourceHealth
 from kubeapi import clock
@@ -17,7 +28,13 @@ from kubeapi.client import Client
 from kubeapi.reflector import Pace, Reflector
 from kubeapi.store import Change
 
+_log = logging.getLogger(__name__)
+
 PATH = "/api/v1/pods"
+LABELS_LEFT_OUT = "LabelsLeftOut"
+"""Reason of a watch that works: a pod has more labels than are shown."""
+_PAGE = 50
+"""Pods of one list request: an object may have 1.5 MB, and a page is in memory as a whole."""
 _STALE_SECONDS = 300.0
 """Without an answer or bookmark for so long, the watch counts as down; its data is kept."""
 
@@ -26,7 +43,8 @@ class Pods:
     """What is known of the node's pods; `on_change` is called on the watch's thread.
 
     With `labels`, devices get the pod labels that `allow` (regular expressions) lets through;
-    raises PodLabelsError for an invalid expression.
+    raises PatternError for an invalid expression. Of a pod nothing is kept but its facts: what its
+    author may write is larger than what a node can keep.
     """
 
     def __init__(
@@ -36,17 +54,20 @@ class Pods:
         on_change: Callable[[], None],
         *,
         labels: bool = False,
-        allow: Iterable[str] = (),
-        pace: Pace = Pace(),  # noqa: B008 - frozen
+        allow: Collection[str] = (),
+        pace: Pace = Pace(page=_PAGE),  # noqa: B008 - frozen
     ) -> None:
-        self._allowed = Allowed(allow) if labels else None
+        allowed = Allowed(allow) if labels else None
+        raw_pods = msgspec.json.Decoder(RawPod)
+        self._warned = False
         self._on_change = on_change
         self._lock = threading.Lock()
         self._facts: dict[PodKey, PodFact] = {}
         self._reflector = Reflector(
             client,
             PATH,
-            RawPod,
+            PodFact,
+            decode=lambda raw: fact_of(raw_pods.decode(raw), allowed),
             params={"fieldSelector": f"spec.nodeName={node}"},
             on_change=self._changed,
             pace=pace,
@@ -75,19 +96,40 @@ class Pods:
             )
         if time.monotonic() - self._reflector.last_contact > _STALE_SECONDS:
             return SourceHealth(name="pods", state="Down", reason="Stale")
-        return SourceHealth(name="pods", state="Up", last_success=clock.now())
+        cut = _left_out(self.facts())
+        reason = LABELS_LEFT_OUT if cut else ""
+        return SourceHealth(
+            name="pods", state="Up", reason=reason, message=cut, last_success=clock.now()
+        )
 
-    def _changed(self, change: Change[RawPod]) -> None:
-        old, new = change.old, change.new
+    def _changed(self, change: Change[PodFact]) -> None:
+        namespace, _, name = change.key.partition("/")
         with self._lock:
             facts = dict(self._facts)
-            if old is not None:
-                facts.pop((old.metadata.namespace, old.metadata.name), None)
-            if new is not None:
-                facts[new.metadata.namespace, new.metadata.name] = fact_of(new, self._allowed)
+            facts.pop((namespace, name), None)
+            if change.new is not None:
+                facts[namespace, name] = change.new
             changes = facts != self._facts
             if changes:
                 self._facts = facts
+        if not self._warned and change.new is not None and change.new.labels_left_out:
+            self._warned = True
+            _log.warning("%s; later ones are on /debug only", _left_out(facts))
         if changes:
             # A pod's status changes often; what is shown of it seldom does.
             self._on_change()
+
+
+def _left_out(facts: Mapping[PodKey, PodFact]) -> str:
+    """Return a sentence about pods with too many labels, "" where there are none."""
+    pods = sorted(key for key, fact in facts.items() if fact.labels_left_out)
+    if not pods:
+        return ""
+    (namespace, name), *others = pods
+    more = f" (and {len(others)} more)" if others else ""
+    number = facts[namespace, name].labels_left_out
+    return (
+        f"{number} labels of pod {namespace}/{name}{more} are left out: the first {MOST_LABELS} by "
+        f"the order of keys are shown, up to {MOST_LABEL_BYTES} bytes; choose labels with "
+        "--pod-label-allow"
+    )

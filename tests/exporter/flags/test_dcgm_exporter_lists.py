@@ -187,5 +187,5 @@ def test_no_label_is_shown_that_they_have_not() -> None:
 
 @pytest.mark.parametrize("one", [label for label in LABELS if label.of not in BESIDE], ids=str)
 def test_no_pod_can_hide_a_label_of_theirs(one: Label) -> None:
-    (named,) = labels.pod_pairs(Options(), (holder(pod_labels=((one.label, "mine"),)),))
+    (named,), _ = labels.pod_pairs(Options(), (holder(pod_labels=((one.label, "mine"),)),), 4096)
     assert named == (f"label_{one.label}", "mine")

@@ -1,11 +1,14 @@
 """Which labels a series carries: dcgm-exporter's, few or all, and those of pods."""
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.agent.join.claims import Holder
-from exporter.metrics import labels
+from exporter.metrics import fields, labels
 from exporter.metrics.labels import Options
+from exporter.metrics.render import page
+from exporter.metrics.snapshot import Snapshot
 from exporter.model.readings import ClaimDevice
 from tests.exporter.metrics.pages import held, holder, rendered, shown, snapshot
 from tests.exporter.worlds import gpu, part, seen
@@ -174,13 +177,70 @@ def test_pod_labels_on_which_owners_disagree_do_not_ride() -> None:
     assert found["team"] == "t"
 
 
+def left_out(what: Snapshot) -> dict[str, float]:
+    found = rendered(what)["draguard_pod_labels_left_out"]
+    return {named["limit"]: count for named, count in found}
+
+
+def test_labels_beyond_the_limit_of_their_pod_are_counted_once_per_pod() -> None:
+    cut = holder("a", labels_left_out=7)
+    other = holder("b", labels_left_out=2)
+    what = snapshot(seen(gpu(1), gpu(2)), holders=held(GPU_1=(cut,), GPU_2=(cut, other)))
+
+    assert left_out(what) == {"pod": 9, "page": 0}
+    assert left_out(snapshot(seen(gpu(1)))) == {"pod": 0, "page": 0}
+
+
+FIELDS = [field for field in fields.table().values() if field.type == "int"]
+SIXTY_FOUR = tuple((f"key-{n:02d}", "v" * 58) for n in range(64))
+
+
+def crowded(rows: int, **options: int) -> bytes:
+    """Return the page of 16 GPUs with so many fields; each has a pod with 4 KiB of labels."""
+    values = {field.id: 1 for field in FIELDS[:rows]}
+    gpus = [
+        msgspec.structs.replace(gpu(1, values=values), uuid=f"GPU-{n}", index=n) for n in range(16)
+    ]
+    what = snapshot(
+        seen(*gpus),
+        shown=shown(*(f"{field.name},gauge,x" for field in FIELDS[:rows]), **options),
+        holders=held(
+            **{f"GPU_{n}": (holder(f"train-{n}", pod_labels=SIXTY_FOUR),) for n in range(16)}
+        ),
+    )
+    return page(what).text
+
+
+def test_labels_of_all_pods_together_take_a_bounded_part_of_a_page() -> None:
+    assert b'left_out{limit="page"} 0' in crowded(20)
+
+    text = crowded(400)
+
+    # Without labels of pods each series has some 300 bytes.
+    assert len(text) < labels.PAGE_POD_LABEL_BYTES + 16 * 400 * 600
+    assert b'left_out{limit="page"} 0' not in text
+    lines = [line for line in text.splitlines() if line.startswith(FIELDS[0].name.encode())]
+    counts = {line.count(b"key_") for line in lines}
+    # An equal part for each: of none there are fewer because another one has more.
+    assert len(lines) == 16
+    assert len(counts) == 1
+    assert 0 < counts.pop() < 64
+    assert all(b'key_00="' in line for line in lines)
+
+
+def test_a_cap_on_series_leaves_room_for_labels() -> None:
+    assert b'left_out{limit="page"} 0' in crowded(400, max_series=4000)
+
+
 _KEYS = st.text(st.sampled_from("aA0_-./é"), min_size=1, max_size=5)
 
 
 @given(st.dictionaries(_KEYS, st.text(max_size=3), max_size=6))
 def test_any_pod_labels_give_each_name_once_and_none_of_ours(pairs: dict[str, str]) -> None:
     owner = holder(pod_labels=tuple(sorted(pairs.items())))
-    found = [name for name, _ in labels.pod_pairs(Options(), (owner,))]
+    shown_pairs, left_out = labels.pod_pairs(Options(), (owner,), 10_000)
+    found = [name for name, _ in shown_pairs]
+    assert left_out == 0
     assert len(found) == len(set(found)) == len(pairs)
     assert not set(found) & labels.RESERVED
 

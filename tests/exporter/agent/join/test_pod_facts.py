@@ -3,11 +3,17 @@
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.agent.join.pod_facts import Allowed, PodFact, PodLabelsError, RawPod, fact_of
+from exporter.agent.join.pod_facts import (
+    MOST_LABEL_BYTES,
+    MOST_LABELS,
+    Allowed,
+    PodFact,
+    RawPod,
+    fact_of,
+)
 
 LABELS = {"app.kubernetes.io/name": "train", "team": "blue", "pod-template-hash": "x1"}
 
@@ -30,10 +36,44 @@ def test_labels_ride_by_an_allow_list_and_all_of_them_without_one() -> None:
     assert dict(fact_of(pod(), Allowed()).labels) == LABELS
 
 
-def test_a_pattern_that_is_none_is_refused_with_a_sentence() -> None:
-    with pytest.raises(PodLabelsError, match="'\\(' in the allow-list") as caught:
-        Allowed(["ok", "("])
-    assert caught.value.reason == "BadPattern"
+def labelled(labels: dict[str, str], allowed: Allowed | None = None) -> PodFact:
+    metadata = {"name": "p", "namespace": "team", "uid": "u", "labels": labels}
+    return fact_of(pod(metadata=metadata), allowed or Allowed())
+
+
+def test_of_thousands_of_labels_the_first_by_key_stay_and_the_others_are_counted() -> None:
+    many = {f"key-{n:04d}": "v" for n in range(9000)}
+
+    fact = labelled(many)
+
+    assert fact.labels == tuple(sorted(many.items()))[:MOST_LABELS]
+    assert fact.labels_left_out == 9000 - MOST_LABELS
+    # A map has no order: another one must not show other labels.
+    assert labelled(dict(reversed(many.items()))) == fact
+
+
+def test_labels_stay_as_far_as_their_bytes_fit_keys_and_values() -> None:
+    each = MOST_LABEL_BYTES // 8
+    whole = {f"{n:09d}": "v" * (each - 9) for n in range(9)}
+    assert (len(labelled(whole).labels), labelled(whole).labels_left_out) == (8, 1)
+
+    # Bytes, not letters; and none behind the first that does not fit.
+    wide = whole | {"000000007": "\u00e9" * (each - 9), "000000008": ""}
+    assert (len(labelled(wide).labels), labelled(wide).labels_left_out) == (7, 2)
+
+
+def test_labels_that_the_allow_list_leaves_out_take_no_room() -> None:
+    many = {f"a-{n:04d}": "v" for n in range(9000)} | {"team": "blue"}
+
+    fact = labelled(many, Allowed(["^team$"]))
+
+    assert (fact.labels, fact.labels_left_out) == ((("team", "blue"),), 0)
+
+
+def test_an_ordinary_pod_keeps_all_its_labels() -> None:
+    assert labelled(LABELS).labels_left_out == 0
+    thirty = {f"app.example.com/label-{n}": f"value-of-train-{n}" for n in range(30)}
+    assert labelled(thirty).labels == tuple(sorted(thirty.items()))
 
 
 def test_a_container_holds_only_the_requests_that_it_names() -> None:

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter.agent.join.pod_facts import PodLabelsError
-from exporter.agent.join.pods import Pods
+from exporter.agent.join.pod_facts import MOST_LABELS
+from exporter.agent.join.pods import LABELS_LEFT_OUT, Pods
+from exporter.label_patterns import PatternError
 from kubeapi.client import Client
 from kubeapi.endpoint import Endpoint
 from simulator.cluster.controlplane import ControlPlane
@@ -104,6 +105,30 @@ def test_without_the_switch_no_label_rides(cluster: Cluster) -> None:
     assert (pods.facts()[KEY].labels, pods.facts()[KEY].uid != "") == ((), True)
 
 
+def test_a_pod_with_thousands_of_labels_is_cut_and_named(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("train-0", "train-1"):
+        made = pod(name, pod_spec() | {"nodeName": "node-a"})
+        made["metadata"]["labels"] = {f"example.com/key-{n:04d}": "v" for n in range(9000)}
+        cluster.add("v1", "pods", made)
+    pods = Pods(cluster.client, "node-a", lambda: None, labels=True)
+    pods.start()
+    try:
+        wait_for(lambda: len(pods.facts()) == 2, what="the pods")
+        wait_for(lambda: caplog.messages, what="a line in the log")
+        source = pods.source()
+    finally:
+        pods.stop()
+
+    assert (source.up, source.reason) == (True, LABELS_LEFT_OUT)
+    assert source.message.startswith(
+        f"{9000 - MOST_LABELS} labels of pod default/train-0 (and 1 more) are left out"
+    )
+    assert len(pods.facts()[KEY].labels) == MOST_LABELS
+    assert len([line for line in caplog.messages if "are left out" in line]) == 1
+
+
 def test_a_missing_right_to_watch_pods_is_logged(control_plane: ControlPlane) -> None:
     client = Client(control_plane.endpoint("remediator"), timeout=60.0)
     pods = Pods(client, "node-a", lambda: None)
@@ -118,6 +143,6 @@ def test_a_missing_right_to_watch_pods_is_logged(control_plane: ControlPlane) ->
 
 def test_a_bad_pattern_is_refused_before_anything_runs() -> None:
     client = Client(Endpoint(server="http://127.0.0.1:1"))
-    with pytest.raises(PodLabelsError):
+    with pytest.raises(PatternError):
         Pods(client, "node-a", lambda: None, labels=True, allow=["("])
     client.close()
