@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from exporter.label_patterns import PatternError, chooser
+from exporter.model.device import GPU_DRIVER, gpu_drivers
 from exporter.model.given import Ignored, WrittenRow
 
 Role = Literal["sensor", "agent", "run"]
@@ -95,6 +96,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         bool, Meta(description="label each device with the pod and claim that use it")
     ] = True
     """Asks the kubelet and the API server."""
+    gpu_drivers: Annotated[
+        tuple[str, ...],
+        Meta(description="DRA drivers that publish NVIDIA's GPUs, with commas; others are foreign"),
+    ] = (GPU_DRIVER,)
+    """What a foreign slice says about GPUs counts for nothing."""
     claim_details: Annotated[
         bool, Meta(description="read each claim of the node once: uid, request, admin access")
     ] = True
@@ -297,11 +303,7 @@ def check(settings: Settings) -> Settings:
     if settings.health_listen:
         _check_listen("--health-listen", settings.health_listen)
     _check_dcgm(settings.dcgm)
-    if settings.role != "sensor":  # which shows no labels, and need not load RE2
-        try:
-            chooser(settings.pod_label_allow)
-        except PatternError as error:
-            raise SettingsError(f"--pod-label-allow: {error}") from error
+    _check_words(settings)
     if len(os.fsencode(settings.sensor_socket)) > 107:
         raise SettingsError(
             f"--sensor-socket is longer than the 107 bytes a unix socket's path may have: "
@@ -321,6 +323,18 @@ def _check_listen(flag: str, listen: str) -> None:
     _, colon, port = listen.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise SettingsError(f"{flag} takes host:port or :port, such as :9400, not {listen}")
+
+
+def _check_words(settings: Settings) -> None:
+    try:
+        gpu_drivers(settings.gpu_drivers)
+    except ValueError as error:
+        raise SettingsError(f"--gpu-drivers {error}") from error
+    if settings.role != "sensor":  # which shows no labels, and need not load RE2
+        try:
+            chooser(settings.pod_label_allow)
+        except PatternError as error:
+            raise SettingsError(f"--pod-label-allow: {error}") from error
 
 
 def _check_dcgm(dcgm: str) -> None:

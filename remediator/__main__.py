@@ -14,7 +14,7 @@ from kubeapi.client import ApiError, Client
 from kubeapi.clock_offset import ServerClock
 from kubeapi.election import Alone, Elector, new_identity
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
-from remediator.controller.agents import LEASE_NAME, VERSION
+from remediator.controller.agents import DRIVERS, LEASE_NAME, VERSION
 from remediator.controller.cluster_metrics import ClusterMetrics, cluster_rows
 from remediator.controller.debug_plan import DebugPlan
 from remediator.controller.loop import Loop
@@ -56,9 +56,8 @@ class Remediator:
     """The process: caches, loop and page, started and stopped together."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self._settings, self._server_clock = settings, ServerClock()
         running = version("draguard")
-        self._server_clock = ServerClock()
         self._clock_doubt = ""
         """As it was logged last."""
         self._queue = Queue()
@@ -91,6 +90,7 @@ class Remediator:
             clock_doubt=lambda: clock_doubt(self._server_clock.ahead()),
             count=self._metrics.happened,
             cluster_name=settings.cluster_name,
+            drivers=settings.drivers,
         )
         self._informers = self._cluster.informers
         self._cluster_metrics = ClusterMetrics(lambda: self._informers.synced, self._rows)
@@ -131,8 +131,16 @@ class Remediator:
             now=clock.now,
             on_gain=self._gained,
             found=self._policy_on_lease.gained,
-            notes=lambda: {**self._policy_on_lease.annotations(), VERSION: version("draguard")},
+            notes=self._notes,
         )
+
+    def _notes(self) -> dict[str, str]:
+        """Return what the Lease records of its leader."""
+        return {
+            **self._policy_on_lease.annotations(),
+            VERSION: version("draguard"),
+            DRIVERS: ",".join(sorted(self._settings.drivers)),
+        }
 
     def run(self) -> None:
         self._fronts.start()

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from exporter.model.device import GPU_DRIVER, GpuDrivers, gpu_drivers
 from remediator.plan.node_condition import HandoverOptions
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -59,6 +60,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="name of this cluster: a label of incidents and Events, on /debug/plan"),
     ] = ""
     """A label's value. For those who collect incidents of several clusters."""
+    gpu_drivers: Annotated[
+        str, Meta(description="DRA drivers that publish NVIDIA's GPUs, with commas; as the agents'")
+    ] = GPU_DRIVER
+    """Devices of other drivers are foreign: they are only counted."""
     writes_per_second: Annotated[
         float, Meta(description="writes to the API server in the long run")
     ] = 50.0
@@ -92,6 +97,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "Karpenter"
         ),
     ] = False
+
+    @property
+    def drivers(self) -> GpuDrivers:
+        return gpu_drivers(self.gpu_drivers.split(","))
 
     @property
     def handover(self) -> HandoverOptions:
@@ -134,6 +143,10 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
 
 def _impossible(found: Settings) -> str:
     """Return what cannot be, "" when all is well."""
+    try:
+        gpu_drivers(found.gpu_drivers.split(","))
+    except ValueError as error:
+        return f"--gpu-drivers {error}"
     checks = (
         (
             bool(found.cluster_name) and not _LABEL_VALUE.fullmatch(found.cluster_name),

@@ -105,7 +105,7 @@ class Deciding:
 
 
 def _cache(objects: Objects) -> Cache:
-    cache = Cache(lambda _: None)
+    cache = Cache(lambda _: None, drivers=objects.gpu_drivers)
     cache.nodes_known = bool(objects.nodes)
     for node in objects.nodes:
         cache.node(node.metadata.name, facts(node))

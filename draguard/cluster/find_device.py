@@ -111,9 +111,10 @@ def words_of_node(
     node: str, inventory: tuple[SliceDevice, ...], problems: list[str]
 ) -> tuple[str, ...]:
     """Return what names each GPU of a node: its UUID, or its name in DRA."""
-    near = [part for part in inventory if part.node == node and node]
+    gpus = [part for part in inventory if part.node and not part.foreign]
+    near = [part for part in gpus if part.node == node]
     if node and not near:
-        nodes = {part.node for part in inventory if part.node}
+        nodes = {part.node for part in gpus}
         near_names = did_you_mean(node, nodes)
         problems.append(f"node {node!r} publishes no GPU{near_names}: it has nothing to cordon")
     return tuple(dict.fromkeys(part.parent_uuid or part.uuid or str(part.device) for part in near))
@@ -193,4 +194,9 @@ def _by_name(word: str, inventory: tuple[SliceDevice, ...]) -> SliceDevice | str
     pool, _, device = rest.rpartition("/")
     desired = Device(driver, pool, device)
     part = next((part for part in inventory if part.device == desired), None)
+    if part is not None and part.foreign:
+        raise NoDeviceError(
+            f"{word!r} is no GPU: {driver} is not among this installation's gpuDrivers "
+            "(docs/install.md)"
+        )
     return part.uuid or part if part is not None and part.kind == "gpu" else part

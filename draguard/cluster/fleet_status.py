@@ -15,7 +15,6 @@ from draguard.cluster.leader import leader_of
 from draguard.cluster.objects import Objects
 from draguard.cluster.policy_in_force import judged
 from exporter.model.device import Device
-from exporter.model.resource_slices import inventory
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.model.taint_rule import TAINT_EFFECTS, foreign_rule, is_ours
 from remediator.plan.case import Case
@@ -224,7 +223,7 @@ def modes_in_words(found: Mapping[str, str]) -> str:
 
 
 def _devices(objects: Objects) -> Devices:
-    published = {part.device for part in inventory(objects.slices) if part.kind in KINDS}
+    published = {part.device for part in objects.published() if part.kind in KINDS}
     results = (result for claim in objects.claims for result in claim.results)
     allocated = {result.name for result in results if not result.admin_access}
     return Devices(

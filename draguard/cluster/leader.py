@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 import msgspec
 
 from draguard.phrases import age, short
+from exporter.model.device import NVIDIAS, GpuDrivers, gpu_drivers
 from kubeapi.lease import Lease, LeaseMeta
-from remediator.controller.agents import LEASE_NAME, VERSION
+from remediator.controller.agents import DRIVERS, LEASE_NAME, VERSION
 from remediator.controller.policy_on_lease import PolicyRecord, recorded
 
 LEADERLESS = timedelta(seconds=30)
@@ -37,6 +38,15 @@ def leader_of(leases: Iterable[Lease], now: datetime) -> Leader:
         version=notes.get(VERSION, ""),
         policy=recorded(notes),
     )
+
+
+def drivers_of(lease: Lease | None) -> GpuDrivers:
+    """Return the drivers of GPUs that a leader has recorded, NVIDIA's where none has."""
+    noted = lease.metadata.annotations.get(DRIVERS, "") if lease else ""
+    try:
+        return gpu_drivers(noted.split(","))
+    except ValueError:
+        return NVIDIAS
 
 
 def leader_problem(holder: str | None, renewed: datetime | None, now: datetime) -> str:

@@ -4,8 +4,9 @@ from datetime import datetime
 
 import msgspec
 
+from exporter.model.device import NVIDIAS, GpuDrivers
 from exporter.model.node_health import NodeDeviceHealth
-from exporter.model.resource_slices import ResourceSlice
+from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
 from kubeapi.lease import Lease
 from remediator.controller.feature_gates import StatedRule
 from remediator.model.claim import Claim
@@ -24,6 +25,8 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     dra_version: str | None = None
     """Of ResourceSlice; None where the cluster has no Dynamic Resource Allocation."""
     slices: tuple[ResourceSlice, ...] = ()
+    gpu_drivers: GpuDrivers = NVIDIAS
+    """Of the leader, as its Lease records them."""
     claims: tuple[Claim, ...] = ()
     rule_version: str | None = None
     """Of DeviceTaintRule; None where rules are not served."""
@@ -41,3 +44,11 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     """Collections that the caller may not read; their fields are empty and mean nothing."""
     unreadable: tuple[str, ...] = ()
     """Collections with objects that were left out: how many, and some names."""
+
+    def published(self) -> tuple[SliceDevice, ...]:
+        """Return what the slices publish; see `foreign` of each device."""
+        return inventory(self.slices, self.gpu_drivers)
+
+    def gpus(self) -> tuple[SliceDevice, ...]:
+        """Return what drivers of GPUs publish."""
+        return tuple(part for part in self.published() if not part.foreign)

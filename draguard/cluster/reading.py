@@ -9,17 +9,20 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from draguard.cluster.leader import drivers_of
 from draguard.cluster.listing import OnPage, ignored, listed
 from draguard.cluster.objects import Objects
 from draguard.connection.errors import NotInstalledError, forbidden
 from draguard.connection.whoami import ahead, now
 from draguard.phrases import some
+from exporter.model.device import GpuDrivers
 from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import JSON, METADATA_LIST, UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
-from kubeapi.lease import Lease, leases
+from kubeapi.lease import Lease, leases, read
 from kubeapi.resources import INCIDENTS, NODES, REPORTS
+from remediator.controller.agents import LEASE_NAME
 from remediator.controller.emergency import FORBIDDEN, NAMESPACES, Namespace, stop_of
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
@@ -126,7 +129,21 @@ class Reader:
 
     def slices(self) -> Mapping[str, object]:
         version = self.version("resourceslices")
-        return {"dra_version": version, "slices": self._dra(version, "resourceslices")}
+        return {
+            "dra_version": version,
+            "slices": self._dra(version, "resourceslices"),
+            "gpu_drivers": self._gpu_drivers(),
+        }
+
+    def _gpu_drivers(self) -> GpuDrivers:
+        """Return the leader's; those of a new installation where no leader has recorded any."""
+        try:
+            lease = read(self.client, self.namespace, LEASE_NAME)
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            lease = None
+        return drivers_of(lease)
 
     def claims(self) -> Mapping[str, object]:
         version = self.version("resourceclaims")

@@ -116,11 +116,9 @@ def _values(
 
         return [(each, "") for each in contexts(_options(before).kubeconfig)], False
     if name == "node":
-        from exporter.model.resource_slices import inventory
-
         objects = _read(before, "any_reports", "slices")
         names = {report.metadata.name for report in objects.reports}
-        names |= {part.node for part in inventory(objects.slices) if part.node}
+        names |= {part.node for part in objects.gpus() if part.node}
         return [(each, "") for each in sorted(names)], False
     return (), name in _FILES
 
@@ -197,14 +195,12 @@ def _incidents(before: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _devices(before: Sequence[str]) -> Iterator[tuple[str, str]]:
-    from exporter.model.resource_slices import inventory
-
     objects = _read(before, "any_reports", "slices")
     for report in objects.reports:
         for gpu in report.status.gpus:
             if gpu.minor is not None:
                 yield f"{report.metadata.name}/{gpu.minor}", gpu.uuid
-    for part in inventory(objects.slices):
+    for part in objects.gpus():
         if part.uuid and part.kind in {"gpu", "mig"}:
             yield part.uuid, str(part.device)
 

@@ -21,7 +21,6 @@ from draguard.phrases import count
 from draguard.render.cordon_page import Cordons, cordon_page
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
-from exporter.model.resource_slices import inventory
 from kubeapi.client import Client
 
 EXAMPLES = (
@@ -83,7 +82,7 @@ def _cordon(client: Client, options: argparse.Namespace) -> int:
         return PROBLEM
     try:
         named = find_all_devices(
-            options.devices, options.node, inventory(objects.slices), objects.reports
+            options.devices, options.node, objects.published(), objects.reports
         )
     except NoDeviceError as error:
         print_error("cordon", f"{error}{left_out(objects)}")

@@ -27,7 +27,6 @@ from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Block, Cell, Lines, Table, Text, Tone
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
-from exporter.model.resource_slices import inventory
 from kubeapi.client import UNREADABLE, ApiError, Client
 from kubeapi.resources import NODES
 from remediator.controller.agents import AGENT_LEASE_PREFIX
@@ -113,7 +112,7 @@ def checks(
     def with_gpus() -> tuple[Objects, frozenset[str]]:
         """Return reports, and the names of nodes of which a DRA driver publishes GPUs."""
         objects = Reader(client, namespace).objects("any_reports", "slices", spared=WATCHED)
-        return objects, frozenset(part.node for part in inventory(objects.slices) if part.node)
+        return objects, frozenset(part.node for part in objects.gpus() if part.node)
 
     def on_nodes() -> Iterable[Check]:
         objects, publishing = with_gpus()

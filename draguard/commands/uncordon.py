@@ -25,7 +25,6 @@ from draguard.render.cordon_page import uncordon_page
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from exporter.model.device import Device
-from exporter.model.resource_slices import inventory
 from kubeapi.client import Client
 from remediator.controller.feature_gates import StatedRule
 from remediator.model.taint_rule import GPU, UUID, is_ours
@@ -119,7 +118,7 @@ def _found(
 
 def node_cordons(node: str, cordons: Iterable[StatedRule], objects: Objects) -> list[StatedRule]:
     """Return the cordons of what a node publishes or has published: a pool has its node's name."""
-    devices = {part.device for part in inventory(objects.slices) if part.node == node}
+    devices = {part.device for part in objects.published() if part.node == node}
     return [
         cordon
         for cordon in cordons
@@ -134,7 +133,7 @@ def named_cordons(word: str, cordons: Iterable[StatedRule], objects: Objects) ->
     """
     devices: set[Device] = set()
     try:
-        found = find_devices(word, inventory(objects.slices), objects.reports)
+        found = find_devices(word, objects.published(), objects.reports)
         devices = {target.name for target in found.targets}
     except AmbiguousDeviceError:
         raise

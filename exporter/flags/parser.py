@@ -208,6 +208,7 @@ def _add_own(parser: argparse.ArgumentParser, flag: Flag, default: object) -> No
         switch = argparse.BooleanOptionalAction
         parser.add_argument(*names, dest=flag.setting, action=switch, default=None, help=flag.text)
         return
+    default = ",".join(cast("tuple[str, ...]", default)) if flag.kind is tuple else default
     shown = f" (default: {default})" if default not in ("", None, 0, ()) else ""
     parser.add_argument(
         *names,

@@ -5,16 +5,39 @@ or a device name again. Pure: no client, no clock, no OS.
 """
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
 GPU_DRIVER = "gpu.nvidia.com"
 """DRA driver name under which NVIDIA publishes full GPUs, MIG slices and VFIO devices."""
 
+GpuDrivers = frozenset[str]
+"""The DRA drivers whose devices are NVIDIA's GPUs. A device of any other driver is *foreign*."""
+NVIDIAS: GpuDrivers = frozenset({GPU_DRIVER})
+"""compute-domain.nvidia.com publishes channels and daemons, and no GPU."""
+
+_DRIVER_NAME = re.compile(
+    r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+)
+"""As Kubernetes validates the name of a DRA driver."""
+
 _BUS_ID = re.compile(
     r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2}):(?P<slot>[0-9a-f]{2})(?:\.[0-7])?",
     re.IGNORECASE,
 )
+
+
+def gpu_drivers(names: Iterable[str]) -> GpuDrivers:
+    """Read a list of drivers. Raises ValueError, with what to write instead."""
+    found = frozenset(name.strip() for name in names)
+    wrong = sorted(name for name in found if not _DRIVER_NAME.fullmatch(name))
+    if wrong or not found:
+        given = ", ".join(map(repr, wrong)) or "nothing"
+        raise ValueError(
+            f"takes names of DRA drivers with commas between, such as {GPU_DRIVER}, not {given}"
+        )
+    return found
 
 
 class Device(msgspec.Struct, frozen=True, order=True):

@@ -2,6 +2,8 @@
 
 Takes the JSON of `resource.k8s.io` v1, v1beta2 and v1beta1 (which keeps a device's
 content one level deeper) and knows the attribute names of NVIDIA's driver.
+This is the one door for what a slice says: a device of a driver that is none of GPUs
+is *foreign*, and nothing that would bind it to a GPU is kept of it.
 Nothing here is about one node: the remediator reads it too. Pure: no client, no
 clock, no OS.
 """
@@ -11,13 +13,13 @@ from typing import Literal, cast
 
 import msgspec
 
-from exporter.model.device import GPU_DRIVER, Device, normal_bus_id
+from exporter.model.device import GPU_DRIVER, Device, GpuDrivers, normal_bus_id
 from exporter.model.mig_names import placement_of
 from exporter.model.quantity import whole
 from kubeapi.types import ObjectMeta
 
 Kind = Literal["gpu", "mig", "vfio", ""]
-"""Attribute `type`; "" for anything else, such as an IMEX channel."""
+"""Attribute `type`; "" for anything else, and for a foreign device, whatever it writes there."""
 
 _KINDS = ("gpu", "mig", "vfio")
 
@@ -152,10 +154,9 @@ class ResourceSlice(msgspec.Struct, frozen=True, gc=False):
     metadata: ObjectMeta
     spec: ResourceSliceSpec
 
-    @property
-    def gpus(self) -> frozenset[str]:
-        """UUIDs of the GPUs behind its devices."""
-        found = _devices([self])
+    def gpus(self, drivers: GpuDrivers) -> frozenset[str]:
+        """Return the UUIDs of the GPUs behind its devices."""
+        found = _devices([self], drivers)
         return frozenset(device.parent_uuid or device.uuid or "" for device in found) - {""}
 
     @property
@@ -196,6 +197,8 @@ class SliceDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """allowMultipleAllocations: several claims may hold shares of it."""
     product: str = ""
     """Attribute `productName`; a slice has its GPU's."""
+    foreign: bool = False
+    """Of a driver that is none of GPUs: it has a name, taints and a product, and no more."""
 
 
 PoolKey = tuple[str, str]
@@ -203,7 +206,7 @@ PoolKey = tuple[str, str]
 
 
 def inventory(
-    slices: Iterable[ResourceSlice], previous: Iterable[SliceDevice] = ()
+    slices: Iterable[ResourceSlice], drivers: GpuDrivers, previous: Iterable[SliceDevice] = ()
 ) -> tuple[SliceDevice, ...]:
     """Return the devices of each pool's newest complete generation, sorted by name.
 
@@ -224,7 +227,7 @@ def inventory(
         for member in members:
             generations.setdefault(member.spec.pool.generation, []).append(member)
         complete = [number for number, parts in generations.items() if _whole(parts)]
-        published = _devices(generations[max(complete)]) if complete else kept.get(key, [])
+        published = _devices(generations[max(complete)], drivers) if complete else kept.get(key, [])
         found.update((device.device, device) for device in published)
     return tuple(found[name] for name in sorted(found))
 
@@ -248,8 +251,23 @@ def _whole(generation: list[ResourceSlice]) -> bool:
     return len(generation) >= max(member.spec.pool.resource_slice_count for member in generation)
 
 
-def _devices(slices: list[ResourceSlice]) -> list[SliceDevice]:
-    return [_device(member.spec, raw) for member in slices for raw in member.spec.devices or ()]
+def _devices(slices: list[ResourceSlice], drivers: GpuDrivers) -> list[SliceDevice]:
+    return [
+        (_device if member.spec.driver in drivers else _foreign_device)(member.spec, raw)
+        for member in slices
+        for raw in member.spec.devices or ()
+    ]
+
+
+def _foreign_device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
+    full = _device(spec, raw)
+    return SliceDevice(
+        device=full.device,
+        node=full.node,
+        taints=full.taints,
+        product=full.product,
+        foreign=True,
+    )
 
 
 def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:

@@ -15,9 +15,11 @@ from remediator.model.taint_rule import DOMAIN
 
 AGENT_LEASE_PREFIX = "draguard-agent-"
 LEASE_NAME = "draguard-remediator"
+"""Of the leader's Lease, in the same namespace."""
 VERSION = f"{DOMAIN}/version"
 """Annotation of that Lease: the version of the leader."""
-"""Of the leader's Lease, in the same namespace."""
+DRIVERS = f"{DOMAIN}/gpu-drivers"
+"""Annotation of that Lease: the leader's drivers of GPUs, with commas between."""
 
 
 class Agents:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.device import GPU_DRIVER, NVIDIAS, Device, GpuDrivers
 from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import PoolKey, ResourceSlice, SliceDevice
 from kubeapi import clock
@@ -35,11 +35,16 @@ MarkDirty = Callable[[str], None]
 class Cache:
     """Everything that a decision about a node may rest on."""
 
-    def __init__(self, mark: MarkDirty, now: Callable[[], datetime] = clock.now) -> None:
+    def __init__(
+        self,
+        mark: MarkDirty,
+        now: Callable[[], datetime] = clock.now,
+        drivers: GpuDrivers = NVIDIAS,
+    ) -> None:
         self._mark = mark
         self._lock = threading.RLock()
         self._reports: dict[str, NodeDeviceHealth] = {}
-        self._slices = SliceIndex()
+        self._slices = SliceIndex(drivers)
         self._rule_index = RuleIndex(self._slices.device)
         self._incidents: Index[Incident] = Index(_incident_keys)
         self._claims: Buckets[Claim] = Buckets(_claim_keys)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from exporter.model.device import Device
+from exporter.model.device import NVIDIAS, Device, GpuDrivers
 from exporter.model.node_health import NodeDeviceHealth, NodeHealth
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, incomplete, inventory
 from kubeapi.client import UNREADABLE, ApiError, NotFound
@@ -69,9 +69,16 @@ class Stop(Protocol):
 
 
 class FinalCheck:
-    def __init__(
-        self, reader: Reader, slices: Served, claims: Served, pods: Pods, stop: Stop
+    def __init__(  # noqa: PLR0917 - the five things that are read
+        self,
+        reader: Reader,
+        slices: Served,
+        claims: Served,
+        pods: Pods,
+        stop: Stop,
+        drivers: GpuDrivers = NVIDIAS,
     ) -> None:
+        self._drivers = drivers
         self._reader, self._slices, self._claims = reader, slices, claims
         self._pods, self._stop = pods, stop
 
@@ -135,10 +142,12 @@ class FinalCheck:
     def _slices_differ(self, view: NodeView, devices: frozenset[Device]) -> str:
         params = {"fieldSelector": f"spec.nodeName={view.node}"}
         stored = msgspec.json.decode(self._reader.get(self._slices.path, params), type=_Slices)
-        pools = {(device.driver, device.pool) for device in devices}
+        # A foreign driver may publish anew as often as it likes, and defers nothing by it.
+        pools = {(name.driver, name.pool) for name in devices if name.driver in self._drivers}
         if pools & incomplete(stored.items):
             return f"the devices of {view.node} are being published anew"
-        if _hardware(inventory(stored.items, view.inventory)) != _hardware(view.inventory):
+        found = inventory(stored.items, self._drivers, view.inventory)
+        if _hardware(found) != _hardware(view.inventory):
             return f"{view.node} publishes other devices than the watch reported"
         return ""
 
@@ -211,4 +220,6 @@ def _content(report: NodeHealth) -> str | NodeHealth:
 
 
 def _hardware(devices: tuple[SliceDevice, ...]) -> Mapping[Device, tuple[str | None, str | None]]:
-    return {device.device: (device.uuid, device.parent_uuid) for device in devices}
+    return {
+        device.device: (device.uuid, device.parent_uuid) for device in devices if not device.foreign
+    }

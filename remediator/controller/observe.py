@@ -9,6 +9,7 @@ from time import monotonic
 
 import msgspec
 
+from exporter.model.device import NVIDIAS, GpuDrivers
 from kubeapi.client import Client
 from remediator.controller.absent_pods import AbsentPods
 from remediator.controller.apply import Writer
@@ -72,10 +73,11 @@ class Cluster:
         count: Count = uncounted,
         cluster_name: str = "",
         elapsed: Callable[[], float] = monotonic,
+        drivers: GpuDrivers = NVIDIAS,
     ) -> None:
         self._client, self._hands_over, self._clock_doubt = client, hands_over, clock_doubt
         unstored = Unstored()
-        self.cache = Cache(mark)
+        self.cache = Cache(mark, drivers=drivers)
         self.informers = Informers(
             client,
             self.cache,
@@ -104,7 +106,7 @@ class Cluster:
         self._fetched: dict[str, Fetched] = {}
         watched = self.informers
         self._final_check = FinalCheck(
-            client, watched.slices, watched.claims, pods, watched.emergency
+            client, watched.slices, watched.claims, pods, watched.emergency, drivers
         )
         self.takeover = Takeover(client, watched.rules, watched.incidents, elapsed)
 

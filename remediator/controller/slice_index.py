@@ -3,14 +3,15 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from exporter.model.device import Device
+from exporter.model.device import Device, GpuDrivers
 from exporter.model.resource_slices import PoolKey, ResourceSlice, SliceDevice, inventory
 
 
 class SliceIndex:
     """Not safe by itself: `Cache` holds its lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, drivers: GpuDrivers) -> None:
+        self._drivers = drivers
         self._slices: dict[str, dict[str, ResourceSlice]] = defaultdict(dict)
         """By node and name."""
         self._inventory: dict[str, tuple[SliceDevice, ...]] = {}
@@ -46,11 +47,11 @@ class SliceIndex:
         for slice_ in self._floating.values():
             where = f"{slice_.spec.driver}/{slice_.spec.pool.name}"
             why = f"pool {where} says by {slice_.node_by or 'nothing'} where it is, not by nodeName"
-            found |= dict.fromkeys(slice_.gpus & gpus, why)
+            found |= dict.fromkeys(slice_.gpus(self._drivers) & gpus, why)
         for slice_ in self._slices.get(node, {}).values():
             where = f"{slice_.spec.driver}/{slice_.spec.pool.name}"
             why = f"pool {where} is not published by this node as a whole"
-            found |= dict.fromkeys(slice_.gpus & gpus, why)
+            found |= dict.fromkeys(slice_.gpus(self._drivers) & gpus, why)
         return found
 
     def put(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> set[str]:
@@ -87,7 +88,7 @@ class SliceIndex:
         if part is not None:
             mine[name] = part
         before = self.on_node(node)
-        after = inventory(mine.values(), before)
+        after = inventory(mine.values(), self._drivers, before)
         self._inventory[node] = after
         if not mine:
             del self._slices[node], self._inventory[node]

@@ -18,6 +18,8 @@ SORTS = 512
 """Different devices (driver, type, product, profile) that are exported; beyond that, the rarest are
 counted together: a driver may write what it likes into its slices."""
 REST = "other"
+FOREIGN = "foreign"
+"""Stands for the type of a foreign device; whatever its driver is, it is no GPU here."""
 
 Model = tuple[str, str, str, str]
 """Driver, type, product and profile, as published."""
@@ -37,7 +39,7 @@ def pool_count(
     foreign: Collection[ForeignRule],
     claims: Iterable[Claim],
 ) -> PoolCount:
-    """Count the GPUs and slices of a pool, each in the first state that is true of it.
+    """Count the devices of a pool, each in the first state that is true of it.
 
     `foreign` are rules of others. Admin access allocates nothing.
     """
@@ -48,20 +50,21 @@ def pool_count(
     states = Counter[tuple[Model, State]]()
     free, without = Counter[Sort](), Counter[Sort]()
     for device in devices:
-        if not device.kind:
+        if not (device.kind or device.foreign):
             continue
-        name, sort = device.device, (device.device.driver, device.kind)
+        name, kind = device.device, device.kind or FOREIGN
         by_driver = any(taint.effect in _KEEP_AWAY for taint in device.taints)
         others = by_driver or any(rule.selects(name) for rule in theirs)
         usable = not others and name not in held
-        without[sort] += usable
-        free[sort] += usable and name not in ours
+        if not device.foreign:
+            without[name.driver, kind] += usable
+            free[name.driver, kind] += usable and name not in ours
         state: State = "allocated" if name in held else "free"
         if name in ours:
             state = "tainted"
         elif others:
             state = "tainted_by_others"
-        states[(name.driver, device.kind, device.product, device.profile), state] += 1
+        states[(name.driver, kind, device.product, device.profile), state] += 1
     return PoolCount(
         tuple((model, state, count) for (model, state), count in states.items()),
         tuple((sort, free[sort], count) for sort, count in without.items()),
@@ -79,14 +82,22 @@ def rooms(counts: Iterable[PoolCount]) -> Mapping[Sort, Room]:
 
 
 def device_rows(totals: Mapping[tuple[Model, State], int], most: int = SORTS) -> Rows:
-    """Return the samples of all published devices."""
+    """Return the samples of all published devices; foreign ones are folded first."""
     models = Counter[Model]()
     for (model, _), count in totals.items():
         models[model] += count
-    by_number = sorted(models.items(), key=lambda entry: (-entry[1], entry[0]))
+    by_number = sorted(
+        models.items(), key=lambda entry: (entry[0][1] == FOREIGN, -entry[1], entry[0])
+    )
     listed = {model for model, _ in by_number[:most]}
-    found = Counter[Labels]()
+    found, foreign = Counter[Labels](), Counter[Labels]()
     for (model, state), count in totals.items():
         driver, kind, product, profile = model if model in listed else (REST, model[1], REST, REST)
-        found[labels(driver, kind, product, profile, state)] += count
-    return {"devices": {key: float(count) for key, count in found.items()}}
+        if kind == FOREIGN:
+            foreign[labels(driver, product, state)] += count
+        else:
+            found[labels(driver, kind, product, profile, state)] += count
+    return {
+        "devices": {key: float(count) for key, count in found.items()},
+        "foreign_devices": {key: float(count) for key, count in foreign.items()},
+    }

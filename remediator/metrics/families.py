@@ -195,4 +195,12 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "profile",
         "state",
     ),
+    _gauge(
+        "foreign_devices",
+        "Published devices of drivers that are not in `gpuDrivers`, such as network cards, in the "
+        "states of draguard_devices. Draguard only counts them.",
+        "driver",
+        "product",
+        "state",
+    ),
 )

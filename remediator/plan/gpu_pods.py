@@ -54,6 +54,7 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     # The devices that name the node's pools: published now, ruled, or once in scope.
     named = {device.device for device in view.inventory} | {rule.device for rule in view.rules}
     named |= {device.name for each in incidents for device in each.status.scope.devices}
+    foreign = {device.device for device in view.inventory if device.foreign}
     published = any(device.kind for device in view.inventory)
     pools = {(device.driver, device.pool) for device in named} | {(GPU_DRIVER, view.node)}
     drivers = {device.driver for device in named} | {GPU_DRIVER}
@@ -92,7 +93,7 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     found = tuple(f"{space}/{name}" for space, name in sorted(running | reserved))
     # The Node itself may show that a device plugin allocates its GPUs.
     has_plugin = bool(view.facts and view.facts.plugin_resources)
-    offered = published or (not named and not here and has_plugin)
+    offered = published or (not named - foreign and not here and has_plugin)
     why = why or ("" if view.pods_live else NOT_LIVE)
     return Neighbours(found, why or ("" if offered else NOT_PUBLISHED))
 

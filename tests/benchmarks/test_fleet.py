@@ -8,7 +8,7 @@ import pytest
 from benchmarks import fleet_objects
 from benchmarks.figures import Figure
 from benchmarks.fleet.bench import POLICY, FleetBench, Size
-from exporter.model.device import Device
+from exporter.model.device import NVIDIAS, Device
 from exporter.model.node_health import NodeHealth
 from exporter.model.resource_slices import ResourceSlice, inventory
 from kubeapi.lease import Lease
@@ -25,7 +25,7 @@ NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 def view(failed: int | None = None) -> NodeView:
     published = msgspec.convert(fleet_objects.resource_slice(7, 8), ResourceSlice)
     report = msgspec.convert(fleet_objects.health(7, 8, NOW, failed), NodeHealth)
-    return NodeView(node="node-00007", report=report, inventory=inventory([published]))
+    return NodeView(node="node-00007", report=report, inventory=inventory([published], NVIDIAS))
 
 
 def test_a_healthy_report_has_the_size_of_a_real_one() -> None:

@@ -4,13 +4,13 @@ import signal
 import time
 
 from kubeapi.lease import read
-from remediator.controller.agents import LEASE_NAME
+from remediator.controller.agents import DRIVERS, LEASE_NAME
 from simulator.cluster.workloads import gpu_request
 from tests.chain.proxy import Proxy, Write
-from tests.chain.scene import INCIDENT_ONLY, LEASES, Remediator, Scene, fresh
+from tests.chain.scene import INCIDENT_ONLY, LEASES, Remediator, Scene, fresh, resource_slice
 from tests.chain.test_taint_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import RULES, await_true
-from tests.remediator.builders import gpu
+from tests.remediator.builders import gpu, published
 
 HANDED_OVER = 2.5
 """Seconds, the end of the leader's process included."""
@@ -203,3 +203,33 @@ def test_one_that_leads_again_evicts_nobody_before_its_watches_report_what_was_d
         assert scene.rules() == {**tainted, "node-c/gpu-0": "NoSchedule"}
         proxy.late = ()
         scene.await_rules({**tainted, "node-c/gpu-0": "NoExecute"})
+
+
+def test_the_leaders_drivers_of_gpus_count_and_its_successors_untaint_nothing(
+    scene: Scene,
+) -> None:
+    scene.policy("defaults: {mode: enforce, settle: 1s, soak: 60s}")
+    one = gpu(0)
+    scene.cluster.player.add_node("node-a")
+    body = resource_slice("node-a", list(published(one)))
+    body["spec"] |= {"driver": "gpu.example.com"}
+    scene.cluster.player.publish("node-a", [body])
+    scene.report("node-a", one)
+
+    def recorded() -> str:
+        lease = read(scene.cluster.client, LEASES, LEASE_NAME)
+        return lease.metadata.annotations.get(DRIVERS, "") if lease else ""
+
+    theirs = ("--gpu-drivers", "gpu.nvidia.com,gpu.example.com")
+    first = scene.remediator("--leader-identity", "first", *theirs)
+    await_true("the first leads", lambda: holder(scene) == "first")
+    scene.remediator("--leader-identity", "second")
+    assert recorded() == "gpu.example.com,gpu.nvidia.com"
+    scene.report("node-a", off_the_bus(one))
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+
+    handed_over(scene, first, "second")
+    await_true("its own list is recorded", lambda: recorded() == "gpu.nvidia.com")
+    rules = scene.rules()
+    scene.holds_for(5.0, "the rule stays", lambda: scene.rules() == rules)
+    assert rules == {"node-a/gpu-0": "NoExecute"}

@@ -39,6 +39,8 @@ def test_every_setting_has_one_flag() -> None:
         ("--devices=g:4-2", "--devices"),
         ("--pod-label-allow=(", "--pod-label-allow"),
         ("--max-series=0", "--max-series"),
+        ("--gpu-drivers=GPU", "--gpu-drivers takes names of DRA drivers .* not 'GPU'"),
+        ("--gpu-drivers=", "--gpu-drivers takes names of DRA drivers .* not nothing"),
         ("--collect-interval=soon", "--collect-interval"),
         ("--config-file=/nowhere/x.yaml", "--config-file"),
         ("--fake-gpus", "simulator"),

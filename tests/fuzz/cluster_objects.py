@@ -12,7 +12,7 @@ from exporter.agent.join.pod_facts import Allowed, PodFact, PodKey, RawPod, fact
 from exporter.agent.join.published import published
 from exporter.model import claim_objects
 from exporter.model.claim_objects import ClaimDetail, ClaimKey, RawClaim
-from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.device import GPU_DRIVER, NVIDIAS, Device
 from exporter.model.hardware import Hardware, LiveGpu, LiveSlice
 from exporter.model.mig_names import placement_of
 from exporter.model.quantity import whole
@@ -144,8 +144,8 @@ def check_objects(made: Objects) -> None:
         for raw in raw_slices
         if (resource_slice := decoded(raw, ResourceSlice)) is not None
     ]
-    before = inventory(slices[:1])
-    devices = inventory(slices, before)
+    before = inventory(slices[:1], NVIDIAS)
+    devices = inventory(slices, NVIDIAS, before)
     _published(devices, slices, before)
     details, pods = _details(raw_claim), _pods(raw_pod)
     held = ClaimDevice("train-gpu", "team", GPU_DRIVER, "node-a", name)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.model.device import normal_bus_id
+from exporter.model.device import NVIDIAS, normal_bus_id
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
 from simulator.board import gpus_of
 from simulator.gpu import Failure, Scenario
@@ -76,7 +76,7 @@ SEVEN = {
 
 def published(found: Sequence[dict[str, Any]]) -> tuple[SliceDevice, ...]:
     """As the exporter reads them."""
-    return inventory([msgspec.convert(body, ResourceSlice) for body in found])
+    return inventory([msgspec.convert(body, ResourceSlice) for body in found], NVIDIAS)
 
 
 def scenario(words: str, mig: dict[int, list[str]] | None = None) -> Scenario:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from exporter.model.device import Device
+from exporter.model.device import NVIDIAS, Device
 from exporter.model.node_health import GpuHealth, NodeDeviceHealth
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
 from remediator.model.claim import Claim
@@ -122,7 +122,7 @@ def picture(objects: Objects) -> Picture:
         for name, uid, _ in consumers(claim)
         if uid in running
     }
-    seats = [_seat(device, gpus, rules, holders) for device in inventory(objects.slices)]
+    seats = [_seat(device, gpus, rules, holders) for device in inventory(objects.slices, NVIDIAS)]
     waiting = [pod.metadata.name for pod in objects.pods if pod.metadata.uid not in running]
     seats.sort(
         key=lambda seat: (

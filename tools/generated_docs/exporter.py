@@ -15,6 +15,7 @@ def _settings() -> Iterator[Sequence[str]]:
     defaults = Settings(node_name="")
     for flag in FLAGS:
         default = getattr(defaults, flag.setting)
+        default = ",".join(default) if flag.kind is tuple else default
         letter = short_of(flag)
         short = f"`-{letter}`, " if letter else ""
         shown = "" if default in ("", None, 0, ()) and default is not False else f"`{default}`"

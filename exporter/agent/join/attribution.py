@@ -9,6 +9,7 @@ from exporter.agent.join.pod_folders import PodFolders
 from exporter.agent.join.pods import Pods
 from exporter.agent.join.published import PublishedDevices
 from exporter.agent.report.ledger import Published
+from exporter.model.device import gpu_drivers
 from exporter.model.hardware import of_report
 from exporter.model.node_health import NodeHealth, SourceHealth
 from exporter.model.readings import Observation
@@ -28,8 +29,12 @@ class Attribution:
         self._resource_names = settings.nvidia_resource_names
         self._joiner = Joiner()
         api = client if settings.kubernetes else None
-        self._published = PublishedDevices(api, settings.node_name, on_change) if api else None
-        self._details = ClaimDetails(api, on_change) if api and settings.claim_details else None
+        self._drivers = drivers = gpu_drivers(settings.gpu_drivers)
+        self._published, self._details = None, None
+        if api:
+            self._published = PublishedDevices(api, settings.node_name, on_change, drivers)
+        if api and settings.claim_details:
+            self._details = ClaimDetails(api, on_change, drivers)
         self._pods = _pods(settings, api, on_change)
         self._folders = _folders(settings)
         self._bindings: Bindings = {}
@@ -69,6 +74,7 @@ class Attribution:
             pods=self._pods.facts() if self._pods else {},
             uids=self._folders.uids() if self._folders else {},
             resource_names=self._resource_names,
+            drivers=self._drivers,
         )
         return self._joiner.join(observation.containers, known)
 

@@ -24,7 +24,7 @@ from exporter.model.claim_objects import (
     is_extended,
     key_of,
 )
-from exporter.model.device import GPU_DRIVER
+from exporter.model.device import GpuDrivers
 from exporter.model.node_health import SourceHealth
 from exporter.model.readings import ContainerDevices
 from kubeapi import clock
@@ -50,12 +50,14 @@ class _DeviceClass(msgspec.Struct, frozen=True):
     spec: _ClassSpec = _ClassSpec()
 
 
-def claims_held(containers: Iterable[ContainerDevices]) -> dict[ClaimKey, Held]:
+def claims_held(
+    containers: Iterable[ContainerDevices], drivers: GpuDrivers
+) -> dict[ClaimKey, Held]:
     """Return the claims with a GPU in them, and who holds what of each."""
     found: dict[ClaimKey, Held] = {}
     for container in containers:
         for claim in container.claims:
-            if claim.driver == GPU_DRIVER:
+            if claim.driver in drivers:
                 key, device = key_of(claim), (claim.driver, claim.pool, claim.device)
                 held = found.get(key, Held(frozenset()))
                 found[key] = Held(held.pods | {container.pod}, held.devices | {device})
@@ -65,8 +67,8 @@ def claims_held(containers: Iterable[ContainerDevices]) -> dict[ClaimKey, Held]:
 class ClaimDetails:
     """What the claims of this node say; `on_change` is called on the reader's thread."""
 
-    def __init__(self, client: Client, on_change: Callable[[], None]) -> None:
-        self._client = client.sibling()
+    def __init__(self, client: Client, on_change: Callable[[], None], drivers: GpuDrivers) -> None:
+        self._client, self._drivers = client.sibling(), drivers
         self._on_change = on_change
         self._queue = ClaimQueue()
         self._guard = threading.Condition()
@@ -92,7 +94,7 @@ class ClaimDetails:
 
     def want(self, containers: Iterable[ContainerDevices]) -> None:
         """Read what these containers hold, forget all else."""
-        held = claims_held(containers)
+        held = claims_held(containers, self._drivers)
         with self._guard:
             self._queue.want(held, monotonic())
             self._guard.notify_all()

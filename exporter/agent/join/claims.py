@@ -18,7 +18,7 @@ from exporter.agent.join import device_resolution
 from exporter.agent.join.device_resolution import Miss, Resolution
 from exporter.agent.join.pod_facts import PodFact, PodKey
 from exporter.model.claim_objects import ClaimDetail, ClaimKey, ResultDetail, key_of
-from exporter.model.device import Device
+from exporter.model.device import NVIDIAS, Device, GpuDrivers
 from exporter.model.hardware import Hardware
 from exporter.model.readings import ClaimDevice, ContainerDevices, PluginDevice
 from exporter.model.resource_slices import SliceDevice
@@ -82,6 +82,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     """Of pods, for those of which neither their object nor a claim tells it."""
     resource_names: Collection[str] = ()
     """More resource names of device plugins that are NVIDIA's."""
+    drivers: GpuDrivers = NVIDIAS
 
 
 def join(
@@ -133,7 +134,9 @@ class _Join:
 
     def _holds(self, container: ContainerDevices) -> Iterator[tuple[Resolution, str, Holder]]:
         for claim in container.claims:
-            where = device_resolution.of_claim(claim, self._published, self._known.hardware)
+            where = Resolution(elsewhere=True)
+            if claim.driver in self._known.drivers:
+                where = device_resolution.of_claim(claim, self._published, self._known.hardware)
             name = str(Device(claim.driver, claim.pool, claim.device))
             for holder in self._claimed(container, claim, where.published):
                 yield where, name, holder

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from exporter.model import plugin_ids
-from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.device import Device
 from exporter.model.hardware import Hardware
 from exporter.model.readings import ClaimDevice, PluginDevice
 from exporter.model.resource_slices import SliceDevice
@@ -41,9 +41,9 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 def of_claim(
     claim: ClaimDevice, known: Mapping[Device, SliceDevice], hardware: Hardware
 ) -> Resolution:
-    """Find a device that DRA gave."""
+    """Find a device that a driver of GPUs gave."""
     device = known.get(Device(claim.driver, claim.pool, claim.device))
-    if claim.driver != GPU_DRIVER or (device and device.kind == "vfio"):
+    if device and device.kind == "vfio":
         return Resolution(elsewhere=True, published=device)
     if device is None:
         return Resolution(miss="not_published")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from exporter.agent.report.ledger import Published
 from exporter.kube import reason_of
+from exporter.model.device import GpuDrivers
 from exporter.model.node_health import SourceHealth
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
 from kubeapi import clock
@@ -38,9 +39,11 @@ class PublishedDevices:
         client: Client,
         node: str,
         on_change: Callable[[], None],
+        drivers: GpuDrivers,
         pace: Pace = Pace(),  # noqa: B008 - frozen
     ) -> None:
         self._client = client
+        self._drivers = drivers
         self._probing = client.sibling()
         self._node = node
         self._on_change = on_change
@@ -167,7 +170,7 @@ class PublishedDevices:
             slices = [
                 entry for entry in reflector.items().values() if entry.spec.node_name == self._node
             ]
-            found = inventory(slices, self._devices)
+            found = inventory(slices, self._drivers, self._devices)
             if not settled:
                 # While a list is still coming in, what it has not named yet is not gone.
                 listed = {(entry.spec.driver, entry.spec.pool.name) for entry in slices}

@@ -9,11 +9,12 @@ from draguard.cluster.find_device import (
     AmbiguousDeviceError,
     NamedDevices,
     NoDeviceError,
+    find_all_devices,
     find_devices,
 )
-from exporter.model.device import Device
+from exporter.model.device import NVIDIAS, Device
 from exporter.model.node_health import GpuHealth, NodeDeviceHealth, NodeHealth
-from exporter.model.resource_slices import SliceDevice
+from exporter.model.resource_slices import SliceDevice, inventory
 from kubeapi.types import ObjectMeta
 from remediator.model.claim import (
     Allocation,
@@ -28,6 +29,7 @@ from remediator.model.claim import (
 )
 from remediator.model.incident import Target
 from tests.draguard.fleet import T0
+from tests.lab.foreign import decoded, foreign_slices
 from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid
 
 WHOLE, SLICED = gpu(0), mig_gpu(1, slices=3)
@@ -223,3 +225,20 @@ def test_a_number_that_may_be_either_of_two_gpus_is_neither(
 def test_a_device_that_is_no_slice_is_not_called_one() -> None:
     assert find_devices(str(TWIN.device), INVENTORY, ()).what == "this device only"
     assert find_devices(str(PARTITION.device), INVENTORY, ()).what == "one slice"
+
+
+def test_a_node_has_no_foreign_device_to_cordon() -> None:
+    foreign = inventory(decoded(foreign_slices("node-a", [])), NVIDIAS)
+    alone = find_all_devices((), "node-a", (*published(WHOLE), *foreign), ())
+
+    assert [names(found) for found in alone] == [{"gpu-0"}]
+    with pytest.raises(NoDeviceError, match="publishes no GPU: it has nothing to cordon"):
+        find_all_devices((), "node-a", foreign, ())
+
+
+def test_a_foreign_device_cannot_be_cordoned_by_its_name() -> None:
+    foreign = inventory(decoded(foreign_slices("node-a", [])), NVIDIAS)
+
+    for part in foreign:
+        with pytest.raises(NoDeviceError, match=f"{part.device.driver} is not among .* gpuDrivers"):
+            find_devices(str(part.device), foreign, ())

@@ -1,5 +1,6 @@
 """ResourceSlices into devices."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -7,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.device import Device
-from exporter.model.resource_slices import ResourceSlice, Taint, incomplete, inventory
+from exporter.model import resource_slices
+from exporter.model.device import NVIDIAS, Device
+from exporter.model.resource_slices import ResourceSlice, SliceDevice, Taint, incomplete
+
+DRIVERS = NVIDIAS | {"gpu.example.com", "nic.example.com", "other.example"}
+
+
+def inventory(
+    slices: Iterable[ResourceSlice], previous: Iterable[SliceDevice] = ()
+) -> tuple[SliceDevice, ...]:
+    return resource_slices.inventory(slices, DRIVERS, previous)
 
 
 def resource_slice(

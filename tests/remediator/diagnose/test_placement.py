@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.device import Device, Instance
+from exporter.model.device import NVIDIAS, Device, Instance
 from exporter.model.node_health import GpuHealth, MemorySlices, MigInstance
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
 from remediator.diagnose.fault import Fault, faults_of
@@ -43,7 +43,7 @@ def partitions(of: GpuHealth) -> tuple[SliceDevice, ...]:
     board = gpus_of(NODE, "1xH100")
     board[0].uuid = of.uuid
     raw = resource_slices(Scenario(gpus=board), NODE, publishing=Publishing(dynamic_mig=True))
-    return inventory(msgspec.convert(body, ResourceSlice) for body in raw)
+    return inventory((msgspec.convert(body, ResourceSlice) for body in raw), NVIDIAS)
 
 
 def live(gi: int, profile_id: int, start: int, ci: int = 0) -> MigInstance:

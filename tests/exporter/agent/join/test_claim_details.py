@@ -10,7 +10,7 @@ import pytest
 from exporter.agent.join.claim_details import ClaimDetails
 from exporter.agent.join.claims import Holder, Known, join
 from exporter.model.claim_objects import ClaimKey
-from exporter.model.device import Device
+from exporter.model.device import NVIDIAS, Device
 from exporter.model.readings import ClaimDevice, ContainerDevices
 from exporter.model.resource_slices import SliceDevice
 from kubeapi.client import Client
@@ -40,7 +40,7 @@ SLICE = {
 
 @contextlib.contextmanager
 def reading(client: Client) -> Generator[ClaimDetails]:
-    details = ClaimDetails(client, lambda: None)
+    details = ClaimDetails(client, lambda: None, NVIDIAS)
     details.start()
     try:
         yield details
@@ -221,7 +221,7 @@ def test_an_outage_ends_by_itself_and_is_retried_politely() -> None:
     server = Hostile([listed, refusal(503), whole])
     client = Client(server.endpoint, timeout=60.0)
     changes = threading.Event()
-    details = ClaimDetails(client, changes.set)
+    details = ClaimDetails(client, changes.set, NVIDIAS)
     details.start()
     try:
         details.want(HELD)

@@ -7,6 +7,7 @@ from exporter.agent.join import claim_queue
 from exporter.agent.join.claim_details import claims_held
 from exporter.agent.join.claim_queue import ClaimQueue, Failure, Held
 from exporter.model.claim_objects import ClaimDetail, ClaimKey, ResultDetail
+from exporter.model.device import NVIDIAS
 from exporter.model.readings import ClaimDevice, ContainerDevices
 
 UID = "5b696ac1-c323-589e-a082-e6045e980bf4"
@@ -151,7 +152,7 @@ def test_what_is_held_of_a_claim_are_its_pods_and_all_its_gpus() -> None:
     ours, nic = "gpu.nvidia.com", ("nic.example", "eth0")
     containers = (holds("a", (ours, "gpu-0"), nic), holds("b", (ours, "gpu-1")))
     devices = {(ours, "node-a", "gpu-0"), (ours, "node-a", "gpu-1")}
-    assert claims_held(containers) == {
+    assert claims_held(containers, NVIDIAS) == {
         ClaimKey("team", "claim"): Held(frozenset({"a", "b"}), frozenset(devices))
     }
 

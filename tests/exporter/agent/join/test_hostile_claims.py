@@ -6,6 +6,7 @@ import msgspec
 
 from exporter.agent.join.claim_details import ClaimDetails
 from exporter.model.claim_objects import RawClaim
+from exporter.model.device import NVIDIAS
 from exporter.model.readings import ClaimDevice, ContainerDevices
 from kubeapi.reflector import Reflector
 from simulator.cluster.workloads import claim, gpu_request
@@ -59,7 +60,7 @@ def test_a_claim_nested_as_deep_as_the_server_allows_is_read(cluster: Cluster) -
         "main",
         (ClaimDevice("deep", "default", "gpu.nvidia.com", "node-a", "gpu-0"),),
     )
-    details = ClaimDetails(cluster.client, lambda: None)
+    details = ClaimDetails(cluster.client, lambda: None, NVIDIAS)
     details.start()
     try:
         details.want([held])

@@ -15,6 +15,7 @@ from exporter.agent.join.claim_details import ClaimDetails
 from exporter.agent.join.claims import Holders, Known, join
 from exporter.agent.join.pods import Pods
 from exporter.agent.join.published import PublishedDevices
+from exporter.model.device import NVIDIAS
 from exporter.model.hardware import Hardware, LiveGpu, LiveSlice
 from exporter.sensor.kubelet.podresources import PodResources
 from simulator.cluster.workloads import claim_template, gpu_request, mig_request, pod, pod_spec
@@ -76,8 +77,8 @@ class Node:
         self._cluster = cluster
         self.kubelet = Kubelet(folder / "k.sock")
         self.resources = PodResources(self.kubelet.socket, deadline=60.0)
-        self.published = PublishedDevices(cluster.client, "node-a", lambda: None)
-        self.details = ClaimDetails(cluster.client, lambda: None)
+        self.published = PublishedDevices(cluster.client, "node-a", lambda: None, NVIDIAS)
+        self.details = ClaimDetails(cluster.client, lambda: None, NVIDIAS)
         self.pods = Pods(cluster.client, "node-a", lambda: None)
         self.hardware = Hardware()
 

@@ -8,6 +8,7 @@ import pytest
 
 from exporter.agent.join.claim_details import ClaimDetails
 from exporter.model.claim_objects import ClaimDetail, ClaimKey, ResultDetail
+from exporter.model.device import NVIDIAS
 from exporter.model.readings import ClaimDevice, ContainerDevices
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
@@ -104,7 +105,7 @@ def test_each_version_of_a_claim_says_the_same(every_version: Client, version: s
     changes = threading.Event()
     with older_server(every_version, version) as server:
         client = Client(server.endpoint(), timeout=60.0)
-        details = ClaimDetails(client, changes.set)
+        details = ClaimDetails(client, changes.set, NVIDIAS)
         details.start()
         try:
             details.want([ContainerDevices("default", "train-0", "main", (held,))])

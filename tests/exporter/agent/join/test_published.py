@@ -8,6 +8,7 @@ import pytest
 
 from exporter.agent.join.published import PublishedDevices
 from exporter.agent.report.ledger import Published
+from exporter.model.device import NVIDIAS
 from kubeapi.client import Client
 from kubeapi.reflector import Pace
 from tests.exporter.running import wait_for
@@ -44,7 +45,7 @@ class Watched(PublishedDevices):
 
     def __init__(self, client: Client) -> None:
         self.news: list[int] = []
-        super().__init__(client, "node-a", lambda: self.news.append(1), PACE)
+        super().__init__(client, "node-a", lambda: self.news.append(1), NVIDIAS, PACE)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from exporter.agent.join.published import PublishedDevices
+from exporter.model.device import NVIDIAS
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import Client
 from kubeapi.endpoint import Endpoint
@@ -42,7 +43,7 @@ class Copy:
 
 def test_what_was_seen_later_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(Endpoint(server="http://127.0.0.1:9"))
-    published = PublishedDevices(client, "node-a", lambda: None)
+    published = PublishedDevices(client, "node-a", lambda: None, NVIDIAS)
     copy = Copy()
     monkeypatch.setattr(published, "_reflector", cast("Reflector[ResourceSlice]", copy))
     # As the watch's thread and the page's: both look while the first list is not worked out.
