@@ -125,6 +125,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "pools": POOLS,
     "extension points": EXTENDED,
     "watchers' claims": ("admission.adminAccessNamespaces={gpu-operator}",),
+    "drivers of GPUs": ("gpuDrivers={gpu.nvidia.com,gpu.example.com}",),
     "one of several clusters": ("clusterName=east-1", "monitoring.serviceMonitor.enabled=true"),
     **{
         stack: (f"stack={stack}",)

@@ -134,6 +134,11 @@ MEANT: Mapping[str, tuple[tuple[str, ...], Mapping[str, object]]] = {
         ("exporter.logLevel=DEBUG", "exporter.logFormat=json"),
         {"log_level": "DEBUG", "log_format": "json"},
     ),
+    "drivers of GPUs": ((), {"gpu_drivers": ("gpu.nvidia.com",)}),
+    "more drivers": (
+        SETTINGS["drivers of GPUs"],
+        {"gpu_drivers": ("gpu.nvidia.com", "gpu.example.com")},
+    ),
     "more flags": (SETTINGS["more flags"], {"lost_after": 120.0}),
 }
 
@@ -154,6 +159,7 @@ def test_the_remediators_values_become_its_settings() -> None:
         *SETTINGS["a handed over node"],
         *SETTINGS["TLS"],
         "clusterName=east-1",
+        *SETTINGS["drivers of GPUs"],
     )
     fraction = "--set-json=remediator.writesPerSecond=7.5"
     found = remediator_settings(containers(rendered.objects(values, fraction))["remediator"])
@@ -163,6 +169,7 @@ def test_the_remediators_values_become_its_settings() -> None:
         listen=":9401",
         health_listen=":9402",
         cluster_name="east-1",
+        gpu_drivers="gpu.nvidia.com,gpu.example.com",
         web_config=Path("/etc/draguard/web/web.yaml"),
         writes_per_second=7.5,
         stale_after=300.0,

@@ -22,6 +22,7 @@ DEFAULTS: Json = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-
 WRONG = [
     ("stack=gpu_operator", "/stack"),
     ("clusterName=a b", "/clusterName"),
+    ("gpuDrivers=gpu.nvidia.com", "/gpuDrivers"),
     ("exporter.pauseLabels={a b}", "/exporter/pauseLabels/0"),
     ("metricsOnly=perhaps", "/metricsOnly"),
     ("metricOnly=true", "metricOnly"),
@@ -169,6 +170,16 @@ CONTRADICTIONS = [
         "enable only one, otherwise everything is scraped twice",
     ),
     (("exporter.report=false",), "enable it, or set metricsOnly"),
+    (
+        ("gpuDrivers={GPU.nvidia.com}",),
+        'gpuDrivers has "GPU.nvidia.com", which is no name of a DRA',
+    ),
+    (
+        (f"gpuDrivers={{{'a' * 64}}}",),
+        "which is no name of a DRA driver: write it as in spec.driver",
+    ),
+    (("remediator.extraArgs={--gpu-drivers=a}",), "has --gpu-drivers, which the chart sets itself"),
+    (("exporter.extraArgs={--gpu-drivers=a}",), "has --gpu-drivers, which the chart sets itself"),
     (("exporter.enabled=false", "metricsOnly=true"), "nothing would be installed"),
     (
         ("exporter.kernelLog=kmsg", "exporter.extraCapabilities={SYS_ADMIN}"),

@@ -54,6 +54,7 @@ so that the two can never mean different things.
 - {{ printf "--web-config=/etc/draguard/web/%s" .web.key | quote }}
 - --health-listen=:9402
 {{- end }}
+- {{ printf "--gpu-drivers=%s" (join "," $.Values.gpuDrivers) | quote }}
 - {{ printf "--lease-namespace=%s" $.Release.Namespace | quote }}
 {{- if not (include "draguard.reports" $) }}
 - --no-report
