@@ -1,11 +1,9 @@
 """H100 and H200 boards.
 
-Names, fractions, engines and instance counts of the profiles as in NVIDIA's MIG user
-guide (supported profiles). H200: memory of a slice and its multiprocessors follow what
-`nvidia-smi mig -lgip` prints for 1g, 2g and 7g; 1g.35gb, 3g and 4g are taken over from
-the H100 and scaled, not verified. Board numbers (VBIOS, part number, InfoROM, BAR1,
-reserved memory) are plausible, not verified. That memory repairs are answered was recorded on
-an H100 (tests/simulator/recordings), and taken over for the H200. Pure.
+Names, fractions and placements of the profiles as in NVIDIA's MIG user guide (supported
+profiles), all other numbers of them as recorded (tests/simulator/recordings). Board numbers (VBIOS,
+part number, InfoROM, BAR1, reserved memory) are plausible, not verified. That memory repairs are
+answered was recorded on an H100, and taken over for the H200. Pure.
 """
 
 from simulator.product_shapes import FIRST, HALF, ONE, TWO, WIDE_ONE, MigProfile, Product
@@ -90,8 +88,8 @@ H200 = Product(
         MigProfile("1g.18gb+me", 20, 7, 1, 1, ONE, 16384, 16, 1, 1, 1, 1),
         MigProfile("1g.35gb", 15, 9, 1, 2, WIDE_ONE, 33280, 26, 1, 1, 1, 0),
         MigProfile("2g.35gb", 14, 1, 2, 2, TWO, 33280, 32, 2, 2, 2, 0),
-        MigProfile("3g.71gb", 9, 2, 3, 4, HALF, 71168, 60, 3, 3, 3, 0),
-        MigProfile("4g.71gb", 5, 3, 4, 4, FIRST, 71168, 64, 4, 4, 4, 0),
+        MigProfile("3g.71gb", 9, 2, 3, 4, HALF, 71424, 60, 3, 3, 3, 0),
+        MigProfile("4g.71gb", 5, 3, 4, 4, FIRST, 71424, 64, 4, 4, 4, 0),
         MigProfile("7g.141gb", 0, 4, 7, 8, FIRST, 143360, 132, 8, 7, 7, 1),
     ),
 )

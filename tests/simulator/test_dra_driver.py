@@ -4,8 +4,13 @@ Read in kubernetes-sigs/dra-driver-nvidia-gpu at commit 95932046683719c43b6a0dd9
 (v0.5.0-dev, 2026-08-07), `cmd/gpu-kubelet-plugin`, with the modules that are vendored there:
 go-nvlib v0.12.0 (`pkg/nvlib/device`), go-nvml v0.13.3-1 (which takes the newest version of a call
 that the library has) and nvidia-container-toolkit v1.19.1 (`pkg/nvcdi`, mode nvml).
+
+That plugin was built and run once on the simulated library, with links of the same GPUs in
+/sys/bus/pci/devices and a real API server. With DynamicMIG (A100, H100, H200, B200, GB200) and
+without (A100, H100 with slices, B200) it published the devices that the simulator publishes.
 """
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +20,7 @@ import pytest
 
 from simulator.build import simulated_calls
 from simulator.node import SimulatedNode
+from simulator.product import PRODUCTS, SHORT_NAMES
 from simulator.slices import Publishing, devices, resource_slices
 from tests.simulator.nvml_client import NvmlClient
 
@@ -56,7 +62,21 @@ CALLS: Mapping[str, str] = {
 }
 """Every NVML call of the driver, by where it is made."""
 NO_PERMISSION = 4
+RECORDINGS = Path(__file__).parent / "recordings"
 Device = dict[str, Any]
+
+
+@pytest.mark.parametrize("name", ["h100-80gb-hbm3-r580", "h200-r580"])
+def test_a_profile_of_a_recorded_gpu_is_as_recorded(name: str) -> None:
+    recorded = json.loads((RECORDINGS / f"{name}.json").read_text(encoding="utf-8"))
+    for profile in PRODUCTS[recorded["about"]["product"]].profiles:
+        call = f"nvmlDeviceGetGpuInstanceProfileInfo(gpu, {profile.index})"
+        code, info, _ = recorded["calls"][call]
+        assert code == 0
+        assert (info["name"], info["id"]) == (f"MIG {profile.name}", profile.profile_id)
+        assert (info["memorySizeMB"], info["sliceCount"]) == (profile.memory_mib, profile.slices)
+        engines = [info[field] for field in _CAPACITIES.values()]
+        assert engines == [getattr(profile, found) for found in _OF_PROFILE]
 
 
 @pytest.mark.parametrize("place", CALLS)
@@ -233,6 +253,10 @@ class Driver:
         return {"consumesCounters": [taken]}
 
 
+_OF_PROFILE = (
+    *("multiprocessors", "copy_engines", "decoders", "encoders"),
+    *("jpeg_engines", "ofa_engines"),
+)
 _CAPACITIES = {
     "multiprocessors": "multiprocessorCount",
     "copyEngines": "copyEngineCount",
@@ -260,9 +284,8 @@ def seen_by_driver(node: SimulatedNode) -> list[Driver]:
         return [Driver(seen, node.pci_devices_dir) for seen in nvml.ask("look()")]
 
 
-PRODUCTS = ("A100", "A100-80GB", "H100", "H200", "B200", "GB200")
-BOARDS = ",".join(f"2x{product}" for product in PRODUCTS)
-DIVIDED = [2 * number + 1 for number in range(len(PRODUCTS))]
+BOARDS = ",".join(f"2x{word}" for word in SHORT_NAMES)
+DIVIDED = [2 * number + 1 for number in range(len(SHORT_NAMES))]
 
 
 @pytest.fixture
