@@ -7,7 +7,7 @@ from tests.exporter.sensor.kernel_log.ring import Ring
 from tests.exporter.sensor.kernel_log.test_kmsg import XID, Received, running
 
 
-def test_a_log_that_is_cleared_again_and_again_is_counted_and_said(
+def test_a_log_that_is_cleared_again_and_again_is_counted_and_reported(
     tmp_path: Path,
 ) -> None:
     received, ring = Received(), Ring()
