@@ -76,10 +76,10 @@ def meaning(signal: Signal) -> dict[str, Any]:
 
 def check(mode: str, code: int, name: str) -> None:
     for pid in ("7", "'<unknown>'", "-1"):
-        said, plain = read(mode, code, name, pid), read(mode, code, "python3", pid)
-        assert meaning(said) == meaning(plain), (name, said)
+        reported, plain = read(mode, code, name, pid), read(mode, code, "python3", pid)
+        assert meaning(reported) == meaning(plain), (name, reported)
         if code in nvlink5.CODES or code == 154:
-            assert said.message == WORDS[code]
+            assert reported.message == WORDS[code]
 
 
 @pytest.mark.parametrize("mode", MODES)
