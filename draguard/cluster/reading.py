@@ -20,7 +20,7 @@ from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import JSON, METADATA_LIST, UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
-from kubeapi.lease import Lease, leases, read
+from kubeapi.lease import Lease, leases
 from kubeapi.resources import INCIDENTS, NODES, REPORTS
 from remediator.controller.agents import LEASE_NAME
 from remediator.controller.emergency import FORBIDDEN, NAMESPACES, Namespace, stop_of
@@ -138,12 +138,14 @@ class Reader:
     def _gpu_drivers(self) -> GpuDrivers:
         """Return the leader's; those of a new installation where no leader has recorded any."""
         try:
-            lease = read(self.client, self.namespace, LEASE_NAME)
+            # A list, although of one: whoever reads the status may list Leases.
+            only = {"fieldSelector": f"metadata.name={LEASE_NAME}"}
+            found, _ = listed(self.client, leases(self.namespace), Lease, only)
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise
-            lease = None
-        return drivers_of(lease)
+            found = []
+        return drivers_of(next(iter(found), None))
 
     def claims(self) -> Mapping[str, object]:
         version = self.version("resourceclaims")

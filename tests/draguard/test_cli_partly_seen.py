@@ -11,6 +11,7 @@ from tests.chain.proxy import Proxy
 from tests.draguard.fleet import Fleet
 from tests.draguard.printed import items, printed
 from tests.draguard.test_cli_errors import config, written
+from tests.draguard.test_cli_foreign_devices import noted
 from tests.lab.cluster import Json, await_true
 
 NAMES = (f"part-reader-{number}-of-a-test" for number in count())
@@ -211,3 +212,15 @@ def test_a_list_that_fails_for_another_reason_fails_the_whole(
 
     assert f"/{collection}: 500" in stated
     assert stated.count("\n") == 1
+
+
+def test_a_user_who_may_only_list_leases_gets_the_leaders_drivers_of_gpus(
+    without: Without, fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = without("deviceincidents")
+    with noted(fleet, "gpu.example.com"):
+        theirs = printed(capsys, "status", "-o", "json", *where, ends=1)
+    nvidias = printed(capsys, "status", "-o", "json", *where, ends=1)
+
+    found: list[Json] = [msgspec.json.decode(text)["devices"] for text in (theirs, nvidias)]
+    assert [each["published"] for each in found] == [0, 12]
