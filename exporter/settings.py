@@ -153,9 +153,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """UUID or bus id, one a line; so that they can be reset or unbound."""
     kernel_log: Annotated[
         Path,
-        Meta(description="/dev/kmsg, a folder of systemd's journal, or a file of such records"),
-    ] = Path("/dev/kmsg")
-    """Where /dev/kmsg does not open, syslog(2) stands in."""
+        Meta(
+            description="auto (/dev/kmsg, else systemd's journal, else syslog(2)), /dev/kmsg (else "
+            "syslog(2)), a folder of systemd's journal, or a file of such records"
+        ),
+    ] = Path("auto")
+    """Chosen anew whenever the journal begins or ends to have the kernel's records."""
+    journal_dirs: Annotated[
+        tuple[str, ...],
+        Meta(description="folders of systemd's journal for --kernel-log=auto, with commas"),
+    ] = ("/var/log/journal", "/run/log/journal")
+    """None is ever made; they need not be there."""
     boot_id_file: Annotated[Path, Meta(description="file with the boot id")] = Path(
         "/proc/sys/kernel/random/boot_id"
     )

@@ -17,8 +17,8 @@ import msgspec
 from exporter.model.signals import Signal
 from exporter.sensor.kernel_log import driver_lines
 from exporter.sensor.kernel_log.driver_lines import Rejected
+from exporter.sensor.kernel_log.journal import as_line
 from exporter.sensor.kernel_log.journal_file import KernelRecord
-from exporter.sensor.kernel_log.kmsg import as_line
 from exporter.sensor.kernel_log.record_order import RecordOrder
 from exporter.sensor.kernel_log.syslog_text import SyslogText
 from tests.fuzz import hostile

@@ -1,7 +1,7 @@
 """Reads the kernel log and hands its records on.
 
-From /dev/kmsg where it opens, else by syslog(2); from a folder of systemd's journal,
-or from a file of records that grows. All of this boot is read at the start. What is
+From /dev/kmsg where it opens, else from systemd's journal and by syslog(2) (`two_logs`);
+from a file of records that grows. All of this boot is read at the start. What is
 wrong with the log is a state with a sentence, never the end of the thread.
 Understanding is `driver_lines`'s.
 """
@@ -14,37 +14,33 @@ import select
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal
+
+import msgspec
 
 from exporter.model.node_health import SourceHealth
-from exporter.sensor.kernel_log.journal import JournalFolder
-from exporter.sensor.kernel_log.journal_file import KernelRecord
+from exporter.sensor.kernel_log.journal import Journal
 from exporter.sensor.kernel_log.kmsg_file import (
     LONGEST_RECORD,
     KernelLogError,
     RecordFile,
     Replaced,
 )
-from exporter.sensor.kernel_log.quoted import LINE_END
 from exporter.sensor.kernel_log.record_order import RecordOrder
-from exporter.sensor.kernel_log.syslog import KernelText, SyslogError
-from exporter.sensor.kernel_log.syslog_text import LATELY, Clears, Line, Look, SyslogText
+from exporter.sensor.kernel_log.syslog import KernelText
+from exporter.sensor.kernel_log.syslog_text import Look
+from exporter.sensor.kernel_log.two_logs import LogSource, NewLine, TwoLogs
 from kubeapi import clock
 
 _log = logging.getLogger(__name__)
 
 DEVICE = Path("/dev/kmsg")
+AUTO = Path("auto")
+"""The device where it opens, else the journal where it has the kernel's records, else syslog(2)."""
 
 _RETRY_SECONDS = 2.0
-_SYSLOG_SECONDS = 1.0
-"""Between two looks by syslog(2), which nothing wakes."""
-_JOURNAL_SECONDS = 0.5
-_SYSLOG_SHORTEST, _SYSLOG_LONGEST = 0.1, 10.0
-_SYSLOG_SHARE = 50
-"""A look is followed by so many times its own length of rest: two percent of a core at most."""
 _NULL = os.makedev(1, 3)
 """Device number of /dev/null (the kernel's devices.txt), which stands for /dev/kmsg in containers
 that run others: it is always ready and never says anything."""
@@ -61,6 +57,7 @@ class KernelLogReader:
     `on_source` the state, and `on_replaced` is called before the log is read from
     its start again. `boot_id` tells which records of a journal are of this boot.
     The time `looked_at` moves at least every `pace` seconds while the thread works.
+    `journals` are the folders of systemd's journal, `device` is /dev/kmsg, for AUTO.
     `read_text` is syslog(2); by default it stands in for /dev/kmsg
     and for no other path.
     """
@@ -75,19 +72,23 @@ class KernelLogReader:
         on_replaced: Callable[[], None],
         boot_id: Callable[[], str],
         pace: float = 30.0,
+        journals: Sequence[Path] = (),
+        device: Path = DEVICE,
         read_text: Callable[[], Look] | None = None,
     ) -> None:
         self._path = path
         self._pace = pace
         self.looked_at = clock.now()
         """When the thread was last at work: reading, or waiting for the next record."""
+        self._journals = journals
+        self._device_file = device
         self._boot_id = boot_id
         self._on_record = on_record
         self._on_rejected = on_rejected
         self._on_source = on_source
         self._on_replaced = on_replaced
-        self._read_text = read_text or (KernelText().read if path == DEVICE else None)
-        self.source: Literal["kmsg", "syslog"] = "kmsg"
+        self._read_text = read_text or (KernelText().read if path in (DEVICE, AUTO) else None)
+        self.source: LogSource = "kmsg"
         """How the record that is handed on now was read."""
         self._seen = -1
         """The last place handed on: what is opened again in one boot must not be reported again."""
@@ -135,15 +136,21 @@ class KernelLogReader:
                 self._stopping.wait(_RETRY_SECONDS)
 
     def _read(self) -> None:
-        if self._path.is_dir():
-            self._follow(JournalFolder(self._path, self._boot_id(), self._on_rejected))
+        auto = self._path == AUTO
+        path = self._device_file if auto else self._path
+        if path.is_dir():
+            journal = self._journal(path)
+            self._follow(TwoLogs(journal, None, self._on_rejected, seen=self._seen))
             return
         try:
-            descriptor = open_log(self._path)
+            descriptor = open_log(path)
         except KernelLogError as error:
             if self._read_text is None:
                 raise
-            self._poll(self._read_text, error)
+            journal = self._journal(*self._journals) if auto else None
+            self._follow(
+                TwoLogs(journal, self._read_text, self._on_rejected, seen=self._seen, without=error)
+            )
             return
         with os.fdopen(descriptor, "rb", buffering=0):
             device = stat.S_ISCHR(os.fstat(descriptor).st_mode)
@@ -151,7 +158,7 @@ class KernelLogReader:
             self._on_source(
                 SourceHealth(name="kmsg", state="Up", last_success=clock.now(), via="Device")
             )
-            log = RecordFile(self._path, descriptor, self._ends, self._on_rejected)
+            log = RecordFile(path, descriptor, self._ends, self._on_rejected)
             boot = clock.now() - timedelta(seconds=time.monotonic()) if device else log.boot_time()
             records = self._device(descriptor) if device else log.records()
             live = False
@@ -161,76 +168,28 @@ class KernelLogReader:
                 else:
                     self._on_record(raw, clock.now() if live else None, boot)
 
-    def _follow(self, folder: JournalFolder) -> None:
-        """Read systemd's journal until stopped, or until another boot begins.
+    def _journal(self, *folders: Path) -> Journal:
+        return Journal(folders, self._boot_id(), self._on_rejected)
 
-        It has the records of /dev/kmsg whole, so that they are taken as read there.
+    def _follow(self, logs: TwoLogs) -> None:
+        """Read journal and syslog(2) until stopped, or until another boot begins.
+
+        The journal has the records of /dev/kmsg whole, so that they are taken as read there.
         """
-        self.source = "kmsg"
-        order = RecordOrder()
-        before: datetime | None = None
-        reported: bool | None = None
-        with contextlib.closing(folder):
+        reported: SourceHealth | None = None
+        with contextlib.closing(logs):
             while not self._ends():
-                now = clock.now()
-                boot = now - timedelta(seconds=time.monotonic())
-                self._hand_on(
-                    (as_line(record, order) for record in folder.records()), boot, before, now
-                )
-                if folder.found_records != reported:
-                    reported = folder.found_records
-                    self._on_source(_journal_state(self._path, now, found_records=reported))
-                before = now
-                self._rest(_JOURNAL_SECONDS)
-
-    def _poll(self, read_text: Callable[[], Look], refused: KernelLogError) -> None:
-        """Read by syslog(2) until stopped, or until another boot begins."""
-        known, clears = SyslogText(), Clears()
-        self.source = "syslog"
-        before: datetime | None = None
-        reported: bool | None = None
-        while not self._ends():
-            begun = time.monotonic()
-            try:
-                look = read_text()
-            except SyslogError as error:
-                raise KernelLogError(error.reason, f"{refused}; {error}") from error
-            changes = known.read(look.text, look.held)
-            if changes.lost:
-                self._on_rejected(changes.lost)
-            now = clock.now()
-            # Anew each time: a step of the wall clock must not move what comes after it.
-            if not changes.timed:
-                raise KernelLogError(
-                    "NoTimes",
-                    "syslog(2) gives lines without their time, so that records cannot be told from "
-                    "lines that users write: write Y to /sys/module/printk/parameters/time, or "
-                    "mount /dev/kmsg",
-                )
-            self._hand_on(changes.lines, now - timedelta(seconds=time.monotonic()), before, now)
-            cleared = clears.note(begun, changes.lost)
-            if cleared != reported:
-                reported = cleared
-                self._on_source(_syslog_state(refused, now, cleared=cleared))
-            before = now
-            took = time.monotonic() - begun
-            rest = min(max(_SYSLOG_SECONDS, _SYSLOG_SHARE * took), _SYSLOG_LONGEST)
-            if 4 * changes.size > len(look.text):
-                # Sooner while the ring fills fast.
-                rest = min(max(_SYSLOG_SHORTEST, 4 * took), _SYSLOG_SECONDS)
-            self._rest(rest)
-
-    def _hand_on(
-        self, lines: Iterable[Line], boot: datetime, before: datetime | None, now: datetime
-    ) -> None:
-        """Hand on what is new; after the first look it happened since the look before."""
-        for line in lines:
-            if line.place > self._seen:
-                self._seen = line.place
-                for _ in range(line.hidden):
-                    self._on_rejected("continuation")
-                at = boot + timedelta(microseconds=line.microseconds)
-                self._on_record(line.raw, before and min(now, max(before, at)), boot)
+                for new in logs.look():
+                    self._seen, self.source = new.line.place, new.source
+                    for _ in range(new.line.hidden):
+                        self._on_rejected("continuation")
+                    # Anew each time: a step of the wall clock must not move what comes after it.
+                    boot = clock.now() - timedelta(seconds=time.monotonic())
+                    self._on_record(new.line.raw, _printed(new, boot), boot)
+                if (health := logs.health()) != reported:
+                    reported, at = health, clock.now() if health.up else None
+                    self._on_source(msgspec.structs.replace(health, last_success=at))
+                self._rest(logs.rest)
 
     def _ends(self) -> bool:
         """Note that the thread is at work, and say whether the log must be let go."""
@@ -262,46 +221,12 @@ class KernelLogReader:
                 yield placed[1]
 
 
-def _syslog_state(refused: KernelLogError, now: datetime, *, cleared: bool) -> SourceHealth:
-    message = f"read by syslog(2), some seconds late at most: {refused}"
-    if cleared:
-        message = (
-            f"the kernel log was cleared within the last {LATELY:.0f} seconds, so XIDs and SXids "
-            "that only the log reports may be lost: find what clears it (dmesg -c, a pod with the "
-            "capability SYSLOG), or read the journal or /dev/kmsg, which a clear leaves whole"
-        )
-    return SourceHealth(
-        name="kmsg",
-        state="Up",
-        reason="Cleared" if cleared else "",
-        message=message,
-        last_success=now,
-        via="Syslog",
-    )
-
-
-def _journal_state(path: Path, now: datetime, *, found_records: bool) -> SourceHealth:
-    if found_records:
-        message = f"read from the journal in {path}"
-        return SourceHealth(
-            name="kmsg", state="Up", message=message, last_success=now, via="Journal"
-        )
-    return SourceHealth(
-        name="kmsg",
-        state="Down",
-        reason="NoKernelRecords",
-        message=f"the journal in {path} has no kernel messages of this boot: either the "
-        "kernel logged none, or journald does not read them. Write ReadKMsg=yes into "
-        "journald.conf, or read the kernel log another way",
-    )
-
-
-def as_line(record: KernelRecord, order: RecordOrder) -> Line:
-    """Return a record of the journal as /dev/kmsg has it."""
-    place = order.place(record.microseconds)
-    message = (record.message or b"").replace(b"\n", LINE_END.encode())
-    head = b"%d,%d,%d,-;" % (record.facility << 3 | record.priority, place, record.microseconds)
-    return Line(place, record.microseconds, head + message)
+def _printed(new: NewLine, boot: datetime) -> datetime | None:
+    """Return when a line was printed, between two looks; None where only the kernel says it."""
+    if new.after is None:
+        return None
+    seconds = min(new.until, max(new.after, new.line.microseconds / 1e6))
+    return boot + timedelta(seconds=seconds)
 
 
 def device_records(

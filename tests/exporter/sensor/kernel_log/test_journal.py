@@ -1,5 +1,6 @@
 """The kernel's records from systemd's journal: files that systemd has written."""
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,10 +10,10 @@ import pytest
 from exporter.model.signals import Signal
 from exporter.sensor.kernel_log import driver_lines
 from exporter.sensor.kernel_log.driver_lines import Rejected
-from exporter.sensor.kernel_log.journal import JournalFolder
+from exporter.sensor.kernel_log.journal import Journal, as_line
 from exporter.sensor.kernel_log.journal_file import JournalError, JournalFile, KernelRecord
-from exporter.sensor.kernel_log.kmsg import as_line
 from exporter.sensor.kernel_log.kmsg_file import KernelLogError
+from exporter.sensor.kernel_log.quoted import LINE_END
 from exporter.sensor.kernel_log.record_order import RecordOrder
 from tests.exporter.running import wait_for
 from tests.exporter.sensor.kernel_log.test_kmsg import BOOT_ID, Received, running
@@ -100,7 +101,7 @@ class Folder:
         self.machine = path / "0123456789abcdef0123456789abcdee"
         self.machine.mkdir()
         self.rejected: list[str] = []
-        self.journal = JournalFolder(path, BOOT_ID, self.rejected.append)
+        self.journal = Journal([path], BOOT_ID, self.rejected.append)
 
     def write(self, recording: str, name: str = "system.journal") -> Path:
         """Write a file, in place where it is there."""
@@ -109,8 +110,13 @@ class Folder:
             file.write(whole(recording))
         return path
 
-    def messages(self) -> list[bytes | None]:
-        return [record.message for record in self.journal.records()]
+    def messages(self) -> list[bytes]:
+        return messages(self.journal)
+
+
+def messages(journal: Journal) -> list[bytes]:
+    heads = [line.raw.partition(b";")[2] for line in journal.lines()]
+    return [message.replace(LINE_END.encode(), b"\n") for message in heads]
 
 
 @pytest.fixture
@@ -136,16 +142,67 @@ def test_a_file_that_is_archived_is_read_on_under_its_new_name(folder: Folder) -
 
     assert len(first) == 64
     found = folder.messages()
-    assert (found[0], found[2], len(found)) == (LOST, b"Linux version 6.18", 2 + 66)
+    assert (found[0], found.count(LOST), len(found)) == (b"Linux version 6.18", 2, 2 + 66)
     assert folder.messages() == []
 
 
-def test_archived_files_come_first_and_those_of_other_boots_not_at_all(folder: Folder) -> None:
+def test_all_files_are_read_in_the_kernels_order_and_those_of_other_boots_not_at_all(
+    folder: Folder,
+) -> None:
     folder.write("journald", "system@0-0-0.journal")
-    folder.write("regular-whole", "system@1-2-3.journal~")
+    folder.write("missed", "system@1-2-3.journal~")
     folder.write("compact-first")
-    assert folder.messages()[-1] == CRASH
-    assert folder.rejected == ["compressed", "compressed"]
+    places = [line.place for line in folder.journal.lines()]
+    assert places == sorted(places)
+    assert len(places) == 64 + 5
+    assert sorted(folder.rejected) == ["compressed", "missed", "missed"]
+
+
+def test_a_record_that_journald_copies_to_its_other_folder_has_the_same_place(
+    tmp_path: Path,
+) -> None:
+    """At boot journald writes below /run; later it copies that to the disk and goes on there."""
+    below_run, on_disk = tmp_path / "run", tmp_path / "var"
+    below_run.mkdir()
+    journal = Journal([on_disk, below_run], BOOT_ID, lambda _reason: None)
+    volatile = Folder(below_run).write("compact-first")
+    first = [line.place for line in journal.lines()]
+
+    on_disk.mkdir()
+    Folder(on_disk).write("compact-whole")
+    volatile.unlink()
+    again = [line.place for line in journal.lines()]
+    assert first == again[: len(first)]
+    assert len(again) == len(first) + 2
+
+
+@pytest.mark.parametrize("kind", ["a FIFO", "a symlink to an endless file", "a folder"])
+@pytest.mark.parametrize("name", ["system.journal", "system@1-2-3.journal"])
+def test_what_is_no_regular_file_holds_nothing_up(folder: Folder, kind: str, name: str) -> None:
+    path = folder.machine / name
+    if kind == "a FIFO":
+        os.mkfifo(path)
+    elif kind == "a symlink to an endless file":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    if name == "system.journal":
+        with pytest.raises(KernelLogError, match=str(path)) as found:
+            folder.messages()
+        assert found.value.reason == "ReadFailed"
+    else:
+        folder.write("compact-first")
+        assert len(folder.messages()) == 64
+        assert folder.rejected == ["unreadable", "compressed"]
+
+
+def test_a_journal_that_makes_no_sense_costs_another_machines_nothing(folder: Folder) -> None:
+    """As where a disk was cloned: journald writes into the folder of its own machine id."""
+    other = folder.machine.with_name("f" * 32)
+    other.mkdir()
+    (other / "system.journal").write_bytes(b"garbage")
+    folder.write("compact-first")
+    assert len(folder.messages()) == 64
 
 
 def test_a_journal_of_another_boot_alone_is_no_journal_until_journald_writes_it(
@@ -172,9 +229,9 @@ def test_what_another_boot_missed_is_not_counted(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("missed")
     assert list(JournalFile(reader(whole("missed"))).missed()) == [BOOT, BOOT]
-    other = JournalFolder(tmp_path, "f" * 32, folder.rejected.append)
+    other = Journal([tmp_path], "f" * 32, folder.rejected.append)
     with pytest.raises(KernelLogError, match="no journal of this boot"):
-        list(other.records())
+        list(other.lines())
     assert folder.rejected == []
 
 
@@ -197,8 +254,9 @@ def test_a_journal_without_the_kernels_records_is_none_of_a_silent_kernel(folder
 @pytest.mark.parametrize("boot_id", ["", "none", "01234567", "ab" * 17])
 def test_without_a_boot_id_no_record_is_of_this_boot(tmp_path: Path, boot_id: str) -> None:
     Folder(tmp_path).write("compact-whole")
+    journal = Journal([tmp_path], boot_id, lambda _reason: None)
     with pytest.raises(KernelLogError, match="boot id") as found:
-        JournalFolder(tmp_path, boot_id, lambda _reason: None)
+        list(journal.lines())
     assert found.value.reason == "NoBootId"
 
 
