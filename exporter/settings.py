@@ -160,9 +160,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = Path("auto")
     """Chosen anew whenever the journal begins or ends to have the kernel's records."""
     journal_dirs: Annotated[
-        tuple[str, ...],
-        Meta(description="folders of systemd's journal for --kernel-log=auto, with commas"),
-    ] = ("/var/log/journal", "/run/log/journal")
+        str, Meta(description="folders of systemd's journal for --kernel-log=auto, with commas")
+    ] = "/var/log/journal,/run/log/journal"
     """None is ever made; they need not be there."""
     boot_id_file: Annotated[Path, Meta(description="file with the boot id")] = Path(
         "/proc/sys/kernel/random/boot_id"
@@ -240,6 +239,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def nvml_library_dirs(self) -> tuple[str, ...]:
         """In the order in which they are searched."""
         return tuple(folder for folder in self.nvml_library_dir.split(",") if folder)
+
+    @property
+    def journals(self) -> tuple[Path, ...]:
+        return tuple(Path(folder) for folder in self.journal_dirs.split(",") if folder)
 
     def one_line(self) -> str:
         """Return the settings as `name=value`, for the log."""

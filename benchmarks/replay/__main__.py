@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _given(arguments)
     began = time.monotonic()
     parameters = Parameters(seed=given.seed, nodes=given.nodes, days=given.days)
-    if given.sources or given.states:
+    if given.sources or given.logs or given.states:
         return _of_one_profile(given, parameters)
     if given.renumbering:
         return _renumbered(given, parameters)
@@ -42,11 +42,14 @@ def _of_one_profile(given: argparse.Namespace, parameters: Parameters) -> int:
     profile = (given.profile or list(PROFILES))[-1]
     if given.sources:
         table, marks = document.by_sources(sources.shares(parameters, profile)), document.SOURCES
+    elif given.logs:
+        table, marks = document.by_log(sources.by_log(parameters, profile)), document.LOGS
     else:
         table = document.unusable(signs.seen_of_each(parameters, profile))
         marks = document.STATES
     fleet = f"{parameters.nodes * 8:,} GPUs, {parameters.days} days, seed {parameters.seed}"
-    heading = f"{profile}: {fleet}, no noise of applications."
+    noise = "" if given.logs else ", no noise of applications"
+    heading = f"{profile}: {fleet}{noise}."
     print(f"{heading}\n\n{table}")
     if given.write:
         document.write(given.write, f"{heading}\n\n{table}", marks)
@@ -78,6 +81,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--misses", default="", help="list what this policy got wrong (a prefix)")
     parser.add_argument("--quick", action="store_true", help="leave the sensitivity runs out")
     parser.add_argument("--sources", action="store_true", help="with fewer and fewer sources")
+    parser.add_argument("--logs", action="store_true", help="by the way to read the kernel log")
     parser.add_argument("--states", action="store_true", help="with GPUs that are of no use")
     parser.add_argument("--renumbering", action="store_true", help="with GPUs whose names change")
     parser.add_argument("--write", default="", help="file whose generated part is written anew")

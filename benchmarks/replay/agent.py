@@ -16,6 +16,7 @@ from exporter.agent.report import ledger
 from exporter.agent.report.inventory import Published
 from exporter.model.device import GPU_DRIVER, Device
 from exporter.model.node_health import NodeHealth, SourceHealth
+from exporter.model.node_health_words import Via
 from exporter.model.readings import (
     FabricReading,
     GpuReading,
@@ -33,7 +34,8 @@ NO_EVENT = frozenset({62, 79, 119, 120, 154})
 """XIDs of which NVML sends no event; of 154 it is not known."""
 
 
-Log = Literal["kmsg", "syslog"]
+Log = Literal["kmsg", "journal", "syslog"]
+VIA: dict[Log, Via] = {"kmsg": "Device", "journal": "Journal", "syslog": "Syslog"}
 SWITCH = "0000:c2:00.0"
 """PCI slot of the node's NVSwitch."""
 
@@ -58,6 +60,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     log: Log = "kmsg"
     """How the kernel log is read."""
+    lost: int = 0
+    """journald loses each so many-th line, and the exporter has it by syslog(2); 0: none."""
     events: bool = True
     """NVML's event of the same XID comes."""
     hangs: bool = False
@@ -102,6 +106,7 @@ class Agent:
         self._order = tuple(range(GPUS))
         """GPUs by number, in names and of NVML; absent ones are not in it."""
         self._boot, self._driver, self._nvml_up, self._number = 1, history.driver, True, 0
+        self._lines = 0
         self.alive = True
         """Whether the node reports at all."""
         self._rename()
@@ -118,7 +123,6 @@ class Agent:
 
     def take(self, happening: Happening) -> None:
         """Let one thing happen; signals are counted at once, readings wait for `look`."""
-        log = self._inputs.log
         match happening.kind:
             case "xid":
                 hangs = self._inputs.hangs and rule_of(happening.code).fault is not None
@@ -126,7 +130,8 @@ class Agent:
                 self._count(self._signals(happening))
             case "sxid":
                 about = {"bus_id": SWITCH, "code": happening.code, "fatal": True}
-                self._count([self._signal(happening.at, kind="sxid", source=log, **about)])
+                line = self._signal(happening.at, kind="sxid", source=self._log(), **about)
+                self._count([line])
             case "down":
                 self.alive = False
             case "booted":
@@ -142,7 +147,7 @@ class Agent:
                 self._nvml_up, self._driver = True, self._driver[:-1] + "9"
                 self._gpus = [_Gpu(board=gpu.board, failure=gpu.failure) for gpu in self._gpus]
                 self._hung = False
-                self._count([self._signal(happening.at, kind="driver-load", source=log)])
+                self._count([self._signal(happening.at, kind="driver-load", source=self._log())])
             case _:
                 self._change(self._gpus[happening.gpu], happening)
 
@@ -172,7 +177,6 @@ class Agent:
     def look(self, at: float) -> None:
         """Take a sample of all GPUs, as the sensor does after an XID and every 30 s."""
         why = "Hung" if self._hung else "" if self._nvml_up else "DriverNotLoaded"
-        via = "Syslog" if self._inputs.log == "syslog" else "Device"
         nvml = None
         if self._nvml_up and not self._hung:
             readings = tuple(self._reading(index) for index in self._order if self._lists(index))
@@ -181,7 +185,7 @@ class Agent:
             at=moment(at),
             sources=(
                 SourceHealth(name="nvml", state="Down" if why else "Up", reason=why),
-                SourceHealth(name="kmsg", state="Up", via=via),
+                SourceHealth(name="kmsg", state="Up", via=VIA[self._inputs.log]),
             ),
             nvml=nvml,
             pci_gpus=tuple(bus_id(i) for i in self._present if self._gpus[i].state != OFF_BUS),
@@ -322,7 +326,7 @@ class Agent:
         line = self._signal(
             happening.at,
             kind="xid",
-            source=self._inputs.log,
+            source=self._log(),
             bus_id=bus_id(happening.gpu),
             code=happening.code,
             gi=happening.gi if happening.gi_printed else None,
@@ -346,6 +350,12 @@ class Agent:
                 ci=ci,
                 partner=Partner(line.number, line.gi, line.ci),
             )
+
+    def _log(self) -> Literal["kmsg", "syslog"]:
+        """Return which log has the next line: by /dev/kmsg and the journal, records are whole."""
+        self._lines += 1
+        lost = self._inputs.lost and self._lines % self._inputs.lost == 0
+        return "syslog" if lost or self._inputs.log == "syslog" else "kmsg"
 
     def _signal(self, at: float, **fields: object) -> Signal:
         self._number += 1

@@ -10,13 +10,17 @@ from benchmarks.replay.rates import Parameters
 from benchmarks.replay.run import Budgeted, Result
 from benchmarks.replay.scoring import Score
 from benchmarks.replay.signs import Seen
-from benchmarks.replay.sources import Share
+from benchmarks.replay.sources import OLD_DRIVERS, LogRecall, Share
 
 BEGIN = "<!-- replay: begin, written by `make replay` -->"
 END = "<!-- replay: end -->"
 SOURCES = (
     "<!-- replay sources: begin, written by `python -m benchmarks.replay --sources` -->",
     "<!-- replay sources: end -->",
+)
+LOGS = (
+    "<!-- replay logs: begin, written by `python -m benchmarks.replay --logs` -->",
+    "<!-- replay logs: end -->",
 )
 STATES = (
     "<!-- replay states: begin, written by `python -m benchmarks.replay --states` -->",
@@ -93,6 +97,13 @@ def by_sources(found: Iterable[Share]) -> str:
         for share in found
     ]
     return _table(header, rows)
+
+
+def by_log(found: Iterable[LogRecall]) -> str:
+    """Return the recall of signalled faults by way to read the log and by share of old drivers."""
+    shares = (f"{share:.0%} before R565" for share in OLD_DRIVERS)
+    rows = [(row.log, f"{row.faults:,}", *map(_share, row.recalls)) for row in found]
+    return _table(("kernel log", "signalled faults", *shares), rows)
 
 
 def unusable(found: Iterable[Seen]) -> str:

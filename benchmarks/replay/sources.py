@@ -46,6 +46,41 @@ MODES: dict[str, Mode] = {
 }
 
 
+LOGS: dict[str, Inputs] = {
+    "syslog, or auto without a journal": Inputs(log="syslog"),
+    "auto, journald loses every tenth line": Inputs(log="journal", lost=10),
+    "auto, journal": Inputs(log="journal"),
+    "kmsg": Inputs(),
+}
+OLD_DRIVERS = (0.0, 0.1, 0.3, 1.0)
+"""Shares of nodes whose driver is older than R565."""
+
+
+class LogRecall(NamedTuple):
+    """The recall of signalled faults with one way to read the kernel log."""
+
+    log: str
+    faults: int
+    recalls: tuple[float | None, ...]
+    """By share of old drivers, as in OLD_DRIVERS."""
+
+
+def by_log(parameters: Parameters, profile: str) -> Iterator[LogRecall]:
+    """Play a fleet once for each way to read the kernel log, and each share of old drivers."""
+    for log, inputs in LOGS.items():
+        faults, recalls = 0, list[float | None]()
+        for share in OLD_DRIVERS:
+            drawn = msgspec.structs.replace(parameters, no_action_share=share)
+            score = Score(policy=log)
+            for node in range(drawn.nodes):
+                history = history_with(drawn, PROFILES[profile], node)
+                player = play(history, enforced(), inputs)
+                score_node(score, history, player.store.taints.all(), drawn.days * DAY)
+            faults = score.demanded
+            recalls.append(score.recall)
+        yield LogRecall(log, faults, tuple(recalls))
+
+
 class Share(msgspec.Struct, kw_only=True):
     """What one mode made of the faults that demand a taint and give a sign."""
 

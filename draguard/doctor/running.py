@@ -10,12 +10,22 @@ from draguard.cluster.leader import leader_problem
 from draguard.cluster.objects import Objects
 from draguard.doctor.check import Check, bad, ok, unknown, warn
 from draguard.phrases import count, some
-from exporter.model.node_health import SCHEMA_VERSION
+from exporter.model.node_health import SCHEMA_VERSION, NodeDeviceHealth
+from exporter.model.node_health_words import COST_OF_SYSLOG, UNKNOWN
 from remediator.controller.feature_gates import CONDITION, SILENT_AFTER
 from remediator.model.taint_rule import is_ours
 from remediator.policy.remarks import remarks
 
 _RIGHTS = "docs/cli.md, Rights"
+_LOGS_READ = {
+    "Device": "from /dev/kmsg",
+    "Journal": "from systemd's journal",
+    "Syslog": "by syslog(2)",
+}
+_BETTER_LOG = (
+    "exporter.kernelLog auto reads systemd's journal where it has the kernel's records; the node's "
+    "NodeDeviceHealth says what it lacks (docs/security.md, Modes)"
+)
 _LOGS = "kubectl -n {namespace} logs -l app.kubernetes.io/name=draguard --prefix"
 
 
@@ -25,6 +35,7 @@ def running(
     """Check what was read of a cluster at one moment."""
     yield from _agents(found, namespace)
     yield from _sources(objects, found)
+    yield from kernel_logs(objects.reports)
     yield from _leader(found, installed, objects.at)
     yield from _policy(found, installed, objects.at)
     yield from _versions(objects, installed)
@@ -108,6 +119,26 @@ def _sources(objects: Objects, found: Status) -> Iterator[Check]:
         yield bad(f"source {source}", f"{reason} on {some(nodes)}", remedy)
     if not nodes_by_source and found.nodes and found.nodes.reporting:
         yield ok("sources", "all up on reporting nodes")
+
+
+def kernel_logs(reports: Iterable[NodeDeviceHealth]) -> Iterator[Check]:
+    """Yield how the kernel log is read, by mode: on which nodes, and what that costs there."""
+    nodes_by_mode: dict[tuple[str, str], list[str]] = {}
+    for report in reports:
+        for source in report.status.sources:
+            if source.name == "kmsg" and source.up:
+                mode = (source.via or UNKNOWN, source.reason)
+                nodes_by_mode.setdefault(mode, []).append(report.metadata.name)
+    for (via, reason), nodes in sorted(nodes_by_mode.items()):
+        how = _LOGS_READ.get(via, "in an unknown way")
+        says = f"read {how} on {count(len(nodes), 'node', 'nodes')} ({some(nodes)})"
+        if via == "Syslog":
+            because = f" ({reason})" if reason else ""
+            yield warn("kernel log", f"{says}{because}; {COST_OF_SYSLOG} there", _BETTER_LOG)
+        elif via in _LOGS_READ:
+            yield ok("kernel log", f"{says}; records are whole")
+        else:
+            yield unknown("kernel log", says, "upgrade the agents there")
 
 
 def _leader(found: Status, installed: Installation, now: datetime) -> Iterator[Check]:

@@ -125,6 +125,20 @@ METRICS: tuple[Metric, ...] = (
         samples=_sources,
     ),
     Metric(
+        name="draguard_kernel_log_info",
+        type="gauge",
+        help="How the kernel log is read while it is: Device (/dev/kmsg), Journal (systemd's "
+        "journal) or Syslog (syslog(2)). By Syslog a fault that only the log reports is not "
+        "tainted.",
+        labels=("via",),
+        source="the exporter",
+        kept=True,
+        samples=lambda view: _by(
+            "via",
+            dict.fromkeys((source.via for source in _sources_of(view) if source.via), 1),
+        ),
+    ),
+    Metric(
         name="draguard_source_last_success_timestamp_seconds",
         type="gauge",
         help="When a source last saw something.",

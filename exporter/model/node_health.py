@@ -227,7 +227,8 @@ class SourceHealth(Entry, frozen=True, kw_only=True):
     last_success: Moment | None = msgspec.field(default=None, name="lastSuccessTime")
     via: Via | None = None
     """Of `kmsg` while it is up: read from the device (or a file) or from systemd's journal, which
-    keep records whole, or by syslog(2), whose lines alone are not trusted with a taint."""
+    keep records whole, or by syslog(2), whose lines alone are not trusted with a taint. Each record
+    says for itself by which of them it came."""
 
     @property
     def up(self) -> bool:

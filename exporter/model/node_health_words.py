@@ -45,6 +45,10 @@ else:
     ConfigState = _words("ConfigState", "Answers", "AllOnes", "Gone")
 
 
+COST_OF_SYSLOG = "a fault that only the kernel log reports is not tainted"
+"""What a node lacks whose kernel log is read by syslog(2)."""
+
+
 def answer(value: bool | None) -> Answer:  # noqa: FBT001 - the value itself
     """Return what was read as a word; None: it could not be read."""
     return "Unknown" if value is None else "True" if value else "False"

@@ -54,6 +54,7 @@ def check(settings: Settings) -> tuple[bool, str]:
     else:
         lines.append(f"DCGM: {dcgm.reading.version}")
         lines += [f"  {remark}" for remark in dcgm.reading.remarks]
+    lines.append(_kernel_log_line(settings))
     lines += [
         *_field_lines(counters, nvml.reading, dcgm.reading if dcgm else None),
         "",
@@ -95,6 +96,14 @@ def _nvml_lines(state: VendorState[NvmlReading]) -> Iterator[str]:
         slices = f", {len(gpu.instances)} MIG slices" if gpu.instances else ""
         wrong = f", {gpu.error}" if gpu.error else ""
         yield f"  GPU {gpu.index} {gpu.uuid} {gpu.product}{slices}{wrong}"
+
+
+def _kernel_log_line(settings: Settings) -> str:
+    if settings.role == "agent":
+        return "kernel log: check it in the container sensor"
+    health = surroundings.kernel_log_mode(settings)
+    how = f"{health.via or health.state} {health.reason}".rstrip()
+    return f"kernel log: {how}: {health.message or f'read from {settings.kernel_log}'}"
 
 
 def _field_lines(

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from exporter.kube import client_of
+from exporter.model.node_health import SourceHealth
 from exporter.node.capabilities import Need
 from exporter.sensor.kernel_log import pid_namespace
-from exporter.sensor.kernel_log.kmsg import open_log
+from exporter.sensor.kernel_log.kmsg import AUTO, DEVICE, mode_now, open_log
 from exporter.sensor.kernel_log.kmsg_file import KernelLogError
 from exporter.settings import Settings
 
@@ -27,12 +28,23 @@ def _gpu_devices(settings: Settings) -> str:
 
 
 def _kernel_log(settings: Settings) -> str:
+    path = DEVICE if settings.kernel_log == AUTO else settings.kernel_log
     try:
-        os.close(open_log(settings.kernel_log))
+        os.close(open_log(path))
     except KernelLogError:
-        there = _has(_SYSLOG)
-        return "" if there else f"{settings.kernel_log} cannot be read and CAP_SYSLOG is not there"
+        if _has(_SYSLOG) or (settings.kernel_log == AUTO and kernel_log_mode(settings).up):
+            return ""
+        return f"{path} cannot be read and CAP_SYSLOG is not there"
     return ""
+
+
+def kernel_log_mode(settings: Settings) -> SourceHealth:
+    """Return how the kernel log is read here, and what that costs."""
+    try:
+        boot_id = settings.boot_id_file.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        boot_id = ""
+    return mode_now(settings.kernel_log, settings.journals, boot_id)
 
 
 def _pod_resources(settings: Settings) -> str:

@@ -80,7 +80,7 @@ class Sensor:
             on_replaced=self._begin_run,
             boot_id=lambda: self.feed.ring.boot_id,
             pace=settings.interval,
-            journals=tuple(map(Path, settings.journal_dirs)),
+            journals=settings.journals,
         )
         self._stopping = threading.Event()
         self._boot_watch = threading.Thread(target=self._watch_boot, name="boot id", daemon=True)

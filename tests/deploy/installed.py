@@ -130,6 +130,8 @@ class Installed:
             host_paths={
                 "/run/draguard": release,
                 "/var/lib/kubelet/pod-resources": node.root,
+                "/var/log": release,
+                "/run/log": release,
             },
             flags={
                 "sensor": [

@@ -61,6 +61,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "exporter.gpu.libraryDir=/usr/lib64",
     ),
     "the device of the kernel's log": ("exporter.kernelLog=kmsg",),
+    "the kernel's log by syslog(2)": ("exporter.kernelLog=syslog",),
     "the journal of systemd": (
         "exporter.kernelLog=journal",
         "exporter.journalPath=/run/log/journal",

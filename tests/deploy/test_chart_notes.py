@@ -35,6 +35,9 @@ def test_the_notes_say_what_to_do_next(helm: Helm, runtime_class: None) -> None:
 SHOWN = [
     ((), "has no RuntimeClass nvidia"),
     ((), "on a cloud gke, eks, eks-auto or aks"),
+    (("exporter.kernelLog=syslog",), "syslog(2). A fault that only the kernel log reports is not"),
+    (("exporter.kernelLog=journal",), "the journal in /var/log/journal alone"),
+    (("exporter.gpu.access=driver-root",), "Kernel log (draguard-exporter): /dev/kmsg"),
     (("stack=eks",), "Nodes of a managed node group have no label for GPUs"),
     (("exporter.pools[0].name=a", "exporter.pools[0].stack=eks"), "a managed node group have no"),
     (("metricsOnly=true",), "nothing is ever tainted"),

@@ -78,6 +78,53 @@ def test_the_sensor_is_root_with_one_capability_and_no_port() -> None:
     )
 
 
+JOURNALS = ("/var/log/journal", "/run/log/journal")
+
+
+def kernel_log(*settings: str) -> tuple[list[str], Json, Json]:
+    """Return the sensor's flags about the log, its mounts, and the node's folders by name."""
+    objects = rendered.objects(settings)
+    sensor = container(objects, "sensor")
+    flags = [flag for flag in sensor["args"] if flag.startswith(("--kernel-log", "--journal-"))]
+    volumes = pod(objects, "DaemonSet")["volumes"]
+    hosts = {volume["name"]: volume["hostPath"] for volume in volumes if "hostPath" in volume}
+    return flags, mounts(sensor), hosts
+
+
+def test_the_sensor_finds_the_journal_where_there_is_one_and_no_folder_of_it_is_made() -> None:
+    """A hostPath of a folder that is missing is made, or keeps the pod from starting."""
+    flags, seen, hosts = kernel_log()
+
+    (folders,) = [flag.removeprefix("--journal-dirs=").split(",") for flag in flags]
+    for journal, folder in zip(JOURNALS, folders, strict=True):
+        at, _, below = folder.rpartition("/")
+        assert f"{hosts[seen[at]['name']]['path']}/{below}" == journal
+        assert seen[at]["readOnly"] is True
+    for each in SETTINGS.values():
+        sets = of_kind(rendered.objects(each), "DaemonSet")
+        volumes = [one for found in sets for one in found["spec"]["template"]["spec"]["volumes"]]
+        paths = [one["hostPath"] for one in volumes if "hostPath" in one]
+        made = [path["path"] for path in paths if path.get("type") != "Directory"]
+        assert not [path for path in made if path.endswith("/journal") or path == "/var/log"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags", "volumes"),
+    [
+        (("exporter.kernelLog=syslog",), ["--kernel-log=/dev/kmsg"], set[str]()),
+        (("exporter.kernelLog=kmsg",), ["--kernel-log=/dev/kmsg"], {"kmsg"}),
+        (("exporter.kernelLog=journal",), ["--kernel-log=/host/journal"], {"journal"}),
+    ],
+)
+def test_another_way_to_read_the_kernel_log_mounts_what_it_needs_and_no_more(
+    settings: tuple[str, ...], flags: list[str], volumes: set[str]
+) -> None:
+    given, _, hosts = kernel_log(*settings)
+
+    assert given == flags
+    assert hosts.keys() & {"kmsg", "journal", "var-log", "run-log"} == volumes
+
+
 def test_a_capability_that_is_named_twice_is_added_once() -> None:
     sensor = container(rendered.objects(("exporter.extraCapabilities={SYSLOG}",)), "sensor")
 

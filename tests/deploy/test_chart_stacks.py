@@ -81,6 +81,10 @@ def test_a_preset_makes_the_exporter_that_its_golden_names(name: str) -> None:
         "privileged": sensor["securityContext"].get("privileged", False),
         "driverRoot": roots[0] if roots else None,
         "seLinux": of["securityContext"].get("seLinuxOptions", {}).get("type"),
+        # A privileged container has the node's devices.
+        "kernelLog": "/dev/kmsg"
+        if sensor["securityContext"].get("privileged")
+        else "the journal or syslog(2)",
     }
 
     expected = dict(GOLDENS[name]["exporter"])

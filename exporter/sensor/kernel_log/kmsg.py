@@ -31,7 +31,7 @@ from exporter.sensor.kernel_log.kmsg_file import (
 from exporter.sensor.kernel_log.record_order import RecordOrder
 from exporter.sensor.kernel_log.syslog import KernelText
 from exporter.sensor.kernel_log.syslog_text import Look
-from exporter.sensor.kernel_log.two_logs import LogSource, NewLine, TwoLogs
+from exporter.sensor.kernel_log.two_logs import LogSource, TwoLogs
 from kubeapi import clock
 
 _log = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ AUTO = Path("auto")
 """The device where it opens, else the journal where it has the kernel's records, else syslog(2)."""
 
 _RETRY_SECONDS = 2.0
+_LOOK_SECONDS = 30.0
+"""For a first look, which reads all of this boot."""
 _NULL = os.makedev(1, 3)
 """Device number of /dev/null (the kernel's devices.txt), which stands for /dev/kmsg in containers
 that run others: it is always ready and never says anything."""
@@ -185,10 +187,12 @@ class KernelLogReader:
                         self._on_rejected("continuation")
                     # Anew each time: a step of the wall clock must not move what comes after it.
                     boot = clock.now() - timedelta(seconds=time.monotonic())
-                    self._on_record(new.line.raw, _printed(new, boot), boot)
+                    since = new.since_boot
+                    at = None if since is None else boot + since
+                    self._on_record(new.line.raw, at, boot)
                 if (health := logs.health()) != reported:
-                    reported, at = health, clock.now() if health.up else None
-                    self._on_source(msgspec.structs.replace(health, last_success=at))
+                    reported, now = health, clock.now() if health.up else None
+                    self._on_source(msgspec.structs.replace(health, last_success=now))
                 self._rest(logs.rest)
 
     def _ends(self) -> bool:
@@ -221,12 +225,32 @@ class KernelLogReader:
                 yield placed[1]
 
 
-def _printed(new: NewLine, boot: datetime) -> datetime | None:
-    """Return when a line was printed, between two looks; None where only the kernel says it."""
-    if new.after is None:
-        return None
-    seconds = min(new.until, max(new.after, new.line.microseconds / 1e6))
-    return boot + timedelta(seconds=seconds)
+def mode_now(
+    path: Path, journals: Sequence[Path], boot_id: str, device: Path = DEVICE
+) -> SourceHealth:
+    """Look once how the log would be read, as `KernelLogReader` reads it."""
+    taken: list[SourceHealth] = []
+    looked = threading.Event()
+
+    def take(health: SourceHealth) -> None:
+        taken.append(health)
+        looked.set()
+
+    reader = KernelLogReader(
+        path,
+        on_record=lambda _raw, _at, _boot: None,
+        on_rejected=lambda _reason: None,
+        on_source=take,
+        on_replaced=lambda: None,
+        boot_id=lambda: boot_id,
+        journals=journals,
+        device=device,
+    )
+    reader.start()
+    looked.wait(_LOOK_SECONDS)
+    reader.stop()
+    slow = SourceHealth(name="kmsg", state="Unknown", reason="Slow", message="no answer in time")
+    return taken[0] if taken else slow
 
 
 def device_records(

@@ -17,9 +17,11 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from typing import Literal, NamedTuple
 
 from exporter.model.node_health import SourceHealth
+from exporter.model.node_health_words import COST_OF_SYSLOG
 from exporter.model.signals import PLACES_A_SECOND
 from exporter.sensor.kernel_log.journal import Journal
 from exporter.sensor.kernel_log.kmsg_file import KernelLogError
@@ -67,6 +69,20 @@ class NewLine(NamedTuple):
     def turn(self) -> tuple[int, bool]:
         """In one microsecond the journal's come first."""
         return self.line.place // _PER_MICROSECOND, self.source == "syslog"
+
+    @property
+    def is_due_in_journal(self) -> bool:
+        """Whether the journal must have it: a warning, or a line of the driver's."""
+        head, _, message = self.line.raw.partition(b";")
+        return int(head.partition(b",")[0]) <= _WARNING or message.startswith(_OWN)
+
+    @property
+    def since_boot(self) -> timedelta | None:
+        """When it was printed, by our clock; None where only the kernel's says it."""
+        if self.after is None:
+            return None
+        by_kernel = self.line.microseconds / 1e6
+        return timedelta(seconds=min(self.until, max(self.after, by_kernel)))
 
 
 class TwoLogs:
@@ -154,11 +170,10 @@ class TwoLogs:
             return SourceHealth(
                 name="kmsg", state="Up", reason="Cleared", message=message, via="Syslog"
             )
-        message = f"read by syslog(2), some seconds late at most: {lacking}"
+        message = f"read by syslog(2), so {COST_OF_SYSLOG}: {lacking}"
         if self._journal is None:
             return SourceHealth(name="kmsg", state="Up", message=message, via="Syslog")
         reason = _REASONS.get(lacking.reason, lacking.reason)
-        message += ". Until then no fault that only the kernel log reports is tainted"
         return SourceHealth(name="kmsg", state="Up", reason=reason, message=message, via="Syslog")
 
     def _relies_on_journal(self, now: float) -> bool:
@@ -231,8 +246,9 @@ class TwoLogs:
                 "mount /dev/kmsg",
             )
         for line in changes.lines:
-            if not relies or _is_expected(line):
-                yield NewLine(line, "syslog", after, begun)
+            new = NewLine(line, "syslog", after, begun)
+            if not relies or new.is_due_in_journal:
+                yield new
         self._looked["syslog"] = begun
         took = self._monotonic() - begun
         rest = min(max(_SYSLOG_SECONDS, _SYSLOG_SHARE * took), _SYSLOG_LONGEST)
@@ -281,10 +297,3 @@ class TwoLogs:
         if place > self._seen:
             self._seen = place
             yield entry
-
-
-def _is_expected(line: Line) -> bool:
-    """Whether the journal must have a line of syslog(2)."""
-    head, _, message = line.raw.partition(b";")
-    priority = head.partition(b",")[0]
-    return int(priority) <= _WARNING or message.startswith(_OWN)

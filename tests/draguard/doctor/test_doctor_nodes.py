@@ -10,7 +10,9 @@ from draguard.doctor.check import Check
 from draguard.doctor.nodes import Node, drivers, runtimes
 from draguard.doctor.pod_status import Pod
 from draguard.doctor.pods import driver_pods, own_pods
-from exporter.model.node_health import NodeDeviceHealth, NodeHealth
+from draguard.doctor.running import kernel_logs
+from exporter.model.node_health import NodeDeviceHealth, NodeHealth, SourceHealth
+from exporter.model.node_health_words import Via
 from kubeapi.types import ObjectMeta
 from simulator.cluster.workloads import pod, pod_spec
 from tests.draguard.fleet import Fleet
@@ -335,3 +337,40 @@ def test_on_a_real_cluster_nodes_and_pods_are_read(
     assert "ok       container runtimes: containerd 2.1.4 on 5 nodes: CDI is on" in stated
     assert "ok       driver: 580.65.06 on 4 nodes" in stated
     assert "ok       driver pods: 1 pod of the GPU Operator, none fails" in stated
+
+
+def logged(name: str, via: Via | None, reason: str = "", *, up: bool = True) -> NodeDeviceHealth:
+    kmsg = SourceHealth(name="kmsg", state="Up" if up else "Down", via=via, reason=reason)
+    status = NodeHealth(sources=(SourceHealth(name="nvml", state="Up"), kmsg))
+    return NodeDeviceHealth(metadata=ObjectMeta(name=name), status=status)
+
+
+def test_how_each_node_reads_the_kernel_log_is_counted_with_what_it_costs() -> None:
+    found = list(
+        kernel_logs(
+            [
+                logged("a", "Journal"),
+                logged("b", "Journal"),
+                logged("c", "Device"),
+                logged("d", "Syslog", "NoKernelRecords"),
+                logged("e", "Syslog"),
+                logged("f", None),
+                logged("g", None, "PermissionDenied", up=False),
+            ]
+        )
+    )
+    assert [(check.state, check.says) for check in found] == [
+        ("ok", "read from /dev/kmsg on 1 node (c); records are whole"),
+        ("ok", "read from systemd's journal on 2 nodes (a, b); records are whole"),
+        (
+            "warn",
+            "read by syslog(2) on 1 node (e); a fault that only the kernel log reports is not "
+            "tainted there",
+        ),
+        (
+            "warn",
+            "read by syslog(2) on 1 node (d) (NoKernelRecords); a fault that only the kernel log "
+            "reports is not tainted there",
+        ),
+        ("unknown", "read in an unknown way on 1 node (f)"),
+    ]

@@ -49,6 +49,10 @@ so that the two can never mean different things.
 {{- end }}
 {{- if eq .kernelLog "journal" }}
 - --kernel-log=/host/journal
+{{- else if eq .kernelLog "auto" }}
+- --journal-dirs=/host/var/log/journal,/host/run/log/journal
+{{- else }}
+- --kernel-log=/dev/kmsg
 {{- end }}
 {{- if .web.configSecret }}
 - {{ printf "--web-config=/etc/draguard/web/%s" .web.key | quote }}
@@ -83,6 +87,11 @@ so that the two can never mean different things.
 {{- end }}
 {{- end }}
 
+{{- /* Capabilities of an unprivileged sensor as a JSON list, from the values of an exporter. */}}
+{{- define "draguard.sensorCapabilities" -}}
+{{- concat (ternary (list "SYSLOG") list (has .kernelLog (list "auto" "syslog"))) .extraCapabilities | uniq | toJson }}
+{{- end }}
+
 {{- define "draguard.sensorSecurity" -}}
 runAsUser: 0
 runAsGroup: 0
@@ -93,7 +102,7 @@ privileged: true
 allowPrivilegeEscalation: false
 capabilities:
   drop: [ALL]
-  {{- with concat (ternary (list "SYSLOG") list (eq .Values.exporter.kernelLog "syslog")) .Values.exporter.extraCapabilities | uniq }}
+  {{- with include "draguard.sensorCapabilities" .Values.exporter | fromJsonArray }}
   add:
     {{- range . }}
     - {{ . }}

@@ -265,6 +265,7 @@ def test_of_one_microsecond_what_the_journal_has_is_not_taken_from_syslog_too() 
     node.print(1, "eth0: link up", MILD, by="syslog")
     node.print(1)
     assert node.look() == [(1, "kmsg")]
+    assert node.look(LATE) == []
 
 
 def test_a_ring_that_overflows_beside_a_journal_loses_nothing() -> None:
