@@ -15,8 +15,11 @@ from typing import NamedTuple
 import pytest
 
 from exporter.node.capabilities import CAPABILITIES
+from exporter.sensor.kernel_log.kmsg import AUTO, mode_now
 from simulator.node import SimulatedNode
 from tests.exporter.running import ROOT
+from tests.exporter.sensor.kernel_log.test_kmsg import BOOT_ID
+from tests.fuzz.journal_files import whole
 
 _ASK = """
 import json, sys
@@ -87,6 +90,14 @@ def test_a_right_is_what_the_process_has_and_not_who_it_is(case: str) -> None:
 
 def test_a_log_that_can_be_opened_needs_no_right(node: SimulatedNode) -> None:
     assert message(Process(), f"--kernel-log={node.kernel_log.path}")["kernel-log"] == ""
+
+
+def test_a_journal_with_the_kernels_records_needs_no_right(tmp_path: Path) -> None:
+    (tmp_path / "system.journal").write_bytes(whole("compact-whole"))
+    mode = mode_now(AUTO, [tmp_path], BOOT_ID, Path("/nowhere"))
+
+    assert (mode.state, mode.via) == ("Up", "Journal")
+    assert str(tmp_path) in mode.message
 
 
 def test_the_kubelets_socket_is_its_owners(node: SimulatedNode) -> None:

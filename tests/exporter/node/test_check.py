@@ -1,5 +1,6 @@
 """`--check` on simulated nodes: what it prints, and what it answers."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -87,3 +88,12 @@ def test_what_is_there_differs_from_what_is_missing(node: SimulatedNode) -> None
 
 
 _PATHS = ("--pod-resources-socket", "--proc-dir")
+
+
+def test_it_says_how_the_kernel_log_is_read_and_what_that_costs(node: SimulatedNode) -> None:
+    _, of_a_file = check(node)
+    assert f"kernel log: Device: read from {node.kernel_log.path}" in of_a_file
+
+    folders = f"--journal-dirs={node.root / 'none'}"
+    _, by_itself = check(node, "--kernel-log=auto", folders)
+    assert re.search("^kernel log: (Device|Syslog NoJournal|Down .*): ", by_itself, re.MULTILINE)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 PACKAGES: Mapping[str, str] = {
     "/usr/sbin/runc": "runc",
+    "/lib/systemd/systemd-journald": "systemd",
     "/usr/lib/cni/bridge": "containernetworking-plugins",
     "/usr/bin/buildah": "buildah",
     "/usr/sbin/debootstrap": "debootstrap",

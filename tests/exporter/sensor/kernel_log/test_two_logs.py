@@ -172,7 +172,7 @@ def test_without_a_journal_syslog_stands_in_and_the_state_says_what_that_costs(
     assert node.mode == ("Syslog", reason)
     message = node.logs.health().message
     assert "it is not there" in message
-    assert "no fault that only the kernel log reports is tainted" in message
+    assert "a fault that only the kernel log reports is not tainted" in message
 
 
 def test_a_journal_that_appears_late_takes_over_and_nothing_comes_twice() -> None:
