@@ -41,6 +41,19 @@ def test_healthy_gpus_and_application_xids_write_nothing() -> None:
     assert decision.sentence == "node-a: 8 healthy, 0 sick, 0 unknown"
 
 
+def test_the_log_names_two_reasons_why_gpus_are_unknown_and_no_more() -> None:
+    away = (gpu(index, presence="Unknown", presence_reason=f"reason {index}") for index in range(3))
+
+    sentence = settle(Stored(), view(*away), 1).sentence
+
+    assert sentence.startswith("node-a: 0 healthy, 0 sick, 3 unknown; unknown: ")
+    assert [reason in sentence for reason in ("reason 0", "reason 1", "reason 2")] == [
+        True,
+        True,
+        False,
+    ]
+
+
 def test_a_gpu_off_the_bus_is_tainted_at_once_and_emptied_after_the_settle_time() -> None:
     stored = Stored()
     seen = view(*(dead(3) if index == 3 else gpu(index) for index in range(8)))

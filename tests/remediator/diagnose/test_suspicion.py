@@ -10,6 +10,7 @@ from remediator.diagnose import suspicion
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.diagnose.suspicion import (
     BURST_GAP,
+    MAX_PARTS,
     UNKNOWN_OWNER,
     WINDOW,
     Owner,
@@ -168,6 +169,55 @@ def test_a_crash_loop_pushes_no_other_owner_out() -> None:
     loop = [saw(ALICE, 1 + n * 0.06) for n in range(300)]
 
     assert memory(saw(BOB), *loop).of(GPU, at(20 * HOUR)) is not None
+
+
+def parts(*seconds: float) -> int:
+    """Count the parts of bursts that errors of one owner at these times are kept as."""
+    known = memory(*(saw(ALICE, moment / HOUR) for moment in seconds))
+    return known.size() - 1  # its place
+
+
+@pytest.mark.parametrize("turn", [1, -1], ids=["in order", "backwards"])
+def test_a_burst_of_one_owner_is_kept_as_one_part_however_long(turn: int) -> None:
+    assert parts(*(turn * second for second in range(0, 10_000, 179))) == 1
+    assert parts(*(turn * second for second in range(0, 1801, 180))) == 11
+
+
+def test_errors_of_two_owners_at_a_time_are_kept_apart() -> None:
+    both = memory(*(saw(owner, n / 60) for n in range(200) for owner in (ALICE, BOB)))
+
+    assert both.size() == 2 + 2
+
+
+def accusers(*owners: int) -> str:
+    """Return what accuses a GPU that owners of these numbers had, one after another."""
+    seen = (saw(Owner(f"n{owner}", "Job/x"), n * 0.1) for n, owner in enumerate(owners))
+    fault = memory(*seen).of(GPU, LATE)
+    assert fault is not None
+    return fault.evidence
+
+
+def test_only_a_full_memory_of_a_gpu_forgets() -> None:
+    assert f"{MAX_PARTS} owners" in accusers(*range(MAX_PARTS))
+
+
+def test_a_full_memory_forgets_the_oldest_burst_of_an_owner_that_has_a_later_one() -> None:
+    assert f"{MAX_PARTS} owners" in accusers(*range(7), 7, 7, *range(8, MAX_PARTS))
+    assert f"{MAX_PARTS} owners" in accusers(*range(MAX_PARTS), 7)
+    assert f"{MAX_PARTS} owners" in accusers(0, *range(MAX_PARTS))
+
+
+def test_a_full_memory_without_such_an_owner_forgets_the_oldest_burst() -> None:
+    """A day later the others still accuse the GPU, and the second oldest is the last to go."""
+    numbers = range(MAX_PARTS + 1)
+    known = memory(*(saw(Owner(f"n{n}", "Job/x"), n * 0.1) for n in numbers))
+
+    def owners(hours: float) -> int:
+        fault = known.of(GPU, at(hours * HOUR))
+        return int(fault.evidence.split(" owners")[0].split()[-1]) if fault else 0
+
+    assert owners(24.1) == MAX_PARTS
+    assert owners(24.11) == MAX_PARTS - 1
 
 
 class TestJoined:

@@ -8,6 +8,7 @@ import pytest
 from exporter.model import xid as catalogue
 from exporter.model.node_health import GpuHealth, MemoryHealth, RecoveryAction
 from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.diagnose.recovery_action import over
 from remediator.diagnose.surroundings import Surroundings
 from remediator.diagnose.verdict import verdict
 from tests.remediator.builders import NO_ACTION_FIELD, action, at, dead, gpu, mig_gpu, xid
@@ -128,6 +129,25 @@ def test_without_the_field_only_a_new_epoch_ends_a_fault() -> None:
     judged = verdict(after_reset)
     assert isinstance(judged, Healthy)
     assert judged.since == at(40)
+
+
+@pytest.mark.parametrize("read", [40, 50])
+def test_a_reset_that_an_old_driver_was_read_after_counts_while_nvml_is_down(read: float) -> None:
+    """Else each failure of NVML would taint the GPU again for the soak time."""
+    field = msgspec.structs.replace(NO_ACTION_FIELD, observed_at=at(read))
+    away = gpu(0, xid(95), epoch=2, epoch_started=at(40), presence="Unknown", recovery_action=field)
+
+    assert isinstance(verdict(away), Unknown)
+    for begun in (None, at(60)):
+        assert isinstance(verdict(msgspec.structs.replace(away, epoch_started=begun)), Sick)
+
+
+def test_an_end_by_a_new_epoch_is_dated_by_the_younger_of_signal_and_epoch() -> None:
+    begun = gpu(0, epoch=2, epoch_started=at(40))
+    assert over(begun, at(0), 1) == at(40)
+    assert over(begun, at(50), 1) == at(50)
+    undated = gpu(0, epoch=2, epoch_started=None, presence_since=at(30))
+    assert over(undated, at(0), 1) == at(30)
 
 
 @pytest.mark.parametrize(
