@@ -190,8 +190,8 @@ GROUP = Group(
             + ". The GPU gets NoSchedule at most: pods stay on it. "
             + templates.WHY,
             next="Check the GPU now (`nvidia-smi` on its node, the kernel log). If it is faulty, "
-            "drain it by hand and reset it or reboot the node. Then `draguard confirm-repaired` "
-            "its incident.",
+            "drain it by hand and reset it or reboot the node. After a reset, `draguard "
+            "confirm-repaired` its incident.",
         ),
     ),
 )

@@ -69,7 +69,7 @@ class Deciding:
     def cases(self) -> Iterator[Case]:
         """Diagnose every GPU that a report, an incident or a rule names."""
         for node in sorted(self.cache.nodes()):
-            yield from cases(self.view(node))
+            yield from cases(self.view(node), self._objects.at)
 
     def view(self, node: str) -> NodeView:
         """Return a node's view, as if its report were confirmed: to watch that takes minutes."""
@@ -126,7 +126,8 @@ def _cache(objects: Objects) -> Cache:
 def case_of(reader: Reader, incident: Incident) -> Case | None:
     """Return the verdict on the GPU of an incident; None if the caller may read too little for one.
 
-    Raises ApiError where the server does not answer.
+    The incident counts as it is given, also with an intent that is not written yet. Raises ApiError
+    where the server does not answer.
     """
     try:
         objects = reader.objects(*_NEEDED, spared=("leases", "nodes"))
@@ -134,8 +135,11 @@ def case_of(reader: Reader, incident: Incident) -> Case | None:
         if error.status is None:
             raise
         return None
+    others = (stored for stored in objects.incidents if stored.name != incident.name)
+    objects = msgspec.structs.replace(objects, incidents=(*others, incident))
     view = Deciding(objects, parse([]).stale_after).view(incident.node)
-    return next((case for case in cases(view) if case.uuid == incident.spec.uuid), None)
+    found = cases(view, objects.at)
+    return next((case for case in found if case.uuid == incident.spec.uuid), None)
 
 
 def verdict_in_words(case: Case | None) -> str:

@@ -174,8 +174,8 @@ def write(client: Client, incident: Incident, change: IntentChange, *, overwrite
 def confirmation_refusal(incident: Incident, case: Case | None) -> str:
     """Return why confirming the repair would change nothing, "" if it has an effect.
 
-    It has one if the board was taken out, or if the GPU is not sick and its recovery
-    needs more than the soak time.
+    `case` is the GPU's with that confirmation. It has an effect if the board was taken out, or if
+    the GPU is not sick and its recovery needs more than the soak time.
     """
     if case is not None and recovery.taken_out(case):
         return ""

@@ -13,7 +13,7 @@ from typing import Literal, ParamSpec, TypeVar, get_args
 import msgspec
 
 from exporter.model.device import Instance
-from exporter.model.node_health import MemorySlices
+from exporter.model.node_health import MemorySlices, XidRecord
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,6 +46,18 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, order=True):
     count: int
     first_seen: datetime
     """By the node's clock."""
+
+    @classmethod
+    def of(cls, entry: XidRecord) -> "Record":
+        gi, ci = (-1 if number is None else number for number in (entry.gi, entry.ci))
+        return cls(
+            code=entry.code,
+            gi=gi,
+            ci=ci,
+            start=entry.placement.start if entry.placement else -1,
+            count=entry.count,
+            first_seen=entry.first_seen,
+        )
 
     @property
     def key(self) -> tuple[int, int, int, int]:

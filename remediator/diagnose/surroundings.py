@@ -1,18 +1,29 @@
-"""What a verdict on one GPU must know of the rest of its node's report. Pure."""
+"""What a verdict on one GPU must know beside its own entry of the report. Pure."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import msgspec
 
 from exporter.model.node_health import GpuHealth, Inventory, NodeHealth, SourceHealth, SwitchHealth
+from remediator.diagnose.fault import Record
 
 NEAR = timedelta(minutes=1)
 """Two signals this close together may have one cause: drivers log one failure in several lines, and
 NVML is read in between."""
 
 
+Confirmed = Callable[[datetime, Record | None], datetime | None]
+"""Takes when a signal was last seen, and its record. Returns when a user confirmed after it that
+the GPU is repaired, None where no user has."""
+
+
+def _unconfirmed(last_seen: datetime, record: Record | None) -> None:
+    del last_seen, record
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """The report around one GPU, each part empty where it is not known."""
+    """The report around one GPU, and its users. What is not known is empty."""
 
     reported_at: datetime | None = None
     """The report's own time, by the node's clock."""
@@ -22,6 +33,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     inventory: Inventory = Inventory()
     gpus: tuple[GpuHealth, ...] = ()
     """Every GPU of the report, the diagnosed one too."""
+    confirmed: Confirmed = _unconfirmed
+    """Of the diagnosed GPU."""
 
     def up(self, source: str) -> bool | None:
         """Return whether a source works, None when the report does not name it."""

@@ -4,7 +4,8 @@ The rules, in the order of the design's safety argument:
 
 - The recovery action is the best source (`recovery_action`). Reported after an XID, it shows
   whether the fault stands; 0 ends it. Where the driver has no such field, the catalogue decides,
-  and recovery is a new epoch (reset, reboot, driver load) without a further error in it.
+  and recovery is a new epoch (reset, reboot, driver load) without a further error in it, or a
+  user's word that the GPU is repaired. That word ends no present state and nothing that came later.
 - Application XIDs, information and unknown codes are never a fault (`xid_faults`, `xid_table`).
   Some that repeat on one GPU make it suspect (`suspicion`).
 - A contained error is over as soon as it is written: its process is dead. Its slice is drained and

@@ -63,11 +63,7 @@ def faults(gpu: GpuHealth, around: Surroundings) -> tuple[Fault, ...]:
     """Return the faults that the XIDs of a GPU are, in the order of their codes."""
     signals = [XidContext(gpu, around, record, rule_of(record.code)) for record in gpu.xids]
     signals += _named(gpu, around)
-    pairs = [
-        (candidate, fault)
-        for candidate in sorted(signals, key=_order)
-        if (fault := _fault(candidate))
-    ]
+    pairs = [(known, fault) for known in sorted(signals, key=_order) if (fault := _fault(known))]
     return tuple(fault for candidate, fault in pairs if not _is_tail(candidate, pairs))
 
 
@@ -182,20 +178,13 @@ def _fault(signal: XidContext) -> Fault | None:
         doubt=doubt,
         sources=(*logs(record.sources), *second),
         unprovable=unprovable,
-        record=None if signal.named_by else _counted(record),
+        record=_counted(signal),
     )
 
 
-def _counted(record: XidRecord) -> Record:
-    gi, ci = (-1 if number is None else number for number in (record.gi, record.ci))
-    return Record(
-        code=record.code,
-        gi=gi,
-        ci=ci,
-        start=record.placement.start if record.placement else -1,
-        count=record.count,
-        first_seen=record.first_seen,
-    )
+def _counted(signal: XidContext) -> Record | None:
+    """Return how far the report has counted, None for an XID that another one only named."""
+    return None if signal.named_by is not None else Record.of(signal.record)
 
 
 def logs(sources: tuple[str, ...]) -> tuple[Source, ...]:
@@ -270,7 +259,11 @@ def _ended(signal: XidContext, fault_class: FaultClass) -> datetime | None:
         return None
     if fault_class == "contained" and _has_no_recovery_action(gpu):
         return record.last_seen  # the catalogue requests only a restart of the program
-    return over(gpu, record.last_seen, record.epoch)
+    ended = over(gpu, record.last_seen, record.epoch)
+    if ended is None and gpu.presence != "Lost" and _has_no_recovery_action(gpu):
+        # A reset that loads no driver shows in nothing that such a driver reports.
+        return signal.around.confirmed(record.last_seen, _counted(signal))
+    return ended
 
 
 def _has_no_recovery_action(gpu: GpuHealth) -> bool:
@@ -291,7 +284,7 @@ def _doubt(
         named = f"no source of XID {signal.record.code} has named the MIG instance"
         return "" if instance else named
     if ended is not None:
-        return "it is over: a reset came after it, or the driver wants nothing done any more"
+        return "it is over: by a reset, by the driver's word, or by that of a user"
     if meant.fault_class == "lost" and signal.gpu.presence != "Present":
         return ""
     return meant.spares or _doubt_by_action(signal)

@@ -7,6 +7,7 @@ naming it. Pure.
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -28,6 +29,7 @@ from remediator.plan.case import Case, Roster
 from remediator.plan.eviction_requests import tolerations
 from remediator.plan.ignored_taints import ignoring
 from remediator.plan.node_clock import by_clock_of_now
+from remediator.plan.overrides import confirmed
 from remediator.plan.trusted_kinds import distrusted
 from remediator.plan.view import NodeView
 from remediator.policy.table import Place
@@ -36,7 +38,7 @@ _NVIDIAS = ".nvidia.com"
 """How the names of NVIDIA's DRA drivers end: that of GPUs, that of ComputeDomains."""
 
 
-def cases(view: NodeView, disagrees: str = "") -> tuple[Case, ...]:
+def cases(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Case, ...]:
     """Return a case for each GPU that the report, a slice it misses, an incident or a rule names.
 
     A GPU that was put into another node is handled by the node that has it now. `disagrees` is that
@@ -61,7 +63,7 @@ def cases(view: NodeView, disagrees: str = "") -> tuple[Case, ...]:
     here |= left | {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
     uuids = sorted(uuid for uuid in here if GPU_UUID.fullmatch(uuid))
     common = attempt(_common, bound, disagrees)
-    return tuple(_case_or_blank(bound, uuid, reported.get(uuid), common) for uuid in uuids)
+    return tuple(_case_or_blank(bound, uuid, reported.get(uuid), common, now) for uuid in uuids)
 
 
 class _Common(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,10 +139,10 @@ def _unread(view: NodeView, uuid: str) -> Unknown | None:
 
 
 def _case_or_blank(
-    view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common | Unknown
+    view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common | Unknown, now: datetime
 ) -> Case:
     """Return what is known of a GPU; where this program fails on it, its incidents and rules."""
-    case = _case(view, uuid, gpu, common) if isinstance(common, _Common) else common
+    case = _case(view, uuid, gpu, common, now) if isinstance(common, _Common) else common
     if isinstance(case, Case):
         return case
     return Case(
@@ -155,7 +157,9 @@ def _case_or_blank(
 
 
 @or_unknown
-def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> Case | Unknown:
+def _case(
+    view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common, now: datetime
+) -> Case | Unknown:
     if unread := _unread(view, uuid):
         return unread
     rules, incidents = _rules(view, uuid), of_gpu(view.incidents, uuid)
@@ -169,14 +173,16 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> 
     if view.report and not why:
         incidents = tuple(by_clock_of_now(known, view.node, view.report) for known in incidents)
     has_incident = any(incident.open for incident in incidents)
-    judged = Unknown(why) if gpu is None else verdict(gpu, common.around, why)
+    vouched = confirmed(incidents, view.report, now)
+    around = msgspec.structs.replace(common.around, confirmed=vouched)
+    judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
     holders = affected_pods(view.claims, frozenset(devices), view.pods)
     return Case(
         node=view.node,
         uuid=uuid,
         verdict=joined(judged, view.suspects.get(uuid)),
         ignoring=ignoring(rules, view.claims),
-        remarks=() if gpu is None or why else remarks(gpu, common.around),
+        remarks=() if gpu is None or why else remarks(gpu, around),
         gpu=None if why else gpu,
         inventory=view.inventory,
         incidents=incidents,

@@ -147,11 +147,21 @@ def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
     )
 
 
-def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tuple[Incident, ...]:
+def _ends_signals(incident: Incident, boot_id: str | None) -> bool:
+    """Whether its confirmation may be all that says of reported signals that they are over."""
+    stated = {(record.kind, record.state) for record in incident.status.intents}
+    this_boot = boot_id in (None, incident.status.opened_boot_id)
+    return ("RepairConfirmed", "InForce") in stated and this_boot
+
+
+def pruned(
+    incidents: tuple[Incident, ...], policy: Policy, now: datetime, boot_id: str | None
+) -> tuple[Incident, ...]:
     """Return closed incidents that are too old to matter, oldest first, a few at a time.
 
     Those of one GPU, or of one node, beyond a number go too. An open one never does, nor for
-    its age one with an intent that its GPU's next incident would inherit.
+    its age one with an intent that its GPU's next incident would inherit, nor one of this boot
+    whose repair a user confirmed. `boot_id` is that of the node, None while it is unknown.
     """
     closed = [
         (candidate.status.closed_at, candidate)
@@ -166,7 +176,8 @@ def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tu
         many = kept[incident.spec.uuid] > KEPT_PER_GPU or kept[incident.node] > KEPT_PER_NODE
         row = policy.row(class_of(incident.status.fault))
         lifetime = max(row.repeat.within, KEPT_FOR) + row.probation
-        old = now - closed_at > lifetime and not _lasting(incident, now)
-        if old or many:
+        old = now - closed_at > lifetime
+        needed = _lasting(incident, now) or _ends_signals(incident, boot_id)
+        if many or (old and not needed):
             found.append(incident)
     return tuple(reversed(found))[:PRUNED_AT_ONCE]

@@ -55,7 +55,7 @@ def _granted(
     view: NodeView, fleet: Fleet, policy: Policy, now: datetime, *, calling: bool
 ) -> list[tuple[Case, Desired]]:
     """Return every GPU with what should be so for it, cut to what may be done now."""
-    known = [decided(case, policy, now) for case in cases(view, policy.disagrees)]
+    known = [decided(case, policy, now) for case in cases(view, now, policy.disagrees)]
     known = [_or_deferred(case, desired, now) for case, desired in known]
     places = {case.uuid: case.place for case, _ in known}
     all_desired = (desired for _, desired in known)

@@ -9,12 +9,16 @@ from datetime import datetime
 
 import msgspec
 
+from exporter.model.node_health import NodeHealth
+from remediator.diagnose.fault import Record
+from remediator.diagnose.surroundings import Confirmed
 from remediator.model import intent as words
-from remediator.model.incident import Incident, intending
+from remediator.model.incident import Incident, IncidentStatus, intending
 from remediator.model.intent import Intent, IntentRecord, Kind, counts
 from remediator.plan import history
 from remediator.plan.case import Case
 from remediator.plan.escalation import is_later
+from remediator.plan.signals import is_counted
 
 
 def given(
@@ -28,7 +32,7 @@ def given(
     before = {record.kind: record for record in incident.status.intents}
     wiped = bool(incident.metadata.uid) and not incident.status.timeline
     found: list[IntentRecord] = []
-    for kind, intent in _merged_intents(case, incident, now).items():
+    for kind, intent in _merged_intents(case.incidents, incident, now).items():
         known = before.get(kind)
         if known is not None and not known.concerns(intent):
             known = None
@@ -55,7 +59,56 @@ def given(
     return tuple(found)
 
 
-def _merged_intents(case: Case, incident: Incident, now: datetime) -> dict[Kind, Intent]:
+def confirmed(
+    incidents: tuple[Incident, ...], report: NodeHealth | None, now: datetime
+) -> Confirmed:
+    """Return what users have confirmed of a GPU, by its incidents and the report of its node.
+
+    A confirmation is for the signals that its incident has seen. They stay in the report until the
+    next boot, so it counts until then, also once the incident is closed.
+    """
+    boot_id, clock = (report.boot_id, report.observed_at) if report else ("", None)
+    found = [
+        (incident.status, at)
+        for incident in incidents
+        if boot_id and incident.status.opened_boot_id == boot_id
+        if (at := _confirmed_at(incidents, incident, now)) is not None
+    ]
+
+    def confirmed_at(last_seen: datetime, record: Record | None) -> datetime | None:
+        dates = (at for status, at in found if _has_seen(status, last_seen, record, clock))
+        return max(dates, default=None)
+
+    return confirmed_at
+
+
+def _has_seen(
+    status: IncidentStatus, last_seen: datetime, record: Record | None, clock: datetime | None
+) -> bool:
+    if record is None:
+        return not is_later(last_seen, status.seen_through, clock)
+    return is_counted(record, status.seen_signals)
+
+
+def _confirmed_at(
+    incidents: tuple[Incident, ...], incident: Incident, now: datetime
+) -> datetime | None:
+    """Return when the repair of an incident was confirmed, None where that does not count."""
+    records = (record for record in incident.status.intents if record.kind == "RepairConfirmed")
+    known = next(records, None)
+    if not incident.open:
+        return known.seen_time if known and known.state == "InForce" else None
+    intent = _merged_intents(incidents, incident, now).get("RepairConfirmed")
+    if intent is None or not counts(intent, now):
+        return None
+    if known is None or not known.concerns(intent):
+        return now
+    return None if known.state == "Overtaken" else known.seen_time
+
+
+def _merged_intents(
+    incidents: tuple[Incident, ...], incident: Incident, now: datetime
+) -> dict[Kind, Intent]:
     """Return the incident's own and, where it has none that counts, those of its duplicates.
 
     A user sees two open incidents of one GPU and cannot know which of them leads.
@@ -63,7 +116,7 @@ def _merged_intents(case: Case, incident: Incident, now: datetime) -> dict[Kind,
     """
     doubles = [
         other
-        for other in case.incidents
+        for other in incidents
         if other.name != incident.name
         and not other.blank  # it may have been closed long ago
         and (other.open or other.status.duplicate_of == incident.name)

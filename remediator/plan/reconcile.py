@@ -94,7 +94,7 @@ def decide_node(
         lambda: node_condition.conditions(view, pairs, now, options, uncalled, unsettled=unsettled)
     )
     aged = () if view.clock_doubt else view.incidents
-    old = attempt(lambda: history.pruned(aged, policy, now))
+    old = attempt(lambda: history.pruned(aged, policy, now, view.boot_id))
     steps = [step for plan in plans for step in plan.steps]
     steps += [step for plan in plans for step in plan.closings]
     steps += () if isinstance(conditions, Unknown) else conditions

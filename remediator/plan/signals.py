@@ -1,10 +1,13 @@
 """Which records of a report an incident has taken into account, so that others are new. Pure."""
 
-from remediator.diagnose.fault import Record, faults_of
+from remediator.diagnose.fault import Record, Unknown
+from remediator.diagnose.xid_table import RuleName, rule_of
 from remediator.model.incident import SEEN_LIMIT, SeenSignal
 from remediator.plan.case import Case
 
 Seen = tuple[SeenSignal, ...] | None
+_NO_FAULT = frozenset[RuleName]({"never", "named"})
+"""Rules of XIDs that are never a fault themselves."""
 
 
 def is_unseen(record: Record | None, seen: Seen) -> bool:
@@ -13,20 +16,29 @@ def is_unseen(record: Record | None, seen: Seen) -> bool:
     A record that counts from the start again began later. A second source of one error only dates
     it earlier. Without a record, or where `seen` is full, dates alone decide.
     """
-    if record is None or seen is None:
+    if record is None or seen is None or is_counted(record, seen):
         return False
-    known = next((signal for signal in seen if signal.key == record.key), None)
-    if known is None:
-        return len(seen) < SEEN_LIMIT
-    return record.count > known.count or record.first_seen > known.first_seen_time
+    return len(seen) < SEEN_LIMIT or any(signal.key == record.key for signal in seen)
+
+
+def is_counted(record: Record, seen: Seen) -> bool:
+    """Whether `seen` has counted all errors of a record."""
+    return any(
+        signal.key == record.key
+        and record.count <= signal.count
+        and record.first_seen <= signal.first_seen_time
+        for signal in seen or ()
+    )
 
 
 def seen(case: Case, before: Seen) -> Seen:
     """Return what is taken into account from now on: all that is reported, and what was before.
 
-    A report without an error proves nothing, so an earlier one is dropped only for want of room.
+    Also what is no fault while another one stands, as the timeouts behind an error are. A report
+    without an error proves nothing, so an earlier one is dropped only for want of room.
     """
-    records = [fault.record for fault in faults_of(case.verdict) if fault.record is not None]
+    xids = case.gpu.xids if case.gpu and not isinstance(case.verdict, Unknown) else ()
+    records = [Record.of(entry) for entry in xids if rule_of(entry.code).rule not in _NO_FAULT]
     reported = {
         record.key: SeenSignal(
             code=record.code,

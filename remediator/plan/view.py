@@ -84,6 +84,13 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
         return self.nodes_known and self.facts is None and bool(self.unbelieved)
 
     @property
+    def boot_id(self) -> str | None:
+        """Of the report, "" of a node that is gone; None while it is unknown."""
+        if self.gone:
+            return ""
+        return None if self.report is None or self.unbelieved else self.report.boot_id
+
+    @property
     def repair_called(self) -> bool:
         """Whether a repair was called for, as far as is known: an unknown state removes nothing."""
         stored = self.facts.conditions if self.facts else None

@@ -35,14 +35,15 @@ def test_a_healthy_report_has_the_size_of_a_real_one() -> None:
 
 
 def test_every_gpu_of_a_healthy_node_is_judged_healthy() -> None:
-    judged = cases(view())
+    judged = cases(view(), NOW)
 
     assert len(judged) == 8
     assert all(isinstance(case.verdict, Healthy) for case in judged)
 
 
 def test_the_failed_gpu_is_judged_sick_and_its_siblings_healthy() -> None:
-    sick = [case.uuid for case in cases(view(failed=3)) if isinstance(case.verdict, Sick)]
+    judged = cases(view(failed=3), NOW)
+    sick = [case.uuid for case in judged if isinstance(case.verdict, Sick)]
 
     assert sick == [fleet_objects.gpu_uuid(7, 3)]
 

@@ -5,6 +5,7 @@ import msgspec
 from remediator.plan.cases import cases
 from tests.remediator.builders import (
     RESET,
+    T0,
     Stored,
     action,
     dead,
@@ -55,7 +56,7 @@ class TestWords:
         seen = view(dead())
         newer = report_with(seen, schema_version=3)
 
-        (case,) = cases(msgspec.structs.replace(seen, report=newer))
+        (case,) = cases(msgspec.structs.replace(seen, report=newer), T0)
 
         assert "newer than this version knows" in getattr(case.verdict, "why", "")
 

@@ -115,7 +115,7 @@ class TestOthers:
         nameless = msgspec.structs.replace(dead(1), uuid="unknown-0000:3b:00.0")
         seen = view(dead(0), nameless)
 
-        assert [case.uuid for case in cases(seen)] == [uuid(0)]
+        assert [case.uuid for case in cases(seen, at(1))] == [uuid(0)]
         assert "1 without a name" in decide_node(seen, Fleet(), ENFORCE, at(1)).sentence
 
     def test_an_instance_number_used_again_does_not_condemn_the_new_slice(self) -> None:
@@ -301,7 +301,7 @@ def test_a_gpu_that_moved_is_reported_by_the_node_that_has_it() -> None:
 
 
 def test_healthy_says_since_when_and_by_what() -> None:
-    (case,) = cases(view(gpu(0)))
+    (case,) = cases(view(gpu(0)), at(1))
 
     assert isinstance(case.verdict, Healthy)
     assert "recovery action" in case.verdict.evidence

@@ -124,7 +124,7 @@ def test_an_exemption_of_one_slice_holds_while_it_is_unpublished(mode: str) -> N
     if mode == "enforce":
         stored.incidents.clear()
 
-    (case,) = cases(stored.over(view(sick, inventory=tuple(others))))
+    (case,) = cases(stored.over(view(sick, inventory=tuple(others))), at(1))
 
     assert first.uuid in case.place.devices
 
@@ -137,11 +137,11 @@ def test_a_board_that_moved_is_not_of_the_pool_that_it_came_from() -> None:
     scope = before.status.scope
     came = Target(DRIVER, "node-z", "gpu-3", uuid(0))
     incident = _with_scope(before, (came, *scope.devices))
-    (case,) = cases(msgspec.structs.replace(UNPUBLISHED, incidents=(incident,)))
+    (case,) = cases(msgspec.structs.replace(UNPUBLISHED, incidents=(incident,)), at(1))
     assert case.place.pools == {NODE}
 
     (moved,) = cases(
-        msgspec.structs.replace(UNPUBLISHED, incidents=(_with_scope(before, (came,)),))
+        msgspec.structs.replace(UNPUBLISHED, incidents=(_with_scope(before, (came,)),)), at(1)
     )
     assert moved.place.pools == {NODE}
 
@@ -152,7 +152,7 @@ def test_what_is_published_outranks_what_is_remembered() -> None:
     other = Device("gpu.example.com", "rack", "gpu-0")
     device = msgspec.structs.replace(published(dead())[0], device=other)
 
-    (case,) = cases(stored.over(view(dead(), inventory=(device,))))
+    (case,) = cases(stored.over(view(dead(), inventory=(device,))), at(1))
 
     assert (case.place.drivers, case.place.pools) == ({other.driver}, {other.pool})
 

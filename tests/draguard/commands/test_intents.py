@@ -1,6 +1,6 @@
 """`hold`, `ignore`, `confirm-repaired`: what is written is what the remediator reads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -8,11 +8,24 @@ import pytest
 
 from draguard.__main__ import main
 from draguard.cluster.intents import WrongIntentError, intent_of, patch, until_of
+from exporter.model.node_health import RecoveryAction
 from kubeapi import clock
+from remediator.diagnose.fault import Record
+from remediator.model.incident import IncidentSpec, IncidentStatus, SeenSignal, TimelineEntry
 from remediator.model.intent import FIELDS, Intent, Kind
 from tests.chain.scene import INCIDENTS
-from tests.draguard.fleet import LOST_INCIDENT, SICK, SLICE_INCIDENT, Fleet
+from tests.draguard.fleet import (
+    LOST_INCIDENT,
+    SICK,
+    SLICE_INCIDENT,
+    Fleet,
+    boards,
+    health,
+    just_now,
+    report,
+)
 from tests.draguard.printed import masked, matches, printed
+from tests.remediator.builders import gpu, xid
 
 Tell = Callable[..., str]
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -192,6 +205,45 @@ def test_a_repair_that_is_waited_for_is_confirmed(fleet: Fleet, tell: Tell) -> N
     read = stored_intent(fleet, SLICE_INCIDENT, "RepairConfirmed")
     assert read == Intent(by="admin", reason="new board, ticket 47")
     tell("confirm-repaired", SLICE_INCIDENT, "--remove")
+
+
+@pytest.fixture
+def old_driver(fleet: Fleet) -> Iterator[str]:
+    """An incident of a GPU whose driver cannot report that a reset has ended the fault."""
+    seen = just_now()
+    line = msgspec.structs.replace(xid(95), first_seen=seen, last_seen=seen)
+    field = RecoveryAction(support="Unsupported", observed_at=clock.now())
+    board = gpu(0, line, node="node-a", recovery_action=field)
+    well = boards()["node-a"]
+    report(fleet.cluster, "node-a", health(board, well[1], at=clock.now()))
+    record = Record.of(line)
+    status = IncidentStatus(
+        fault="gpu",
+        cause="xid-95",
+        evidence=("XID 95 (Uncontained ECC error), seen by kmsg and nvml",),
+        phase="Tainted",
+        mode="Enforce",
+        needs="GPUReset",
+        seen_through=seen,
+        seen_signals=(
+            SeenSignal(code=record.code, count=record.count, first_seen_time=record.first_seen),
+        ),
+        timeline=(TimelineEntry(seen, "Tainted", "NoSchedule on gpu-0"),),
+    )
+    name = f"{board.uuid.lower()}-1"
+    fleet.incident(name, IncidentSpec(node="node-a", uuid=board.uuid), status)
+    yield name
+    fleet.cluster.client.delete(f"{INCIDENTS}/{name}")
+    report(fleet.cluster, "node-a", health(*well, at=clock.now()))
+
+
+def test_a_reset_under_an_old_driver_is_confirmed(
+    fleet: Fleet, old_driver: str, tell: Tell
+) -> None:
+    tell("confirm-repaired", old_driver, "--reason", "reset, nvidia-smi is well")
+
+    read = stored_intent(fleet, old_driver, "RepairConfirmed")
+    assert read == Intent(by="admin", reason="reset, nvidia-smi is well")
 
 
 def test_a_server_that_does_not_say_who_asks_gets_nothing_written() -> None:

@@ -377,7 +377,7 @@ def test_the_incident_of_a_board_is_reported_where_it_is_published_though_nobody
     cache.incident(incident.name, incident)
     cache.slice("s1", None, slice_of("node-a", 0))
 
-    (case,) = cases(cache.view("node-a", silent_a))
+    (case,) = cases(cache.view("node-a", silent_a), at(1))
 
     assert case.incidents == (incident,)
     assert not case.elsewhere

@@ -27,7 +27,7 @@ from remediator.model.claim import (
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
 from remediator.plan.cases import cases
-from tests.remediator.builders import DRIVER, gpu, report, uuid
+from tests.remediator.builders import DRIVER, T0, gpu, report, uuid
 from tests.remediator.controller.test_cache import Marks, believed, health, incident, slice_of
 from tests.remediator.playing import claim
 
@@ -153,7 +153,7 @@ class TestSlices:
         cache.slice("s", None, _vfio("node-a"))
         cache.claim("team/c", None, claim("gpu-vfio-0"))
 
-        (case,) = cases(cache.view("node-a", believed))
+        (case,) = cases(cache.view("node-a", believed), T0)
 
         assert [pod.device for pod in case.affected] == [f"{DRIVER}/node-a/gpu-vfio-0"]
 
@@ -201,7 +201,7 @@ class TestPeers:
         self.fill(cache)
         cache.incident("node-a-1", incident())
 
-        (case,) = cases(cache.view("node-a", believed))
+        (case,) = cases(cache.view("node-a", believed), T0)
 
         assert [(pod.pod, pod.via) for pod in case.gang] == [("w-1", "Gang")]
         assert [pod.pod for pod in case.affected] == ["w-0"]
@@ -218,7 +218,7 @@ class TestPeers:
         cache.incident("node-a-1", incident())
         cache.claim("team/w-1", channel("node-b", "w-1"), None)
 
-        (case,) = cases(cache.view("node-a", believed))
+        (case,) = cases(cache.view("node-a", believed), T0)
 
         assert case.gang == ()
 

@@ -78,7 +78,7 @@ def test_errors_of_two_teams_on_one_gpu_make_it_suspect() -> None:
 
     assert set(found) == {uuid(0)}
     assert found[uuid(0)].cause == "xid-31-repeated"
-    first, second = cases(msgspec.structs.replace(last, suspects=found))
+    first, second = cases(msgspec.structs.replace(last, suspects=found), at(1))
     assert isinstance(first.verdict, Sick)
     assert isinstance(second.verdict, Healthy)
 

@@ -120,7 +120,7 @@ class TestMissing:
     def test_it_has_a_case_and_new_work_is_kept_away_from_its_name(self) -> None:
         stored = Stored()
         seen = self.offered()
-        case = next(candidate for candidate in cases(seen) if candidate.uuid == uuid(1))
+        case = next(candidate for candidate in cases(seen, at(1)) if candidate.uuid == uuid(1))
 
         settle(stored, seen, 1)
         settle(stored, seen, 60)
@@ -143,4 +143,4 @@ class TestMissing:
 def test_a_board_that_moved_is_reported_by_the_node_that_has_it() -> None:
     seen = TestMissing().offered(elsewhere={uuid(1): ("node-b",)})
 
-    assert [case.uuid for case in cases(seen)] == [uuid(0)]
+    assert [case.uuid for case in cases(seen, at(1))] == [uuid(0)]

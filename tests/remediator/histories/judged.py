@@ -161,6 +161,8 @@ class Judged(Played):
     def _taint_comes_first(self, decision: NodeDecision) -> None:
         for step in decision.steps:
             if isinstance(step, CreateRule):
+                repaired = step.rule.gpu in self.machine.repaired
+                assert is_rebound(step, decision) or not repaired, "a user said it is repaired"
                 assert step.rule.effect not in EVICTING, "nothing is evicted before it is tainted"
                 assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
             if isinstance(step, ChangeRule) and step.rule.effect in EVICTING:

@@ -80,6 +80,8 @@ class Machine:
         self.owes_an_epoch: dict[str, frozenset[int]] = {}
         """By GPU what nothing but a reset can prove to be over: its driver has no other word."""
         self._vouched: dict[str, datetime] = {}
+        self.repaired: set[str] = set()
+        """GPUs whose incident ended on a user's word, and that gave no signal since."""
         self._layouts = 0
         self._release = 0
         """Of the DRA driver: each may name devices in its own way."""
@@ -358,12 +360,14 @@ class Machine:
         """Note that a person has confirmed a repair: what came before it proves nothing now."""
         self.owes_an_epoch.pop(gpu, None)
         self._vouched[gpu] = self.time
+        self.repaired.add(gpu)
 
     def _replace(self, index: int, **fields: object) -> None:
         self.gpus[index] = msgspec.structs.replace(self.gpus[index], **fields)
 
     def _signal(self, index: int, gi: int | None) -> None:
         one = self.gpus[index]
+        self.repaired.discard(one.uuid)
         failed = [part for part in one.instances if (part.gi, part.ci) == (gi, 0)]
         meant = {part.uuid for part in failed}
         meant |= {memory_of(one.uuid, part.placement_start or 0) for part in failed}

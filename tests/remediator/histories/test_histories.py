@@ -10,10 +10,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
+from exporter.model.node_health import GpuHealth
+from remediator.model.incident import Incident
 from remediator.model.intent import Intent
 from remediator.plan.node_condition import OFF, HandoverOptions
 from remediator.plan.trusted_kinds import WatchedKind
-from tests.remediator.histories.errors import SIGNALS
+from tests.remediator.builders import Stored
+from tests.remediator.histories.errors import GPU_WIDE, PENDING, SIGNALS
 from tests.remediator.histories.judged import SOAK
 from tests.remediator.histories.leaders import Leaders
 from tests.remediator.histories.machines import ACTIONS, WATCHED
@@ -21,6 +24,8 @@ from tests.remediator.histories.outside import DIES, INDEX, THEN
 
 HISTORYS = int(os.environ.get("HISTORIES", "120"))
 BLIND = st.frozensets(st.sampled_from(WATCHED), max_size=2)
+WITHOUT_STATE = tuple(sorted({*GPU_WIDE} - {*PENDING, 64}))
+"""Errors that nothing shows but their lines; 64 and what is pending are read as well."""
 INSTANCES = st.sampled_from([1, 5])
 HELD = st.sampled_from(["", "", "stopped", "on hold"])
 HANDOVER = st.one_of(
@@ -32,6 +37,10 @@ HANDOVER = st.one_of(
         accelerated_hardware_ready=st.booleans(),
     ),
 )
+
+
+def of_gpu(stored: Stored, gpu: str) -> list[Incident]:
+    return [incident for incident in stored.incidents.values() if incident.spec.uuid == gpu]
 
 
 class History(Leaders):
@@ -146,6 +155,36 @@ class History(Leaders):
         self.machine.forgets()
         for seconds in (5.0, SOAK):
             self.then(seconds, dies)
+
+    @rule(index=INDEX, code=st.sampled_from(WITHOUT_STATE), again=st.booleans(), dies=DIES)
+    def a_reset_that_only_a_user_can_report(
+        self, index: int, code: int, again: bool, dies: int
+    ) -> None:
+        """Its driver has no recovery action, and a reset starts no new epoch."""
+        self.machine.has_no_recovery_action(index)
+        self.machine.xid(index, code, None)
+        self.then(1.0, dies)
+        confirmed = Intent(by="ana", reason=f"reset at {self.machine.now}")
+        self.intend(index, {"RepairConfirmed": confirmed})
+        self.then(0.5, dies)
+        if again:
+            self.machine.xid(index, code, None)
+        for seconds in (1.0, SOAK):
+            self.then(seconds, dies)
+        gpu = self.machine.gpus[index]
+        stands = any(incident.open for incident in of_gpu(self.calm, gpu.uuid))
+        if again:
+            assert stands or not self.is_looked_after(gpu)
+        elif self.is_looked_after(gpu):
+            assert not stands, "a user confirmed its repair"
+
+    def is_looked_after(self, gpu: GpuHealth) -> bool:
+        """Whether all is seen of a GPU, and no state of it shows a fault."""
+        machine = self.machine
+        blind = machine.silent or machine.unseen or machine.gone or machine.blind
+        unsure = self.ahead or self.disagrees or not machine.watched or blind
+        worn = gpu.memory.row_remap_failed == "True" or any(it.code == 64 for it in gpu.xids)
+        return gpu.presence == "Present" and not (worn or unsure)
 
     @rule(then=THEN, dies=DIES)
     def another_layout(self, then: float, dies: int) -> None:

@@ -3,26 +3,26 @@
 import msgspec
 import pytest
 
-from remediator.diagnose.fault import Fault, Record, Sick, Source, Unknown
+from remediator.diagnose.fault import Fault, Source, Unknown
+from remediator.diagnose.verdict import verdict
 from remediator.model.claim import Claim
 from remediator.model.incident import EVICTION_BLOCKED, SEEN_LIMIT, Condition, SeenSignal
 from remediator.plan.case import Case, Desired
 from remediator.plan.eviction_requests import noted
 from remediator.plan.incident_spec import credible
 from remediator.plan.signals import seen
-from tests.remediator.builders import NODE, Stored, at, dead, policy, uuid, view
+from tests.remediator.builders import NODE, Stored, at, dead, gpu, policy, uuid, view, xid
 from tests.remediator.plan.fleets import an_incident
 from tests.remediator.playing import claim, pod, settle
 
 
-def fault(*sources: Source, code: int = 95) -> Fault:
+def fault(*sources: Source) -> Fault:
     return Fault(
         fault_class="gpu",
-        cause=f"xid-{code}",
+        cause="xid-95",
         last_seen=at(0),
         evidence="",
         sources=sources,
-        record=Record(code=code, count=1, first_seen=at(0)),
     )
 
 
@@ -46,13 +46,14 @@ def test_a_forged_line_is_believed_only_while_nothing_better_is_known(
 
 def test_new_signals_take_the_room_of_silent_ones() -> None:
     before = tuple(
-        SeenSignal(code=code, count=1, first_seen_time=at(0)) for code in range(SEEN_LIMIT)
+        SeenSignal(code=1000 + code, count=1, first_seen_time=at(0)) for code in range(SEEN_LIMIT)
     )
-    fresh = Sick(tuple(fault("Nvml", code=1000 + number) for number in range(3)))
-    kept = seen(Case(node=NODE, uuid=uuid(0), verdict=fresh), before)
+    fresh = gpu(0, xid(48), xid(95), xid(119), xid(13), xid(9999))
+    kept = seen(Case(node=NODE, uuid=uuid(0), verdict=verdict(fresh), gpu=fresh), before)
     assert kept is not None
     assert len(kept) == SEEN_LIMIT
-    assert {signal.code for signal in kept} >= {1000, 1001, 1002}
+    assert {signal.code for signal in kept} >= {48, 95, 119}
+    assert not {signal.code for signal in kept} & {13, 9999}, "they are no faults"
 
 
 def test_not_knowing_leaves_the_words_of_blocked_evictions_as_they_were() -> None:
