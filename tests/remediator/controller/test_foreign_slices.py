@@ -24,6 +24,7 @@ from tests.lab.foreign import DRIVERS, SHARED, TYPES, Board, decoded, foreign_sl
 from tests.remediator.builders import (
     NODE,
     Stored,
+    at,
     dead,
     gpu,
     mig_gpu,
@@ -111,8 +112,8 @@ def test_foreign_slices_change_no_view_no_verdict_and_no_step(
     here, plain = seen_of(with_), seen_of(without)
 
     assert gpus_of(here) == plain
-    assert [(case.uuid, case.verdict, case.place, case.unbound) for case in cases(here)] == [
-        (case.uuid, case.verdict, case.place, case.unbound) for case in cases(plain)
+    assert [(case.uuid, case.verdict, case.place, case.unbound) for case in cases(here, at(0))] == [
+        (case.uuid, case.verdict, case.place, case.unbound) for case in cases(plain, at(0))
     ]
     stored, expected = Stored(), Stored()
     for seconds in (1, 5, 30, 900):
