@@ -1,13 +1,12 @@
-"""How old each part of the sensor's observation is, by the agent's own clock.
+"""How old each part of the sensor's observation is, by clocks that nobody can set.
 
-Invariant: what a page shows and a report says was read within the time that its part allows. A
-part is as old as its mark, the moment at which the sensor read it: while that does not move, the
-part ages, whatever else the sensor sends, and whyever it stopped reading. Pure: time comes in.
+Invariant: what a page shows and a report says was read within the time that its part allows. The
+sensor counts the reads of each part. While a count stands still the part ages, whatever else the
+sensor sends, and whyever it stopped reading. Pure: time comes in.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 
 import msgspec
 
@@ -18,45 +17,29 @@ STALE = "Stale"
 
 _LATE = 1.0
 """Seconds by which a look may be late while nothing but the agent itself is slow."""
-_Mark = datetime | str
-"""When a part was read last; STARTING before the first time."""
+_Count = tuple[str, int]
+"""A run of the sensor, and how many times it has read a part."""
 
 
 class _Part(msgspec.Struct, frozen=True):
     """What one thread of the sensor reads."""
 
-    source: str
     title: str
-    mark: Callable[[Observation], _Mark | None]
-    """None: the source is down and says why itself, so nothing of it can be old."""
     without: Mapping[str, object]
     """What an observation has instead of a part that is too old."""
 
 
-def _of_source(seen: Observation, name: str) -> _Mark | None:
-    source = next((source for source in seen.sources if source.name == name), None)
-    if source is None or source.up:
-        return source and source.last_success
-    # A start that never ends would leave the GPUs as the last report had them.
-    return STARTING if source.reason == STARTING else None
-
-
-_PARTS = (
-    _Part(
-        "nvml",
-        "NVML",
-        lambda seen: seen.nvml.at if seen.nvml else _of_source(seen, "nvml"),
-        {"nvml": None, "hang": None},
-    ),
-    _Part("dcgm", "DCGM", lambda seen: seen.dcgm and seen.dcgm.at, {"dcgm": None}),
-    _Part("kmsg", "the kernel log", lambda seen: _of_source(seen, "kmsg"), {}),
-    _Part(
-        "podresources",
+_NODE = "podresources"
+_PARTS = {
+    "nvml": _Part("NVML", {"nvml": None, "hang": None}),
+    "dcgm": _Part("DCGM", {"dcgm": None}),
+    "kmsg": _Part("the kernel log", {}),
+    _NODE: _Part(
         "the node (its kubelet and its PCI bus)",
-        lambda seen: seen.node_at,
         {"containers": None, "pci_gpus": None, "pci_unbound": (), "pci_drivers": {}},
     ),
-)
+}
+"""By source."""
 
 
 class Ages:
@@ -70,8 +53,8 @@ class Ages:
         self._longest_look = interval + _LATE
         self._looked = now
         self._message = now
-        self._since: dict[str, tuple[_Mark, float]] = {}
-        self._confirmed: dict[str, _Mark] = {}
+        self._since: dict[str, tuple[_Count, float]] = {}
+        self._confirmed: dict[str, _Count] = {}
 
     def look(self, now: float) -> None:
         """Take a look, at least once an interval: between two others this process did not run.
@@ -83,7 +66,8 @@ class Ages:
         if late > 0:
             self._message = min(now, self._message + late)
             self._since = {
-                name: (mark, min(now, since + late)) for name, (mark, since) in self._since.items()
+                name: (count, min(now, since + late))
+                for name, (count, since) in self._since.items()
             }
 
     def message(self, now: float) -> None:
@@ -94,22 +78,21 @@ class Ages:
         """Return for how many seconds the sensor has sent nothing."""
         return now - self._message
 
-    def note(self, seen: Observation, now: float) -> None:
-        """Take the marks of an observation that came."""
+    def note(self, run: str, seen: Observation, now: float) -> None:
+        """Take the counts of an observation that came from a run of the sensor."""
         # After a standstill of the whole node the first thing to run may be the one that reads.
         self.look(now)
         self.message(now)
-        for part in _PARTS:
-            mark = part.mark(seen)
-            known = self._since.get(part.source)
-            if mark is None:
-                self._since.pop(part.source, None)
-            elif known is None:
-                # An agent that is new may meet a sensor that stopped reading long ago.
-                age = (seen.at - mark).total_seconds() if isinstance(mark, datetime) else 0.0
-                self._since[part.source] = mark, now - max(0.0, age)
-            elif known[0] != mark:
-                self._since[part.source] = mark, now
+        before, self._since = self._since, {}
+        down = {source.name for source in seen.sources if not source.up} - {_NODE}
+        starting = {source.name for source in seen.sources if source.reason == STARTING}
+        for name, read in seen.reads.items():
+            # A source that is down says why itself, and nothing of it is shown. A start that never
+            # ends would leave the GPUs as the last report had them.
+            if name in _PARTS and name not in down - starting:
+                count, anew = (run, read.number), now - read.age
+                known, since = before.get(name, (count, anew))
+                self._since[name] = count, since if known == count else anew
 
     def stale(self, now: float) -> frozenset[str]:
         """Return the sources whose part is too old."""
@@ -126,25 +109,25 @@ class Ages:
         The report states the others as unknown, so they need no reading to be confirmed.
         """
         stale = self.stale(now)
-        marks = {name: mark for name, (mark, _) in self._since.items() if name not in stale}
-        if any(mark in {STARTING, self._confirmed.get(name)} for name, mark in marks.items()):
+        counts = {name: count for name, (count, _) in self._since.items() if name not in stale}
+        if any(
+            count == self._confirmed.get(name) or not count[1] for name, count in counts.items()
+        ):
             return False
-        self._confirmed = marks
+        self._confirmed = counts
         return True
 
     def sentence(self, source: str) -> str:
         """Say what is wrong with a source that is stale, and what to do."""
-        title = next(part.title for part in _PARTS if part.source == source)
         return (
-            f"the sensor runs and has not read {title} for {self.allowed:.0f} s or more: one of "
-            "its threads is stuck. Restart its container, and report this with its log"
+            f"the sensor runs and has not read {_PARTS[source].title} for {self.allowed:.0f} s or "
+            "more: one of its threads is stuck. Restart its container, and report this with its log"
         )
 
     def without(self, seen: Observation, stale: frozenset[str]) -> Observation:
         """Return the observation with nothing in it that is too old."""
-        for part in _PARTS:
-            if part.source in stale:
-                seen = msgspec.structs.replace(seen, **part.without)
+        for name in sorted(stale):
+            seen = msgspec.structs.replace(seen, **_PARTS[name].without)
         sources = tuple(
             msgspec.structs.replace(
                 source, state="Down", reason=STALE, message=self.sentence(source.name)
@@ -157,6 +140,6 @@ class Ages:
 
     def _left(self, now: float) -> list[tuple[str, float]]:
         return [
-            (name, since + self.allowed + (self._start if mark == STARTING else 0.0) - now)
-            for name, (mark, since) in self._since.items()
+            (name, since + self.allowed + (0.0 if count[1] else self._start) - now)
+            for name, (count, since) in self._since.items()
         ]

@@ -195,7 +195,7 @@ class Agent:
             if seen.nvml is not None:
                 nvml = dated_as(self._report, seen.nvml)
                 seen = msgspec.structs.replace(seen, nvml=nvml)
-            self._ages.note(seen, time.monotonic())
+            self._ages.note(self._run, seen, time.monotonic())
             self._observation = seen = self._fresh(seen)
             self._silent = relay.silent(seen, self._silent)
             if seen.nvml is not None:
@@ -234,8 +234,9 @@ class Agent:
             if last is not None and (boot_id in ("", last.boot_id)):
                 self._knows_boot = False
                 self._report = ledger.adopt(last, last.boot_id, self._version, self._now())
-                # Messages under way were sent for another cursor.
-                self._listening, self._reconnecting = False, True
+                # Messages under way were sent for another cursor. That the sensor is away is not in
+                # this report yet.
+                self._listening, self._reconnecting, self._blind = False, True, ""
                 self._observation = None
                 if self._reporter is not None:
                     self._reporter.forget()

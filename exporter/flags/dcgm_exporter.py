@@ -51,8 +51,8 @@ def yes(text: str) -> bool:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Read words with commas between."""
-    return tuple(word for word in text.split(",") if word)
+    """Read words with commas between; blanks around them are none of them, as in dcgm-exporter."""
+    return tuple(stripped for word in text.split(",") if (stripped := word.strip()))
 
 
 def _milliseconds(text: str) -> float:

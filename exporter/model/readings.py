@@ -300,19 +300,28 @@ class Hang(msgspec.Struct, frozen=True):
     uuid: str = ""
 
 
+class LastRead(msgspec.Struct, frozen=True):
+    """How far one thread of the sensor has come. No wall clock: that can be set."""
+
+    number: int
+    """Reads that it has finished in this run of the sensor."""
+    age: float
+    """Seconds since the last one, or since the start before the first one, when this was sent."""
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the sensor knows now. `nvml` and `containers` are None while unknown."""
 
     at: Moment
     booted_at: Moment | None = None
     """When the node booted, by the clock that dated it, but for `nvml`."""
+    reads: dict[str, LastRead] = {}
+    """By source. That of `podresources` reads the bus, too."""
     sources: tuple[SourceHealth, ...] = ()
     nvml: NvmlReading | None = None
     hang: Hang | None = None
     dcgm: DcgmReading | None = None
     """None: no DCGM, or nothing fresh from it."""
-    node_at: Moment | None = None
-    """When `containers` and the bus were read last, or it was found that they cannot be."""
     pci_gpus: tuple[str, ...] | None = None
     """Bus ids of NVIDIA display and 3D controllers that the kernel lists (sysfs)."""
     pci_unbound: tuple[str, ...] = ()

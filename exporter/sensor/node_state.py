@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Callable
-from datetime import datetime
 from time import monotonic
 
 import msgspec
@@ -24,7 +23,6 @@ _SECONDS = 10.0
 class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """The answers; None: not known."""
 
-    looked_at: datetime | None = None
     pods: SourceHealth = SourceHealth(name="podresources", state="Down", reason=STARTING)
     containers: tuple[ContainerDevices, ...] | None = None
     pci_gpus: tuple[str, ...] | None = None
@@ -75,7 +73,6 @@ class NodeWatch:
         folder = self._settings.pci_devices_dir
         others = pci.unbound(folder)
         return NodeState(
-            looked_at=clock.now(),
             pods=pods,
             containers=containers,
             pci_gpus=pci.gpus(folder),
@@ -111,5 +108,5 @@ _OFF = SourceHealth(
 def _lasting(state: NodeState) -> NodeState:
     """Leave out what differs at each look."""
     return msgspec.structs.replace(
-        state, looked_at=None, pods=msgspec.structs.replace(state.pods, last_success=None)
+        state, pods=msgspec.structs.replace(state.pods, last_success=None)
     )

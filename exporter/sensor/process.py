@@ -7,13 +7,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
 
 from exporter.model.node_health import SourceHealth
-from exporter.model.readings import STARTING, DcgmReading, NvmlReading, Observation
+from exporter.model.readings import STARTING, DcgmReading, LastRead, NvmlReading, Observation
 from exporter.model.signals import PASSING, Signal
 from exporter.sensor.dcgm.requested_fields import left_to_dcgm
 from exporter.sensor.dcgm.vendor import OFF, DcgmVendor
@@ -57,6 +57,9 @@ class Sensor:
         self._nvml: VendorState[NvmlReading] = VendorState(
             source=SourceHealth(name="nvml", state="Down", reason=STARTING)
         )
+        sources = ("nvml", "podresources", *(("dcgm",) if settings.dcgm != OFF else ()))
+        self._reads: dict[str, tuple[int, float]] = dict.fromkeys(sources, (0, monotonic()))
+        """How many times a source was read, and when last, by the monotonic clock."""
         self._use = DriverUse()
         self._kmsg = SourceHealth(name="kmsg", state="Down", reason=STARTING)
         self._node = NodeState()
@@ -147,19 +150,25 @@ class Sensor:
 
     def _observation(self) -> Observation:
         at = clock.now()
-        kmsg = self._kmsg
+        now, kmsg = self._monotonic(), self._kmsg
+        looks, looked = self._reader.progress
         if kmsg.up:
-            kmsg = msgspec.structs.replace(kmsg, last_success=self._reader.looked_at)
+            last = at - timedelta(seconds=max(0.0, now - looked))
+            kmsg = msgspec.structs.replace(kmsg, last_success=last)
+        reads = self._reads | {"kmsg": (looks, looked)}
         dcgm = (self._dcgm.source,) if self._dcgm else ()
         return Observation(
             at=at,
             booted_at=clock.boot_time(),
+            reads={
+                name: LastRead(number, max(0.0, now - since))
+                for name, (number, since) in reads.items()
+            },
             sources=(self._nvml.source, kmsg, self._node.pods, *dcgm),
             nvml=self._nvml.reading,
             hang=self._nvml.hang or (self._dcgm.hang if self._dcgm else None),
             dcgm=self._dcgm.reading if self._dcgm else None,
             dcgm_restarts=self._dcgm.restarts if self._dcgm else 0,
-            node_at=self._node.looked_at,
             pci_gpus=self._node.pci_gpus,
             pci_unbound=self._node.pci_unbound,
             pci_drivers=self._node.pci_drivers,
@@ -214,11 +223,17 @@ class Sensor:
     ) -> None:
         if state.reading is not None:
             self._deaf.discard(source)
+            self._note_read(source)
+
+    def _note_read(self, source: str) -> None:
+        number, _ = self._reads[source]
+        self._reads[source] = number + 1, self._monotonic()
 
     def _on_node(self, state: NodeState) -> None:
         with self.feed.changed:
             moved = state.containers != self._node.containers
             self._node = state
+            self._note_read("podresources")
             self.feed.touch()
         if moved:
             # A pod on a partition made for it must not be shown on the one before.

@@ -51,7 +51,11 @@ Bindings = Mapping[Device, Binding]
 def bind(before: Bindings, published: Iterable[SliceDevice], report: NodeHealth) -> Bindings:
     """Return the bindings after a look at what is published now."""
     node = _Node(report)
-    now = {device.device: Binding(device, node.stay(device)) for device in published}
+    now = {
+        device.device: Binding(device, node.stay(device, old.stay if old else None))
+        for device in published
+        for old in (before.get(device.device),)
+    }
     kept = [(name, old) for name, old in before.items() if name not in now and old.stay]
     return dict(kept[-MOST:]) | now
 
@@ -62,7 +66,7 @@ def known_devices(
     """Return what is published now, and the other devices whose names still mean what they did."""
     node, names = _Node(report), {device.device for device in published}
     away = [old for name, old in bindings.items() if name not in names]
-    held = [old.device for old in away if old.stay and old.stay == node.stay(old.device)]
+    held = [old.device for old in away if old.stay and old.stay == node.stay(old.device, old.stay)]
     return (*published, *held) if held else published
 
 
@@ -75,7 +79,7 @@ class _Node:
         there = [gpu for gpu in report.gpus if gpu.presence == "Present" and gpu.pci_bus_id]
         self._at = {gpu.pci_bus_id: gpu.uuid for gpu in there}
 
-    def stay(self, device: SliceDevice) -> Stay | None:
+    def stay(self, device: SliceDevice, before: Stay | None) -> Stay | None:
         """Return what a device's name rests on now, None where that is not there or not known."""
         if device.kind == "vfio":
             at = self._at.get(device.pci_bus_id, "")
@@ -87,7 +91,10 @@ class _Node:
         whole = Stay(boot_id=self._boot_id, uuid=gpu.uuid, minor=gpu.minor, mig=gpu.mig is True)
         if device.kind != "mig":
             return whole
+        known = {part[0]: part for part in before.parts} if before else {}
         live = [(part.uuid, part.gi_profile_id, part.placement_start) for part in gpu.instances]
+        # A place that is unread for once is where it was.
+        live = [known.get(part[0], part) if None in part else part for part in live]
         place = (device.gi_profile_id, device.placement_start)
         parts = tuple(
             part

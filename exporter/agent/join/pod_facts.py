@@ -16,6 +16,9 @@ PodKey = tuple[str, str]
 """(namespace, name)."""
 
 
+MOST_USES = 1024
+"""Claims in all containers of one pod together that are kept; with more it is unknown which request
+of a claim is whose."""
 MOST_LABELS = 64
 MOST_LABEL_BYTES = 4096
 """Of one pod, keys and values together. Its author may write a megabyte of them, and each series of
@@ -151,6 +154,6 @@ def _requests(pod: RawPod) -> frozenset[tuple[str, str, str]] | None:
         for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))
         for use in container.resources.claims or ()
     ]
-    if any(use.name not in names for _, use in uses):
+    if len(uses) > MOST_USES or any(use.name not in names for _, use in uses):
         return None
     return frozenset((container, names[use.name], use.request) for container, use in uses)

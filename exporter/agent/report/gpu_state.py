@@ -117,6 +117,8 @@ def absent(
     """
     if gpu.presence == "Lost" or gpu.presence_reason in _KEEPS:
         return gpu
+    if place is None and gpu.presence_reason in _ELSEWHERE.values():
+        return gpu  # it was found there, and nobody looks any more
     elsewhere = _ELSEWHERE.get(place, "")
     # What was unpublished on purpose is no loss when it is unplugged after that.
     purpose = gpu.presence_reason == NOT_PUBLISHED and place == "gone"

@@ -58,7 +58,7 @@ class KernelLogReader:
     drifts away from wall time over weeks. `on_rejected` takes a reason,
     `on_source` the state, and `on_replaced` is called before the log is read from
     its start again. `boot_id` tells which records of a journal are of this boot.
-    The time `looked_at` moves at least every `pace` seconds while the thread works.
+    While the thread works `progress` moves at least every `pace` seconds.
     `journals` are the folders of systemd's journal, `device` is /dev/kmsg, for AUTO.
     `read_text` is syslog(2); by default it stands in for /dev/kmsg
     and for no other path.
@@ -80,8 +80,8 @@ class KernelLogReader:
     ) -> None:
         self._path = path
         self._pace = pace
-        self.looked_at = clock.now()
-        """When the thread was last at work: reading, or waiting for the next record."""
+        self.progress: tuple[int, float] = (0, time.monotonic())
+        """Looks at the log, and when the last one was (monotonic)."""
         self._journals = journals
         self._device_file = device
         self._boot_id = boot_id
@@ -197,7 +197,7 @@ class KernelLogReader:
 
     def _ends(self) -> bool:
         """Note that the thread is at work, and say whether the log must be let go."""
-        self.looked_at = clock.now()
+        self.progress = self.progress[0] + 1, time.monotonic()
         return self._stopping.is_set() or self._restart.is_set()
 
     def _rest(self, seconds: float) -> None:

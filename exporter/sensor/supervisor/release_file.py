@@ -4,6 +4,7 @@ Its folder is shared with the node, so what lies there may be anything. What can
 nothing: neither a fault of the disk nor a FIFO may blind the node.
 """
 
+import errno
 import time
 from pathlib import Path
 
@@ -41,7 +42,10 @@ class ReleaseFile:
     def _lines(self) -> list[str] | None:
         self.trouble = ""
         try:
-            return read_regular(self.path, _MOST).decode("utf-8", "replace").split()
+            content = read_regular(self.path, _MOST + 1)
+            if len(content) > _MOST:
+                raise OSError(errno.EFBIG, f"it has more than {_MOST} bytes")
+            return content.decode("utf-8", "replace").split()
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -2,16 +2,18 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.agent.ages import STALE, Ages
 from exporter.model.node_health import SourceHealth
-from exporter.model.readings import STARTING, DcgmReading, Observation
+from exporter.model.readings import STARTING, DcgmReading, LastRead, Observation
 from tests.exporter.worlds import at, gpu, seen
 
 START = 60.0
+HOUR = 3600.0
 ALLOWED = 60.0
 """Two intervals, which is less than three."""
 SOURCES = ("nvml", "dcgm", "kmsg", "podresources")
@@ -24,18 +26,24 @@ def begun() -> Ages:
 def observed(seconds: float, **read: float) -> Observation:
     """Return what is sent at a second: each part read then, or at the second that is given."""
     times = dict.fromkeys(SOURCES, seconds) | read
-    sources = tuple(
-        SourceHealth(name=name, state="Up", last_success=at(times[name])) for name in SOURCES
-    )
-    nvml = seen(gpu(1), seconds=times["nvml"]).nvml
     return Observation(
         at=at(seconds),
-        sources=sources,
-        nvml=nvml,
+        reads={
+            name: LastRead(1 + round(10 * then), seconds - then) for name, then in times.items()
+        },
+        sources=tuple(SourceHealth(name=name, state="Up") for name in SOURCES),
+        nvml=seen(gpu(1), seconds=times["nvml"]).nvml,
         dcgm=DcgmReading(at=at(times["dcgm"])),
-        node_at=at(times["podresources"]),
         containers=(),
         pci_gpus=("0000:01:00.0",),
+    )
+
+
+def starting(seconds: float, since: float = 0.0) -> Observation:
+    """Return what a sensor sends that has not read NVML yet."""
+    nvml = SourceHealth(name="nvml", state="Down", reason=STARTING)
+    return Observation(
+        at=at(seconds), sources=(nvml,), reads={"nvml": LastRead(0, seconds - since)}
     )
 
 
@@ -45,7 +53,7 @@ def aged(stuck: str, until: float) -> tuple[Ages, Observation]:
     for second in range(0, int(until) + 1, 10):
         last = observed(float(second), **{stuck: 0.0})
         ages.look(float(second))
-        ages.note(last, float(second))
+        ages.note("run-1", last, float(second))
     return ages, last
 
 
@@ -70,31 +78,55 @@ def test_a_source_that_says_why_it_is_down_is_not_also_stale() -> None:
     ages = begun()
     crashed = SourceHealth(name="nvml", state="Down", reason="Crashed")
     for second in (0.0, 300.0):
-        ages.note(Observation(at=at(second), sources=(crashed,)), second)
+        reads = {"nvml": LastRead(3, second)}
+        ages.note("run-1", Observation(at=at(second), sources=(crashed,), reads=reads), second)
     assert ages.stale(300.0) == frozenset()
 
 
 def test_a_start_that_never_ends_is_stale_after_the_time_that_a_start_may_take() -> None:
-    ages = begun()
-    starting = SourceHealth(name="nvml", state="Down", reason=STARTING)
-    last = Observation(at=at(0), sources=(starting,))
-    ages.note(last, 0.0)
+    ages, last = begun(), starting(0.0)
+    ages.note("run-1", last, 0.0)
     assert ages.stale(START + ALLOWED - 1) == frozenset()
     stale = ages.stale(START + ALLOWED)
     assert stale == {"nvml"}
     assert ages.without(last, stale).sources[0].reason == STALE
 
 
-def test_an_agent_that_is_new_does_not_take_an_old_reading_for_a_fresh_one() -> None:
+def test_a_sensor_that_is_new_has_the_whole_time_to_start() -> None:
     ages = begun()
-    ages.note(observed(3600.0, nvml=0.0), 5.0)
-    assert ages.stale(5.0) == {"nvml"}
-    assert not ages.stale(5.0) & {"kmsg", "dcgm"}
+    ages.note("run-1", starting(0.0), 0.0)
+    ages.look(30.0)
+    ages.note("run-2", starting(START + ALLOWED, since=START + ALLOWED), START + ALLOWED)
+    assert ages.stale(START + ALLOWED) == frozenset()
+
+
+@pytest.mark.parametrize("already_running", [False, True])
+def test_an_agent_that_was_not_there_does_not_take_an_old_reading_for_a_fresh_one(
+    *, already_running: bool
+) -> None:
+    ages = begun()
+    if already_running:
+        ages.note("run-1", observed(5.0), 5.0)
+    for second in range(10, 3601, 10):
+        ages.look(float(second))
+    ages.note("run-1", observed(3600.0, nvml=40.0), 3600.0)
+    assert ages.stale(3600.0) == {"nvml"}
+
+
+def test_a_reading_that_took_long_is_as_old_as_its_end() -> None:
+    """The sensor gives a pass its time; a reading that it still shows is not stale here."""
+    ages = begun()
+    ages.note("run-1", observed(0.0), 0.0)
+    last = msgspec.structs.replace(observed(95.0), nvml=seen(gpu(1), seconds=30.0).nvml)
+    for second in range(10, 91, 10):
+        ages.look(float(second))
+    ages.note("run-1", last, 95.0)
+    assert ages.stale(95.0) == frozenset()
 
 
 def test_time_in_which_the_agent_did_not_run_ages_nothing() -> None:
     ages = begun()
-    ages.note(observed(0.0), 0.0)
+    ages.note("run-1", observed(0.0), 0.0)
     ages.look(1000.0)
     assert ages.stale(1000.0) == frozenset()
     assert ages.silence(1000.0) < ALLOWED
@@ -102,34 +134,33 @@ def test_time_in_which_the_agent_did_not_run_ages_nothing() -> None:
 
 def test_nor_does_it_when_a_message_is_the_first_thing_that_comes_after_it() -> None:
     ages = begun()
-    ages.note(observed(0.0), 0.0)
-    ages.note(observed(1000.0, nvml=0.0), 1000.0)
+    ages.note("run-1", observed(0.0), 0.0)
+    ages.note("run-1", observed(1000.0, nvml=0.0), 1000.0)
     assert ages.stale(1000.0) == frozenset()
 
 
 def test_a_confirmation_needs_every_part_that_works_to_be_read_anew() -> None:
     ages = begun()
-    ages.note(observed(0.0), 0.0)
+    ages.note("run-1", observed(0.0), 0.0)
     assert ages.confirms(0.0)
     assert not ages.confirms(0.0)
-    ages.note(observed(10.0, nvml=0.0), 10.0)
+    ages.note("run-1", observed(10.0, nvml=0.0), 10.0)
     assert not ages.confirms(10.0)
-    ages.note(observed(20.0), 20.0)
+    ages.note("run-1", observed(20.0), 20.0)
     assert ages.confirms(20.0)
 
 
 def test_a_part_that_is_reported_as_stale_holds_no_confirmation_up() -> None:
     ages, last = aged("nvml", 50.0)
     ages.confirms(50.0)
-    ages.note(observed(ALLOWED, nvml=0.0), ALLOWED)
+    ages.note("run-1", observed(ALLOWED, nvml=0.0), ALLOWED)
     assert ages.confirms(ALLOWED)
     assert ages.without(last, ages.stale(ALLOWED)).nvml is None
 
 
 def test_nothing_is_confirmed_before_nvml_has_answered() -> None:
     ages = begun()
-    starting = SourceHealth(name="nvml", state="Down", reason=STARTING)
-    ages.note(Observation(at=at(0), sources=(starting,)), 0.0)
+    ages.note("run-1", starting(0.0), 0.0)
     assert not ages.confirms(0.0)
 
 
@@ -148,7 +179,7 @@ def test_what_is_left_of_an_observation_was_read_within_the_time_allowed(
         read |= dict.fromkeys(anew, now)
         last = observed(now, **read)
         ages.look(now)
-        ages.note(last, now)
+        ages.note("run-1", last, now)
         left = ages.without(last, ages.stale(now))
         oldest = at(now) - timedelta(seconds=ALLOWED)
         for part in (left.nvml, left.dcgm):
@@ -158,11 +189,15 @@ def test_what_is_left_of_an_observation_was_read_within_the_time_allowed(
             assert source.up == (read[source.name] > now - ALLOWED)
 
 
-def test_the_times_of_the_clock_that_is_set_change_no_age() -> None:
-    """The wall clock is set back an hour: what is read then still moves."""
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+def test_a_wall_clock_that_is_set_neither_revives_a_stuck_source_nor_ages_another(
+    step: float,
+) -> None:
     ages = begun()
-    ages.note(observed(7200.0), 0.0)
-    for step in range(1, 10):
-        ages.look(10.0 * step)
-        ages.note(observed(3600.0 + 10.0 * step), 10.0 * step)
-    assert ages.stale(90.0) == frozenset()
+    for second in range(0, 101, 10):
+        last = observed(float(second), nvml=0.0)
+        if second > 50:
+            last = msgspec.structs.replace(last, at=at(second + step))
+        ages.look(float(second))
+        ages.note("run-1", last, float(second))
+    assert ages.stale(100.0) == {"nvml"}

@@ -110,3 +110,8 @@ def test_a_file_that_is_named_outranks_the_one_at_their_default_path(tmp_path: P
 
 def test_all_addresses_of_both_families_are_listened_on_by_default() -> None:
     assert settings_of().listen == ":9400"
+
+
+def test_blanks_beside_the_commas_of_a_list_belong_to_no_word() -> None:
+    settings, _ = parse(["agent", "--pod-label-allow=^app$, ^team$"], {})
+    assert settings.pod_label_allow == ("^app$", "^team$")

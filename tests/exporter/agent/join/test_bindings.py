@@ -37,6 +37,10 @@ def part(uuid: str, start: int) -> MigInstance:
     )
 
 
+def unplaced(uuid: str) -> MigInstance:
+    return MigInstance(uuid=uuid, gi=7, ci=0, profile="1g.10gb")
+
+
 def gpu(number: int, *parts: MigInstance, **fields: Any) -> GpuHealth:
     usual: dict[str, Any] = {
         "uuid": f"GPU-{number}",
@@ -128,6 +132,11 @@ SAME_ADDRESS = {"uuid": "GPU-8", "pci_bus_id": BUS["GPU-1"]}
         ),
         pytest.param(
             [one(2, instances=(part("MIG-s", 2),))], ALL - {STATIC}, id="its UUID is elsewhere"
+        ),
+        pytest.param(
+            [one(2, instances=(unplaced("MIG-s"),)), one(3, instances=(unplaced("MIG-d"),))],
+            ALL,
+            id="places are unread for once",
         ),
         pytest.param(
             [one(3, instances=(part("MIG-new", 3),))],

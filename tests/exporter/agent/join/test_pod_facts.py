@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from exporter.agent.join.pod_facts import (
     MOST_LABEL_BYTES,
     MOST_LABELS,
+    MOST_USES,
     Allowed,
     PodFact,
     RawPod,
@@ -123,3 +124,13 @@ def test_an_extended_resource_is_of_the_container_that_requested_it() -> None:
 def test_nothing_known_leaves_nothing_out(container: str, claim: str, request: str) -> None:
     assert PodFact(uid="u").may_use(container, claim, request)
     assert PodFact(uid="u").resource(container, request) == ""
+
+
+def test_thousands_of_requests_of_one_pod_are_not_kept_and_stay_unknown() -> None:
+    spec = {
+        "containers": [
+            uses(*({"name": "gpus", "request": f"r-{n}"} for n in range(MOST_USES + 1)))
+        ],
+        "resourceClaims": [{"name": "gpus", "resourceClaimName": "claim"}],
+    }
+    assert fact_of(pod(spec=spec), None).requests is None

@@ -117,3 +117,28 @@ def test_what_was_seen_while_the_last_report_came_in_is_not_written_over_it(
     # One look: a report that was under way at the end may still come in.
     for report in tuple(server.written):
         assert counts(report) == {"GPU-1": {(79, None): 1}}
+
+
+def test_a_report_that_comes_late_does_not_make_gpus_present_while_there_is_no_sensor(
+    server: LateServer, tmp_path: Path
+) -> None:
+    client = Client(Endpoint(server=f"http://127.0.0.1:{server.server_port}"), timeout=60.0)
+    settings = Settings(node_name="node-a", sensor_socket=tmp_path / "none.sock", kubernetes=False)
+    agent = Agent(settings, client, "1", CountersFile(None))
+    agent.start()
+    try:
+        wait_for(
+            lambda: any(source.reason for source in agent.snapshot().report.sources),
+            what="the sensor to be called unreachable",
+        )
+        server.may.set()
+        wait_for(lambda: counts(agent.snapshot().report), what="the last report")
+        wait_for(
+            lambda: {gpu.presence for gpu in agent.snapshot().report.gpus} == {"Unknown"},
+            what="GPUs of which nothing is known",
+        )
+        wait_for(lambda: server.written, what="a report of that")
+    finally:
+        agent.stop()
+        client.close()
+    assert {gpu.presence for gpu in server.written[-1].gpus} == {"Unknown"}

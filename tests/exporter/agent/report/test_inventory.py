@@ -54,6 +54,16 @@ def test_a_gpu_for_virtual_machines_unbound_or_let_go_is_set_aside() -> None:
     assert (found.seen, found.set_aside, found.missing) == (2, 1, ())
 
 
+def test_a_gpu_that_was_set_aside_is_not_lost_because_the_bus_is_not_read_any_more() -> None:
+    report = ledger.observe(FRESH, with_bus(seen(gpu(1), gpu(2)), *PLACES[:2]))
+    unbound = with_bus(seen(gpu(2), seconds=30), *PLACES[:2], unbound=PLACES[:1])
+    report = ledger.observe(report, unbound)
+    for seconds in (60, 120, 180, 240):
+        report = ledger.observe(report, seen(gpu(2), seconds=seconds))
+    (aside,) = [found for found in report.gpus if found.uuid == "GPU-1"]
+    assert (aside.presence, aside.presence_reason) == ("Unknown", "SetAside")
+
+
 BOTH_FORMS = Published(OFFERED.uuids, OFFERED.by_bus, vfio=frozenset(PLACES))
 """As the driver publishes GPUs that no claim holds, where it offers them to virtual machines."""
 

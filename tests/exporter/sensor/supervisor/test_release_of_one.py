@@ -81,6 +81,15 @@ def test_a_file_that_stays_empty_lets_go_of_all_and_one_that_is_not_there_of_non
     assert release.named() == ()
 
 
+def test_a_file_that_is_too_long_lets_go_of_none(tmp_path: Path) -> None:
+    """Its beginning may be empty."""
+    file = tmp_path / "now"
+    file.write_text(" " * (64 << 10) + "GPU-1", encoding="utf-8")
+    release = ReleaseFile(file)
+    assert release.named() is None
+    assert "more than" in release.trouble
+
+
 def put_fifo(file: Path) -> None:
     os.mkfifo(file)
 
