@@ -18,7 +18,7 @@ Confirmed = Callable[[datetime, Record | None], datetime | None]
 the GPU is repaired, None where no user has."""
 
 
-def _unconfirmed(last_seen: datetime, record: Record | None) -> None:
+def unconfirmed(last_seen: datetime, record: Record | None) -> None:
     del last_seen, record
 
 
@@ -33,7 +33,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     inventory: Inventory = Inventory()
     gpus: tuple[GpuHealth, ...] = ()
     """Every GPU of the report, the diagnosed one too."""
-    confirmed: Confirmed = _unconfirmed
+    confirmed: Confirmed = unconfirmed
     """Of the diagnosed GPU."""
 
     def up(self, source: str) -> bool | None:

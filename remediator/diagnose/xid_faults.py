@@ -260,10 +260,11 @@ def _ended(signal: XidContext, fault_class: FaultClass) -> datetime | None:
     if fault_class == "contained" and _has_no_recovery_action(gpu):
         return record.last_seen  # the catalogue requests only a restart of the program
     ended = over(gpu, record.last_seen, record.epoch)
-    if ended is None and gpu.presence != "Lost" and _has_no_recovery_action(gpu):
-        # A reset that loads no driver shows in nothing that such a driver reports.
-        return signal.around.confirmed(record.last_seen, _counted(signal))
-    return ended
+    says_itself = gpu.recovery_action.supported or requested(gpu) is not None
+    if ended is not None or gpu.presence == "Lost" or says_itself:
+        return ended
+    # Another driver reports a reset by nothing. Where it is not known which, no GPU is healthy.
+    return signal.around.confirmed(record.last_seen, _counted(signal))
 
 
 def _has_no_recovery_action(gpu: GpuHealth) -> bool:

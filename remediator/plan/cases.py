@@ -29,7 +29,7 @@ from remediator.plan.case import Case, Roster
 from remediator.plan.eviction_requests import tolerations
 from remediator.plan.ignored_taints import ignoring
 from remediator.plan.node_clock import by_clock_of_now
-from remediator.plan.overrides import confirmed
+from remediator.plan.overrides import with_confirmed
 from remediator.plan.trusted_kinds import distrusted
 from remediator.plan.view import NodeView
 from remediator.policy.table import Place
@@ -62,13 +62,14 @@ def cases(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Case, ...
     here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
     here |= left | {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
     uuids = sorted(uuid for uuid in here if GPU_UUID.fullmatch(uuid))
-    common = attempt(_common, bound, disagrees)
-    return tuple(_case_or_blank(bound, uuid, reported.get(uuid), common, now) for uuid in uuids)
+    common = attempt(_common, bound, now, disagrees)
+    return tuple(_case_or_blank(bound, uuid, reported.get(uuid), common) for uuid in uuids)
 
 
 class _Common(msgspec.Struct, frozen=True, kw_only=True):
     """What is the same for every GPU of a node."""
 
+    now: datetime
     unbelieved: str
     """Why the report as a whole cannot be believed, "" when it can."""
     around: Surroundings
@@ -83,10 +84,11 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
     no_rebind: str
 
 
-def _common(view: NodeView, disagrees: str) -> _Common:
+def _common(view: NodeView, now: datetime, disagrees: str) -> _Common:
     brakes_unknown = view.clock_doubt or disagrees
     named = Counter(gpu.uuid for gpu in view.report.gpus) if view.report else Counter[str]()
     return _Common(
+        now=now,
         unbelieved=view.unbelieved,
         around=surroundings(view.report),
         repeated=frozenset(uuid for uuid, times in named.items() if times > 1),
@@ -139,10 +141,10 @@ def _unread(view: NodeView, uuid: str) -> Unknown | None:
 
 
 def _case_or_blank(
-    view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common | Unknown, now: datetime
+    view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common | Unknown
 ) -> Case:
     """Return what is known of a GPU; where this program fails on it, its incidents and rules."""
-    case = _case(view, uuid, gpu, common, now) if isinstance(common, _Common) else common
+    case = _case(view, uuid, gpu, common) if isinstance(common, _Common) else common
     if isinstance(case, Case):
         return case
     return Case(
@@ -157,9 +159,7 @@ def _case_or_blank(
 
 
 @or_unknown
-def _case(
-    view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common, now: datetime
-) -> Case | Unknown:
+def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> Case | Unknown:
     if unread := _unread(view, uuid):
         return unread
     rules, incidents = _rules(view, uuid), of_gpu(view.incidents, uuid)
@@ -172,9 +172,7 @@ def _case(
     devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
     if view.report and not why:
         incidents = tuple(by_clock_of_now(known, view.node, view.report) for known in incidents)
-    has_incident = any(incident.open for incident in incidents)
-    vouched = confirmed(incidents, view.report, now)
-    around = msgspec.structs.replace(common.around, confirmed=vouched)
+    around = with_confirmed(common.around, incidents, view.boot_id or "", common.now)
     judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
     holders = affected_pods(view.claims, frozenset(devices), view.pods)
     return Case(
@@ -189,7 +187,7 @@ def _case(
         rules=rules,
         leftovers=tuple(leftover for leftover in view.leftovers if leftover.device in ruled),
         affected=holders,
-        gang=gang(holders, view.claims, view.pods) if has_incident else (),
+        gang=gang(holders, view.claims, view.pods) if any(it.open for it in incidents) else (),
         place=place,
         boot_id=view.report.boot_id if view.report and not why else "",
         reported_at=view.report.observed_at if view.report and not why else None,

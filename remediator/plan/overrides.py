@@ -9,11 +9,10 @@ from datetime import datetime
 
 import msgspec
 
-from exporter.model.node_health import NodeHealth
 from remediator.diagnose.fault import Record
-from remediator.diagnose.surroundings import Confirmed
+from remediator.diagnose.surroundings import Surroundings
 from remediator.model import intent as words
-from remediator.model.incident import Incident, IncidentStatus, intending
+from remediator.model.incident import Incident, intending
 from remediator.model.intent import Intent, IntentRecord, Kind, counts
 from remediator.plan import history
 from remediator.plan.case import Case
@@ -59,15 +58,14 @@ def given(
     return tuple(found)
 
 
-def confirmed(
-    incidents: tuple[Incident, ...], report: NodeHealth | None, now: datetime
-) -> Confirmed:
-    """Return what users have confirmed of a GPU, by its incidents and the report of its node.
+def with_confirmed(
+    around: Surroundings, incidents: tuple[Incident, ...], boot_id: str, now: datetime
+) -> Surroundings:
+    """Return the surroundings of a GPU with what users have confirmed of it, by its incidents.
 
     A confirmation is for the signals that its incident has seen. They stay in the report until the
     next boot, so it counts until then, also once the incident is closed.
     """
-    boot_id, clock = (report.boot_id, report.observed_at) if report else ("", None)
     found = [
         (incident.status, at)
         for incident in incidents
@@ -75,19 +73,16 @@ def confirmed(
         if (at := _confirmed_at(incidents, incident, now)) is not None
     ]
 
-    def confirmed_at(last_seen: datetime, record: Record | None) -> datetime | None:
-        dates = (at for status, at in found if _has_seen(status, last_seen, record, clock))
+    def confirmed(last_seen: datetime, record: Record | None) -> datetime | None:
+        dates = (
+            at
+            for status, at in found
+            if (record is not None and is_counted(record, status.seen_signals))
+            or (record is None and not is_later(last_seen, status.seen_through, around.reported_at))
+        )
         return max(dates, default=None)
 
-    return confirmed_at
-
-
-def _has_seen(
-    status: IncidentStatus, last_seen: datetime, record: Record | None, clock: datetime | None
-) -> bool:
-    if record is None:
-        return not is_later(last_seen, status.seen_through, clock)
-    return is_counted(record, status.seen_signals)
+    return msgspec.structs.replace(around, confirmed=confirmed)
 
 
 def _confirmed_at(

@@ -106,13 +106,22 @@ class TestItDoesNotEnd:
             {"nvlink": NvlinkHealth(failed=(1,))},
             {"presence": "Lost", "presence_since": at(5)},
             {"recovery_action": RESET},
+            {"recovery_action": action(0, -60, -10)},
             {
                 "recovery_action": msgspec.structs.replace(
                     NO_ACTION_FIELD, logged=1, logged_at=at(2)
                 )
             },
         ],
-        ids=["pending remap", "failed remap", "link", "lost", "action", "logged action"],
+        ids=[
+            "pending remap",
+            "failed remap",
+            "link",
+            "lost",
+            "action",
+            "no action read since",
+            "logged action",
+        ],
     )
     def test_a_state_that_is_reported_now(self, state: dict[str, object]) -> None:
         seen = old(xid(95), **state)
@@ -216,9 +225,11 @@ class TestAfterTheRecovery:
         assert len(stored.incidents) == 1
 
     @pytest.mark.parametrize("presence", ["Unknown", "Present"])
-    def test_nor_does_a_time_without_nvml(self, presence: str) -> None:
+    @pytest.mark.parametrize("field", [NO_ACTION_FIELD, RecoveryAction()], ids=["old", "unknown"])
+    def test_nor_does_a_time_without_nvml(self, presence: str, field: RecoveryAction) -> None:
+        """Also where it is not known whether the driver is still the old one."""
         stored = recovered()
-        blind = old(xid(95), presence=presence, presence_since=at(700))
+        blind = old(xid(95), presence=presence, presence_since=at(700), recovery_action=field)
         nvml = (SourceHealth(name="nvml", state="Down"), SourceHealth(name="kmsg", state="Up"))
         blind = msgspec.structs.replace(blind, report=report_with(blind, sources=nvml))
 
