@@ -224,6 +224,7 @@ def old_driver(fleet: Fleet) -> Iterator[str]:
         phase="Tainted",
         mode="Enforce",
         needs="GPUReset",
+        opened_boot_id="boot-1",
         seen_through=seen,
         seen_signals=(
             SeenSignal(code=record.code, count=record.count, first_seen_time=record.first_seen),
