@@ -31,8 +31,11 @@ from tests.exporter.running import Exporter, wait_for
 
 HEALTH = "DCGM_EXP_GPU_HEALTH_STATUS"
 EXPECTED = 'draguard_gpus_expected{source="pci"}'
+SEEN = "\ndraguard_gpus_seen "
+"""NVML's alone: while that is down, values come from DCGM."""
 LEASE = f"{LEASES}/draguard-agent-node-a"
 TIMES = ("--interval=0.5", "--sample-deadline=3", "--lease-interval=0.2")
+SILENT = "no message from the sensor"
 ALLOWED = 0.5 + 2 * 3.0
 """Seconds that a part may be old."""
 
@@ -49,12 +52,11 @@ class Row(msgspec.Struct, frozen=True):
 
 
 STUCK = (
-    Row("nvml", "nvml", "Stale", "DCGM_FI_DEV_GPU_TEMP"),
+    Row("nvml", "nvml", "Stale", SEEN),
     Row("dcgm", "dcgm", "Stale", HEALTH),
     Row("kernel log", "kmsg", "Stale", ""),
     Row("node state", "podresources", "Stale", EXPECTED),
-    Row("NVML child", "nvml", "Slow", "DCGM_FI_DEV_GPU_TEMP", ready=True),
-    Row("agent", "nvml", "SensorUnreachable", "DCGM_FI_DEV_GPU_TEMP"),
+    Row("NVML child", "nvml", "Slow", SEEN, ready=True),
 )
 HARMLESS = ("folder watch", "config space", "sensor socket", "agent's words", "heartbeat")
 """Without these everything else is read on."""
@@ -101,7 +103,7 @@ class Stage(msgspec.Struct):
     def works(self) -> bool:
         up = {source.name for source in report(self.api).sources if source.up}
         ready = self.agent.get("/readyz")[0] == 200
-        shown = self.agent.shows("DCGM_FI_DEV_GPU_TEMP{", f"{HEALTH}{{", EXPECTED)
+        shown = self.agent.shows(SEEN, f"{HEALTH}{{", EXPECTED)
         return ready and shown and up == {"nvml", "kmsg", "podresources", "dcgm"}
 
     def versions_of(self, confirmed: str, until: Callable[[], bool]) -> set[str]:
@@ -172,6 +174,14 @@ def test_a_lease_confirms_no_reading_that_did_not_happen(stage: Stage) -> None:
     wait_for(
         lambda: stage.lease()[1] == report(stage.api).content_hash, what="what is read confirmed"
     )
+
+
+def test_an_agent_whose_connection_says_nothing_more_makes_another(stage: Stage) -> None:
+    wait_for(stage.works, what="all sources")
+    before = stage.agent.logged().count(SILENT)
+    with stopped(stage.sensor.thread("agent")):
+        wait_for(lambda: stage.agent.logged().count(SILENT) > before, what="the end of patience")
+        wait_for(stage.works, what="all sources by another connection")
 
 
 @pytest.mark.parametrize("thread", HARMLESS)
