@@ -1,10 +1,11 @@
-"""Which pods hold a GPU of a node, and whether that is known for certain.
+"""Which pods hold a device of a node, and whether that is known for certain.
 
 Three signs count, each by itself, for every pod of the node that has not ended: an
 allocated claim, whether or not its device is still published; an extended resource that
 may be a GPU; a claim that is not known here. A claim that is reserved counts before its
 pod is listed. Admin access takes no GPU: such pods watch it and never leave by themselves.
-Pure.
+Foreign drivers choose the names of their pools, so a claim on a foreign device counts only for a
+listed pod, and only where this node publishes the device. Pure.
 """
 
 from collections.abc import Iterable
@@ -12,8 +13,7 @@ from datetime import datetime
 
 import msgspec
 
-from exporter.model.device import GPU_DRIVER
-from exporter.model.resource_slices import PoolKey
+from exporter.model.device import GPU_DRIVER, Device
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
@@ -42,7 +42,7 @@ class Neighbours(msgspec.Struct, frozen=True):
     """Pods in the way of an act that stops the whole node."""
 
     pods: tuple[str, ...]
-    """`namespace/name` of the pods that certainly hold a GPU, or may."""
+    """`namespace/name` of the pods that certainly hold a device, or may."""
     unknown: str = ""
     """Why there may be more of them, "" when these are all."""
     promised: tuple[Promise, ...] = ()
@@ -50,26 +50,26 @@ class Neighbours(msgspec.Struct, frozen=True):
 
 
 def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
-    """Return the pods that hold a GPU of the node, and why that may not be all of them."""
-    # The devices that name the node's pools: published now, ruled, or once in scope.
+    """Return the pods that hold a device of the node, and why that may not be all of them."""
+    # The devices that name the node's pools of GPUs: published now, ruled, or once in scope.
     named = {device.device for device in view.inventory} | {rule.device for rule in view.rules}
     named |= {device.name for each in incidents for device in each.status.scope.devices}
     foreign = {device.device for device in view.inventory if device.foreign}
+    named -= foreign
     published = any(device.kind for device in view.inventory)
     pools = {(device.driver, device.pool) for device in named} | {(GPU_DRIVER, view.node)}
     drivers = {device.driver for device in named} | {GPU_DRIVER}
-    drivers |= {device.device.driver for device in view.inventory if device.kind}
     known = {(claim.metadata.namespace, claim.metadata.name): claim for claim in view.claims}
     here = {
         key: claim
         for key, claim in known.items()
-        if any(pool in pools for pool in _allocated_in(claim))
+        if any((name.driver, name.pool) in pools for name in _holds(claim))
     }
     # Where nothing is published it is unknown which drivers are those of GPUs.
     held = here | {
         key: claim
         for key, claim in known.items()
-        if any(driver in drivers or not published for driver, _ in _allocated_in(claim))
+        if any(name in foreign or name.driver in drivers or not published for name in _holds(claim))
     }
     running = {
         (pod.namespace, pod.name)
@@ -93,13 +93,13 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     found = tuple(f"{space}/{name}" for space, name in sorted(running | reserved))
     # The Node itself may show that a device plugin allocates its GPUs.
     has_plugin = bool(view.facts and view.facts.plugin_resources)
-    offered = published or (not named - foreign and not here and has_plugin)
+    offered = published or (not named and not here and has_plugin)
     why = why or ("" if view.pods_live else NOT_LIVE)
     return Neighbours(found, why or ("" if offered else NOT_PUBLISHED))
 
 
-def _allocated_in(claim: Claim) -> set[PoolKey]:
-    return {(result.driver, result.pool) for result in claim.results if result.allocates}
+def _holds(claim: Claim) -> set[Device]:
+    return {result.name for result in claim.results if result.allocates}
 
 
 def _claims_one(pod: PodFacts, known: dict[ClaimKey, Claim], held: dict[ClaimKey, Claim]) -> bool:

@@ -275,8 +275,8 @@ def _waiting(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: d
 
 
 def _pods_in_words(seen: Neighbours) -> str:
-    """Name the pods that hold a GPU, and what is unknown about them."""
-    named = f"pods with GPUs: {some(seen.pods, NAMED_LIMIT)}" if seen.pods else ""
+    """Name the pods that hold a device, and what is unknown about them."""
+    named = f"pods with devices: {some(seen.pods, NAMED_LIMIT)}" if seen.pods else ""
     return "; ".join(text for text in (named, seen.unknown) if text) or "no pod holds a GPU"
 
 

@@ -76,7 +76,7 @@ def test_the_pod_on_a_lost_gpu_of_the_plugin_stays_and_draguard_says_that_it_wai
         conditions = found["status"]["conditions"]
         return next((each["message"] for each in conditions if each["type"] == REPAIR_NEEDED), "")
 
-    await_true("the pod is waited for", lambda: "pods with GPUs: default/stays" in message())
+    await_true("the pod is waited for", lambda: "pods with devices: default/stays" in message())
     (incident,) = [item for item in node.items(INCIDENTS) if item["spec"]["uuid"] == uuid]
     assert incident["status"]["message"] == "no published device to taint"
     stated = {each["type"]: each for each in incident["status"]["conditions"]}

@@ -5,9 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.model.device import Device
+from exporter.model.resource_slices import SliceDevice
 from remediator.model.claim import Claim, ClaimMeta, DeviceResult
 from remediator.model.incident import ScopeRecord, Target
 from remediator.model.pod import PodFacts
+from remediator.model.taint_rule import Rule
 from remediator.plan.gpu_pods import NOT_LISTED, NOT_LIVE, NOT_PUBLISHED, neighbours
 from remediator.plan.node_condition import WAITING
 from remediator.plan.trusted_kinds import Blind
@@ -112,6 +115,72 @@ class TestWhoHoldsOne:
         over = pod("train-0", uid="u-of-the-one-before", running=False)
 
         assert names(node(pods=(over,), claims=(claim("gpu-1"),))) == ("team/train-0",)
+
+
+NIC = SliceDevice(device=Device("nic.example.com", "rack-7", "nic-0"), node=NODE, foreign=True)
+"""A device of this node in a pool that it shares with others."""
+
+
+def with_nic(seen: NodeView) -> NodeView:
+    return msgspec.structs.replace(seen, inventory=(*seen.inventory, NIC))
+
+
+def held(device: str) -> Claim:
+    """Return the claim of team/train-0 on a device of the shared pool."""
+    return claim(device, driver=NIC.device.driver, pool=NIC.device.pool)
+
+
+class TestWhoHoldsAForeignDevice:
+    CLAIMS = ("claim-of-train-0",)
+
+    def test_a_pod_of_the_node_that_holds_one_of_its_devices_is_waited_for(self) -> None:
+        seen = with_nic(node(pods=(pod("train-0", claims=self.CLAIMS),), claims=(held("nic-0"),)))
+
+        assert names(seen) == ("team/train-0",)
+        found = repair(seen, pair())
+        assert found.reason == WAITING
+        assert "pods with devices: team/train-0" in found.message
+
+    @pytest.mark.parametrize("device", ["nic-0", "nic-1"])
+    @pytest.mark.parametrize("pool", ["rack-7", "node-b"])
+    def test_a_pod_of_another_node_is_not_by_the_name_of_a_pool(
+        self, pool: str, device: str
+    ) -> None:
+        nic = msgspec.structs.replace(NIC, device=Device(NIC.device.driver, pool, "nic-0"))
+        far = claim(device, driver=nic.device.driver, pool=pool)
+        plain = node(pods=(NOBODY,), claims=(far,))
+        seen = msgspec.structs.replace(plain, inventory=(*plain.inventory, nic))
+
+        assert neighbours(seen, ()) == neighbours(plain, ())
+        assert repair(seen, pair()) == repair(plain, pair())
+
+    def test_a_pod_of_the_node_holds_none_of_its_devices_by_the_name_of_a_pool(self) -> None:
+        named = pod("train-0", claims=self.CLAIMS)
+
+        assert not names(with_nic(node(pods=(named,), claims=(held("nic-1"),))))
+
+    def test_its_claim_does_not_make_a_device_plugins_node_one_that_is_unknown(self) -> None:
+        named = pod("train-0", claims=self.CLAIMS)
+        seen = with_nic(with_plugin(node(pods=(named,), claims=(held("nic-0"),))))
+
+        assert neighbours(seen, ()).unknown == ""
+        assert names(seen) == ("team/train-0",)
+
+    def test_a_rule_on_one_makes_no_pool_of_it_one_of_gpus(self) -> None:
+        """Its driver has left the list, and its taint stays."""
+        rule = Rule(
+            device=NIC.device,
+            effect="NoSchedule",
+            fault="hardware",
+            cause="lost",
+            incident="gpu-1",
+            uuid=uuid(0),
+            gpu=uuid(0),
+            node=NODE,
+        )
+        seen = msgspec.structs.replace(node(claims=(held("nic-1"),)), rules=(rule,))
+
+        assert names(with_nic(seen)) == ()
 
 
 class TestWhatIsNotKnown:
