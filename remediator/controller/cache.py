@@ -44,6 +44,7 @@ class Cache:
         self._mark = mark
         self._lock = threading.RLock()
         self._reports: dict[str, NodeDeviceHealth] = {}
+        self.drivers = drivers
         self._slices = SliceIndex(drivers)
         self._rule_index = RuleIndex(self._slices.device)
         self._incidents: Index[Incident] = Index(_incident_keys)

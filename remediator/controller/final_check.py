@@ -30,7 +30,17 @@ drivers are among them, and a tenant's pods may name any number."""
 
 
 class _Slices(msgspec.Struct, frozen=True):
-    items: tuple[ResourceSlice, ...] = ()
+    items: tuple[msgspec.Raw, ...] = ()
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    driver: str
+
+
+class _Published(msgspec.Struct, frozen=True):
+    """What is read of a slice of any driver."""
+
+    spec: _Spec
 
 
 class _Reports(msgspec.Struct, frozen=True):
@@ -85,13 +95,13 @@ class FinalCheck:
     def differs(self, view: NodeView, begins: Disruption) -> str:
         """Return what is otherwise than in the view, or cannot be read; "" when all is as seen.
 
-        A repair of the node disrupts all its devices, and its pods may have been listed some
-        seconds ago.
+        A repair of the node disrupts all its GPUs, and its pods, which may hold other devices, may
+        have been listed some seconds ago.
         """
         devices = begins.devices
         step = "untaint" if begins.untainted else "disruption"
         if begins.repair:
-            devices |= {device.device for device in view.inventory}
+            devices |= {device.device for device in view.inventory if not device.foreign}
             if why := self._pods_differ(view):
                 return why
         try:
@@ -141,12 +151,16 @@ class FinalCheck:
 
     def _slices_differ(self, view: NodeView, devices: frozenset[Device]) -> str:
         params = {"fieldSelector": f"spec.nodeName={view.node}"}
-        stored = msgspec.json.decode(self._reader.get(self._slices.path, params), type=_Slices)
-        # A foreign driver may publish anew as often as it likes, and defers nothing by it.
-        pools = {(name.driver, name.pool) for name in devices if name.driver in self._drivers}
-        if pools & incomplete(stored.items):
+        answer = msgspec.json.decode(self._reader.get(self._slices.path, params), type=_Slices)
+        # A foreign driver may publish anything, as often as it likes, and defers nothing by it.
+        stored = [
+            msgspec.json.decode(raw, type=ResourceSlice)
+            for raw in answer.items
+            if msgspec.json.decode(raw, type=_Published).spec.driver in self._drivers
+        ]
+        if {(name.driver, name.pool) for name in devices} & incomplete(stored):
             return f"the devices of {view.node} are being published anew"
-        found = inventory(stored.items, self._drivers, view.inventory)
+        found = inventory(stored, self._drivers, view.inventory)
         if _hardware(found) != _hardware(view.inventory):
             return f"{view.node} publishes other devices than the watch reported"
         return ""

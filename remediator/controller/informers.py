@@ -185,7 +185,7 @@ class Informers:
     def unreadable(self, view: NodeView) -> Mapping[WatchedKind, str]:
         """Return by kind which objects of this one node cannot be read; "" where all can."""
         return {
-            "slices": unreadable_slices(self.slices, view.node),
+            "slices": unreadable_slices(self.slices, view.node, self._cache.drivers),
             "claims": unreadable_claims(self.claims, view),
             "rules": unreadable_rules(self.rules, view.node),
         }

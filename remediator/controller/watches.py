@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Any
 
+from exporter.model.device import GpuDrivers
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.reflector import Reflector
 from remediator.controller.versions import Versioned
@@ -39,15 +40,24 @@ def distrust_versioned(kind: Versioned[Any], words: str) -> str:
     return distrust(kind.reflector)
 
 
-def unreadable_slices(kind: Versioned[ResourceSlice], node: str) -> str:
-    """Return why a node's slices cannot be trusted: one of them cannot be read as it is now."""
+def unreadable_slices(kind: Versioned[ResourceSlice], node: str, drivers: GpuDrivers) -> str:
+    """Return why a node's slices cannot be trusted: one of them cannot be read as it is now.
+
+    A slice keeps its node and its driver for life. A foreign one is not trusted anyway.
+    """
     return _unreadable(
-        kind, (key for key, published in _last_good(kind) if published.spec.node_name == node)
+        kind,
+        (
+            key
+            for key, published in _last_good(kind)
+            if published.spec.node_name == node and published.spec.driver in drivers
+        ),
     )
 
 
 def unreadable_claims(kind: Versioned[Claim], view: NodeView) -> str:
-    pools = {(device.device.driver, device.device.pool) for device in view.inventory}
+    own = (device for device in view.inventory if not device.foreign)
+    pools = {(device.device.driver, device.device.pool) for device in own}
     pools |= {(rule.device.driver, rule.device.pool) for rule in view.rules}
     return _unreadable(
         kind,

@@ -23,6 +23,7 @@ from tests.chain.scene import resource_slice
 from tests.lab.foreign import DRIVERS, SHARED, TYPES, Board, decoded, foreign_slices
 from tests.remediator.builders import (
     NODE,
+    T0,
     Stored,
     at,
     dead,
@@ -33,7 +34,7 @@ from tests.remediator.builders import (
     uuid,
     xid,
 )
-from tests.remediator.controller.api import SLICES, serving
+from tests.remediator.controller.api import CLAIMS, SLICES, serving
 from tests.remediator.controller.test_blind_watches import (
     SETTLED,
     Room,
@@ -41,7 +42,7 @@ from tests.remediator.controller.test_blind_watches import (
     presence,
 )
 from tests.remediator.histories.frozen import Kind, Truth
-from tests.remediator.playing import settle
+from tests.remediator.playing import claim, settle
 
 NODES = (NODE, "node-b")
 GPUS = (gpu(0), gpu(1))
@@ -166,25 +167,64 @@ def test_foreign_slices_that_come_and_go_defer_no_disruption_and_no_repair() -> 
     """The last look finds other ones than the watch reported, some of them half published."""
     view = seen_of(cached(report(dead(), gpu(1)), GPUS, TYPES))
     (device, *_) = published(dead())
+    items = [
+        body
+        | {
+            "spec": body["spec"]
+            | {"pool": {"name": NODE, "generation": 2, "resourceSliceCount": 2}}
+        }
+        for body in foreign_slices(NODE, boards(*GPUS), ("gpu",)).values()
+    ]
+    check = check_of(view, items)
+
+    assert check.differs(view, Disruption(devices=frozenset({device.device}))) == ""
+    assert check.differs(view, Disruption(repair=True)) == ""
+
+
+def unreadable(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a slice in a form that this version does not know."""
+    devices = [device | {"taints": [{"key": 1}]} for device in body["spec"]["devices"]]
+    return body | {"spec": body["spec"] | {"devices": devices}}
+
+
+def test_a_foreign_slice_that_cannot_be_read_defers_no_disruption_and_no_repair() -> None:
+    view = seen_of(cached(report(dead(), gpu(1)), GPUS, TYPES))
+    (device, *_) = published(dead())
+    (body, *_) = foreign_slices(NODE, boards(*GPUS), ("gpu",)).values()
+
+    def differs(body: dict[str, Any]) -> list[str]:
+        check = check_of(view, [unreadable(body)])
+        begun = (Disruption(devices=frozenset({device.device})), Disruption(repair=True))
+        return [check.differs(view, each) for each in begun]
+
+    assert differs(body) == ["", ""]
+    (one, other) = differs(body | {"spec": body["spec"] | {"driver": "gpu.nvidia.com"}})
+    assert one == other == "what it rests on could not be decoded before the disruption"
+
+
+def check_of(view: NodeView, more: list[dict[str, Any]]) -> FinalCheck:
+    """Return a last look that finds more slices beside those of both GPUs."""
 
     class Now(Truth):
         def get(self, path: str, params: Any = None) -> bytes:
             raw = super().get(path, params)
             if not path.endswith("resourceslices"):
                 return raw
-            items = msgspec.json.decode(raw)["items"]
-            for body in foreign_slices(NODE, boards(*GPUS), ("gpu",)).values():
-                body["spec"]["pool"] |= {"generation": 2, "resourceSliceCount": 2}
-                items.append(body)
-            return msgspec.json.encode({"items": items})
+            return msgspec.json.encode({"items": msgspec.json.decode(raw)["items"] + more})
 
-    truth = Now(
-        tuple(part for health in GPUS for part in published(health)), (), (), report=view.report
-    )
-    check = FinalCheck(truth, Kind("resourceslices"), Kind("resourceclaims"), truth, truth)
+    devices = tuple(part for health in GPUS for part in published(health))
+    truth = Now(devices, (), (), report=view.report)
+    return FinalCheck(truth, Kind("resourceslices"), Kind("resourceclaims"), truth, truth)
 
-    assert check.differs(view, Disruption(devices=frozenset({device.device}))) == ""
-    assert check.differs(view, Disruption(repair=True)) == ""
+
+def test_a_claim_on_a_foreign_device_that_has_changed_defers_no_repair() -> None:
+    """A tenant may change its own claim as often as it likes; its pod is waited for."""
+    view = seen_of(cached(HEALTHY, GPUS, TYPES))
+    one = claim("gpu-0", driver=DRIVERS[0])
+
+    changed = msgspec.structs.replace(view, claims=(one,))
+
+    assert check_of(view, []).differs(changed, Disruption(repair=True)) == ""
 
 
 @pytest.fixture
@@ -212,6 +252,34 @@ def test_a_lost_gpu_is_evicted_from_beside_foreign_slices_that_change_meanwhile(
     room.decide()
     room.ahead = SETTLED
 
+    assert not room.decide().unconfirmed
+    assert room.api.effects() == {"gpu-0": "NoExecute"}
+
+
+def test_a_foreign_object_that_cannot_be_read_blinds_no_node(room: Room) -> None:
+    (name, body), *_ = foreign_slices(NODE, boards(*GPUS)).items()
+    room.api.put(SLICES, name, spec=body["spec"])
+    room.publish(*GPUS)
+    room.report(*GPUS)
+    results = [{"driver": DRIVERS[0], "pool": NODE, "device": "gpu-0", "request": "r"}]
+    status = {"allocation": {"devices": {"results": results}}}
+    room.api.put(CLAIMS, "nic", status=status)
+    room.hold("gpu-0")
+    room.seen("the claims", lambda: len(room.cluster.peek(NODE).claims) == 2)
+    room.seen("the slices", lambda: any(p.foreign for p in room.cluster.peek(NODE).inventory))
+
+    room.api.put(SLICES, name, spec=unreadable(body)["spec"])
+    results[0]["device"] = 5  # type: ignore[assignment]
+    room.api.put(CLAIMS, "nic", status=status)
+    watched = room.cluster.informers
+    for kind in (watched.slices, watched.claims):
+        room.seen("the change", lambda kind=kind: kind.reflector and kind.reflector.unreadable)
+
+    assert not room.cluster.peek(NODE).blind
+    room.report(dead(0), gpu(1))
+    room.seen("the report", lambda: presence(room) == "Lost")
+    room.decide()
+    room.ahead = SETTLED
     assert not room.decide().unconfirmed
     assert room.api.effects() == {"gpu-0": "NoExecute"}
 
