@@ -70,8 +70,8 @@ def find_devices(
     parts = list(_parts(found, bus_ids.get(found, ""), inventory))
     if not parts:
         raise NoDeviceError(
-            f"{found} is reported, but no DRA driver publishes it: no pod can get it, and there is "
-            "no device for a taint rule"
+            f"{found} is reported, but no driver in gpuDrivers publishes it: there is no device "
+            "for a taint rule"
         )
     slices = sum(part.kind == "mig" for part in parts)
     what = "the whole GPU" + (f", {count(slices, 'slice', 'slices')}" if slices else "")

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from draguard.phrases import age, short
-from exporter.model.device import NVIDIAS, GpuDrivers, gpu_drivers
+from exporter.model.device import GpuDrivers, driver_names
 from kubeapi.lease import Lease, LeaseMeta
 from remediator.controller.agents import DRIVERS, LEASE_NAME, VERSION
 from remediator.controller.policy_on_lease import PolicyRecord, recorded
@@ -41,12 +41,9 @@ def leader_of(leases: Iterable[Lease], now: datetime) -> Leader:
 
 
 def drivers_of(lease: Lease | None) -> GpuDrivers:
-    """Return the drivers of GPUs that a leader has recorded, NVIDIA's where none has."""
+    """Return the drivers of GPUs that a leader has recorded; none where it is not known."""
     noted = lease.metadata.annotations.get(DRIVERS, "") if lease else ""
-    try:
-        return gpu_drivers(noted.split(","))
-    except ValueError:
-        return NVIDIAS
+    return driver_names(noted.split(","))
 
 
 def leader_problem(holder: str | None, renewed: datetime | None, now: datetime) -> str:

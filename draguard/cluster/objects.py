@@ -26,7 +26,9 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     """Of ResourceSlice; None where the cluster has no Dynamic Resource Allocation."""
     slices: tuple[ResourceSlice, ...] = ()
     gpu_drivers: GpuDrivers = NVIDIAS
-    """Of the leader, as its Lease records them."""
+    """Of the leader, as its Lease records them; else NVIDIA's are assumed."""
+    assumed: str = ""
+    """That and why, where it makes devices foreign; "" where it does not."""
     claims: tuple[Claim, ...] = ()
     rule_version: str | None = None
     """Of DeviceTaintRule; None where rules are not served."""
@@ -38,8 +40,8 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     no_namespace: bool = False
     """Whether the namespace that was named as Draguard's does not exist."""
     unseen: tuple[str, ...] = ()
-    """What could not be read, one sentence each: a missing right, or a namespace that does not
-    exist."""
+    """What could not be read, one sentence each: a missing right, a namespace that does not exist,
+    or `assumed`."""
     missing: frozenset[str] = frozenset()
     """Collections that the caller may not read; their fields are empty and mean nothing."""
     unreadable: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from draguard.cluster.objects import Objects
 from draguard.connection.errors import NotInstalledError, forbidden
 from draguard.connection.whoami import ahead, now
 from draguard.phrases import some
-from exporter.model.device import GpuDrivers
+from exporter.model.device import GPU_DRIVER, NVIDIAS, GpuDrivers
 from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import JSON, METADATA_LIST, UNREADABLE, ApiError, Client, NotFound
@@ -89,6 +89,7 @@ class Reader:
             unseen=(
                 *(forbidden(str(parts[name])) for name in missing),
                 *((nowhere,) if "no_namespace" in found else ()),
+                *filter(None, (found.get("assumed", ""),)),
             ),
             missing=frozenset(missing),
             **found,
@@ -129,23 +130,31 @@ class Reader:
 
     def slices(self) -> Mapping[str, object]:
         version = self.version("resourceslices")
+        slices = self._dra(version, "resourceslices")
+        drivers, unknown = self._gpu_drivers()
+        others = sorted({each.spec.driver for each in slices} - NVIDIAS)
         return {
             "dra_version": version,
-            "slices": self._dra(version, "resourceslices"),
-            "gpu_drivers": self._gpu_drivers(),
+            "slices": slices,
+            "gpu_drivers": drivers or NVIDIAS,
+            "assumed": f"the list of gpuDrivers ({unknown}): {GPU_DRIVER} is assumed, and "
+            f"{some(others)} counts as foreign"
+            if others and not drivers
+            else "",
         }
 
-    def _gpu_drivers(self) -> GpuDrivers:
-        """Return the leader's; those of a new installation where no leader has recorded any."""
+    def _gpu_drivers(self) -> tuple[GpuDrivers, str]:
+        """Return those that the leader has recorded; or none, and why they are not known."""
         try:
             # A list, although of one: whoever reads the status may list Leases.
             only = {"fieldSelector": f"metadata.name={LEASE_NAME}"}
-            found, _ = listed(self.client, leases(self.namespace), Lease, only)
+            found, unreadable = listed(self.client, leases(self.namespace), Lease, only)
         except ApiError as error:
-            if error.status != FORBIDDEN:
-                raise
-            found = []
-        return drivers_of(next(iter(found), None))
+            return frozenset(), forbidden(str(error))
+        unknown = (
+            f"Lease {LEASE_NAME} cannot be read" if unreadable else "no leader has recorded it"
+        )
+        return drivers_of(next(iter(found), None)), unknown
 
     def claims(self) -> Mapping[str, object]:
         version = self.version("resourceclaims")
@@ -199,9 +208,11 @@ class Reader:
 
 
 def left_out(objects: Objects) -> str:
-    """Return the end of a sentence that lists skipped objects, "" if there are none."""
+    """Return the end of a sentence: what is assumed, and what was skipped; "" for nothing."""
     unreadable = ", ".join(objects.unreadable)
-    return f"; skipped because this version cannot read them: {unreadable}" if unreadable else ""
+    skipped = f"skipped because this version cannot read them: {unreadable}" if unreadable else ""
+    assumed = f"not read: {objects.assumed}" if objects.assumed else ""
+    return "".join(f"; {text}" for text in (assumed, skipped) if text)
 
 
 @contextmanager

@@ -101,11 +101,14 @@ def _cordon(client: Client, options: argparse.Namespace) -> int:
         _result(devices, by, tuple(islice(rest, len(own))), owned.holders)
         for devices, own in zip(named, cordons, strict=True)
     )
+    unseen = tuple(f"not read: {text}" for text in objects.unseen)
     undo = f"--node {options.node}" if options.node else ""
     print_result(
         results,
         options.output,
-        lambda: cordon_page(results, undo=undo, evict=options.evict, warnings=warnings(owned)),
+        lambda: cordon_page(
+            results, undo=undo, evict=options.evict, warnings=(*warnings(owned), *unseen)
+        ),
         "CordonList",
         rule_names(each.rule for each in changed if not each.failed),
     )

@@ -18,9 +18,9 @@ NVIDIAS: GpuDrivers = frozenset({GPU_DRIVER})
 """compute-domain.nvidia.com publishes channels and daemons, and no GPU."""
 
 _DRIVER_NAME = re.compile(
-    r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+    r"(?=.{1,63}$)[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*"
 )
-"""As Kubernetes validates the name of a DRA driver."""
+"""As Kubernetes validates the name of a DRA driver: in lower case. It stores what was written."""
 
 _BUS_ID = re.compile(
     r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2}):(?P<slot>[0-9a-f]{2})(?:\.[0-7])?",
@@ -28,14 +28,20 @@ _BUS_ID = re.compile(
 )
 
 
+def driver_names(names: Iterable[str]) -> GpuDrivers:
+    """Return those that are names of DRA drivers."""
+    return frozenset(name.strip() for name in names if _DRIVER_NAME.fullmatch(name.strip()))
+
+
 def gpu_drivers(names: Iterable[str]) -> GpuDrivers:
     """Read a list of drivers. Raises ValueError, with what to write instead."""
-    found = frozenset(name.strip() for name in names)
-    wrong = sorted(name for name in found if not _DRIVER_NAME.fullmatch(name))
+    given = tuple(names)
+    found = driver_names(given)
+    wrong = sorted({name.strip() for name in given} - found)
     if wrong or not found:
-        given = ", ".join(map(repr, wrong)) or "nothing"
+        refused = ", ".join(map(repr, wrong)) or "nothing"
         raise ValueError(
-            f"takes names of DRA drivers with commas between, such as {GPU_DRIVER}, not {given}"
+            f"takes names of DRA drivers with commas between, such as {GPU_DRIVER}, not {refused}"
         )
     return found
 

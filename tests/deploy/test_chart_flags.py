@@ -139,6 +139,10 @@ MEANT: Mapping[str, tuple[tuple[str, ...], Mapping[str, object]]] = {
         SETTINGS["drivers of GPUs"],
         {"gpu_drivers": ("gpu.nvidia.com", "gpu.example.com")},
     ),
+    "a driver in capitals": (
+        ("gpuDrivers={Gpu.Example.com}",),
+        {"gpu_drivers": ("Gpu.Example.com",)},
+    ),
     "more flags": (SETTINGS["more flags"], {"lost_after": 120.0}),
 }
 

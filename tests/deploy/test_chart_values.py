@@ -171,8 +171,8 @@ CONTRADICTIONS = [
     ),
     (("exporter.report=false",), "enable it, or set metricsOnly"),
     (
-        ("gpuDrivers={GPU.nvidia.com}",),
-        'gpuDrivers has "GPU.nvidia.com", which is no name of a DRA',
+        ("gpuDrivers={gpu_nvidia.com}",),
+        'gpuDrivers has "gpu_nvidia.com", which is no name of a DRA',
     ),
     (
         (f"gpuDrivers={{{'a' * 64}}}",),

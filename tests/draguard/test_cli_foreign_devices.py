@@ -80,14 +80,30 @@ COMMANDS = {
 
 
 def test_what_commands_print_is_the_same_beside_foreign_slices(
-    run: Run, foreign: Callable[[], None]
+    run: Run, foreign: Callable[[], None], fleet: Fleet
 ) -> None:
-    before = {name: run(*words) for name, words in COMMANDS.items()}
-    doctor = run("doctor", ends=1)
-    foreign()
+    with noted(fleet, "gpu.nvidia.com"):
+        before = {name: run(*words) for name, words in COMMANDS.items()}
+        doctor = run("doctor", ends=1)
+        foreign()
 
-    assert {name: run(*words) for name, words in COMMANDS.items()} == before
-    assert run("doctor", ends=1) == doctor
+        assert {name: run(*words) for name, words in COMMANDS.items()} == before
+        assert run("doctor", ends=1) == doctor
+
+
+def test_where_the_list_is_only_assumed_every_command_that_needs_it_says_so_once(
+    run: Run, foreign: Callable[[], None], capsys: pytest.CaptureFixture[str], fleet: Fleet
+) -> None:
+    foreign()
+    assumed = (
+        "not read: the list of gpuDrivers (no leader has recorded it): gpu.nvidia.com is assumed"
+    )
+
+    for name in ("status", "the plan", "a whole node"):
+        assert run(*COMMANDS[name]).count(assumed) == 1
+    assert run("doctor", ends=1).count(assumed.removeprefix("not read: ")) == 1
+    main(["cordon", FOREIGN, "--why", "x", "--kubeconfig", fleet.kubeconfig])
+    assert capsys.readouterr().err.count(assumed) == 1
 
 
 def test_gpus_of_a_driver_in_the_leaders_list_are_counted(
@@ -147,13 +163,14 @@ def test_the_leaders_list_counts_and_a_cordon_outlasts_it(
 @pytest.mark.parametrize(
     ("notes", "drivers"),
     [
-        ({}, NVIDIAS),
+        ({}, frozenset[str]()),
         ({NOTE: "gpu.example.com"}, frozenset({"gpu.example.com"})),
         ({NOTE: "gpu.nvidia.com,gpu.example.com"}, NVIDIAS | {"gpu.example.com"}),
-        ({NOTE: ""}, NVIDIAS),
-        ({NOTE: "no driver"}, NVIDIAS),
+        ({NOTE: "gpu.nvidia.com,no driver"}, NVIDIAS),
+        ({NOTE: ""}, frozenset[str]()),
+        ({NOTE: "no driver"}, frozenset[str]()),
     ],
 )
 def test_a_lease_records_the_list_of_its_leader(notes: dict[str, str], drivers: GpuDrivers) -> None:
     assert drivers_of(Lease(LeaseMeta(annotations=notes))) == drivers
-    assert drivers_of(None) == NVIDIAS
+    assert drivers_of(None) == frozenset()

@@ -39,7 +39,7 @@ def test_every_setting_has_one_flag() -> None:
         ("--devices=g:4-2", "--devices"),
         ("--pod-label-allow=(", "--pod-label-allow"),
         ("--max-series=0", "--max-series"),
-        ("--gpu-drivers=GPU", "--gpu-drivers takes names of DRA drivers .* not 'GPU'"),
+        ("--gpu-drivers=g_pu", "--gpu-drivers takes names of DRA drivers .* not 'g_pu'"),
         ("--gpu-drivers=", "--gpu-drivers takes names of DRA drivers .* not nothing"),
         ("--collect-interval=soon", "--collect-interval"),
         ("--config-file=/nowhere/x.yaml", "--config-file"),

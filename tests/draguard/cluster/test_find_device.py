@@ -202,7 +202,7 @@ def test_a_claim_for_a_group_of_pods_is_not_taken_for_one_without_pods() -> None
 
 
 def test_a_gpu_that_is_reported_and_not_published_is_not_called_cordoned() -> None:
-    with pytest.raises(NoDeviceError, match="no DRA driver publishes it"):
+    with pytest.raises(NoDeviceError, match="no driver in gpuDrivers publishes it"):
         find_devices("node-a/0", (), reports(WHOLE))
 
 

@@ -50,6 +50,7 @@ def test_a_driver_of_the_list_publishes_gpus_whatever_its_name_is() -> None:
         ((GPU_DRIVER,), NVIDIAS),
         ((GPU_DRIVER, " gpu.example.com "), NVIDIAS | {"gpu.example.com"}),
         (("gpu", GPU_DRIVER, "gpu"), NVIDIAS | {"gpu"}),
+        ((GPU_DRIVER, "Gpu.Example.com"), NVIDIAS | {"Gpu.Example.com"}),
     ],
 )
 def test_a_list_of_drivers_is_read(names: tuple[str, ...], drivers: frozenset[str]) -> None:
@@ -57,7 +58,19 @@ def test_a_list_of_drivers_is_read(names: tuple[str, ...], drivers: frozenset[st
 
 
 @pytest.mark.parametrize(
-    "name", ["", "GPU.nvidia.com", "gpu.nvidia.com/", "a b", "-a", "a..b", "a.", "a" * 64, "a\nb"]
+    "name",
+    [
+        "",
+        "gpu_nvidia.com",
+        "gpu.nvidia.com/",
+        "\u212aey.io",
+        "a b",
+        "-a",
+        "a..b",
+        "a.",
+        "a" * 64,
+        "a\nb",
+    ],
 )
 def test_what_is_no_name_of_a_driver_is_refused_in_words(name: str) -> None:
     with pytest.raises(ValueError, match="takes names of DRA drivers") as refused:
