@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from exporter.model.device import GPU_DRIVER, Device, GpuDrivers, normal_bus_id
+from exporter.model.device import Device, GpuDrivers, normal_bus_id
 from exporter.model.mig_names import placement_of
 from exporter.model.quantity import whole
 from kubeapi.types import ObjectMeta
@@ -54,22 +54,8 @@ _Amount = Capacity | str | int | float | None
 """The shortest form, a bare quantity, is that of the API's first versions."""
 
 
-class Capacities(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How much memory a device has; other capacities (up to fifteen) are not kept."""
-
-    memory: _Amount = None
-    qualified: _Amount = msgspec.field(name=f"{GPU_DRIVER}/memory", default=None)
-    addressable: _Amount = msgspec.field(name="addressableMemory", default=None)
-    qualified_addressable: _Amount = msgspec.field(
-        name=f"{GPU_DRIVER}/addressableMemory", default=None
-    )
-
-    def total(self) -> int | None:
-        """Return bytes."""
-        for given in (self.memory, self.qualified, self.addressable, self.qualified_addressable):
-            if given is not None:
-                return whole(given.value if isinstance(given, Capacity) else given)
-        return None
+AMOUNTS = ("memory", "addressableMemory")
+"""The capacities that are read, the best first; others (up to fifteen a device) are not kept."""
 
 
 class Taken(msgspec.Struct, frozen=True, gc=False):
@@ -106,7 +92,8 @@ class Content(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=Fals
 
     attributes: dict[str, Attribute] | None = None
     """Cut to ATTRIBUTES."""
-    capacity: Capacities | None = None
+    capacity: dict[str, _Amount] | None = None
+    """Cut to AMOUNTS."""
     taints: tuple[Taint, ...] | None = None
     allow_multiple_allocations: bool | None = None
     consumes_counters: tuple[CounterConsumption, ...] | None = None
@@ -120,6 +107,13 @@ class Content(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=Fals
                 if value.string and name.rpartition("/")[2] in ATTRIBUTES
             }
             msgspec.structs.force_setattr(self, "attributes", read)
+        if self.capacity:
+            amounts = {
+                name: amount
+                for name, amount in self.capacity.items()
+                if name.rpartition("/")[2] in AMOUNTS
+            }
+            msgspec.structs.force_setattr(self, "capacity", amounts or None)
 
 
 class RawDevice(Content, frozen=True, rename="camel", kw_only=True):
@@ -283,7 +277,7 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
 
     kind = text("type")
     bus = normal_bus_id(text("resource.kubernetes.io/pciBusID", "pcieBusID"))
-    place = placement_of(raw.name) if kind == "mig" and spec.driver == GPU_DRIVER else None
+    place = placement_of(raw.name) if kind == "mig" else None
     start, size = (place.start, place.size) if place else (None, None)
     if kind == "mig":
         shared = (consumed.counters for consumed in content.consumes_counters or ())
@@ -300,10 +294,19 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
         pci_bus_id=bus or "",
         node=spec.node_name,
         taints=content.taints or (),
-        memory=content.capacity.total() if content.capacity else None,
+        memory=_bytes(content.capacity or {}, spec.driver),
         gi_profile_id=place.gi_profile_id if place else None,
         placement_start=start,
         placement_size=size,
         shareable=content.allow_multiple_allocations is True,
         product=text("productName"),
     )
+
+
+def _bytes(capacity: Mapping[str, _Amount], driver: str) -> int | None:
+    for name in AMOUNTS:
+        for written in (name, f"{driver}/{name}"):
+            given = capacity.get(written)
+            if given is not None:
+                return whole(given.value if isinstance(given, Capacity) else given)
+    return None

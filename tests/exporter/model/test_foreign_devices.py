@@ -1,9 +1,10 @@
 """A device of a driver that is none of GPUs: one door keeps nothing that would make it a GPU."""
 
+import msgspec
 import pytest
 
 from exporter.model.device import GPU_DRIVER, NVIDIAS, gpu_drivers
-from exporter.model.resource_slices import SliceDevice, inventory
+from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
 from tests.lab.foreign import DRIVERS, INVENTED, Board, decoded, foreign_slices
 
 BOARD = Board("GPU-1", "0000:18:00.0")
@@ -42,6 +43,29 @@ def test_a_driver_of_the_list_publishes_gpus_whatever_its_name_is() -> None:
     assert {part.kind for part in own} == {"gpu", "mig", "vfio"}
     assert BOARD.uuid in {part.uuid for part in own}
     assert BOARD.bus_id in {part.pci_bus_id for part in own}
+
+
+@pytest.mark.parametrize("amount", ["memory", "addressableMemory"])
+@pytest.mark.parametrize("qualified", [False, True])
+def test_a_driver_of_the_list_writes_slices_as_nvidias_does(qualified: bool, amount: str) -> None:
+    def published(driver: str) -> SliceDevice:
+        prefix = f"{driver}/" if qualified else ""
+        texts = {"type": "mig", "parentUUID": BOARD.uuid, "profile": "1g.10gb"}
+        device = {
+            "name": "gpu-0-mig-1g10gb-19-4",
+            "attributes": {f"{prefix}{name}": {"string": text} for name, text in texts.items()},
+            "capacity": {f"{prefix}{amount}": {"value": "10Gi"}, f"{prefix}other": {"value": "1"}},
+        }
+        spec = {"driver": driver, "pool": {"name": "node-a"}, "devices": [device]}
+        body = {"metadata": {"name": "x"}, "spec": spec}
+        (found,) = inventory([msgspec.convert(body, ResourceSlice)], NVIDIAS | {driver})
+        return found
+
+    (driver, *_) = DRIVERS
+    found = published(driver)
+
+    assert (found.gi_profile_id, found.placement_start, found.memory) == (19, 4, 10 << 30)
+    assert found == msgspec.structs.replace(published(GPU_DRIVER), device=found.device)
 
 
 @pytest.mark.parametrize(

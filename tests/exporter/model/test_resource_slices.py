@@ -175,12 +175,6 @@ def test_a_type_that_is_not_known_is_no_kind() -> None:
     assert inventory([resource_slice(device("channel-0", type="channel"))])[0].kind == ""
 
 
-def test_a_name_places_a_slice_only_where_the_driver_is_nvidias() -> None:
-    raw = resource_slice(device("gpu-1-mig-1g24gb-20-6", type="mig"))
-    spec = msgspec.structs.replace(raw.spec, driver="other.example")
-    assert inventory([msgspec.structs.replace(raw, spec=spec)])[0].gi_profile_id is None
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
