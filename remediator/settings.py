@@ -116,6 +116,7 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     parser = argparse.ArgumentParser(
         prog="draguard remediator",
         description="Taint failed GPUs and slices, evict their pods, verify the repair, untaint.",
+        allow_abbrev=False,
     )
     standard = Settings()
     for name, hint in get_type_hints(Settings, include_extras=True).items():

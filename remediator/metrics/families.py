@@ -198,7 +198,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _gauge(
         "foreign_devices",
         "Published devices of drivers that are not in `gpuDrivers`, such as network cards, in the "
-        "states of draguard_devices. Draguard only counts them.",
+        "states of draguard_devices. Of a pool that nodes share, those of one node are counted; of "
+        "a pool of no node, none. Draguard only counts them.",
         "driver",
         "product",
         "state",

@@ -11,6 +11,14 @@ def test_the_drivers_of_gpus_are_nvidias_or_those_that_are_given() -> None:
     assert parse(["--gpu-drivers", "a.example, gpu.nvidia.com"]).drivers == NVIDIAS | {"a.example"}
 
 
+def test_a_flag_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is short for one flag today may be short for two after an upgrade."""
+    with pytest.raises(SystemExit):
+        parse(["--gpu-driver", "gpu.example.com"])
+
+    assert "unrecognized arguments: --gpu-driver" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("given", "named"), [("", "''"), ("gpu.nvidia.com,x_y", "'x_y'")])
 def test_a_name_that_no_driver_can_have_is_refused(
     given: str, named: str, capsys: pytest.CaptureFixture[str]

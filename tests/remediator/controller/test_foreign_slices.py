@@ -1,4 +1,4 @@
-"""Foreign slices change nothing but their own rows; a list that shrinks untaints nothing."""
+"""Foreign slices change nothing but their own rows; a list that shrinks proves no recovery."""
 
 from collections.abc import Generator, Iterable
 from datetime import timedelta
@@ -311,7 +311,7 @@ LATER: dict[str, NodeHealth | None] = {
 
 
 @pytest.mark.parametrize("later", LATER)
-def test_a_driver_that_leaves_the_list_untaints_nothing_and_ends_no_incident(later: str) -> None:
+def test_a_driver_that_leaves_the_list_proves_no_recovery_and_ends_no_incident(later: str) -> None:
     stored = Stored()
     for seconds in (1, 5, 9):
         settle(stored, racked(LOST, RACK), seconds)
