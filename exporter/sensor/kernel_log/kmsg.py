@@ -193,17 +193,14 @@ class KernelLogReader:
                 if (health := logs.health()) != reported:
                     reported, now = health, clock.now() if health.up else None
                     self._on_source(msgspec.structs.replace(health, last_success=now))
-                self._rest(logs.rest)
+                until = time.monotonic() + logs.rest
+                while (left := until - time.monotonic()) > 0 and not self._ends():
+                    self._stopping.wait(min(left, self._pace))
 
     def _ends(self) -> bool:
         """Note that the thread is at work, and say whether the log must be let go."""
         self.progress = self.progress[0] + 1, time.monotonic()
         return self._stopping.is_set() or self._restart.is_set()
-
-    def _rest(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not self._ends():
-            self._stopping.wait(min(left, self._pace))
 
     def _device(self, descriptor: int) -> Iterator[bytes | None]:
         """Give what was not handed on before, None whenever all that was written is read."""

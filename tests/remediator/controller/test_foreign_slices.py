@@ -23,7 +23,6 @@ from tests.chain.scene import resource_slice
 from tests.lab.foreign import DRIVERS, SHARED, TYPES, Board, decoded, foreign_slices
 from tests.remediator.builders import (
     NODE,
-    T0,
     Stored,
     at,
     dead,
