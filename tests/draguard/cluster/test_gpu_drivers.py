@@ -63,7 +63,7 @@ UNKNOWN: dict[str, list[dict[str, Any]] | ApiError] = {
 
 
 @pytest.mark.parametrize("why", UNKNOWN)
-def test_a_list_that_is_not_known_is_assumed_and_that_is_said_once(why: str) -> None:
+def test_a_list_that_is_not_known_is_assumed_and_that_is_reported_once(why: str) -> None:
     found = read(UNKNOWN[why])
 
     assert found.gpu_drivers == NVIDIAS
