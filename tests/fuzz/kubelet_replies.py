@@ -132,7 +132,12 @@ def _claims(container: Any) -> tuple[ClaimDevice, ...]:
             device.pool_name,
             device.device_name,
             device.share_id,
-            tuple(cdi.name for cdi in device.cdi_devices),
+            # A kubelet lists those of the devices before it, too.
+            tuple(
+                cdi.name
+                for cdi in device.cdi_devices
+                if cdi.name.endswith(f"-{device.device_name}")
+            ),
         )
         for claim in container.dynamic_resources
         for device in claim.claim_resources
