@@ -248,7 +248,7 @@ def test_a_preset_says_which_labels_ride_and_the_info_row_has_them_all(
 
 
 def test_a_cap_on_series_is_kept_to_and_seen(node: SimulatedNode) -> None:
-    cap = 40
+    cap = 50
     with exporter_of(node, f"--max-series={cap}") as exporter:
         exporter.wait_shows("DCGM_FI_DEV_SM_CLOCK{", 'draguard_series_dropped{family="')
         found = read_strictly(fetch(exporter, TEXT)[1], TEXT)
