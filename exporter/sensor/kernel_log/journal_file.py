@@ -39,6 +39,8 @@ _KERNEL = b"_TRANSPORT=kernel"
 _MISSED = b"MESSAGE_ID=e9bf28e6e834481bb6f48f548ad13606"
 _NEEDED = (b"PRIORITY", b"SYSLOG_FACILITY", b"_SOURCE_MONOTONIC_TIMESTAMP", b"MESSAGE")
 
+_MOST_KNOWN = 4096
+"""Such values that are kept; a sound file has some dozens."""
 _REPEATED = (b"PRIORITY=", b"SYSLOG_FACILITY=", b"_TRANSPORT=", b"_BOOT_ID=", b"_HOSTNAME=")
 """Beginnings of what many entries share; there are few different ones in a file."""
 
@@ -222,7 +224,7 @@ class JournalFile:
         found = self._object(at, _DATA)
         begin = _DATA_BODY.size + (8 if self.header.compact else 0)
         text = b"" if found.flags & _COMPRESSED else found.body[begin:]
-        if text.startswith(_REPEATED):
+        if text.startswith(_REPEATED) and len(self._known) < _MOST_KNOWN:
             self._known[at] = text
         return text
 

@@ -132,10 +132,18 @@ class KernelLogReader:
                 if str(error) != reported:
                     _log.warning("%s", error)
                 reported = str(error)
-                self._on_source(
-                    SourceHealth(name="kmsg", state="Down", reason=error.reason, message=reported)
-                )
-                self._stopping.wait(_RETRY_SECONDS)
+                self._report_down(error.reason, reported)
+            except Exception as error:  # noqa: BLE001 - logged; GPUs are watched all the same
+                if repr(error) != reported:
+                    _log.exception("the kernel log cannot be read")
+                reported = repr(error)
+                self._report_down("Failed", f"the kernel log cannot be read: {reported}")
+
+    def _report_down(self, reason: str, message: str) -> None:
+        # Names of files may be any bytes.
+        message = message.encode("utf-8", "backslashreplace").decode()
+        self._on_source(SourceHealth(name="kmsg", state="Down", reason=reason, message=message))
+        self._stopping.wait(_RETRY_SECONDS)
 
     def _read(self) -> None:
         auto = self._path == AUTO
@@ -171,7 +179,7 @@ class KernelLogReader:
                     self._on_record(raw, clock.now() if live else None, boot)
 
     def _journal(self, *folders: Path) -> Journal:
-        return Journal(folders, self._boot_id(), self._on_rejected)
+        return Journal(folders, self._boot_id(), self._on_rejected, self._ends)
 
     def _follow(self, logs: TwoLogs) -> None:
         """Read journal and syslog(2) until stopped, or until another boot begins.
@@ -182,6 +190,8 @@ class KernelLogReader:
         with contextlib.closing(logs):
             while not self._ends():
                 for new in logs.look():
+                    if self._stopping.is_set():
+                        return
                     self._seen, self.source = new.line.place, new.source
                     for _ in range(new.line.hidden):
                         self._on_rejected("continuation")
@@ -192,7 +202,10 @@ class KernelLogReader:
                     self._on_record(new.line.raw, at, boot)
                 if (health := logs.health()) != reported:
                     reported, now = health, clock.now() if health.up else None
-                    self._on_source(msgspec.structs.replace(health, last_success=now))
+                    words = health.message.encode("utf-8", "backslashreplace").decode()
+                    self._on_source(
+                        msgspec.structs.replace(health, last_success=now, message=words)
+                    )
                 until = time.monotonic() + logs.rest
                 while (left := until - time.monotonic()) > 0 and not self._ends():
                     self._stopping.wait(min(left, self._pace))

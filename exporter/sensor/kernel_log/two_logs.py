@@ -212,7 +212,7 @@ class TwoLogs:
             for line in self._journal.lines():
                 yield NewLine(line, "kmsg", after, begun)
             self._looked["kmsg"], self._refusal = begun, None
-            self._counts_until = begun + LATE
+            self._counts_until = self._monotonic() + LATE
         except KernelLogError as error:
             self._refusal = error
 
@@ -225,6 +225,7 @@ class TwoLogs:
         the drivers print.
         """
         after = self._looked.get("syslog", self._looked.get("kmsg"))
+        queried = self._monotonic()
         try:
             seen = read_text()
         except SyslogError as error:
@@ -232,6 +233,7 @@ class TwoLogs:
             self._syslog_due = begun + _COMPARED_SECONDS
             return
         changes = self._known.read(seen.text, seen.held)
+        took = self._monotonic() - queried
         # What is cleared stays in the journal.
         lost = "" if relies else changes.lost
         if lost:
@@ -250,7 +252,6 @@ class TwoLogs:
             if not relies or new.is_due_in_journal:
                 yield new
         self._looked["syslog"] = begun
-        took = self._monotonic() - begun
         rest = min(max(_SYSLOG_SECONDS, _SYSLOG_SHARE * took), _SYSLOG_LONGEST)
         if relies:
             self.rest = max(_JOURNAL_SECONDS, min(_SYSLOG_SHARE * took, _SYSLOG_LONGEST))
@@ -260,7 +261,7 @@ class TwoLogs:
                 # Sooner while the ring fills fast.
                 rest = min(max(_SYSLOG_SHORTEST, 4 * took), _SYSLOG_SECONDS)
             self.rest = rest if self._journal is None else min(rest, _JOURNAL_SECONDS)
-        self._syslog_due = begun + took + rest
+        self._syslog_due = self._monotonic() + rest
 
     def _merged(
         self, journal: Iterable[NewLine], syslog: Iterable[NewLine], now: float, patience: float

@@ -378,3 +378,20 @@ def test_a_million_garbage_records_in_a_file_are_all_refused(tmp_path: Path) -> 
     with running(reader):
         assert done.wait(300)
     assert refused == 1_000_000
+
+
+def test_an_error_that_nobody_expected_is_a_state_and_no_end(tmp_path: Path) -> None:
+    received, ring = Received(), Ring()
+    errors = iter([RuntimeError("no such thing")])
+
+    def read() -> Look:
+        for error in errors:
+            raise error
+        return ring.read()
+
+    ring.write(1, "one")
+    with running(received.reader(tmp_path / "kmsg", read)):
+        wait_for(lambda: received.messages() == ["one"], what="the record")
+    first, last = received.sources[0], received.sources[-1]
+    assert (first.up, first.reason, last.up) == (False, "Failed", True)
+    assert "no such thing" in first.message

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from exporter.sensor.kernel_log.journal import Journal
 from exporter.sensor.kernel_log.kmsg import AUTO, KernelLogReader
+from exporter.sensor.kernel_log.kmsg_file import KernelLogError
 from tests.exporter.running import wait_for
 from tests.exporter.sensor.kernel_log.journald import BOOT_ID, Journald
 from tests.exporter.sensor.kernel_log.ring import Ring
@@ -33,11 +35,15 @@ class Node:
             on_rejected=self.taken.rejected.append,
             on_source=self.taken.sources.append,
             on_replaced=lambda: None,
-            boot_id=lambda: BOOT_ID.read_text(encoding="ascii").strip(),
+            boot_id=self.boot_id,
             journals=journald.folders,
             device=Path("/nowhere/kmsg"),
             read_text=self.ring.read,
         )
+
+    @staticmethod
+    def boot_id() -> str:
+        return BOOT_ID.read_text(encoding="ascii").strip()
 
     def print(self, seconds: float, text: str = XID, level: int = 4) -> None:
         """Have the kernel print a record."""
@@ -175,15 +181,34 @@ def test_with_no_space_anywhere_the_records_come_by_syslog_until_there_is_some(
         here.await_mode("Journal")
 
 
-def test_a_journal_that_is_deleted_leaves_its_place_to_syslog(tmp_path: Path) -> None:
+def test_a_journal_that_is_deleted_leaves_its_place_to_syslog_until_there_is_another(
+    tmp_path: Path,
+) -> None:
     with node(tmp_path) as here:
         here.print(1)
         here.await_records((1, "kmsg"))
         for machine in here.journald.folders[1].iterdir():
             shutil.rmtree(machine)
-        here.print(2)  # journald writes on into the file that has no name any more
-        here.await_records((1, "kmsg"), (2, "syslog"))
         here.await_mode("Syslog", "NoJournal")
+        here.print(2)  # journald notices, and makes another file
+        here.await_records((1, "kmsg"), (2, "kmsg"))
+        here.await_mode("Journal")
+
+
+def test_what_a_removed_file_has_is_read_to_its_end(tmp_path: Path) -> None:
+    with node(tmp_path) as here:
+        here.print(1)
+        here.await_records((1, "kmsg"))
+        journal = Journal(here.journald.folders, here.boot_id(), lambda _: None)
+        seen = [line.microseconds for line in journal.lines()]
+        here.print(2)
+        here.await_records((1, "kmsg"), (2, "kmsg"))
+        for machine in here.journald.folders[1].iterdir():
+            shutil.rmtree(machine)
+        assert [line.microseconds for line in journal.lines()] == [2_000_000]
+        assert 1_000_000 in seen
+        with pytest.raises(KernelLogError, match="no journal of this boot"):
+            list(journal.lines())
 
 
 def test_records_that_journald_missed_come_by_syslog_and_it_says_that_it_did(
@@ -207,6 +232,7 @@ def test_a_fifo_in_the_journals_place_holds_nothing_up(tmp_path: Path) -> None:
         (active,) = here.journald.folders[1].rglob("system.journal")
         active.unlink()
         os.mkfifo(active)
-        here.print(2)
-        here.await_records((1, "kmsg"), (2, "syslog"))
         here.await_mode("Syslog", "JournalUnreadable")
+        here.print(2)  # journald moves it away
+        here.await_records((1, "kmsg"), (2, "kmsg"))
+        here.await_mode("Journal")
