@@ -90,8 +90,15 @@ def _order(signal: XidContext) -> tuple[object, ...]:
 
 
 def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[XidContext]:
-    """Return, as records, XIDs that others name as their cause and that no source reported."""
-    seen = {(entry.code, entry.epoch) for entry in gpu.xids}
+    """Return, as records, XIDs that others name as their cause and that no source reported.
+
+    One that a user has confirmed may have come again: then only its name says so.
+    """
+    seen = {
+        (entry.code, entry.epoch)
+        for entry in gpu.xids
+        if around.confirmed(entry.last_seen, Record.of(entry)) is None
+    }
     codes = {entry.code for entry in gpu.xids}
     for reported in gpu.xids:
         cause = reported.caused_by

@@ -49,7 +49,7 @@ class IntentRecord(Intent, frozen=True, kw_only=True):
     seen_time: datetime
     """When it was first read, by our clock."""
     seen_through_time: datetime | None = None
-    """Youngest signal then, by the node's clock."""
+    """Youngest XID or signal then, by the node's clock."""
 
     def concerns(self, intent: Intent) -> bool:
         mine = (self.until, self.by, self.reason)

@@ -172,7 +172,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> 
     devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
     if view.report and not why:
         incidents = tuple(by_clock_of_now(known, view.node, view.report) for known in incidents)
-    around = with_confirmed(common.around, incidents, view.boot_id or "", common.now)
+    around = with_confirmed(common.around, gpu, incidents, view.boot_id or "", common.now)
     judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
     holders = affected_pods(view.claims, frozenset(devices), view.pods)
     return Case(

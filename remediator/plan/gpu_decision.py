@@ -42,7 +42,7 @@ from remediator.plan.case import Case, Desired, Eviction, Record
 from remediator.plan.drain import SEEN_APART, look_again
 from remediator.plan.escalation import Demand, demand, placed, tainted_first, together, youngest
 from remediator.plan.eviction_requests import resumes
-from remediator.plan.signals import is_unseen, seen
+from remediator.plan.signals import has_news, is_unseen, seen
 from remediator.plan.undecided_gpu import or_undecided, undecided
 from remediator.plan.words import class_of
 from remediator.policy.table import Policy
@@ -166,7 +166,7 @@ def _known(
     sticky = history.stickiness(
         incident, () if history.is_syslog_only(incident) else counted, count
     )
-    given = overrides.given(case, incident, signal, now, news=unseen)
+    given = overrides.given(case, incident, signal, now, news=has_news(case, before))
     confirmed = overrides.in_force(given, "RepairConfirmed")
     leading = desired_rules.leading(demands)
     shut = case.distrust or recovery.unseen_rules(case)

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import msgspec
 
+from exporter.model.node_health import GpuHealth
 from remediator.diagnose.fault import Record
 from remediator.diagnose.surroundings import Surroundings
 from remediator.model import intent as words
@@ -17,7 +18,7 @@ from remediator.model.intent import Intent, IntentRecord, Kind, counts
 from remediator.plan import history
 from remediator.plan.case import Case
 from remediator.plan.escalation import is_later
-from remediator.plan.signals import is_counted
+from remediator.plan.signals import is_counted, last_reported
 
 
 def given(
@@ -25,7 +26,7 @@ def given(
 ) -> tuple[IntentRecord, ...]:
     """Return the intents of users, and whether each counts now.
 
-    `signal` is the youngest signal of the incident, by the node's clock; with `news` a signal is
+    `signal` is the youngest signal of the incident, by the node's clock; with `news` an error is
     new, whatever its date.
     """
     before = {record.kind: record for record in incident.status.intents}
@@ -36,7 +37,7 @@ def given(
         if known is not None and not known.concerns(intent):
             known = None
         seen_time = known.seen_time if known else now
-        through = known.seen_through_time if known else signal
+        through = known.seen_through_time if known else last_reported(case.gpu, signal)
         later = signal is not None and is_later(signal, through, case.reported_at)
         # With its status an incident has lost which signals a confirmation was given for.
         # One that is read together with a new signal may have been given before that.
@@ -59,46 +60,57 @@ def given(
 
 
 def with_confirmed(
-    around: Surroundings, incidents: tuple[Incident, ...], boot_id: str, now: datetime
+    around: Surroundings,
+    gpu: GpuHealth | None,
+    incidents: tuple[Incident, ...],
+    boot_id: str,
+    now: datetime,
 ) -> Surroundings:
     """Return the surroundings of a GPU with what users have confirmed of it, by its incidents.
 
-    A confirmation is for the signals that its incident has seen. They stay in the report until the
-    next boot, so it counts until then, also once the incident is closed.
+    A confirmation is for the errors that its incident had counted when it was first read. They stay
+    in the report until the next boot, so it counts until then, also once the incident is closed.
     """
     found = [
-        (incident.status, at)
+        (incident.status.seen_signals, *confirmation)
         for incident in incidents
         if boot_id and incident.status.opened_boot_id == boot_id
-        if (at := _confirmed_at(incidents, incident, now)) is not None
+        if (confirmation := _confirmation(gpu, incidents, incident, now)) is not None
     ]
 
     def confirmed(last_seen: datetime, record: Record | None) -> datetime | None:
+        # A count may begin again, and another error may have the key of a counted one.
         dates = (
             at
-            for status, at in found
-            if (record is not None and is_counted(record, status.seen_signals))
-            or (record is None and not is_later(last_seen, status.seen_through, around.reported_at))
+            for seen, at, through in found
+            if not is_later(last_seen, through, around.reported_at)
+            and (record is None or is_counted(record, seen))
         )
         return max(dates, default=None)
 
     return msgspec.structs.replace(around, confirmed=confirmed)
 
 
-def _confirmed_at(
-    incidents: tuple[Incident, ...], incident: Incident, now: datetime
-) -> datetime | None:
-    """Return when the repair of an incident was confirmed, None where that does not count."""
+def _confirmation(
+    gpu: GpuHealth | None, incidents: tuple[Incident, ...], incident: Incident, now: datetime
+) -> tuple[datetime, datetime | None] | None:
+    """Return when the repair of an incident was confirmed, and the youngest signal then.
+
+    None where that does not count. A duplicate's counts for the incident that it doubles.
+    """
     records = (record for record in incident.status.intents if record.kind == "RepairConfirmed")
     known = next(records, None)
-    if not incident.open:
-        return known.seen_time if known and known.state == "InForce" else None
-    intent = _merged_intents(incidents, incident, now).get("RepairConfirmed")
-    if intent is None or not counts(intent, now):
-        return None
-    if known is None or not known.concerns(intent):
-        return now
-    return None if known.state == "Overtaken" else known.seen_time
+    if incident.open:
+        intent = _merged_intents(incidents, incident, now).get("RepairConfirmed")
+        if intent is None or not counts(intent, now):
+            return None
+        if known is None or not known.concerns(intent):
+            return now, last_reported(gpu, None)
+        counted = known.state != "Overtaken"
+    else:
+        counted = known is not None and known.state == "InForce"
+        counted = counted and not incident.status.duplicate_of
+    return (known.seen_time, known.seen_through_time) if known and counted else None
 
 
 def _merged_intents(

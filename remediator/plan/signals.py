@@ -1,5 +1,8 @@
 """Which records of a report an incident has taken into account, so that others are new. Pure."""
 
+from datetime import datetime
+
+from exporter.model.node_health import GpuHealth
 from remediator.diagnose.fault import Record, Unknown
 from remediator.diagnose.xid_table import RuleName, rule_of
 from remediator.model.incident import SEEN_LIMIT, SeenSignal
@@ -31,14 +34,26 @@ def is_counted(record: Record, seen: Seen) -> bool:
     )
 
 
+def has_news(case: Case, before: Seen) -> bool:
+    """Whether a report has counted an error that an incident has not.
+
+    Also one that is no fault by itself: it may be one soon, by a second source or another policy.
+    """
+    return any(is_unseen(record, before) for record in _error_records(case))
+
+
+def last_reported(gpu: GpuHealth | None, signal: datetime | None) -> datetime | None:
+    """Return the date of the youngest XID of a report, or of a signal that is younger."""
+    dates = [entry.last_seen for entry in gpu.xids] if gpu else []
+    return max((*dates, signal) if signal else dates, default=None)
+
+
 def seen(case: Case, before: Seen) -> Seen:
     """Return what is taken into account from now on: all that is reported, and what was before.
 
     Also what is no fault while another one stands, as the timeouts behind an error are. A report
     without an error proves nothing, so an earlier one is dropped only for want of room.
     """
-    xids = case.gpu.xids if case.gpu and not isinstance(case.verdict, Unknown) else ()
-    records = [Record.of(entry) for entry in xids if rule_of(entry.code).rule not in _NO_FAULT]
     reported = {
         record.key: SeenSignal(
             code=record.code,
@@ -48,7 +63,7 @@ def seen(case: Case, before: Seen) -> Seen:
             count=record.count,
             first_seen_time=record.first_seen,
         )
-        for record in sorted(records)
+        for record in sorted(_error_records(case))
     }
     if before is None and not reported:
         return None
@@ -69,3 +84,14 @@ def named_before(case: Case, before: Seen) -> frozenset[str]:
     numbers = {signal.gpu_instance for signal in before or () if signal.gpu_instance >= 0}
     instances = case.gpu.instances if case.gpu else ()
     return frozenset(instance.uuid for instance in instances if instance.gi in numbers)
+
+
+def _error_records(case: Case) -> list[Record]:
+    """Return the records of errors: by their codes, or by the causes that they name."""
+    xids = case.gpu.xids if case.gpu and not isinstance(case.verdict, Unknown) else ()
+    rules = [(entry, rule_of(entry.code).rule) for entry in xids]
+    return [
+        Record.of(entry)
+        for entry, rule in rules
+        if rule not in _NO_FAULT or (rule == "named" and entry.caused_by is not None)
+    ]
