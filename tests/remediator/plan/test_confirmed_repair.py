@@ -111,6 +111,15 @@ def test_timeouts_that_follow_from_another_fault_end_with_it() -> None:
     recovered(old(xid(95), xid(119, seen=5, count=80)))
 
 
+def test_an_error_that_only_syslog_had_reported_ends_too_whatever_reports_it_later() -> None:
+    stored = recovered(old(xid(95), xid(74, seen=5, sources=("syslog",))))
+
+    for seconds in (700, DAY):
+        settle(stored, old(xid(95), xid(74, seen=5)), seconds)
+
+    assert stored.effects() == {}
+
+
 @pytest.mark.parametrize("seen", [SICK, old(xid(95), names(95, seen=1))], ids=["it", "named too"])
 def test_a_confirmation_ends_the_fault_in_the_decision_that_reads_it(seen: NodeView) -> None:
     """Else pods could be deleted after it."""
