@@ -129,19 +129,19 @@ class KernelLogReader:
                 _log.info("%s starts again: taken as a reboot", self._path)
                 self._restart.set()
             except KernelLogError as error:
-                if str(error) != reported:
-                    _log.warning("%s", error)
-                reported = str(error)
-                self._report_down(error.reason, reported)
+                text = _as_text(str(error))
+                if text != reported:
+                    _log.warning("%s", text)
+                reported = text
+                self._report_down(error.reason, text)
             except Exception as error:  # noqa: BLE001 - logged; GPUs are watched all the same
-                if repr(error) != reported:
+                text = _as_text(f"the kernel log cannot be read: {error!r}")
+                if text != reported:
                     _log.exception("the kernel log cannot be read")
-                reported = repr(error)
-                self._report_down("Failed", f"the kernel log cannot be read: {reported}")
+                reported = text
+                self._report_down("Failed", text)
 
     def _report_down(self, reason: str, message: str) -> None:
-        # Names of files may be any bytes.
-        message = message.encode("utf-8", "backslashreplace").decode()
         self._on_source(SourceHealth(name="kmsg", state="Down", reason=reason, message=message))
         self._stopping.wait(_RETRY_SECONDS)
 
@@ -202,10 +202,8 @@ class KernelLogReader:
                     self._on_record(new.line.raw, at, boot)
                 if (health := logs.health()) != reported:
                     reported, now = health, clock.now() if health.up else None
-                    words = health.message.encode("utf-8", "backslashreplace").decode()
-                    self._on_source(
-                        msgspec.structs.replace(health, last_success=now, message=words)
-                    )
+                    text = _as_text(health.message)
+                    self._on_source(msgspec.structs.replace(health, last_success=now, message=text))
                 until = time.monotonic() + logs.rest
                 while (left := until - time.monotonic()) > 0 and not self._ends():
                     self._stopping.wait(min(left, self._pace))
@@ -261,6 +259,11 @@ def mode_now(
     reader.stop()
     slow = SourceHealth(name="kmsg", state="Unknown", reason="Slow", message="no answer in time")
     return taken[0] if taken else slow
+
+
+def _as_text(message: str) -> str:
+    """Return what can be sent: names of files may be any bytes."""
+    return message.encode("utf-8", "backslashreplace").decode()
 
 
 def device_records(
