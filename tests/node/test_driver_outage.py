@@ -5,22 +5,41 @@ Nothing of the exporter's reckons with how long they are gone, so an outage of a
 has begun. The policy taints nothing, so that the pod on a lost GPU runs on.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from kubeapi.client import ApiError
 from simulator.cluster.workloads import mig_request
+from tests.conftest import printer
+from tests.lab import leftovers
 from tests.lab.cluster import await_true
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import LABEL, Release
-from tests.node.conftest import SLICED, SOURCES, Pods
+from tests.node.conftest import SOURCES, Pods
 
+SLICED = 2
+"""The GPU that is in seven slices; the two others are whole."""
 WIPED_SECONDS = 120.0
 HELD = "draguard_device_allocation_info{"
 TAINT_NOTHING = "defaults: {mode: incident-only}\n"
 UNKNOWN = 'draguard_join_misses{{reason="not_published"}} {count}'
+
+
+@pytest.fixture(scope="module")
+def node(
+    control_plane_built: None, real_node_built: None, pytestconfig: pytest.Config
+) -> Iterator[RealNode]:
+    """A node of its own: after a change of policy no pod is evicted for a while."""
+    slices = {SLICED: ["1g.10gb"] * 7}
+    with leftovers.kept(), RealNode("3xH100", mig=slices, say=printer(pytestconfig)) as real:
+        yield real
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Iterator[int]:
+    return iter([number for number in range(3) if number != SLICED])
 
 
 @pytest.fixture(scope="module")
