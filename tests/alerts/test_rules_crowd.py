@@ -31,11 +31,12 @@ REPORTED = {
     "DraguardExporterDown",
     "DraguardGpuMissing",
     "DraguardDeferredByBudget",
+    "DraguardKernelLogIncomplete",
     "DraguardRuleStatusMissing",
     "DraguardSliceFault",
     "DraguardSourceDown",
 }
-"""The alerts of the scenario."""
+"""The alerts of the scenario, in which every counter of a page grows."""
 FORGOTTEN_AFTER = "20m"
 """Instead of five: nothing is scraped, and a busy machine is slow."""
 
