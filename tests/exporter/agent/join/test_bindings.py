@@ -246,7 +246,8 @@ def hardware(report: NodeHealth, found: SliceDevice) -> object:
                 if (live.uuid if found.uuid else live.placement_start)
                 == (found.uuid or found.placement_start)
             }
-            return (report.boot_id, known.minor, known.epoch, parts) if parts else None
+            rests_on = (report.boot_id, known.minor, known.mig_mode, known.epoch, parts)
+            return rests_on if parts else None
     return None
 
 
