@@ -29,7 +29,10 @@ def release(node: RealNode, helm_built: object) -> Release:
     release.install({"exporter": {"gpu": plain, "extraArgs": [devices]}})
     release.await_ready()
     release.await_shows(
-        *(f'draguard_source_up{{source="{name}"}} 1' for name in ("nvml", "kmsg", "report"))
+        *(f'draguard_source_up{{source="{name}"}} 1' for name in ("nvml", "report")),
+        # By default the journal would be read, which this node has not.
+        'draguard_source_up{source="kmsg",reason="NoJournal"} 1',
+        'draguard_kernel_log_info{via="Syslog"} 1',
     )
     return release
 
