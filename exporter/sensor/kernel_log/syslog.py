@@ -7,6 +7,7 @@ privileged container nor a device. Not to be mistaken for syslog(3), the daemon'
 import ctypes
 import errno
 import os
+from collections.abc import Callable
 
 from exporter.sensor.kernel_log.syslog_text import Look
 
@@ -17,6 +18,8 @@ _READ_ALL = 3
 _SIZE_UNREAD = 9
 _SIZE_BUFFER = 10
 """SYSLOG_ACTION_READ_ALL and so on (syslog(2))."""
+_TRIES = 3
+_Buffer = ctypes.Array[ctypes.c_char]
 _REASONS = {errno.EPERM: "PermissionDenied", errno.EACCES: "PermissionDenied"}
 _ADVICE = {
     "PermissionDenied": "give the sensor's container the capability SYSLOG",
@@ -35,36 +38,40 @@ class SyslogError(Exception):
 class KernelText:
     """Reads the whole log as text; the buffer is kept between reads."""
 
-    def __init__(self) -> None:
-        self._buffer: ctypes.Array[ctypes.c_char] | None = None
+    def __init__(self, call: Callable[[int, _Buffer | None], int] | None = None) -> None:
+        self._call = call or _klogctl
+        self._buffer: _Buffer | None = None
         self._empty = True
         self._counts = True
 
     def read(self) -> Look:
         """Return the log's lines, oldest first, not beyond LIMIT; raises SyslogError."""
-        text, was_empty = self._lines(), self._empty
-        self._empty = not text
-        if text and not was_empty:
-            return Look(text)  # the end of the text before shows whether that was cleared
-        held: int | None = None
-        if self._counts:
+        text, held = self._lines(), None
+        # Of two texts that are not empty the end of the first shows a clear.
+        counts = self._counts and (self._empty or not text)
+        for _ in range(_TRIES if counts else 0):
             try:
-                held = _call(_SIZE_UNREAD, None)
+                held = self._call(_SIZE_UNREAD, None)
             except SyslogError:
                 # It needs the capability, where the text may need none. SELinux logs each refusal.
                 self._counts = False
-        again = self._lines()
-        # Another length by now: a record came meanwhile, and it is unknown whether it is in `held`.
-        return Look(text, held if len(text) == len(again) else None)
+                break
+            before, text = text, self._lines()
+            if len(text) == len(before):
+                break
+            held = None  # a record came meanwhile: it is unknown whether it was counted
+        self._empty = not text
+        return Look(text, held)
 
     def _lines(self) -> bytes:
         if self._buffer is None:
             # Each line gets its time and priority in front, which the ring's size leaves out.
-            self._buffer = ctypes.create_string_buffer(min(2 * _call(_SIZE_BUFFER, None), LIMIT))
-        return ctypes.string_at(self._buffer, _call(_READ_ALL, self._buffer))
+            size = min(2 * self._call(_SIZE_BUFFER, None), LIMIT)
+            self._buffer = ctypes.create_string_buffer(size)
+        return ctypes.string_at(self._buffer, self._call(_READ_ALL, self._buffer))
 
 
-def _call(action: int, buffer: "ctypes.Array[ctypes.c_char] | None") -> int:
+def _klogctl(action: int, buffer: _Buffer | None) -> int:
     try:
         klogctl = ctypes.CDLL(None, use_errno=True).klogctl
     except AttributeError as error:

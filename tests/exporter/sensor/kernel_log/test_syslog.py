@@ -1,12 +1,17 @@
 """The door to syslog(2), on this machine's own kernel."""
 
+import ctypes
 import subprocess
 import sys
+
+import pytest
 
 from exporter.sensor.kernel_log.syslog import LIMIT, KernelText, SyslogError
 from exporter.sensor.kernel_log.syslog_text import Look, SyslogText
 from tests.exporter.running import wait_for
 
+SIZE_BUFFER = 10
+"""The action that returns the room of the log (syslog(2))."""
 WITHOUT_RIGHTS = """
 import ctypes, os
 from exporter.sensor.kernel_log.syslog import KernelText, SyslogError
@@ -56,6 +61,31 @@ def test_the_kernel_says_how_much_it_holds_in_the_same_bytes_as_it_gives() -> No
     wait_for(is_settled)
     assert [known.read(look.text, look.held).lost for look in looks] == [""] * len(looks)
     assert known.read(looks[-1].text, (looks[-1].held or 0) + 1).lost == "cleared"
+
+
+class BusyKernel:
+    """One record of a byte comes after each of the first looks at its log."""
+
+    def __init__(self, records: int) -> None:
+        self._to_come = records
+        self._log = b""
+
+    def call(self, action: int, buffer: "ctypes.Array[ctypes.c_char] | None") -> int:
+        if buffer is None:
+            return 4 if action == SIZE_BUFFER else len(self._log)
+        size = len(self._log)
+        buffer[:size] = self._log
+        if self._to_come:
+            self._to_come -= 1
+            self._log += b"x"
+        return size
+
+
+@pytest.mark.parametrize(("records", "held"), [(0, 0), (1, 1), (2, 2), (3, None)])
+def test_a_look_counts_what_is_held_unless_records_keep_coming(
+    records: int, held: int | None
+) -> None:
+    assert KernelText(BusyKernel(records).call).read() == Look(b"x" * records, held)
 
 
 def test_without_the_capability_the_refusal_names_it() -> None:
