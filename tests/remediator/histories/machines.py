@@ -2,17 +2,15 @@
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import get_args
+from typing import Literal, get_args
 
 import msgspec
 
 from exporter.agent.report.xid_counts import Layout, completed, counted
 from exporter.model.node_health import (
     GpuHealth,
-    MemorySlices,
     MigInstance,
     RecoveryAction,
-    XidRecord,
 )
 from exporter.model.resource_slices import SliceDevice
 from exporter.model.signals import Partner, Signal
@@ -36,6 +34,7 @@ from tests.remediator.test_hardware import partitions
 EVERYTHING = "*"
 """Stands for a GPU with all that is on it."""
 WATCHED: tuple[WatchedKind, ...] = get_args(WatchedKind)
+XidSource = Literal["kmsg", "syslog", "nvml"]
 ACTIONS = (0, 0, 1, 2, 3, 4, 7, 42)
 
 
@@ -143,30 +142,16 @@ class Machine:
     def passes(self, seconds: float) -> None:
         self.now += seconds
 
-    def xid(self, index: int, code: int, gi: int | None) -> None:
-        one = self.gpus[index]
-        named = gi if one.mig else None
-        place = self._place(one, named) if self.placing else None
-        records = {(record.code, record.gi): record for record in one.xids}
-        old = records.get((code, named))
-        records[code, named] = XidRecord(
-            code=code,
-            count=old.count + 1 if old else 1,
-            first_seen=old.first_seen if old else self.time,
-            last_seen=self.time,
-            gi=named,
-            ci=0 if named is not None else None,
-            placement=place,
-            gi_profile_id=19 if place else None,
-            epoch=one.epoch,
-            sources=("kmsg",),
-        )
-        self._replace(index, xids=tuple(records.values()))
-        if code in errors.GPU_WIDE or code in errors.CONTAINED:
-            self._signal(index, named if code in errors.CONTAINED else None)
-            self._last_signal[one.uuid, code] = self.now
-        if code in errors.NODE_WIDE:
-            self.asks_node.add(one.uuid)
+    def xid(self, index: int, code: int, gi: int | None, source: XidSource = "kmsg") -> None:
+        ci = None if gi is None else 0
+        signal = Signal(kind="xid", source=source, at=self.time, code=code, gi=gi, ci=ci)
+        self._counts(index, signal)
+
+    def is_also_reported(self, index: int, code: int, source: XidSource) -> None:
+        """One more source reports an error."""
+        partner = Partner(0)
+        signal = Signal(kind="xid", source=source, at=self.time, code=code, partner=partner)
+        self._counts(index, signal)
 
     def names_the_slice(self, index: int, gi: int) -> None:
         """NVML's event, or DCGM's, says late of which slice an error was, by its own time."""
@@ -185,11 +170,19 @@ class Machine:
             ci=0,
             partner=Partner(0),
         )
+        self._counts(index, event, late[0].epoch)
+
+    def _counts(self, index: int, signal: Signal, epoch: int | None = None) -> None:
+        """The agent counts an error by what it knows of the layout."""
+        one = self.gpus[index]
         layout = Layout(one.mig, one.instances if self.placing else ())
-        records = counted(one.xids, event, epoch=late[0].epoch, layout=layout)
+        records = counted(one.xids, signal, epoch=epoch or one.epoch, layout=layout)
         self._replace(index, xids=records)
-        self._signal(index, gi)
-        self._last_signal[one.uuid, late[0].code] = self.now
+        if signal.code in errors.GPU_WIDE or signal.code in errors.CONTAINED:
+            self._signal(index, signal.gi if signal.code in errors.CONTAINED and one.mig else None)
+            self._last_signal[one.uuid, signal.code] = self.now
+        if signal.code in errors.NODE_WIDE:
+            self.asks_node.add(one.uuid)
 
     def reads_the_places(self, index: int) -> None:
         """A reading right after an error is the first to say where its instance lies."""
@@ -197,10 +190,6 @@ class Machine:
         self.gpus[index] = completed(self.gpus[index], self.time)
         new = errors.places(self.gpus[index]) - known
         self.placed |= {memory_of(self.gpus[index].uuid, start) for start in new}
-
-    @staticmethod
-    def _place(health: GpuHealth, gi: int | None) -> MemorySlices | None:
-        return Layout(health.mig, health.instances).placement(gi)
 
     def wants(self, index: int, value: int) -> None:
         """The driver asks for a recovery action."""

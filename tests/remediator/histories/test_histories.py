@@ -19,13 +19,17 @@ from tests.remediator.builders import Stored
 from tests.remediator.histories.errors import GPU_WIDE, PENDING, SIGNALS
 from tests.remediator.histories.judged import SOAK
 from tests.remediator.histories.leaders import Leaders
-from tests.remediator.histories.machines import ACTIONS, WATCHED
+from tests.remediator.histories.machines import ACTIONS, WATCHED, XidSource
 from tests.remediator.histories.outside import DIES, INDEX, THEN
 
 HISTORYS = int(os.environ.get("HISTORIES", "120"))
 BLIND = st.frozensets(st.sampled_from(WATCHED), max_size=2)
 WITHOUT_STATE = tuple(sorted({*GPU_WIDE} - {*PENDING, 64}))
 """Errors that nothing shows but their lines; 64 and what is pending are read as well."""
+AGAIN: st.SearchStrategy[tuple[XidSource, ...]] = st.sampled_from(
+    [(), ("kmsg",), ("nvml",), ("syslog", "nvml"), ("syslog", "kmsg")]
+)
+"""The sources of a new error after a confirmed repair, in the order in which they report it."""
 INSTANCES = st.sampled_from([1, 5])
 HELD = st.sampled_from(["", "", "stopped", "on hold"])
 HANDOVER = st.one_of(
@@ -156,9 +160,15 @@ class History(Leaders):
         for seconds in (5.0, SOAK):
             self.then(seconds, dies)
 
-    @rule(index=INDEX, code=st.sampled_from(WITHOUT_STATE), again=st.booleans(), dies=DIES)
+    @rule(
+        index=INDEX,
+        code=st.sampled_from(WITHOUT_STATE),
+        new=st.sampled_from(WITHOUT_STATE),
+        sources=AGAIN,
+        dies=DIES,
+    )
     def a_reset_that_only_a_user_can_report(
-        self, index: int, code: int, again: bool, dies: int
+        self, index: int, code: int, new: int, sources: tuple[XidSource, ...], dies: int
     ) -> None:
         """Its driver has no recovery action, and a reset starts no new epoch."""
         self.machine.has_no_recovery_action(index)
@@ -167,13 +177,17 @@ class History(Leaders):
         confirmed = Intent(by="ana", reason=f"reset at {self.machine.now}")
         self.intend(index, {"RepairConfirmed": confirmed})
         self.then(0.5, dies)
-        if again:
-            self.machine.xid(index, code, None)
+        for number, source in enumerate(sources):
+            if number:
+                self.machine.is_also_reported(index, new, source)
+            else:
+                self.machine.xid(index, new, None, source)
+            self.then(1.0, dies)
         for seconds in (1.0, SOAK):
             self.then(seconds, dies)
         gpu = self.machine.gpus[index]
         stands = any(incident.open for incident in of_gpu(self.calm, gpu.uuid))
-        if again:
+        if sources:
             assert stands or not self.is_looked_after(gpu)
         elif self.is_looked_after(gpu):
             assert not stands, "a user confirmed its repair"
