@@ -35,9 +35,10 @@ _MOST_FILES = 256
 """Open at once; journald's own limit is a hundred."""
 _LARGEST = 1 << 50
 """No file has so many bytes, and no system call takes an offset of twice 2**62."""
-_AHEAD = 60.0
-"""Seconds by which a record may be later than now: one that is would hide all that come."""
-_FOR_NOW = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR})
+_AHEAD, _DRIFT = 60.0, 1.001
+"""Seconds by which a record may be later than now: one that is would hide all that come. And how
+much faster the kernel's clock may go, which nobody sets right: NTP mends the other by 500 ppm."""
+_FOR_NOW = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 """Errors that say nothing about the file."""
 
 _BOOT_SIZE = 16
@@ -92,9 +93,10 @@ class Journal:
         """Of those, archives of this boot that were read to their end."""
         self._unreadable: KernelLogError | None = None
         self._read_active = False
-        self.found_records = False
-        """Whether there was any record of the kernel's of this boot. A journal without has none
-        because journald does not read them, or because they were removed."""
+        self.newest = -1
+        """Microseconds since boot of the newest record of this boot's kernel, also of one that was
+        left out. A journal has none (-1) where journald does not read them, or they were removed.
+        """
 
     def close(self) -> None:
         for identity in tuple(self._files):
@@ -136,7 +138,7 @@ class Journal:
         """Return the files of the folders and of the machines' folders in them, newest first."""
         found: dict[_Identity, _Found] = {}
         for folder in self._folders:
-            inner = [entry.path for entry in self._entries(folder) if entry.is_dir()]
+            inner = [entry.path for entry in self._entries(folder)]
             for entry in (*self._entries(folder), *itertools.chain(*map(self._entries, inner))):
                 if not (entry.name == ACTIVE or fnmatch.fnmatch(entry.name, _ARCHIVED)):
                     continue
@@ -233,16 +235,17 @@ class Journal:
             self._done.add(identity)
 
     def _new_lines(self, followed: _Open) -> Iterator[Line]:
-        latest = (self._monotonic() + _AHEAD) * 1e6
+        latest = (self._monotonic() * _DRIFT + _AHEAD) * 1e6
         for record in followed.file.records():
             self._on_record()
             if record.boot != self._boot:
                 continue
-            self.found_records = True
+            if record.microseconds > latest:
+                self._on_rejected("malformed")
+                continue
+            self.newest = max(self.newest, record.microseconds)
             if record.message is None:
                 self._on_rejected("compressed")
-            elif record.microseconds > latest:
-                self._on_rejected("malformed")
             else:
                 yield as_line(record, followed.order)
         for boot in followed.file.missed():

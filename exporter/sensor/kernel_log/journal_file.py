@@ -200,9 +200,10 @@ class JournalFile:
         numbers = (priority, facility, since_boot)
         # 14 digits: a hundred million seconds, in microseconds.
         sound = all(number.isdigit() and len(number) <= 14 for number in numbers)
-        if b"MESSAGE" not in fields or not sound:
+        if not sound:
             return KernelRecord(boot)
-        return KernelRecord(boot, int(priority), int(facility), int(since_boot), fields[b"MESSAGE"])
+        message = fields.get(b"MESSAGE")
+        return KernelRecord(boot, int(priority), int(facility), int(since_boot), message)
 
     def _fields(self, at: int) -> tuple[bytes, dict[bytes, bytes]]:
         """Return the boot and the fields of an entry."""

@@ -112,6 +112,8 @@ class TwoLogs:
         """What syslog(2) showed and the journal did not yet."""
         self._silent = False
         """The journal lacks the newest record that syslog(2) shows."""
+        self._lost = ""
+        """What went from syslog(2) while the journal was relied on, which has yet to show it."""
         self._looked: dict[LogSource, float] = {}
         """When each of the two was read last."""
         self._counts_until = monotonic() + LATE
@@ -180,7 +182,7 @@ class TwoLogs:
         """Whether the journal has records of this boot's kernel, up to the newest ones."""
         return (
             self._journal is not None
-            and self._journal.found_records
+            and self._journal.newest >= 0
             and not self._silent
             and now <= self._counts_until
         )
@@ -190,7 +192,7 @@ class TwoLogs:
         """What is wrong with the better log."""
         if self._journal is None or self._refusal is not None:
             return self._refusal or self._without or KernelLogError("NotFound", "there is no log")
-        if not self._journal.found_records:
+        if self._journal.newest < 0:
             return KernelLogError(
                 "NoKernelRecords",
                 f"the journal in {self._journal.place} has no kernel messages of this boot: either "
@@ -210,6 +212,7 @@ class TwoLogs:
         after = self._looked.get("kmsg", self._looked.get("syslog"))
         try:
             for line in self._journal.lines():
+                self._counts_until = self._monotonic() + LATE
                 yield NewLine(line, "kmsg", after, begun)
             self._looked["kmsg"], self._refusal = begun, None
             self._counts_until = self._monotonic() + LATE
@@ -234,8 +237,9 @@ class TwoLogs:
             return
         changes = self._known.read(seen.text, seen.held)
         took = self._monotonic() - queried
+        lost = changes.lost or self._lost
         # What is cleared stays in the journal.
-        lost = "" if relies else changes.lost
+        self._lost, lost = (lost, "") if relies else ("", lost)
         if lost:
             self._on_rejected(lost)
         self._cleared = self._clears.note(begun, lost)
@@ -277,24 +281,26 @@ class TwoLogs:
                 self._journaled = max(self._journaled, entry.line.place)
                 self._silent = self._silent and entry.turn[0] < self._seen // _PER_MICROSECOND
                 yield from self._given(entry)
+            elif entry.turn[0] <= self._journaled // _PER_MICROSECOND:
+                continue  # the journal has it
             elif patience:
                 self._waiting.append(entry)
             else:
                 yield from self._overdue(entry)
         while self._waiting and now - self._waiting[0].until >= patience:
             yield from self._overdue(self._waiting.popleft())
+        if not (self._waiting or self._silent):
+            self._lost = ""
 
     def _overdue(self, entry: NewLine) -> Iterator[NewLine]:
         """Give what the journal does not show in time."""
         for given in self._given(entry):
-            self._silent = self._journal is not None
+            lacks = self._journal is not None and entry.line.microseconds > self._journal.newest
+            self._silent = self._silent or lacks
             yield given
 
     def _given(self, entry: NewLine) -> Iterator[NewLine]:
         """Give what was not given before."""
-        place = entry.line.place
-        if entry.source == "syslog" and entry.turn[0] <= self._journaled // _PER_MICROSECOND:
-            return
-        if place > self._seen:
-            self._seen = place
+        if entry.line.place > self._seen:
+            self._seen = entry.line.place
             yield entry

@@ -60,6 +60,14 @@ def test_a_record_of_a_time_to_come_hides_none_that_comes(tmp_path: Path) -> Non
     assert "malformed" in early.rejected
 
 
+def test_a_link_that_leads_nowhere_costs_another_machines_journal_nothing(
+    folder: Folder, tmp_path: Path
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    folder.write("compact-whole")
+    assert len(folder.messages()) == 66
+
+
 def test_a_file_that_gets_the_inode_of_another_one_is_read(folder: Folder) -> None:
     """ext4 gives a number again at once."""
     path = folder.write("journald", "system@1-2-3.journal")

@@ -225,6 +225,27 @@ def test_records_that_journald_missed_come_by_syslog_and_it_says_that_it_did(
         here.await_mode("Journal")
 
 
+def test_a_warning_that_journald_compresses_leaves_the_journal_relied_on(tmp_path: Path) -> None:
+    """Such as the list of modules below a warning of the kernel's."""
+    with node(tmp_path) as here:
+        here.print(1, "Modules linked in: " + "nvidia_uvm(OE) " * 60)
+        wait_for(lambda: len(here.records) > 1, what="it, by syslog(2)")
+        here.print(2)
+        here.await_records((2, "kmsg"))
+        assert "JournalSilent" not in [source.reason for source in here.taken.sources]
+
+
+def test_the_kernels_clock_may_run_ahead_by_a_minute_a_month(tmp_path: Path) -> None:
+    """NTP sets the other one right, and not the one that dates the kernel's records."""
+    month = 30 * 86400.0
+    rejected: list[str] = []
+    with Journald(tmp_path) as journald:
+        journald.print(month + 100, XID)
+        folders, boot_id = journald.folders, Node.boot_id()
+        journal = Journal(folders, boot_id, rejected.append, monotonic=lambda: month)
+        assert [line.microseconds / 1e6 for line in journal.lines()] == [month + 100]
+
+
 def test_a_fifo_in_the_journals_place_holds_nothing_up(tmp_path: Path) -> None:
     with node(tmp_path) as here:
         here.print(1)

@@ -22,13 +22,15 @@ class PlayedJournal(Journal):
     def __init__(self) -> None:
         super().__init__([Path("/var/log/journal")], "", lambda _reason: None)
         self.new: list[Line] = []
+        self.left_out = -1
+        """Microseconds of a record of which only the time can be read."""
         self.refusal: KernelLogError | None = None
 
     def lines(self) -> Iterator[Line]:
         if self.refusal:
             raise self.refusal
         new, self.new = self.new, []
-        self.found_records = self.found_records or bool(new)
+        self.newest = max(self.newest, self.left_out, *(line.microseconds for line in new))
         yield from new
 
 
@@ -131,6 +133,57 @@ def test_a_silent_journal_is_noticed_before_the_driver_prints_an_error() -> None
     node.look(3)
     assert node.look(LATE) == [(2, "syslog")]
     assert node.mode == ("Syslog", "JournalSilent")
+
+
+def test_a_journal_that_has_a_record_compressed_is_not_silent() -> None:
+    node = Node()
+    node.print(1)
+    node.look()
+    node.journal.left_out = 2_000_000
+    node.print(2, "Modules linked in: nvidia", by="syslog")
+    assert node.look(2) + node.look(LATE) == [(2, "syslog")]
+    assert node.mode == ("Journal", "")
+
+
+def test_what_the_ring_lost_while_journald_hung_is_counted_once() -> None:
+    node = Node()
+    node.print(1)
+    node.look()
+    node.ring.text = b""  # with records that nothing shows
+    node.print(3, by="syslog")
+    assert node.look(2) == []
+    assert node.look(LATE) == [(3, "syslog")]
+    node.look(2)
+    node.look(2)
+    assert (node.mode, node.rejected) == (("Syslog", "JournalSilent"), ["overwritten"])
+
+
+def test_what_the_ring_lost_is_not_counted_where_the_journal_has_it_a_little_later() -> None:
+    node = Node()
+    node.print(1)
+    node.look()
+    node.ring.text = b""
+    node.print(3, by="syslog")
+    node.look(2)
+    node.print(2, by="journal")
+    node.print(3, by="journal")
+    assert node.look() == [(2, "kmsg"), (3, "kmsg")]
+    node.print(4, by="syslog")
+    node.look(2)
+    node.look(LATE)
+    node.look(2)
+    assert (node.mode, node.rejected) == (("Syslog", "JournalSilent"), [])
+
+
+def test_a_journal_is_relied_on_after_a_pause_of_the_reader() -> None:
+    """A look at a large ring is followed by a long rest."""
+    node = Node()
+    node.print(1)
+    node.look()
+    node.ring.text = b""
+    node.print(2)
+    assert node.look(2 * LATE) == [(2, "kmsg")]
+    assert (node.mode, node.rejected) == (("Journal", ""), [])
 
 
 def test_milder_records_may_be_missing() -> None:
