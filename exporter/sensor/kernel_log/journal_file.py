@@ -6,8 +6,9 @@ start (https://systemd.io/JOURNAL_FILE_FORMAT/). The entries of the kernel are f
 object `_TRANSPORT=kernel`, which lists them in their order; each list only grows while it is read.
 Where journald missed records of the kernel's it writes an entry of its own with a known MESSAGE_ID
 (systemd's sd-messages.h: SD_MESSAGE_JOURNAL_MISSED).
-Text that journald has compressed (from 512 bytes on) is counted and left out: no line of the driver
-is that long. A file that makes no sense raises JournalError and nothing else. Pure: bytes come in.
+Text that journald has compressed is left out: by default from 512 bytes on, and no line of the
+driver is that long. A file that makes no sense raises JournalError and nothing else. Pure: bytes
+come in.
 """
 
 import struct
@@ -26,7 +27,7 @@ _UNDERSTOOD = 0b11111
 _COMPACT = 1 << 4
 _OBJECT = struct.Struct("<BB6xQ")
 _DATA, _FIELD, _ENTRY, _ENTRY_ARRAY = 1, 2, 3, 6
-_COMPRESSED = 0b111
+_COMPRESSED, _LZ4, _ZSTD = 0b111, 1 << 1, 1 << 2
 _FIELD_BODY = struct.Struct("<8xQQ")
 _DATA_BODY = struct.Struct("<16xQQQQ")
 _ENTRY_BODY = struct.Struct("<QQQ16s8x")
@@ -34,10 +35,16 @@ _BUCKET = struct.Struct("<QQ")
 _LONGEST_ENTRY, _LONGEST_DATA = 1 << 16, 1 << 13
 """Bytes of an entry and of a field that are read at most; the kernel's have some dozen fields."""
 _LARGEST_TABLE = 1 << 20
+_LONG = 512
+"""Bytes, and more than any line of the driver has."""
 
 _KERNEL = b"_TRANSPORT=kernel"
 _MISSED = b"MESSAGE_ID=e9bf28e6e834481bb6f48f548ad13606"
 _NEEDED = (b"PRIORITY", b"SYSLOG_FACILITY", b"_SOURCE_MONOTONIC_TIMESTAMP", b"MESSAGE")
+
+_LONG_TEXT = b"long"
+"""Stands for the name of a field of which only the length is known. No field has small letters, and
+of the kernel's fields only the message is long."""
 
 _MOST_KNOWN = 4096
 """Such values that are kept; a sound file has some dozens."""
@@ -71,7 +78,8 @@ class KernelRecord(msgspec.Struct, frozen=True):
     microseconds: int = 0
     """Since boot, by the kernel's clock, as /dev/kmsg has it."""
     message: bytes | None = None
-    """None where it is compressed, or a field is missing."""
+    """None where it is compressed and may be the driver's, or a field is missing; empty where it is
+    compressed and too long for the driver's."""
 
 
 class _Object(msgspec.Struct, frozen=True):
@@ -202,7 +210,7 @@ class JournalFile:
         sound = all(number.isdigit() and len(number) <= 14 for number in numbers)
         if not sound:
             return KernelRecord(boot)
-        message = fields.get(b"MESSAGE")
+        message = fields.get(b"MESSAGE", fields.get(_LONG_TEXT))
         return KernelRecord(boot, int(priority), int(facility), int(since_boot), message)
 
     def _fields(self, at: int) -> tuple[bytes, dict[bytes, bytes]]:
@@ -219,12 +227,14 @@ class JournalFile:
         return boot, fields
 
     def _payload(self, at: int) -> bytes:
-        """Return `NAME=value` of a data object, "" for one that is compressed."""
+        """Return `NAME=value` of a data object; of one that is compressed at most `_LONG_TEXT`."""
         if (known := self._known.get(at)) is not None:
             return known
         found = self._object(at, _DATA)
         begin = _DATA_BODY.size + (8 if self.header.compact else 0)
-        text = b"" if found.flags & _COMPRESSED else found.body[begin:]
+        text = found.body[begin:]
+        if found.flags & _COMPRESSED:
+            text = _LONG_TEXT if size_unpacked(found.flags, text) >= _LONG else b""
         if text.startswith(_REPEATED) and len(self._known) < _MOST_KNOWN:
             self._known[at] = text
         return text
@@ -245,6 +255,22 @@ class JournalFile:
         if size < _OBJECT.size:
             raise JournalError(f"an object of {size} bytes at {at}")
         return kind, flags, size
+
+
+def size_unpacked(flags: int, packed: bytes) -> int:
+    """Return the bytes of a compressed text, 0 where it does not say (XZ).
+
+    journald writes eight bytes in front of LZ4's; ZSTD's frame says it (RFC 8878, 3.1.1.1).
+    """
+    if flags & _LZ4:
+        return int.from_bytes(packed[:8], "little")
+    if not flags & _ZSTD or len(packed) < 16:
+        return 0
+    descriptor = packed[4]
+    single = descriptor >> 5 & 1
+    begin = 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3]
+    width = (single, 2, 4, 8)[descriptor >> 6]
+    return int.from_bytes(packed[begin : begin + width], "little") + (256 if width == 2 else 0)
 
 
 def header(read: Read) -> Header:

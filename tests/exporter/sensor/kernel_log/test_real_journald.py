@@ -225,14 +225,25 @@ def test_records_that_journald_missed_come_by_syslog_and_it_says_that_it_did(
         here.await_mode("Journal")
 
 
-def test_a_warning_that_journald_compresses_leaves_the_journal_relied_on(tmp_path: Path) -> None:
+def test_a_long_warning_that_journald_compresses_is_read_as_one_of_no_interest(
+    tmp_path: Path,
+) -> None:
     """Such as the list of modules below a warning of the kernel's."""
     with node(tmp_path) as here:
         here.print(1, "Modules linked in: " + "nvidia_uvm(OE) " * 60)
-        wait_for(lambda: len(here.records) > 1, what="it, by syslog(2)")
+        wait_for(lambda: len(here.records) > 1, what="its record")
         here.print(2)
         here.await_records((2, "kmsg"))
+        assert here.taken.rejected == []
         assert "JournalSilent" not in [source.reason for source in here.taken.sources]
+
+
+def test_short_records_that_journald_compresses_come_by_syslog_and_are_counted(tmp_path: Path) -> None:
+    with node(tmp_path, "Compress=64\\n") as here:
+        here.print(1, XID + " and more of the same" * 5)
+        here.await_records((1, "syslog"))
+        assert here.taken.rejected == ["compressed"]
+        here.await_mode("Journal")
 
 
 def test_the_kernels_clock_may_run_ahead_by_a_minute_a_month(tmp_path: Path) -> None:
