@@ -92,14 +92,10 @@ def _order(signal: XidContext) -> tuple[object, ...]:
 def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[XidContext]:
     """Return, as records, XIDs that others name as their cause and that no source reported.
 
-    One that a user has confirmed may have come again: then only its name says so.
+    Drivers name causes from 570.123.01 on, and report a recovery action from 565 on: so whether
+    what they name is over is always their own word, and never a user's.
     """
-    seen = {
-        (entry.code, entry.epoch)
-        for entry in gpu.xids
-        if around.confirmed(entry.last_seen, Record.of(entry)) is None
-    }
-    codes = {entry.code for entry in gpu.xids}
+    seen = {(entry.code, entry.epoch) for entry in gpu.xids}
     for reported in gpu.xids:
         cause = reported.caused_by
         if (
@@ -108,9 +104,6 @@ def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[XidContext]:
             or (cause, reported.epoch) in seen
         ):
             continue
-        begun = gpu.epoch_started
-        if cause in codes and begun is not None and reported.first_seen < begun:
-            continue  # a record keeps the cause that one of its lines named, and not when
         record = XidRecord(
             code=cause,
             count=1,
@@ -362,7 +355,9 @@ def _remapped(signal: XidContext) -> Meaning | None:
 def _repeated(signal: XidContext) -> Meaning | None:
     gpu, record = signal.gpu, signal.record
     begun = gpu.epoch_started
-    here = begun is None or record.first_seen >= begun  # else part of the count is of before
+    # Else part of the count is of before a reset, or of before a user's word for one.
+    here = begun is None or record.first_seen >= begun
+    here = here and signal.around.confirmed(record.first_seen, None) is None
     many = record.count >= TIMEOUTS or record.rate_limited
     if not _has_no_recovery_action(gpu) or (many and here):
         return Meaning("gpu", "gpu-reset")

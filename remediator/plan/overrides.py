@@ -33,25 +33,29 @@ def given(
     wiped = bool(incident.metadata.uid) and not incident.status.timeline
     found: list[IntentRecord] = []
     for kind, intent in _merged_intents(case.incidents, incident, now).items():
-        known = before.get(kind)
-        if known is not None and not known.concerns(intent):
-            known = None
+        recorded = before.get(kind)
+        known = recorded if recorded is not None and recorded.concerns(intent) else None
+        if kind == "RepairConfirmed" and known is None and not case.believed:
+            continue  # which errors it is for is not known before the next report
         seen_time = known.seen_time if known else now
         through = known.seen_through_time if known else last_reported(case.gpu, signal)
         later = signal is not None and is_later(signal, through, case.reported_at)
         # With its status an incident has lost which signals a confirmation was given for.
         # One that is read together with a new signal may have been given before that.
         unread = wiped or (news and incident.status.seen_through is not None)
-        later |= unread if known is None else news or known.state == "Overtaken"
-        overtaken = kind == "RepairConfirmed" and later
-        in_time = "Overtaken" if overtaken else "InForce"
+        unread = unread or _is_undated(incident, kind, recorded, intent)
+        later |= unread if known is None else news
+        state = "InForce" if counts(intent, now) else "Expired"
+        overtaken = known is not None and known.state == "Overtaken"
+        if overtaken or (kind == "RepairConfirmed" and state == "InForce" and later):
+            state = "Overtaken"
         found.append(
             IntentRecord(
                 kind=kind,
                 until=intent.until,
                 by=intent.by,
                 reason=intent.reason,
-                state=in_time if counts(intent, now) else "Expired",
+                state=state,
                 seen_time=seen_time,
                 seen_through_time=through,
             )
@@ -104,6 +108,8 @@ def _confirmation(
         intent = _merged_intents(incidents, incident, now).get("RepairConfirmed")
         if intent is None or not counts(intent, now):
             return None
+        if _is_undated(incident, "RepairConfirmed", known, intent):
+            return None
         if known is None or not known.concerns(intent):
             return now, last_reported(gpu, None)
         counted = known.state != "Overtaken"
@@ -111,6 +117,14 @@ def _confirmation(
         counted = known is not None and known.state == "InForce"
         counted = counted and not incident.status.duplicate_of
     return (known.seen_time, known.seen_through_time) if known and counted else None
+
+
+def _is_undated(
+    incident: Incident, kind: Kind, recorded: IntentRecord | None, intent: Intent
+) -> bool:
+    """Whether a duplicate's intent is read only after one of the incident's: it may be older."""
+    read_after = recorded is not None and not recorded.concerns(intent)
+    return read_after and incident.spec.intents.get(kind) != intent
 
 
 def _merged_intents(

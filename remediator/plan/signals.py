@@ -10,7 +10,7 @@ from remediator.plan.case import Case
 
 Seen = tuple[SeenSignal, ...] | None
 _NO_FAULT = frozenset[RuleName]({"never", "named"})
-"""Rules of XIDs that are never a fault themselves."""
+"""Rules of XIDs that are never a fault themselves. What another one names ends by dates."""
 
 
 def is_unseen(record: Record | None, seen: Seen) -> bool:
@@ -39,7 +39,7 @@ def has_news(case: Case, before: Seen) -> bool:
 
     Also one that is no fault by itself: it may be one soon, by a second source or another policy.
     """
-    return any(is_unseen(record, before) for record in _error_records(case))
+    return any(is_unseen(record, before or ()) for record in _error_records(case))
 
 
 def last_reported(gpu: GpuHealth | None, signal: datetime | None) -> datetime | None:
@@ -87,11 +87,5 @@ def named_before(case: Case, before: Seen) -> frozenset[str]:
 
 
 def _error_records(case: Case) -> list[Record]:
-    """Return the records of errors: by their codes, or by the causes that they name."""
     xids = case.gpu.xids if case.gpu and not isinstance(case.verdict, Unknown) else ()
-    rules = [(entry, rule_of(entry.code).rule) for entry in xids]
-    return [
-        Record.of(entry)
-        for entry, rule in rules
-        if rule not in _NO_FAULT or (rule == "named" and entry.caused_by is not None)
-    ]
+    return [Record.of(entry) for entry in xids if rule_of(entry.code).rule not in _NO_FAULT]

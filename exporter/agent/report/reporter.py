@@ -100,12 +100,13 @@ class Reporter:
         self._observed.set()
 
     def forget(self) -> None:
-        """Take back the offered report: it was made before it was known what is already counted.
+        """Take back the offered report, and the look: they are of before it was known what counts.
 
         Call it where no thread can offer meanwhile: that report would overwrite the stored one.
         """
         with self._news:
             self._newest = None
+        self._observed.clear()
 
     def source(self) -> SourceHealth:
         """Return whether reports are accepted, as a source of the page."""

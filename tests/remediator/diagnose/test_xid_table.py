@@ -266,22 +266,15 @@ class TestNamed:
         assert [fault.xid for fault in faults_of(judged)] == [95]
         assert [fault.last_seen for fault in faults_of(judged)] == [at(0)]
 
-    def in_its_second_epoch(self, **fields: object) -> GpuHealth:
-        """A GPU that had a 95 before its reset, and a 45 that names one."""
-        named = self.named(95, last_seen=at(50), epoch=2, **fields)
+    @pytest.mark.parametrize("begun", [0, 50])
+    def test_what_was_seen_in_an_older_epoch_is_not_what_it_names(self, begun: float) -> None:
+        """Its record keeps the causes of its newest epoch alone (`agent/report/xid_counts`)."""
+        named = self.named(95, first_seen=at(begun), last_seen=at(50), epoch=2)
         read = action(observed=45)
-        return gpu(0, named, xid(95), epoch=2, epoch_started=at(40), recovery_action=read)
-
-    def test_what_was_seen_in_an_older_epoch_is_not_what_it_names(self) -> None:
-        one = self.in_its_second_epoch(first_seen=at(50))
+        one = gpu(0, named, xid(95), epoch=2, epoch_started=at(40), recovery_action=read)
         (standing,) = [fault for fault in faults_of(verdict(one)) if fault.ended is None]
 
         assert "named by XID 45" in standing.evidence
-
-    def test_a_record_that_began_in_an_older_epoch_may_have_named_it_then(self) -> None:
-        one = self.in_its_second_epoch(first_seen=at(0))
-
-        assert [fault for fault in faults_of(verdict(one)) if fault.ended is None] == []
 
     @pytest.mark.parametrize("cause", [13, 31, 43, 45, 9999])
     def test_an_application_error_that_it_names_is_none_of_the_gpu(self, cause: int) -> None:

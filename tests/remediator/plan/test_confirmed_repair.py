@@ -132,6 +132,26 @@ def test_a_confirmation_ends_the_fault_in_the_decision_that_reads_it(seen: NodeV
     assert stored.effects() == {"gpu-0": "NoSchedule"}
 
 
+@pytest.mark.parametrize(
+    "xids",
+    [(xid(95), xid(119, seen=5, count=80)), (xid(95), xid(45, seen=1))],
+    ids=["timeouts behind it", "an error of applications"],
+)
+def test_one_that_is_given_while_there_is_no_report_is_for_what_the_last_one_had(
+    xids: tuple[XidRecord, ...],
+) -> None:
+    seen = old(*xids)
+    stored = Stored()
+    settle(stored, seen, 1)
+    stored.intend("RepairConfirmed", LASTS)
+    settle(stored, msgspec.structs.replace(seen, stale="silent"), CONFIRMED)
+
+    for seconds in (60, 70, 80 + SOAKED):
+        settle(stored, seen, seconds)
+
+    assert stored.effects() == {}
+
+
 class TestItDoesNotEnd:
     @pytest.mark.parametrize(
         "state",
@@ -258,6 +278,16 @@ class TestAfterTheRecovery:
 
         assert stored.effects() == {}
         assert len(stored.incidents) == 1
+
+    @pytest.mark.parametrize("after", [300, 800], ids=["soaking", "recovered"])
+    def test_nor_does_a_further_45_though_its_record_keeps_the_cause(self, after: float) -> None:
+        stored = confirmed(old(xid(95), names(95, seen=1)))
+        further = msgspec.structs.replace(names(95, seen=1), count=2, last_seen=at(after))
+
+        for seconds in (after, after + 10, after + SOAKED, DAY):
+            settle(stored, old(xid(95), further), seconds)
+
+        assert stored.effects() == {}
 
     @pytest.mark.parametrize("presence", ["Unknown", "Present"])
     @pytest.mark.parametrize("field", [NO_ACTION_FIELD, RecoveryAction()], ids=["old", "unknown"])

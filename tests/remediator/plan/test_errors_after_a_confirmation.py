@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from exporter.model.node_health import MemorySlices, XidRecord
+from exporter.model.node_health import MemorySlices, NvlinkHealth, XidRecord
+from remediator.model.intent import Intent
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     LASTS,
@@ -14,6 +15,7 @@ from tests.remediator.builders import (
     mig_gpu,
     policy,
     report_with,
+    until,
     view,
     xid,
 )
@@ -23,7 +25,6 @@ from tests.remediator.plan.test_confirmed_repair import (
     SICK,
     SOAKED,
     confirmed,
-    names,
     old,
     recovered,
     settle,
@@ -66,8 +67,6 @@ class TestANewErrorTaints:
             (old(xid(119, count=80)), 5000, old(counts_anew(119, 4, last=5000))),
             (old(xid(95, count=3)), 5000, old(counts_anew(95, 2, last=5000))),
             (old(xid(74, count=3)), 300, old(counts_anew(74, 2, last=300))),
-            (SICK, 300, old(xid(95), names(95, seen=300))),
-            (SICK, 2000, old(xid(95), names(95, seen=2000))),
             (
                 on_slices(on_slice(1, 1, last=0), on_slice(2, 3, last=1)),
                 1000,
@@ -79,8 +78,6 @@ class TestANewErrorTaints:
             "fewer timeouts, recovered",
             "a lower count, recovered",
             "a lower count, soaking",
-            "named again, soaking",
-            "named again, recovered",
             "on another slice of the same key",
         ],
     )
@@ -93,6 +90,15 @@ class TestANewErrorTaints:
 
         assert stored.effects() != {}
 
+    def test_and_one_timeout_evicts_nothing_whatever_came_before(self) -> None:
+        stored = recovered(old(xid(119, count=3)))
+        again = old(counts_anew(119, 4, last=5000))
+
+        for seconds in (5000, 5010, 5100, 5700, DAY):
+            settle(stored, again, seconds)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+
     def test_that_comes_in_the_report_with_which_the_confirmation_is_read(self) -> None:
         """Which came first is not known."""
         stored = Stored()
@@ -100,7 +106,7 @@ class TestANewErrorTaints:
         stored.intend("RepairConfirmed", LASTS)
 
         for seconds in (300, 301, DAY):
-            settle(stored, old(xid(95), names(95, seen=300)), seconds)
+            settle(stored, old(xid(95), xid(119, seen=300)), seconds)
 
         assert stored.effects() != {}
 
@@ -120,6 +126,17 @@ class TestANewErrorTaints:
             settle(stored, view(again, well), seconds)
 
         assert "gpu-0" in stored.effects()
+
+    def test_that_came_before_the_first_xid_of_its_incident(self) -> None:
+        """A link that is down opened it; the line of before is read late."""
+        down = old(nvlink=NvlinkHealth(failed=(1,)), presence_since=at(5))
+        stored = confirmed(down)
+        late = old(xid(95, seen=3), presence_since=at(5))
+
+        for seconds in (50, 60, 60 + SOAKED, DAY):
+            settle(stored, late, seconds)
+
+        assert stored.effects() != {}
 
     @pytest.mark.parametrize("enforced", [301, 2 * SOAKED], ids=["soaking", "recovered"])
     def test_whose_class_was_off_when_it_came(self, enforced: float) -> None:
@@ -172,8 +189,8 @@ class TestANewErrorTaints:
         assert stored.effects() != {}
 
 
-def test_a_confirmation_that_is_removed_from_a_closed_duplicate_counts_no_longer() -> None:
-    stored = confirmed()
+def doubled(stored: Stored) -> tuple[str, str]:
+    """Let an older incident lead, which nobody confirmed; returns its name and the duplicate's."""
     written = stored.incident
     older = msgspec.structs.replace(
         written,
@@ -188,9 +205,47 @@ def test_a_confirmation_that_is_removed_from_a_closed_duplicate_counts_no_longer
     stored.incidents[older.name] = older
     settle(stored, SICK, 30)
     assert stored.incidents[written.name].status.duplicate_of == older.name
+    return older.name, written.name
 
-    stored.intend("RepairConfirmed", None, written.name)
+
+def test_a_confirmation_that_is_removed_from_a_closed_duplicate_counts_no_longer() -> None:
+    stored = confirmed()
+    leading, duplicate = doubled(stored)
+
+    stored.intend("RepairConfirmed", None, duplicate)
     settle(stored, SICK, 40)
 
-    assert stored.incidents[older.name].status.phase not in {"Verifying", "Recovered"}
+    assert stored.incidents[leading].status.phase not in {"Verifying", "Recovered"}
+    assert stored.effects() != {}
+
+
+@pytest.mark.parametrize("ends", ["withdrawn", "expired"])
+def test_a_duplicates_confirmation_does_not_count_once_the_incidents_own_has_ended(
+    ends: str,
+) -> None:
+    """It may have been given before the error that overtook that."""
+    stored = confirmed()
+    leading, duplicate = doubled(stored)
+    stored.intend("RepairConfirmed", until(2000), leading)
+    settle(stored, SICK, 40)
+    stored.intend("RepairConfirmed", Intent(by="bob", reason="another one"), duplicate)
+    both = old(xid(95), xid(119, seen=300))
+    for seconds in (300, 1000):
+        settle(stored, both, seconds)
+
+    if ends == "withdrawn":
+        stored.intend("RepairConfirmed", None, leading)
+    for seconds in (2001, 2010, 2010 + SOAKED, DAY):
+        settle(stored, both, seconds)
+
+    assert stored.effects() != {}
+
+
+def test_one_that_was_overtaken_stays_so_where_its_end_comes_twice() -> None:
+    """The next leader's clock is behind."""
+    stored = confirmed(intent=until(2000))
+    both = old(xid(95), xid(119, seen=-30))
+    for seconds in (300, 310, 2001, 1000, 1001, 1900):
+        settle(stored, both, seconds)
+
     assert stored.effects() != {}

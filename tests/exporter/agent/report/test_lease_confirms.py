@@ -94,6 +94,15 @@ def test_what_was_offered_again_without_a_look_confirms_nothing(stage: Reported)
     assert stage.renewals() == 0
 
 
+def test_a_look_from_before_the_stored_report_was_known_confirms_nothing(stage: Reported) -> None:
+    stage.reporter.observed()
+    stage.reporter.forget()
+    stage.reporter.offer(report())
+    wait_for(stage.report, what="the report")
+    time.sleep(10 * OFTEN)
+    assert stage.renewals() == 0
+
+
 def test_the_hash_leaves_out_times_of_looking_and_nothing_that_a_policy_acts_on() -> None:
     one = node(sliced=False)
     later = msgspec.structs.replace(one, observed_at=NOW + timedelta(minutes=5))

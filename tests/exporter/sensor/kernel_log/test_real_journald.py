@@ -238,7 +238,9 @@ def test_a_long_warning_that_journald_compresses_is_read_as_one_of_no_interest(
         assert "JournalSilent" not in [source.reason for source in here.taken.sources]
 
 
-def test_short_records_that_journald_compresses_come_by_syslog_and_are_counted(tmp_path: Path) -> None:
+def test_short_records_that_journald_compresses_come_by_syslog_and_are_counted(
+    tmp_path: Path,
+) -> None:
     with node(tmp_path, "Compress=64\\n") as here:
         here.print(1, XID + " and more of the same" * 5)
         here.await_records((1, "syslog"))
