@@ -64,9 +64,9 @@ def _pieces(taint: Taint, orders: list[_Order]) -> Iterable[Taint]:
         evicts = taint.evicts_from < end and taint.evicts_until > late
         yield Taint(
             device=(gpu, part),
-            begin=begin,
+            begin=late,
             end=end,
-            evicts_from=max(taint.evicts_from, begin) if evicts else FOREVER,
+            evicts_from=max(taint.evicts_from, late) if evicts else FOREVER,
             evicts_until=min(taint.evicts_until, end) if evicts else FOREVER,
         )
 

@@ -140,8 +140,10 @@ class Player:
         self._entries = len(self._agenda)
         self._looked = 0.0
         self._down_at = 0.0
+        self._waiting: set[str] = set()
+        """Incidents that request a user's word now."""
         self._confirming: set[str] = set()
-        """Incidents whose repair an administrator will confirm."""
+        """Those that an administrator will look at, and confirm if they still request it."""
         self.opened = 0
         """Incidents that were opened."""
         self.reported: list[tuple[int, float]] = []
@@ -196,7 +198,8 @@ class Player:
 
     def _confirm(self, incident: str, at: float) -> None:
         self._confirming.discard(incident)
-        self.store.confirm(incident, at)
+        if incident in self._waiting:
+            self.store.confirm(incident, at)
 
     def _wake(self, at: float, fleet: Fleet | None) -> None:
         if self._agent.alive:
@@ -239,6 +242,7 @@ class Player:
             if desired.deferred:
                 self.held.add(desired.incident.name)
             waits = bool(desired.record.confirmation) and (desired.verified or not case.reported)
+            (self._waiting.add if waits else self._waiting.discard)(desired.incident.name)
             if waits and desired.incident.name not in self._confirming:
                 self._confirming.add(desired.incident.name)
                 self._later(at + PERSON, confirms=desired.incident.name)

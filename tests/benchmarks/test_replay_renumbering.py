@@ -193,8 +193,8 @@ class TestScorer:
         assert (score.right, score.false, score.recall) == (1, 1, 0.0)
         assert score.siblings == 1
         (false,) = (miss for miss in score.misses if miss.what == "false taint")
-        assert (false.gpu, false.at) == (7, MOVED)
-        assert score.lost_hours == pytest.approx((REPAIRED - MOVED) / 3600)
+        assert (false.gpu, false.at) == (7, MOVED + SLACK)
+        assert score.lost_hours == pytest.approx((REPAIRED - MOVED - SLACK) / 3600)
 
     @pytest.mark.parametrize(("late", "recall"), [(SLACK, 1.0), (SLACK + 1.0, 0.0)])
     def test_forgives_a_sick_board_without_a_taint_for_seconds(
