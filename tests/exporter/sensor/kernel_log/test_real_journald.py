@@ -14,9 +14,9 @@ from exporter.sensor.kernel_log.journal import Journal
 from exporter.sensor.kernel_log.kmsg import AUTO, KernelLogReader
 from exporter.sensor.kernel_log.kmsg_file import KernelLogError
 from tests.exporter.running import wait_for
-from tests.exporter.sensor.kernel_log.journald import BOOT_ID, Journald
 from tests.exporter.sensor.kernel_log.ring import Ring
 from tests.exporter.sensor.kernel_log.test_kmsg import Received, running
+from tests.lab.journald import BOOT_ID, Journald, fill
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 119, pid=1, name=x"
 
@@ -133,20 +133,12 @@ def test_with_readkmsg_no_the_records_come_by_syslog(tmp_path: Path) -> None:
         assert "ReadKMsg=yes" in here.taken.sources[-1].message
 
 
-def fill(disk: Path) -> Path:
-    """Leave no space on a disk; returns what to remove for some."""
-    ballast = disk / "ballast"
-    with pytest.raises(OSError, match="No space"):
-        ballast.write_bytes(bytes(64 << 20))
-    return ballast
-
-
 def test_with_a_full_disk_journald_goes_on_below_run_and_is_followed_there(tmp_path: Path) -> None:
     with node(tmp_path, size="20m", on_disk=True) as here:
         on_disk, below_run = here.journald.folders
         here.journald.send(signal.SIGUSR1)
         wait_for(lambda: list(on_disk.rglob("system.journal")), what="the disk")
-        fill(here.journald.disks[0])
+        fill(on_disk)
         second = 1
         while not list(below_run.rglob("system.journal")):
             # Its file has some space, which it took before.
@@ -164,7 +156,7 @@ def test_with_no_space_anywhere_the_records_come_by_syslog_until_there_is_some(
         here.journald.send(signal.SIGUSR1)
         on_disk = here.journald.folders[0]
         wait_for(lambda: list(on_disk.rglob("system.journal")), what="the disk")
-        ballast = [fill(disk) for disk in here.journald.disks]
+        ballast = [fill(disk) for disk in here.journald.folders]
         second = 1
         while here.taken.sources[-1].via == "Journal":
             here.print(second, os.urandom(200).hex())
