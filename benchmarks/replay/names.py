@@ -66,7 +66,7 @@ def _pieces(taint: Taint, orders: list[_Order]) -> Iterable[Taint]:
             device=(gpu, part),
             begin=late,
             end=end,
-            evicts_from=max(taint.evicts_from, late) if evicts else FOREVER,
+            evicts_from=max(taint.evicts_from, begin) if evicts else FOREVER,
             evicts_until=min(taint.evicts_until, end) if evicts else FOREVER,
         )
 

@@ -355,9 +355,7 @@ def _remapped(signal: XidContext) -> Meaning | None:
 def _repeated(signal: XidContext) -> Meaning | None:
     gpu, record = signal.gpu, signal.record
     begun = gpu.epoch_started
-    # Else part of the count is of before a reset, or of before a user's word for one.
-    here = begun is None or record.first_seen >= begun
-    here = here and signal.around.confirmed(record.first_seen, None) is None
+    here = begun is None or record.first_seen >= begun  # else part of the count is of before
     many = record.count >= TIMEOUTS or record.rate_limited
     if not _has_no_recovery_action(gpu) or (many and here):
         return Meaning("gpu", "gpu-reset")

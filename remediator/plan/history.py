@@ -164,20 +164,20 @@ def pruned(
     whose repair a user confirmed. `boot_id` is that of the node, None while it is unknown.
     """
     closed = [
-        (bool(_lasting(known, now)) or _ends_signals(known, boot_id), known.status.closed_at, known)
-        for known in incidents
-        if known.status.closed_at is not None
+        (candidate.status.closed_at, candidate)
+        for candidate in incidents
+        if candidate.status.closed_at is not None
     ]
-    # What is needed takes the room first.
-    newest = sorted(closed, key=lambda each: (*each[:2], each[2].name), reverse=True)
+    newest = sorted(closed, key=lambda pair: (pair[0], pair[1].name), reverse=True)
     kept: Counter[str] = Counter()
     found: list[Incident] = []
-    for needed, closed_at, incident in newest:
+    for closed_at, incident in newest:
         kept.update((incident.spec.uuid, incident.node))
         many = kept[incident.spec.uuid] > KEPT_PER_GPU or kept[incident.node] > KEPT_PER_NODE
         row = policy.row(class_of(incident.status.fault))
         lifetime = max(row.repeat.within, KEPT_FOR) + row.probation
         old = now - closed_at > lifetime
+        needed = _lasting(incident, now) or _ends_signals(incident, boot_id)
         if many or (old and not needed):
             found.append(incident)
     return tuple(reversed(found))[:PRUNED_AT_ONCE]

@@ -36,7 +36,9 @@ def given(
         recorded = before.get(kind)
         known = recorded if recorded is not None and recorded.concerns(intent) else None
         if kind == "RepairConfirmed" and known is None and not case.believed:
-            continue  # which errors it is for is not known before the next report
+            # Which errors it is for is not known before the next report.
+            found += [recorded] if recorded is not None and recorded.state != "InForce" else []
+            continue
         seen_time = known.seen_time if known else now
         through = known.seen_through_time if known else last_reported(case.gpu, signal)
         later = signal is not None and is_later(signal, through, case.reported_at)
@@ -122,9 +124,10 @@ def _confirmation(
 def _is_undated(
     incident: Incident, kind: Kind, recorded: IntentRecord | None, intent: Intent
 ) -> bool:
-    """Whether a duplicate's intent is read only after one of the incident's: it may be older."""
-    read_after = recorded is not None and not recorded.concerns(intent)
-    return read_after and incident.spec.intents.get(kind) != intent
+    """Whether a duplicate's intent is read after one that has ended: it may be older than why."""
+    if recorded is None or recorded.state == "InForce" or recorded.concerns(intent):
+        return False
+    return incident.spec.intents.get(kind) != intent
 
 
 def _merged_intents(

@@ -60,6 +60,9 @@ class KernelText:
             if len(text) == len(before):
                 break
             held = None  # a record came meanwhile: it is unknown whether it was counted
+            if not text.startswith(before):
+                text = before  # the log was cleared meanwhile
+                break
         self._empty = not text
         return Look(text, held)
 

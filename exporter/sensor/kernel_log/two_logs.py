@@ -114,6 +114,8 @@ class TwoLogs:
         """The journal lacks the newest record that syslog(2) shows."""
         self._lost = ""
         """What went from syslog(2) while the journal was relied on, which has yet to show it."""
+        self._shown = -1
+        """Microseconds since boot of the newest record that syslog(2) showed."""
         self._looked: dict[LogSource, float] = {}
         """When each of the two was read last."""
         self._counts_until = monotonic() + LATE
@@ -252,6 +254,7 @@ class TwoLogs:
                 "mount /dev/kmsg",
             )
         for line in changes.lines:
+            self._shown = line.microseconds
             new = NewLine(line, "syslog", after, begun)
             if not relies or new.is_due_in_journal:
                 yield new
@@ -289,7 +292,7 @@ class TwoLogs:
                 yield from self._overdue(entry)
         while self._waiting and now - self._waiting[0].until >= patience:
             yield from self._overdue(self._waiting.popleft())
-        if not (self._waiting or self._silent):
+        if self._journal is not None and self._journal.newest >= self._shown:
             self._lost = ""
 
     def _overdue(self, entry: NewLine) -> Iterator[NewLine]:

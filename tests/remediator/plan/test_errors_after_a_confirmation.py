@@ -90,15 +90,6 @@ class TestANewErrorTaints:
 
         assert stored.effects() != {}
 
-    def test_and_one_timeout_evicts_nothing_whatever_came_before(self) -> None:
-        stored = recovered(old(xid(119, count=3)))
-        again = old(counts_anew(119, 4, last=5000))
-
-        for seconds in (5000, 5010, 5100, 5700, DAY):
-            settle(stored, again, seconds)
-
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
-
     def test_that_comes_in_the_report_with_which_the_confirmation_is_read(self) -> None:
         """Which came first is not known."""
         stored = Stored()
@@ -219,9 +210,10 @@ def test_a_confirmation_that_is_removed_from_a_closed_duplicate_counts_no_longer
     assert stored.effects() != {}
 
 
+@pytest.mark.parametrize("stale", ["", "silent"])
 @pytest.mark.parametrize("ends", ["withdrawn", "expired"])
 def test_a_duplicates_confirmation_does_not_count_once_the_incidents_own_has_ended(
-    ends: str,
+    ends: str, stale: str
 ) -> None:
     """It may have been given before the error that overtook that."""
     stored = confirmed()
@@ -235,10 +227,23 @@ def test_a_duplicates_confirmation_does_not_count_once_the_incidents_own_has_end
 
     if ends == "withdrawn":
         stored.intend("RepairConfirmed", None, leading)
-    for seconds in (2001, 2010, 2010 + SOAKED, DAY):
+    settle(stored, msgspec.structs.replace(both, stale=stale), 2001)
+    for seconds in (2010, 2010 + SOAKED, DAY):
         settle(stored, both, seconds)
 
     assert stored.effects() != {}
+
+
+def test_a_duplicates_confirmation_that_counts_may_be_changed() -> None:
+    stored = confirmed()
+    _, duplicate = doubled(stored)
+    settle(stored, SICK, 40)
+    stored.intend("RepairConfirmed", until(5 * DAY), duplicate)
+
+    for seconds in (50, 60, 60 + SOAKED):
+        settle(stored, SICK, seconds)
+
+    assert stored.effects() == {}
 
 
 def test_one_that_was_overtaken_stays_so_where_its_end_comes_twice() -> None:

@@ -144,12 +144,6 @@ class TestPruning:
 
         assert found == many[:8]
 
-    def test_what_is_needed_takes_the_room_first(self) -> None:
-        many = tuple(closed(number, 20 - number / 10) for number in range(40))
-        needed = (intending(many[0], "Ignore", LASTS), *many[1:])
-
-        assert history.pruned(needed, ENFORCE, at(0), "") == many[1:9]
-
     def test_of_one_node_only_so_many_are_kept(self) -> None:
         """It may tell of ever new GPUs."""
         count = history.KEPT_PER_NODE + 2

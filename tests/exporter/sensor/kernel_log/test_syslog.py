@@ -66,15 +66,19 @@ def test_the_kernel_says_how_much_it_holds_in_the_same_bytes_as_it_gives() -> No
 class BusyKernel:
     """One record of a byte comes after each of the first looks at its log."""
 
-    def __init__(self, records: int) -> None:
+    def __init__(self, records: int, log: bytes = b"", *, is_cleared: bool = False) -> None:
         self._to_come = records
-        self._log = b""
+        self._log = log
+        self._is_cleared = is_cleared
+        """After the first look."""
 
     def call(self, action: int, buffer: "ctypes.Array[ctypes.c_char] | None") -> int:
         if buffer is None:
             return 4 if action == SIZE_BUFFER else len(self._log)
         size = len(self._log)
         buffer[:size] = self._log
+        if self._is_cleared:
+            self._log = b""
         if self._to_come:
             self._to_come -= 1
             self._log += b"x"
@@ -86,6 +90,10 @@ def test_a_look_counts_what_is_held_unless_records_keep_coming(
     records: int, held: int | None
 ) -> None:
     assert KernelText(BusyKernel(records).call).read() == Look(b"x" * records, held)
+
+
+def test_what_is_cleared_during_a_look_was_read() -> None:
+    assert KernelText(BusyKernel(0, b"an XID", is_cleared=True).call).read() == Look(b"an XID")
 
 
 def test_without_the_capability_the_refusal_names_it() -> None:

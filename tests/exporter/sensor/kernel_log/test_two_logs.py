@@ -158,6 +158,20 @@ def test_what_the_ring_lost_while_journald_hung_is_counted_once() -> None:
     assert (node.mode, node.rejected) == (("Syslog", "JournalSilent"), ["overwritten"])
 
 
+def test_what_the_ring_lost_is_counted_though_only_milder_records_followed() -> None:
+    node = Node()
+    node.print(1)
+    node.look()
+    node.ring.text = b""
+    node.print(3, "eth0: link up", MILD, by="syslog")
+    node.look(2)
+    node.print(12, by="syslog")
+    node.look(2)
+    node.look(LATE)
+    node.look(2)
+    assert (node.mode, node.rejected) == (("Syslog", "JournalSilent"), ["overwritten"])
+
+
 def test_what_the_ring_lost_is_not_counted_where_the_journal_has_it_a_little_later() -> None:
     node = Node()
     node.print(1)
