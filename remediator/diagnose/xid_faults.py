@@ -92,8 +92,8 @@ def _order(signal: XidContext) -> tuple[object, ...]:
 def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[XidContext]:
     """Return, as records, XIDs that others name as their cause and that no source reported.
 
-    Drivers name causes from 570.123.01 on, and report a recovery action from 565 on: so whether
-    what they name is over is always their own word, and never a user's.
+    Drivers name causes from 570.123.01 on, and report a recovery action from 565 on. So the driver
+    itself says whether what it named is over, and no user has to.
     """
     seen = {(entry.code, entry.epoch) for entry in gpu.xids}
     for reported in gpu.xids:
