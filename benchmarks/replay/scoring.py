@@ -221,6 +221,8 @@ class _Judge:
             return
         ends = [min(cover.end, self._after(cover)) for cover in found]
         if max(ends) == FOREVER:
+            if any(other.until >= self._end for other in self._of_gpu[episode.gpu]):
+                return  # what the history leaves open, such as a pending remap, keeps it tainted
             self._score.never_freed += 1
             self._miss("never freed", episode.gpu, episode.begin, episode.label)
         else:

@@ -195,6 +195,16 @@ class TestScorer:
 
         assert (score.never_freed, score.to_free) == (1, [])
 
+    def test_a_taint_of_a_gpu_with_a_remap_that_still_waits_at_the_end_is_not_late(self) -> None:
+        waits = msgspec.structs.replace(
+            unfit(), begin=9000.0, until=float("inf"), must=frozenset(), resets=False
+        )
+        taints = taint(0, 1001.0, FOREVER)
+
+        assert score_of(history(episodes=(unfit(), waits)), taints).never_freed == 0
+        carried_out = msgspec.structs.replace(waits, until=9500.0)
+        assert score_of(history(episodes=(unfit(), carried_out)), taints).never_freed == 1
+
     def test_a_taint_that_goes_on_for_a_later_disputed_fault_is_not_late(self) -> None:
         later = msgspec.structs.replace(
             unfit(), begin=9000.0, until=float("inf"), must=frozenset(), may=unfit().must

@@ -181,7 +181,8 @@ def _published(
     stated = {
         (
             Device(resource_slice.spec.driver, resource_slice.spec.pool.name, raw.name),
-            _uuid(raw.content().attributes),
+            # Another driver's device is no GPU of NVIDIA's, whatever it states.
+            _uuid(raw.content().attributes) if resource_slice.spec.driver in NVIDIAS else None,
         )
         for resource_slice in slices
         for raw in resource_slice.spec.devices or ()
