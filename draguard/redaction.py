@@ -28,7 +28,8 @@ _SEPARATOR = r"\\*[\"']?\s*[:=]\s*"
 _QUOTED = (
     r"(?P<escaped>\\+)\"(?:.*?)(?=(?<!\\)(?P=escaped)\"|$)",  # in a text of JSON in JSON
     r"(?P<double>\")(?:[^\"\\]|\\.)*",
-    r"(?P<single>')(?:[^'\\]|\\.|'')*",
+    # A backslash is one of the value's in YAML, and an escape in Python.
+    r"(?P<single>')(?:[^'\\]|\\(?:''|.)|'')*",
 )
 _TO_THE_END = r"(?<=: )[^\n]+"
 """A value of YAML, or of a header, may have spaces."""

@@ -5,7 +5,7 @@ import string
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from draguard.redaction import MASK, redacted, redacted_object, without_flag_values
@@ -78,6 +78,7 @@ def test_whatever_the_token_is(token: str, form: str) -> None:
 
 
 @given(ANY_PASSWORD)
+@example("'\\'000")
 def test_a_quoted_password_of_any_characters_is_masked_whole(password: str) -> None:
     in_json = f'"password": {json.dumps(password, ensure_ascii=False)}, "n": 1'
     in_yaml = yaml.safe_dump({"password": password}, allow_unicode=True, width=1 << 30)
