@@ -53,6 +53,17 @@ def test_the_many_lines_of_crashes_push_no_other_error_out_of_the_ring() -> None
     assert [signal.code for signal in reported.signals] == [95, *[13] * 60]
 
 
+def test_a_log_that_nobody_reads_grows_old_in_what_is_observed() -> None:
+    """An agent that begins beside a stuck reader has no earlier count of reads to compare."""
+    settings, _ = parse(["sensor"], {})
+    stuck_for = timedelta(hours=1)
+    one = Sensor(settings, lambda: time.monotonic() + stuck_for.total_seconds())
+    position, _ = one.feed.resume(Cursor(), "")
+    _, observation = one.feed.since(position)
+    assert observation is not None
+    assert observation.reads["kmsg"].age >= stuck_for.total_seconds()
+
+
 def test_a_signal_of_a_time_to_come_is_of_now() -> None:
     """DCGM dates its own; meanwhile the clock may have been set back."""
     one = sensor()
