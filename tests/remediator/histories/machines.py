@@ -351,6 +351,13 @@ class Machine:
         self._vouched[gpu] = self.time
         self.repaired.add(gpu)
 
+    def loses_its_repair(self, gpu: str) -> None:
+        """Note that no object says any more that a user confirmed it: its XIDs count again."""
+        self.repaired.discard(gpu)
+        for health in self.gpus:
+            if health.uuid == gpu and any(it.code in errors.NODE_WIDE for it in health.xids):
+                self.asks_node.add(gpu)
+
     def _replace(self, index: int, **fields: object) -> None:
         self.gpus[index] = msgspec.structs.replace(self.gpus[index], **fields)
 

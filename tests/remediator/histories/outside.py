@@ -100,7 +100,7 @@ class Outside(Judged):
         if named := frozenset(code for code in owed if f"xid-{code}" in left):
             self.machine.owes_an_epoch[self.calm.incidents[name].spec.uuid] = named
         self.machine.forgotten.add(self.calm.incidents[name].spec.uuid)
-        self.machine.repaired.discard(self.calm.incidents[name].spec.uuid)
+        self.machine.loses_its_repair(self.calm.incidents[name].spec.uuid)
         self.forget(name)
         return [name]
 
