@@ -209,7 +209,7 @@ TABLE: Table = {
     },
     390: (Field("NVML_FI_DEV_RETIRED_SBE"),),
     391: (Field("NVML_FI_DEV_RETIRED_DBE"),),
-    392: (Field("NVML_FI_DEV_RETIRED_PENDING"), *RETIREMENT_PENDING),
+    392: (Field("NVML_FI_DEV_RETIRED_PENDING", unit.SWITCH), *RETIREMENT_PENDING),
     393: _remapped("UNC", 1, unit.NUMBER),
     394: _remapped("COR", 0, unit.NUMBER),
     395: _remapped("FAILURE", 3, unit.SWITCH),

@@ -49,6 +49,15 @@ def _bounds() -> dict[int, tuple[float, float]]:
     return found
 
 
+def test_all_sources_of_a_field_have_one_range() -> None:
+    ranges = {
+        number: {(unit.lowest, unit.highest, unit.times, unit.divide) for unit in units}
+        for number, sources in TABLE.items()
+        if (units := [source.unit for source in sources if source.unit])
+    }
+    assert {number: found for number, found in ranges.items() if len(found) > 1} == {}
+
+
 def _is_clean(gpu: GpuReading) -> bool:
     bounds = _bounds()
     return all(
