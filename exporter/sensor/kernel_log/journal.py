@@ -37,7 +37,7 @@ _LARGEST = 1 << 50
 """No file has so many bytes, and no system call takes an offset of twice 2**62."""
 _AHEAD, _DRIFT = 60.0, 1.001
 """Seconds by which a record may be later than now: one that is would hide all that come. And how
-much faster the kernel's clock may go, which nobody sets right: NTP mends the other by 500 ppm."""
+much faster the clock of its records may go: NTP corrects the node's alone, by 500 ppm at most."""
 _FOR_NOW = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 """Errors that say nothing about the file."""
 

@@ -53,7 +53,7 @@ def test_the_many_lines_of_crashes_push_no_other_error_out_of_the_ring() -> None
     assert [signal.code for signal in reported.signals] == [95, *[13] * 60]
 
 
-def test_a_log_that_nobody_reads_grows_old_in_what_is_observed() -> None:
+def test_a_log_that_is_not_read_grows_old_in_what_is_observed() -> None:
     """An agent that begins beside a stuck reader has no earlier count of reads to compare."""
     settings, _ = parse(["sensor"], {})
     stuck_for = timedelta(hours=1)

@@ -180,8 +180,8 @@ class TestANewErrorTaints:
         assert stored.effects() != {}
 
 
-def doubled(stored: Stored) -> tuple[str, str]:
-    """Let an older incident lead, which nobody confirmed; returns its name and the duplicate's."""
+def add_duplicate(stored: Stored) -> tuple[str, str]:
+    """Let an older incident lead, which no user confirmed; returns its name and the duplicate's."""
     written = stored.incident
     older = msgspec.structs.replace(
         written,
@@ -201,7 +201,7 @@ def doubled(stored: Stored) -> tuple[str, str]:
 
 def test_a_confirmation_that_is_removed_from_a_closed_duplicate_counts_no_longer() -> None:
     stored = confirmed()
-    leading, duplicate = doubled(stored)
+    leading, duplicate = add_duplicate(stored)
 
     stored.intend("RepairConfirmed", None, duplicate)
     settle(stored, SICK, 40)
@@ -217,7 +217,7 @@ def test_a_duplicates_confirmation_does_not_count_once_the_incidents_own_has_end
 ) -> None:
     """It may have been given before the error that overtook that."""
     stored = confirmed()
-    leading, duplicate = doubled(stored)
+    leading, duplicate = add_duplicate(stored)
     stored.intend("RepairConfirmed", until(2000), leading)
     settle(stored, SICK, 40)
     stored.intend("RepairConfirmed", Intent(by="bob", reason="another one"), duplicate)
@@ -236,7 +236,7 @@ def test_a_duplicates_confirmation_does_not_count_once_the_incidents_own_has_end
 
 def test_a_duplicates_confirmation_that_counts_may_be_changed() -> None:
     stored = confirmed()
-    _, duplicate = doubled(stored)
+    _, duplicate = add_duplicate(stored)
     settle(stored, SICK, 40)
     stored.intend("RepairConfirmed", until(5 * DAY), duplicate)
 
