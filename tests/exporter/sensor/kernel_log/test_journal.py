@@ -1,6 +1,8 @@
 """The kernel's records from systemd's journal: files that systemd has written."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +22,7 @@ from exporter.sensor.kernel_log.journal_file import (
 from exporter.sensor.kernel_log.kmsg_file import KernelLogError
 from exporter.sensor.kernel_log.quoted import LINE_END
 from exporter.sensor.kernel_log.record_order import RecordOrder
-from tests.exporter.running import wait_for
+from tests.exporter.running import ROOT, wait_for
 from tests.exporter.sensor.kernel_log.test_kmsg import BOOT_ID, Received, running
 from tests.fuzz.journal_files import whole
 
@@ -292,6 +294,35 @@ def test_an_archived_file_that_makes_no_sense_is_counted_once(folder: Folder) ->
     assert len(folder.messages()) == 67
     assert folder.messages() == []
     assert folder.rejected == ["unreadable"]
+
+
+_LOOKS = """
+import sys
+from pathlib import Path
+from exporter.sensor.kernel_log.journal import Journal
+rejected = []
+journal = Journal([Path(sys.argv[1])], sys.argv[2], rejected.append)
+print(len(list(journal.lines())), len(list(journal.lines())), rejected)
+"""
+
+
+def test_an_archived_file_with_a_bad_sector_is_counted_once(folder: Folder) -> None:
+    """Process memory at 0 answers EIO, as the sector would."""
+    folder.write("compact-whole")
+    archived = folder.machine / "system@1-2-3.journal"
+    archived.touch()
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    look = 'mount --bind /proc/$$/mem "$0" && exec "$@"'
+    program = (sys.executable, "-c", _LOOKS, folder.machine.parent, BOOT_ID)
+    done = subprocess.run(
+        ["unshare", *user, "--mount", "sh", "-c", look, archived, *program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == "67 0 ['unreadable']\n", done.stderr
 
 
 def test_a_removed_file_is_let_go(folder: Folder) -> None:
