@@ -298,7 +298,8 @@ class Remediator:
 
     def _ready(self, _: Request) -> Response:
         if not self._policy_file.ready:
-            return _words(False, self._policy_file.error)  # noqa: FBT003 - see _words
+            why = self._policy_file.error or "the policy file was read only once"
+            return _words(False, why)  # noqa: FBT003 - see _words
         if not self._informers.synced:
             return _words(False, f"not all is listed yet: {self._informers.waiting_for()}")  # noqa: FBT003 - see _words
         return _words(True, f"every collection was listed; {self._elector}")  # noqa: FBT003 - see _words

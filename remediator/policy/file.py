@@ -25,6 +25,9 @@ def _ignored(policy: Policy) -> None:
 class PolicyFile:
     """The policy in force. A file that turns bad changes nothing but `error`.
 
+    A text counts once two looks in a row found it: one that is being written may be cut off where
+    it is still a policy, and a milder one.
+
     `before_change` is called with each changed policy before it is in force, because others may
     act on it from then on. A file that was never good gives no policy at all (`ready` is False):
     falling back to the shipped policy would remove every rule that an earlier good file led to.
@@ -39,8 +42,10 @@ class PolicyFile:
         self._path = path
         self._now = now
         self._before_change = before_change
+        self._seen: bytes | None = None
+        """What the last look found."""
         self._text: bytes | None = None
-        """What was last read, good or bad."""
+        """What was last judged, good or bad."""
         self._good: Policy | None = None
         """The policy of the file when it was last good, with what has run out since."""
         self.policy: Policy = Policy()
@@ -69,7 +74,8 @@ class PolicyFile:
         # tick of the kernel's clock.
         with path.open("rb") as file:
             text = file.read(LARGEST + 1)  # one byte too many tells that it is too long
-        if text == self._text:
+        again, self._seen = text == self._seen, text
+        if not again or text == self._text:
             return
         self._text = text
         self._good = read(text)
@@ -78,7 +84,7 @@ class PolicyFile:
 
     def _keep(self, error: str, *, gone: bool) -> None:
         if gone:
-            self._text = None  # the same file may come back
+            self._seen = self._text = None  # the same file may come back
         goes_on = (
             "the last good policy stays in force"
             if self.ready

@@ -57,7 +57,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def compose(text: str | bytes) -> Document:
-    """Read one YAML document; an empty text is an empty mapping. Raises PolicyError."""
+    """Read one YAML document. Raises PolicyError, also for a text that says nothing."""
     if len(text) > LARGEST:
         raise PolicyError(f"the file is larger than {LARGEST >> 10} KiB; no policy needs that")
     if isinstance(text, str):
@@ -71,7 +71,13 @@ def compose(text: str | bytes) -> Document:
     root = _root(characters)
     lines: dict[Path, int] = {}
     value = _value(root, (), lines) if root is not None else None
-    return Document({} if value is None else value, lines)
+    if value is None:
+        # As left by an editor or a full disk: taken for a policy, it would untaint every device.
+        raise PolicyError(
+            "line 1: the file says nothing; for the shipped policy, in which every class is "
+            "incident-only, write {}"
+        )
+    return Document(value, lines)
 
 
 def _root(text: str) -> Node | None:

@@ -52,8 +52,10 @@ def test_a_bad_policy_file_changes_nothing_and_is_logged_and_measured(scene: Sce
     scene.node("node-a", one)
     remediator = scene.remediator(f"--listen=127.0.0.1:{port}")
 
+    scene.policy("")
+    remediator.await_saying("the file says nothing")
     scene.policy("defaults: {mode: 'off', soak: 0s}")
-    remediator.await_saying("the last good policy stays in force")
+    remediator.await_saying("line 1: defaults.soak")
     scene.report("node-a", off_the_bus(one))
 
     scene.await_rules({"node-a/gpu-0": "NoExecute"})

@@ -251,6 +251,7 @@ CONTRADICTIONS = [
         (*SETTINGS["a policy kept elsewhere"], r"remediator.policy.text=defaults: {}"),
         "set only one",
     ),
+    (("remediator.policy.text=",), "write {}"),
     (("exporter.hostnameLabel=hostname", "monitoring.rules.enabled=true"), "is not Hostname"),
     (("exporter.hostnameLabel=none", "dashboards.enabled=true"), "is not Hostname"),
     (("monitoring.interval=5s", *SETTINGS["ServiceMonitors"]), "10s is above .* 5s"),

@@ -12,9 +12,51 @@ from remediator.policy.table import SHIPPED, Policy, PolicyError, Row, without_r
 from tests.remediator.policy.budgets import limits_of
 
 
-def test_an_empty_file_is_the_shipped_policy_and_that_is_incident_only() -> None:
-    assert read("") == Policy()
+def load(file: PolicyFile) -> bool:
+    """Look twice, as a text must be found to count; return whether the policy changed."""
+    assert not file.load() or not file.error
+    return file.load()
+
+
+def test_braces_alone_are_the_shipped_policy_and_that_is_incident_only() -> None:
+    assert read("{}") == Policy()
     assert {row.mode for row in Policy().rows} == {"incident-only"}
+
+
+@pytest.mark.parametrize("text", ["", "\n", "null", "~", "---\n", "# nothing\n", "---\n# x\n..."])
+def test_a_file_that_says_nothing_is_no_policy(text: str) -> None:
+    with pytest.raises(PolicyError, match=r"write {}"):
+        read(text)
+
+
+def test_a_file_that_is_emptied_keeps_the_last_good_policy_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("defaults: {mode: enforce}")
+    file = PolicyFile(path)
+    load(file)
+    path.write_text("")
+    load(file)
+    assert file.policy.row("gpu").mode == "enforce"
+    assert "write {}" in file.error
+
+
+def test_a_text_counts_only_when_two_looks_in_a_row_found_it(tmp_path: Path) -> None:
+    """A file that is being written may be cut off where it is a policy, and a milder one."""
+    path = tmp_path / "policy.yaml"
+    whole = "classes:\n  lost: {mode: enforce}\n  gpu: {mode: enforce}\n"
+    path.write_text(whole)
+    file = PolicyFile(path)
+    load(file)
+    for cut in (whole[:32], whole[:20], whole[:32]):
+        path.write_text(cut)
+        assert not file.load()
+        assert (file.policy.row("gpu").mode, file.error) == ("enforce", "")
+    path.write_text(whole)
+    assert not load(file)
+
+    path.write_text("{}")
+    assert [file.load(), file.load(), file.load()] == [False, True, False]
+    assert file.policy == Policy()
 
 
 def test_a_class_takes_the_defaults_and_then_its_own_words() -> None:
@@ -39,20 +81,20 @@ def test_a_file_that_turns_bad_keeps_the_last_good_policy_and_says_so(tmp_path: 
     path = tmp_path / "policy.yaml"
     path.write_text("defaults: {mode: enforce}")
     file = PolicyFile(path)
-    assert file.load()
+    assert load(file)
     good = file.policy
 
     path.write_text("defaults: {mode: everything}")
-    assert not file.load()
+    assert not load(file)
     assert file.policy is good
     assert "everything" in file.error
 
     path.unlink()
-    assert not file.load()
+    assert not load(file)
     assert file.policy is good
 
     path.write_text("defaults: {mode: dry-run}")
-    assert file.load()
+    assert load(file)
     assert not file.error
     assert file.policy.row("gpu").mode == "dry-run"
 
@@ -62,7 +104,7 @@ def test_an_unchanged_file_is_no_change(tmp_path: Path) -> None:
     path.write_text("defaults: {mode: enforce}")
     file = PolicyFile(path)
 
-    assert [file.load(), file.load()] == [True, False]
+    assert [load(file), load(file)] == [True, False]
 
 
 def test_another_version_of_the_same_length_and_date_is_read(tmp_path: Path) -> None:
@@ -70,13 +112,13 @@ def test_another_version_of_the_same_length_and_date_is_read(tmp_path: Path) -> 
     path = tmp_path / "policy.yaml"
     path.write_text("defaults: {mode: enforce}")
     file = PolicyFile(path)
-    file.load()
+    load(file)
     before = path.stat()
 
     path.write_text("defaults: {mode: dry-run}")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    assert file.load()
+    assert load(file)
     assert file.policy.row("gpu").mode == "dry-run"
 
 
@@ -117,11 +159,11 @@ def test_a_file_that_was_never_good_gives_no_policy_at_all(
         path.write_text(text)
     file = PolicyFile(path)
 
-    assert not file.load()
+    assert not load(file)
     assert not file.ready
 
     path.write_text("defaults: {mode: enforce}")
-    assert file.load()
+    assert load(file)
     assert file.ready
 
 
@@ -135,15 +177,15 @@ def test_a_file_of_a_newer_version_keeps_the_last_good_policy_until_it_is_taken_
     path = tmp_path / "policy.yaml"
     path.write_text("classes: {gpu: {mode: enforce}}")
     file = PolicyFile(path)
-    file.load()
+    load(file)
 
     path.write_text("classes: {gpu: {mode: dry-run, reset: true}}")
-    assert not file.load()
+    assert not load(file)
     assert file.policy.row("gpu").mode == "enforce"
     assert "a file with keys of a newer one" in file.error
 
     path.write_text("classes: {gpu: {mode: dry-run}}")
-    assert file.load()
+    assert load(file)
     assert file.policy.row("gpu").mode == "dry-run"
 
 
@@ -151,14 +193,14 @@ def test_a_file_that_was_moved_away_and_back_is_no_error_any_more(tmp_path: Path
     path, away = tmp_path / "policy.yaml", tmp_path / "away"
     path.write_text("defaults: {mode: enforce}")
     file = PolicyFile(path)
-    file.load()
+    load(file)
 
     path.rename(away)
-    assert not file.load()
+    assert not load(file)
     assert "No such file" in file.error
 
     away.rename(path)
-    assert not file.load()
+    assert not load(file)
     assert not file.error
 
 
@@ -169,7 +211,7 @@ def test_an_exemption_that_runs_out_changes_the_policy_in_force(tmp_path: Path) 
     )
     clock = [datetime(2026, 1, 5, 11, 59, tzinfo=UTC)]
     file = PolicyFile(path, lambda: clock[0])
-    assert file.load()
+    assert load(file)
     assert file.policy.row("gpu", Place(node="a")).mode == "incident-only"
 
     clock[0] += timedelta(minutes=1)
@@ -184,7 +226,7 @@ def test_a_giant_is_refused_before_it_is_read(tmp_path: Path) -> None:
         giant.truncate(10 << 30)  # a hole: to read it all would take minutes and all memory
     file = PolicyFile(path)
 
-    assert not file.load()
+    assert not load(file)
     assert "larger than 256 KiB" in file.error
 
 
@@ -200,6 +242,6 @@ def test_listeners_of_the_policy_get_another_one_before_anything_can_act_by_it(
     file = PolicyFile(path, before_change=hear)
     for mode in ("dry-run", "enforce", "enforce", "everything"):
         path.write_text(f"defaults: {{mode: {mode}}}")
-        file.load()
+        load(file)
 
     assert reported == [("incident-only", "dry-run"), ("dry-run", "enforce")]

@@ -98,7 +98,7 @@ def test_a_budget_that_is_written_as_it_is_shipped_is_written() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
+        "{}",
         BUDGET + "defaults: {soak: 1m}\nclasses: {gpu: {mode: enforce}}",
         BUDGET + "defaults: {mode: enforce}",
         "classes: {gpu: {soak: 10s}}",
