@@ -9,7 +9,6 @@
 <root>/node_name               for the command line
 """
 
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -84,14 +83,6 @@ class SimulatedNode(Topology):
         return self.root / "lib"
 
     @property
-    def boot_id_file(self) -> Path:
-        return self.root / "boot_id"
-
-    @property
-    def boot_id(self) -> str:
-        return self.boot_id_file.read_text(encoding="utf-8").strip()
-
-    @property
     def pci_devices_dir(self) -> Path:
         """Like /sys/bus/pci/devices: a GPU that is lost or gone stays, one that is removed goes."""
         return self.root / "pci"
@@ -136,12 +127,3 @@ class SimulatedNode(Topology):
             without_uuid=without_uuid,
             publishing=publishing,
         )
-
-    def reboot(self) -> None:
-        """Start a new boot: another boot id, an empty kernel log; the GPUs stay as they are."""
-        self.stop()
-        self._introduced.clear()
-        self.kernel_log.reboot()
-        fresh = self.boot_id_file.with_name(".boot_id")
-        fresh.write_text(f"{uuid.uuid4()}\n", encoding="utf-8")
-        fresh.replace(self.boot_id_file)

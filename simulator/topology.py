@@ -22,6 +22,20 @@ class Topology(Faults):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self._identity = root / "node_name"
+        self.boot_id_file = root / "boot_id"
+
+    @property
+    def boot_id(self) -> str:
+        return self.boot_id_file.read_text(encoding="utf-8").strip()
+
+    def reboot(self) -> None:
+        """Start a new boot: another boot id, an empty kernel log; the GPUs stay as they are."""
+        self.stop()
+        self._introduced.clear()
+        self.kernel_log.reboot()
+        fresh = self.boot_id_file.with_name(".boot_id")
+        fresh.write_text(f"{uuid.uuid4()}\n", encoding="utf-8")
+        fresh.replace(self.boot_id_file)
 
     def add_gpu(self, product: str = "H100") -> int:
         """Put in one more GPU and return its number; raises BoardError."""

@@ -7,6 +7,7 @@ has begun. The policy taints nothing, so that the pod on a lost GPU runs on.
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -15,15 +16,18 @@ from simulator.cluster.workloads import mig_request
 from tests.conftest import printer
 from tests.lab import leftovers
 from tests.lab.cluster import await_true
+from tests.lab.node.gpus import SCENARIO
 from tests.lab.node.real_node import RealNode
-from tests.lab.node.release import LABEL, Release
+from tests.lab.node.release import LABEL, Release, values
 from tests.node.conftest import SOURCES, Pods
 
-SLICED = 2
-"""The GPU that is in seven slices; the two others are whole."""
+GPUS, SLICED = 5, 2
+"""The GPU that is in seven slices; the others are whole."""
 WIPED_SECONDS = 120.0
 HELD = "draguard_device_allocation_info{"
+OTHER = "GPU-0b0a4d00-0000-4000-8000-000000000000"
 TAINT_NOTHING = "defaults: {mode: incident-only}\n"
+BOOT_ID = str(Path(SCENARIO).parent / "boot_id")
 UNKNOWN = 'draguard_join_misses{{reason="not_published"}} {count}'
 
 
@@ -33,22 +37,23 @@ def node(
 ) -> Iterator[RealNode]:
     """A node of its own: after a change of policy no pod is evicted for a while."""
     slices = {SLICED: ["1g.10gb"] * 7}
-    with leftovers.kept(), RealNode("3xH100", mig=slices, say=printer(pytestconfig)) as real:
+    with leftovers.kept(), RealNode(f"{GPUS}xH100", mig=slices, say=printer(pytestconfig)) as real:
         yield real
 
 
 @pytest.fixture(scope="module")
 def fresh() -> Iterator[int]:
-    return iter([number for number in range(3) if number != SLICED])
+    return iter([number for number in range(GPUS) if number != SLICED])
 
 
 @pytest.fixture(scope="module")
 def release(node: RealNode, helm_built: object) -> Release:
     """Draguard that taints nothing, with an exporter that looks every two seconds."""
     release = Release(node)
+    flags = values(node)["exporter"]["extraArgs"]
     changed = {
         "remediator": {"policy": {"text": TAINT_NOTHING}},
-        "exporter": {"interval": 2},
+        "exporter": {"interval": 2, "extraArgs": [*flags, f"--boot-id-file={BOOT_ID}"]},
     }
     release.install(changed)
     release.await_rolled_out()
@@ -112,6 +117,29 @@ def test_a_driver_outage_takes_no_label_of_a_running_pod_and_invents_none(
         assert holders(release) == {}
 
     running["part"].remove()
+    await_true(f"the metrics name {uuids}", lambda: holders(release) == uuids)
+
+
+def test_in_a_driver_outage_another_board_and_another_boot_get_no_label_of_before(
+    node: RealNode, release: Release, pods: Pods
+) -> None:
+    running = [pods.on_gpu(f"outage-{what}") for what in ("other-board", "other-boot")]
+    slots = [_number(pod.device()) for pod in running]
+    uuids = {pod.name: node.gpus.gpu(at).uuid for pod, at in zip(running, slots, strict=True)}
+    await_true(f"the metrics name {uuids}", lambda: holders(release) == uuids)
+
+    with driver_away(node):
+        node.gpus.swap(slots[0], OTHER)
+        await_true("the other board is seen", lambda: OTHER in release.metrics())
+        del uuids[running[0].name]
+        await_true("the other board is nobody's", lambda: holders(release) == uuids)
+        release.await_shows(UNKNOWN.format(count=1))
+
+        node.gpus.reboot()
+        await_true("no name is known after a boot", _shown(release, UNKNOWN.format(count=2)))
+        assert holders(release) == {}
+
+    uuids[running[0].name] = OTHER
     await_true(f"the metrics name {uuids}", lambda: holders(release) == uuids)
 
 

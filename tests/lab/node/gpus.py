@@ -2,7 +2,7 @@
 
 <root>/usr/lib/x86_64-linux-gnu/   libnvidia-ml.so.1, the simulator's
 <root>/dev/                        nvidia0 and so on, as device files
-<root>/sim/                        scenario.ini, kmsg, pci and proc (`simulator.node`)
+<root>/sim/                        scenario.ini, kmsg, boot_id, pci and proc (`simulator.node`)
 <root>/published.json              slices, and by device what it changes in a container
 
 It is below the lab's folder; the real kernel log takes no lines of the kernel from user space, so
@@ -55,7 +55,7 @@ class Gpus(Topology):
         (simulated / "node_name").write_text(f"{node}\n", encoding="utf-8")
         self.scenario.save(Scenario(gpus=board.gpus_of(node, gpus, mig)))
         system_files.sync(simulated, self.scenario.load())
-        self.kernel_log.reboot()
+        self.reboot()
         library = root / LIBRARY
         library.parent.mkdir(parents=True)
         shutil.copy(build.build(), library)
