@@ -93,7 +93,7 @@ OF_REMEDIATORS = (
         name=GPUS,
         says="GPUs of a cluster: seen by exporters, else as published. Absent where it has none.",
         expr="count by (cluster) (count by (cluster, UUID) (draguard_gpu_info))\n"
-        "or sum by (cluster) (max by (cluster, driver, type, product, profile, state) "
+        "or sum by (cluster) (max by (cluster, driver, type, product, profile, state, taint) "
         "(draguard_devices)) > 0",
     ),
 )

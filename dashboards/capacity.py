@@ -4,7 +4,9 @@ from dashboards.panel import (
     BLUE,
     GREEN,
     ORANGE,
-    PLAIN,
+    STALE,
+    UNKNOWN,
+    YELLOW,
     BarGauge,
     Column,
     Panel,
@@ -15,21 +17,40 @@ from dashboards.panel import (
 from dashboards.promql import filled, of_cluster, once
 
 _KIND = "driver, type, product, profile"
-_STATES = ("free", "allocated", "tainted", "tainted_by_others")
-_COLOURS = {"free": GREEN, "allocated": BLUE, "tainted": ORANGE, "tainted_by_others": PLAIN}
+_TAINTS = {
+    "": 'taint="none"',
+    ", tainted": 'taint=~"draguard|driver|other"',
+    ", taint unknown": 'taint="unknown"',
+}
+_COLOURS = {
+    "free": GREEN,
+    "free, tainted": YELLOW,
+    "allocated": BLUE,
+    "allocated, tainted": ORANGE,
+    "unknown": UNKNOWN,
+    "unknown, tainted": STALE,
+}
+_COLUMNS = {
+    "Free": 'state="free"',
+    "Free, untainted": 'state="free", taint="none"',
+    "Allocated": 'state="allocated"',
+    "State unknown": 'state="unknown"',
+    "Tainted by Draguard": 'taint="draguard"',
+    "Tainted by driver": 'taint="driver"',
+    "Tainted by others": 'taint="other"',
+}
 _NONE = "no driver publishes a device, or there is no remediator data"
 _NOT_COUNTED = "No remediator data"
 _SAYS = (
-    "Devices that drivers publish, by scheduling state. free: not allocated. "
-    "allocated: a claim holds it. tainted: Draguard's taint keeps new pods away. "
-    "tainted_by_others: the taint is of another rule or of the driver. With dynamic MIG, each "
-    "possible slice is a device, so this is not the number of GPUs. Unknown without remediator "
-    "data."
+    "Devices that drivers publish. allocated: a claim holds it. free: none does. unknown: some "
+    "claim cannot be read. tainted: a taint of Draguard, the driver or another rule keeps new pods "
+    "away, whatever the state. With dynamic MIG, each possible slice is a device, so this is not "
+    "the number of GPUs. Unknown without remediator data."
 )
 
 
-def _devices(matchers: str = "") -> str:
-    return once(f"{_KIND}, state", of_cluster("draguard_devices", matchers))
+def _devices(matchers: str) -> str:
+    return once(f"{_KIND}, state, taint", of_cluster("draguard_devices", matchers))
 
 
 def panels() -> tuple[Panel, ...]:
@@ -37,17 +58,22 @@ def panels() -> tuple[Panel, ...]:
     return _by_state(), _over_time(), _by_kind()
 
 
+def _states() -> tuple[Query, ...]:
+    return tuple(
+        Query(
+            expr=f"sum by (state) ({_devices(matchers)})",
+            legend=f"{{{{state}}}}{words}",
+            empty=f"{_NONE}, or none is so",
+        )
+        for words, matchers in _TAINTS.items()
+    )
+
+
 def _by_state() -> BarGauge:
     return BarGauge(
         title="Devices by state",
         says=_SAYS,
-        queries=(
-            Query(
-                expr=f"sum by (state) ({_devices()})",
-                legend="{{state}}",
-                empty=_NONE,
-            ),
-        ),
+        queries=_states(),
         unit="short",
         decimals=0,
         colours=_COLOURS,
@@ -60,7 +86,7 @@ def _over_time() -> TimeSeries:
     return TimeSeries(
         title="Devices by state over time",
         says=f"{_SAYS} Series that are 0 are not drawn.",
-        queries=(Query(expr=f"sum by (state) ({_devices()})", legend="{{state}}", empty=_NONE),),
+        queries=_states(),
         unit="short",
         decimals=0,
         stacked=True,
@@ -74,25 +100,15 @@ def _over_time() -> TimeSeries:
 
 
 def _by_kind() -> Table:
-    def of(state: str) -> Query:
-        selector = of_cluster("draguard_devices", f'state="{state}"')
-        kinds = filled(filled(once(_KIND, selector), "profile", "-"), "product", "-")
-        return Query(expr=kinds, value=state, empty=f"{_NONE}, or no device is {state}")
+    def of(title: str, matchers: str) -> Query:
+        counts = f"sum by (cluster, {_KIND}) ({_devices(matchers)})"
+        kinds = filled(filled(counts, "profile", "-"), "product", "-")
+        return Query(expr=kinds, value=title, empty=f"{_NONE}, or none is so")
 
-    counts = (
-        Column(
-            source=state,
-            title=state.replace("_", " ").capitalize(),
-            unit="short",
-            decimals=0,
-            none="-",
-        )
-        for state in _STATES
-    )
     return Table(
         title="Devices by product and profile",
         says=_SAYS,
-        queries=tuple(of(state) for state in _STATES),
+        queries=tuple(of(*column) for column in _COLUMNS.items()),
         none=_NOT_COUNTED,
         width=24,
         height=5,
@@ -102,7 +118,10 @@ def _by_kind() -> Table:
             Column(source="type", title="Type", none="-"),
             Column(source="product", title="Product", none="-"),
             Column(source="profile", title="Profile", none="-"),
-            *counts,
+            *(
+                Column(source=title, title=title, unit="short", decimals=0, none="-")
+                for title in _COLUMNS
+            ),
         ),
         sort="Allocated",
     )

@@ -257,7 +257,8 @@ class Remediator:
     def _rows(self) -> Rows:
         fleet, policy, now = self._cluster.fleet(), self._policy(), clock.now()
         limits, brakes = usage(fleet, policy.limits, now), brake_rows(fleet, policy, now)
-        return cluster_rows(self._cluster.cache, self._cluster.stale_agents(), limits, brakes)
+        stale, unread = self._cluster.stale_agents(), self._informers.unread()
+        return cluster_rows(self._cluster.cache, stale, limits, brakes, unread)
 
     def _reading(self) -> Reading:
         watches, now = self._informers.reflectors(), monotonic()

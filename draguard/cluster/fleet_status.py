@@ -1,7 +1,7 @@
 """One moment of a cluster into `Status`: nodes, GPUs, taint rules, incidents, leader. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TypeVar
 
@@ -14,15 +14,14 @@ from draguard.cluster.installation import Installation
 from draguard.cluster.leader import leader_of
 from draguard.cluster.objects import Objects
 from draguard.cluster.policy_in_force import judged
-from exporter.model.device import Device
+from remediator.controller.cache import Cache
 from remediator.diagnose.fault import Healthy, Sick, Unknown
-from remediator.model.taint_rule import TAINT_EFFECTS, foreign_rule, is_ours
+from remediator.metrics.devices import FOREIGN, State, TaintedBy, admit_unknown
+from remediator.model.taint_rule import TAINT_EFFECTS, is_ours
 from remediator.plan.case import Case
 from remediator.policy.table import MODES
 
 T = TypeVar("T")
-KINDS = ("gpu", "mig")
-"""Kinds of published devices that are counted; a VFIO twin is the same hardware again."""
 
 
 class SourceDown(msgspec.Struct, frozen=True):
@@ -68,15 +67,27 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     others: int
 
 
-class Devices(msgspec.Struct, frozen=True, kw_only=True):
-    """Published GPUs and slices; `tainted`: by any rule, also of other users.
+class DeviceCount(msgspec.Struct, frozen=True, order=True):
+    state: State
+    taint: TaintedBy
+    type: str
+    number: int
 
-    None where claims, or rules, may not be read.
-    """
+
+class Devices(msgspec.Struct, frozen=True):
+    """Published devices, as `draguard_devices` counts them."""
 
     published: int
-    allocated: int | None
-    tainted: int | None
+    counts: tuple[DeviceCount, ...]
+    """Their sum is `published`; what is not there is 0."""
+
+
+class PendingClaims(msgspec.Struct, frozen=True):
+    """Claims without an allocation that a pod, or a group of pods, waits for."""
+
+    pending: int
+    oldest: datetime | None
+    """When the oldest of them was made."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +102,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     gpus: Gpus | None
     unknown: tuple[UnknownGpu, ...] | None
     devices: Devices | None
+    claims: PendingClaims | None
     sources_down: tuple[SourceDown, ...] | None
     rules: Rules | None
     incidents: tuple[Line, ...] | None
@@ -128,6 +140,9 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
     healthy = [case for case in cases if isinstance(case.verdict, Healthy)]
     leader = leader_of(objects.leases, objects.at)
     policy = judged(installed.policy, leader)
+    _, pending = deciding.cache.claim_states()
+    dates = (claim.metadata.creation_timestamp for claim in pending)
+    claims = PendingClaims(len(pending), min(filter(None, dates), default=None))
     reports = _Readable(objects, "reports")
     return Status(
         server=objects.server,
@@ -150,16 +165,9 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
             )
         ),
         unknown=reports(unknown),
-        devices=_Readable(objects, "slices")(_devices(objects)),
-        sources_down=reports(
-            tuple(
-                SourceDown(report.metadata.name, source.name, source.reason)
-                for report in objects.reports
-                if report.metadata.name not in stale  # its report does not describe the present
-                for source in report.status.sources
-                if not source.up
-            )
-        ),
+        devices=_Readable(objects, "slices")(_devices(objects, deciding.cache)),
+        claims=_Readable(objects, "claims")(claims),
+        sources_down=reports(tuple(_sources_down(objects, stale))),
         rules=_Readable(objects, "rules")(_rules(objects)),
         incidents=_Readable(objects, "incidents")(incident_lines(objects.incidents)),
         modes=policy.modes,
@@ -173,6 +181,17 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
         missing=tuple(sorted(objects.missing)),
         unreadable=objects.unreadable,
     )
+
+
+def _sources_down(objects: Objects, stale: Collection[str]) -> Iterator[SourceDown]:
+    """Yield the sources that are down; a stale report does not describe the present."""
+    for report in objects.reports:
+        if report.metadata.name not in stale:
+            yield from (
+                SourceDown(report.metadata.name, source.name, source.reason)
+                for source in report.status.sources
+                if not source.up
+            )
 
 
 def _unknown(cases: Iterable[Case], unwatched: Mapping[str, set[str]]) -> Iterator[UnknownGpu]:
@@ -222,27 +241,15 @@ def modes_in_words(found: Mapping[str, str]) -> str:
     return "; ".join([*parts, f"{common}: all others"])
 
 
-def _devices(objects: Objects) -> Devices:
-    published = {part.device for part in objects.published() if part.kind in KINDS}
-    results = (result for claim in objects.claims for result in claim.results)
-    allocated = {result.name for result in results if not result.admin_access}
-    return Devices(
-        published=len(published),
-        allocated=_Readable(objects, "claims")(len(published & allocated)),
-        tainted=_Readable(objects, "rules")(_tainted(published, objects)),
-    )
-
-
-def _tainted(published: set[Device], objects: Objects) -> int:
-    """Count devices that a rule keeps new pods from; a rule without a device selects many."""
-    rules = [
-        foreign_rule(raw) for raw in objects.rules if raw.spec.taint.effect in TAINT_EFFECTS[1:]
-    ]
-    exact = {Device(rule.driver, rule.pool, rule.device) for rule in rules}
-    broad = [rule for rule in rules if not (rule.driver and rule.pool and rule.device)]
-    found = published & exact
-    found |= {device for device in published if any(rule.selects(device) for rule in broad)}
-    return len(found)
+def _devices(objects: Objects, cache: Cache) -> Devices:
+    """Count what drivers of GPUs publish, whatever its product."""
+    totals, _ = cache.stock()
+    counts = Counter[tuple[State, TaintedBy, str]]()
+    for ((_, kind, *_), state, taint), number in admit_unknown(totals, objects.unread()).items():
+        if kind != FOREIGN:
+            counts[state, taint, kind] += number
+    rows = (DeviceCount(*group, number) for group, number in counts.items())
+    return Devices(counts.total(), tuple(sorted(rows)))
 
 
 def _rules(objects: Objects) -> Rules:

@@ -47,6 +47,15 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: tuple[str, ...] = ()
     """Collections with objects that were left out: how many, and some names."""
 
+    def unread(self) -> frozenset[str]:
+        """Return the collections of claims and rules of which not every object could be read."""
+        resources = {"claims": "resourceclaims", "rules": "devicetaintrules"}
+        return frozenset(
+            name
+            for name, resource in resources.items()
+            if name in self.missing or any(resource in text for text in self.unreadable)
+        )
+
     def published(self) -> tuple[SliceDevice, ...]:
         """Return what the slices publish; see `foreign` of each device."""
         return inventory(self.slices, self.gpu_drivers)

@@ -1,8 +1,8 @@
 """`Status` as a page: the few lines that say whether an administrator must act. Pure."""
 
 import sys
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from draguard.cluster.fleet_status import Gpus, Nodes, Rules, Status, modes_in_words
@@ -10,9 +10,21 @@ from draguard.cluster.leader import leader_problem
 from draguard.phrases import age, count, some
 from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text
 from draguard.render.incident_table import incident_table
+from remediator.metrics.devices import State, TaintedBy
 
 MOST = 10
 """Rows of a table; `-o wide` and `-o json` have all."""
+_STATES: Mapping[State, str] = {
+    "allocated": "allocated",
+    "free": "free",
+    "unknown": "of unknown state",
+}
+_TAINTS: Mapping[TaintedBy, str] = {
+    "draguard": "tainted by Draguard",
+    "driver": "tainted by the driver",
+    "other": "tainted by others",
+    "unknown": "of unknown taint",
+}
 UNREADABLE = Cell("unknown: you may not read it, see below", "warn")
 
 
@@ -34,6 +46,7 @@ def _facts(found: Status, now: datetime) -> Iterator[tuple[str, Text]]:
     yield "nodes", _nodes(found.nodes) if found.nodes else UNREADABLE
     yield "GPUs", _gpus(found.gpus) if found.gpus else UNREADABLE
     yield "devices", _devices(found)
+    yield "claims", _claims(found, now) if found.dra else ""
     yield "sources", _sources(found)
     yield "rules", _rules(found.rules) if found.rules else UNREADABLE
     yield "incidents", _incidents(found)
@@ -84,11 +97,29 @@ def _devices(found: Status) -> Text:
             "than Kubernetes 1.32; see `draguard doctor`",
             "warn",
         )
-    allocated, tainted = (
-        "an unknown number" if number is None else str(number)
-        for number in (devices.allocated, devices.tainted)
-    )
-    return f"{devices.published} published, {allocated} allocated, {tainted} tainted"
+    counts: defaultdict[State, Counter[TaintedBy]] = defaultdict(Counter)
+    for group in devices.counts:
+        counts[group.state][group.taint] += group.number
+    # Where some are unknown, a 0 of the others would be a guess.
+    shown: set[State] = {*counts} if "unknown" in counts else {"allocated", "free"}
+    parts: list[str] = []
+    for state, words in _STATES.items():
+        taints = counts[state]
+        tainted = ", ".join(f"{taints[by]} {who}" for by, who in _TAINTS.items() if taints[by])
+        if state in shown:
+            parts.append(f"{taints.total()} {words}" + (f" ({tainted})" if tainted else ""))
+    return f"{devices.published} published: {', '.join(parts)}"
+
+
+def _claims(found: Status, now: datetime) -> Text:
+    """Say how many claims are pending, of those that can be read."""
+    claims = found.claims
+    if claims is None:
+        return UNREADABLE
+    partly = any("resourceclaims" in name for name in found.unreadable)
+    among = " among those that can be read" if partly else ""
+    since = f", the oldest for {age(claims.oldest, now)}" if claims.oldest else ""
+    return f"{claims.pending} pending{among}{since}"
 
 
 def _sources(found: Status) -> Text:

@@ -108,7 +108,7 @@ class Cache:
             return self._claim_states.counted()
 
     def stock(self) -> DeviceCounts:
-        """Return the published devices by state, and by pool; counts what changed, in small bites.
+        """Return the published devices by group, and by pool; counts what changed, in small bites.
 
         The lock is released after each pool: a decision must not wait for a page.
         """

@@ -1,13 +1,13 @@
 """What Prometheus gets about the cluster, gathered from the caches at a bounded rate."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from time import monotonic
 
 from remediator.controller.cache import Cache
 from remediator.metrics.budgets import budget_rows
 from remediator.metrics.claims import claim_rows
-from remediator.metrics.devices import device_rows, rooms
+from remediator.metrics.devices import admit_unknown, device_rows, rooms
 from remediator.metrics.incidents import incident_rows
 from remediator.metrics.mig import mig_rows
 from remediator.metrics.rows import Rows, labels
@@ -22,15 +22,16 @@ def cluster_rows(
     stale_agents: Mapping[str, bool],
     limits: Iterable[Used] = (),
     brakes: Rows | None = None,
+    unread: Collection[str] = (),
 ) -> Rows:
-    """Return the samples of everything that is known."""
+    """Return the samples of everything that is known; `unread` as in `admit_unknown`."""
     totals, counts = cache.stock()
     states, pending = cache.claim_states()
     stale = {labels(node): float(unanswered) for node, unanswered in stale_agents.items()}
     return {
         **incident_rows(cache.incidents(), cache.rules()),
         **claim_rows(states, pending, rooms(counts) if pending else {}),
-        **device_rows(totals),
+        **device_rows(admit_unknown(totals, unread)),
         **budget_rows(limits),
         **mig_rows(cache.mig_requests()),
         **(brakes or {}),

@@ -190,6 +190,16 @@ class Informers:
             "rules": unreadable_rules(self.rules, view.node),
         }
 
+    def unread(self) -> frozenset[WatchedKind]:
+        """Return the kinds of which some object cannot be read, on whatever node."""
+        kinds: tuple[tuple[WatchedKind, Versioned[Any]], ...] = (
+            ("claims", self.claims),
+            ("rules", self.rules),
+        )
+        return frozenset(
+            kind for kind, of in kinds if of.reflector is not None and of.reflector.unreadable
+        )
+
     def _report(self, change: Change[NodeDeviceHealth]) -> None:
         self.agents.reported(change)
         self._cache.report(change.key, change.new)

@@ -1,8 +1,14 @@
-"""What is published of one pool, counted by what keeps each device from a new claim. Pure."""
+"""Published devices, counted: the definition that metrics, boards and `status` share. Pure.
+
+`state` is what a device is: a claim holds it, or it is free. Admin access holds nothing. `taint`
+says who keeps new pods from it, and both may be true of one device. Only NoSchedule and NoExecute
+keep pods away; `None`, and an effect that is not known, do not. A device counts as published: with
+its twin for passthrough (`vfio`) and with each MIG slice that may be made of it.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -12,7 +18,13 @@ from remediator.metrics.rows import Labels, Rows, labels
 from remediator.model.claim import Claim
 from remediator.model.taint_rule import ForeignRule, Rule
 
-State = Literal["tainted", "tainted_by_others", "allocated", "free"]
+State = Literal["allocated", "free", "unknown"]
+STATES: tuple[State, ...] = get_args(State)
+TaintedBy = Literal["draguard", "driver", "other", "none", "unknown"]
+"""By precedence: the first that is true. Draguard's has an incident, and goes when the GPU has
+recovered; the driver's stands in its ResourceSlice, so no rule's end removes it; the rest are rules
+of others, `draguard cordon` among them, because a user made it and Draguard does not remove it."""
+TAINTED_BY: tuple[TaintedBy, ...] = get_args(TaintedBy)
 _KEEP_AWAY = frozenset({"NoSchedule", "NoExecute"})
 SORTS = 512
 """Different devices (driver, type, product, profile) that are exported; beyond that, the rarest are
@@ -23,12 +35,14 @@ FOREIGN = "foreign"
 
 Model = tuple[str, str, str, str]
 """Driver, type, product and profile, as published."""
+Group = tuple[Model, State, TaintedBy]
+Totals = Mapping[Group, int]
 
 
 class PoolCount(msgspec.Struct, frozen=True):
     """One pool's devices, in tuples: ten thousand of these are kept."""
 
-    states: tuple[tuple[Model, State, int], ...] = ()
+    groups: tuple[tuple[Group, int], ...] = ()
     idle: tuple[tuple[Sort, int, int], ...] = ()
     """Of each sort, how many are free, and how many would be without our taints."""
 
@@ -39,36 +53,47 @@ def pool_count(
     foreign: Collection[ForeignRule],
     claims: Iterable[Claim],
 ) -> PoolCount:
-    """Count the devices of a pool, each in the first state that is true of it.
-
-    `foreign` are rules of others. Admin access allocates nothing.
-    """
+    """Count the devices of a pool; `foreign` are rules of others."""
     ours = {rule.device for rule in rules if rule.taint_effect in _KEEP_AWAY}
     theirs = [rule for rule in foreign if rule.effect in _KEEP_AWAY]
     results = (result for claim in claims for result in claim.results)
     held = {result.name for result in results if result.allocates}
-    states = Counter[tuple[Model, State]]()
+    groups = Counter[Group]()
     free, without = Counter[Sort](), Counter[Sort]()
     for device in devices:
         if not (device.kind or device.foreign):
             continue
         name, kind = device.device, device.kind or FOREIGN
-        by_driver = any(taint.effect in _KEEP_AWAY for taint in device.taints)
-        others = by_driver or any(rule.selects(name) for rule in theirs)
-        usable = not others and name not in held
+        by: TaintedBy = "none"
+        if any(taint.effect in _KEEP_AWAY for taint in device.taints):
+            by = "driver"
+        elif any(rule.selects(name) for rule in theirs):
+            by = "other"
+        usable = by == "none" and name not in held
         if not device.foreign:
             without[name.driver, kind] += usable
             free[name.driver, kind] += usable and name not in ours
         state: State = "allocated" if name in held else "free"
-        if name in ours:
-            state = "tainted"
-        elif others:
-            state = "tainted_by_others"
-        states[(name.driver, kind, device.product, device.profile), state] += 1
+        model = (name.driver, kind, device.product, device.profile)
+        groups[model, state, "draguard" if name in ours else by] += 1
     return PoolCount(
-        tuple((model, state, count) for (model, state), count in states.items()),
+        tuple(groups.items()),
         tuple((sort, free[sort], count) for sort, count in without.items()),
     )
+
+
+def admit_unknown(totals: Totals, unread: Collection[str]) -> Totals:
+    """Return what is known where some `claims` or `rules` could not be read.
+
+    One claim shows that a device is allocated; that it is free, only all of them show. Likewise
+    with rules and taints.
+    """
+    found = Counter[Group]()
+    for (model, state, by), count in totals.items():
+        state_known = state != "free" or "claims" not in unread
+        taint_known = by != "none" or "rules" not in unread
+        found[model, state if state_known else "unknown", by if taint_known else "unknown"] += count
+    return found
 
 
 def rooms(counts: Iterable[PoolCount]) -> Mapping[Sort, Room]:
@@ -81,22 +106,22 @@ def rooms(counts: Iterable[PoolCount]) -> Mapping[Sort, Room]:
     return {sort: Room(free[sort], without[sort]) for sort in without}
 
 
-def device_rows(totals: Mapping[tuple[Model, State], int], most: int = SORTS) -> Rows:
+def device_rows(totals: Totals, most: int = SORTS) -> Rows:
     """Return the samples of all published devices; foreign ones are folded first."""
     models = Counter[Model]()
-    for (model, _), count in totals.items():
+    for (model, _, _), count in totals.items():
         models[model] += count
     by_number = sorted(
         models.items(), key=lambda entry: (entry[0][1] == FOREIGN, -entry[1], entry[0])
     )
     listed = {model for model, _ in by_number[:most]}
     found, foreign = Counter[Labels](), Counter[Labels]()
-    for (model, state), count in totals.items():
+    for (model, *states), count in totals.items():
         driver, kind, product, profile = model if model in listed else (REST, model[1], REST, REST)
         if kind == FOREIGN:
-            foreign[labels(driver, product, state)] += count
+            foreign[labels(driver, product, *states)] += count
         else:
-            found[labels(driver, kind, product, profile, state)] += count
+            found[labels(driver, kind, product, profile, *states)] += count
     return {
         "devices": {key: float(count) for key, count in found.items()},
         "foreign_devices": {key: float(count) for key, count in foreign.items()},

@@ -184,24 +184,27 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     ),
     _gauge(
         "devices",
-        "Published GPUs (`gpu`), slices (`mig`) and passed-through GPUs (`vfio`), each in its "
-        "first state of: tainted (by Draguard, NoSchedule or NoExecute), tainted_by_others "
-        "(likewise by the driver or another rule, `draguard cordon` among them), allocated (also "
-        "when shared and not full), free. Counted as published: with dynamic MIG every possible "
-        "slice is, and those that exclude each other each count.",
+        "Published GPUs (`gpu`), slices (`mig`) and passed-through GPUs (`vfio`). State: allocated "
+        "(a claim holds it, also when shared and not full; admin access holds nothing), free, "
+        "unknown (some claim cannot be read). Taint, NoSchedule or NoExecute: `draguard` (of an "
+        "incident), else `driver` (in its ResourceSlice), else `other` (other rules, `draguard "
+        "cordon` among them), `none`, `unknown` (some rule cannot be read). The sum is what is "
+        "published: devices that exclude each other, as with dynamic MIG, each count.",
         "driver",
         "type",
         "product",
         "profile",
         "state",
+        "taint",
     ),
     _gauge(
         "foreign_devices",
         "Published devices of drivers that are not in `gpuDrivers`, such as network cards, in the "
-        "states of draguard_devices. Of a pool that nodes share, those of one node are counted; of "
-        "a pool of no node, none. Draguard only counts them.",
+        "states and taints of draguard_devices. Of a pool that nodes share, those of one node are "
+        "counted; of a pool of no node, none. Draguard only counts them.",
         "driver",
         "product",
         "state",
+        "taint",
     ),
 )

@@ -1,4 +1,4 @@
-"""Published devices by state, counted again pool by pool where something changed.
+"""Published devices by group, counted again pool by pool where something changed.
 
 Counting 80,000 devices takes a while, and the cluster changes in few places at once: a change is
 noted when it arrives, and counted when a page is read. Pure but for its memory; the caller holds a
@@ -6,22 +6,22 @@ lock.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from exporter.model.device import GPU_DRIVER
 from exporter.model.resource_slices import PoolKey, SliceDevice
-from remediator.metrics.devices import Model, PoolCount, State
+from remediator.metrics.devices import Group, PoolCount, Totals
 from remediator.model.taint_rule import RawRule, Selector, is_ours
 
-DeviceCounts = tuple[Mapping[tuple[Model, State], int], tuple[PoolCount, ...]]
+DeviceCounts = tuple[Totals, tuple[PoolCount, ...]]
 SHAPES = 1024
 """Different counts that are remembered in order to be shared."""
 
 
 class Selected(msgspec.Struct, frozen=True):
-    """A DeviceTaintRule, as far as it decides in which state a device is."""
+    """A DeviceTaintRule, as far as it decides by whom a device is tainted."""
 
     driver: str
     """"" where the rule has none, which means any; so with `pool` and `device`."""
@@ -50,7 +50,7 @@ class Stock:
         self._counts: dict[PoolKey, PoolCount] = {}
         self._shapes: dict[PoolCount, PoolCount] = {}
         """Counts that are there already: most nodes look like another one, and all are kept."""
-        self._totals: Counter[tuple[Model, State]] = Counter()
+        self._totals: Counter[Group] = Counter()
 
     def published(
         self, node: str, before: Iterable[SliceDevice], after: Iterable[SliceDevice]
@@ -94,19 +94,19 @@ class Stock:
         publishers = self._publishers.get(pool)
         new = counted(publishers[0], pool) if publishers else PoolCount()
         old = self._counts.pop(pool, PoolCount())
-        for model, state, number in old.states:
-            self._totals[model, state] -= number
-            if not self._totals[model, state]:
-                del self._totals[model, state]
-        for model, state, number in new.states:
-            self._totals[model, state] += number
+        for group, number in old.groups:
+            self._totals[group] -= number
+            if not self._totals[group]:
+                del self._totals[group]
+        for group, number in new.groups:
+            self._totals[group] += number
         if new != PoolCount():
             if len(self._shapes) > SHAPES:
                 self._shapes.clear()
             self._counts[pool] = self._shapes.setdefault(new, new)
 
     def counted(self) -> DeviceCounts:
-        """Return all published devices by state, and by pool."""
+        """Return all published devices by group, and by pool."""
         return dict(self._totals), tuple(self._counts.values())
 
 

@@ -1,6 +1,7 @@
 """What Prometheus scrapes of a real cluster: an incident's whole life, claims, agents."""
 
 import urllib.request
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,8 +45,11 @@ class Page:
         ]
 
     def by(self, name: str, label: str) -> dict[str, float]:
-        """Return the values of a family by one label; 0 is left out, as one state of several."""
-        return {labels[label]: value for labels, value in self.samples(name) if value}
+        """Return the sums of a family by one label; 0 is left out, as one state of several."""
+        found: defaultdict[str, float] = defaultdict(float)
+        for labels, value in self.samples(name):
+            found[labels[label]] += value
+        return {word: value for word, value in found.items() if value}
 
     def await_by(self, name: str, label: str, expected: Mapping[str, float]) -> None:
         await_true(
@@ -112,7 +116,8 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     page.await_by("draguard_incident_phase", "phase", {"Tainted": 1})
     assert page.by("draguard_incident_needs", "needs") == {"gpu-reset": 1}
     assert page.by("draguard_incident_recurrence", "incident") == {name: 1}
-    page.await_by("draguard_devices", "state", {"allocated": 1, "tainted": 1})
+    page.await_by("draguard_devices", "taint", {"none": 1, "draguard": 1})
+    assert page.by("draguard_devices", "state") == {"allocated": 2}
 
     intend(scene, "hold", None)
     page.await_by("draguard_incident_rules", "effect", {"NoExecute": 1})
@@ -191,7 +196,7 @@ def test_a_follower_tells_what_the_leader_tells(scene: Scene) -> None:
     scene.await_rules({"node-a/gpu-0": "NoExecute"})
     for page in (leader, follower):
         page.await_by("draguard_incident_rules", "effect", {"NoExecute": 1})
-        page.await_by("draguard_devices", "state", {"tainted": 1})
+        page.await_by("draguard_devices", "taint", {"draguard": 1})
     assert follower.samples(leads) == [({}, 0)]
 
 

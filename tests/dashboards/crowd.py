@@ -157,10 +157,12 @@ draguard_agent_stale{{node="{NODE}"}} 0
 draguard_agent_stale{{node="node-z"}} 1
 draguard_claims{{state="pending"}} 1
 draguard_claim_pending_since_timestamp_seconds{{dra_claim_namespace="team",dra_claim_name="wait",reason="Tainted"}} -100
-draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="free"}} 1
-draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="allocated"}} 2
-draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="tainted"}} 1
-draguard_devices{{driver="gpu.nvidia.com",type="mig",product="H100",profile="1g.10gb",state="tainted_by_others"}} 1
+draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="free",taint="none"}} 1
+draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="allocated",taint="none"}} 1
+draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="allocated",taint="draguard"}} 2
+draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="free",taint="driver"}} 1
+draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="unknown",taint="unknown"}} 1
+draguard_devices{{driver="gpu.nvidia.com",type="mig",product="H100",profile="1g.10gb",state="free",taint="other"}} 1
 {_incident("one", SICK, phase, what)}
 """  # noqa: E501 - lines of a page
 

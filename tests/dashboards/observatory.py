@@ -280,7 +280,7 @@ def a_slice_fails_beside_one_that_a_person_tainted(
     observatory.node.inject_xid(3, 94, gi=gi, reset=False, drain_reset=False, kernel_instance=True)
     await_answer(prometheus, "its incident is open", 'draguard_incident_info{cause="xid-94"}')
     await_answer(prometheus, "it is counted", 'draguard_xid_errors_total{code="94"}')
-    await_answer(prometheus, "one is tainted", 'draguard_devices{state="tainted_by_others"} > 0')
+    await_answer(prometheus, "one is tainted", 'draguard_devices{taint="other"} > 0')
 
 
 def the_lost_gpu_is_back(observatory: Observatory, prometheus: Prometheus) -> None:

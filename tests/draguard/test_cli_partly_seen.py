@@ -64,7 +64,7 @@ def without(fleet: Fleet) -> Iterator[Without]:
         ("resourceslices", ("devices",), ("gpus", "incidents", "rules")),
         ("devicetaintrules", ("rules",), ("gpus", "incidents", "devices")),
         ("leases", ("leader",), ("incidents", "rules", "devices")),
-        ("resourceclaims", (), ("gpus", "incidents", "rules", "devices")),
+        ("resourceclaims", ("claims",), ("gpus", "incidents", "rules", "devices")),
     ],
 )
 def test_status_tells_the_rest_and_ends_with_one(
@@ -84,9 +84,10 @@ def test_status_tells_the_rest_and_ends_with_one(
     assert "none open" not in text
     assert "0 from Draguard" not in text
     assert "no remediator leads" not in text
-    assert ", 0 allocated" not in text
+    assert " 0 allocated" not in text
     assert text.count("unknown: you may not read it, see below") == sum(
-        name in {"nodes", "gpus", "devices", "rules", "incidents", "sources_down", "leader"}
+        name
+        in {"nodes", "gpus", "devices", "claims", "rules", "incidents", "sources_down", "leader"}
         for name in lost
     )
 
@@ -98,8 +99,8 @@ def test_without_claims_nobody_is_reported_to_hold_none(
     text = printed(capsys, "status", *where, ends=1)
     found: Json = msgspec.json.decode(printed(capsys, "status", "-o", "json", *where, ends=1))
 
-    assert "12 published, an unknown number allocated, 2 tainted" in text
-    assert found["devices"] == {"published": 12, "allocated": None, "tainted": 2}
+    assert "devices    12 published: 12 of unknown state (2 tainted by Draguard)\n" in text
+    assert {group["state"] for group in found["devices"]["counts"]} == {"unknown"}
 
 
 def test_without_leases_no_agent_is_called_alive_or_silent(

@@ -113,7 +113,10 @@ def test_a_cluster_is_counted_from_its_caches() -> None:
         ("unowned",): 1,
     }
     assert pending == ("team", "waits", "NoneFree")  # what is tainted is in use too
-    assert {key[-1]: count for key, count in rows["devices"].items()} == {"tainted": 1, "free": 1}
+    assert {key[-2:]: count for key, count in rows["devices"].items()} == {
+        ("allocated", "draguard"): 1,
+        ("free", "none"): 1,
+    }
     assert rows["agent_stale"] == {("node-a",): 0, ("node-b",): 1}
     assert len(rows["incident_info"]) == 1
 

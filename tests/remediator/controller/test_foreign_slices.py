@@ -133,7 +133,7 @@ def test_foreign_slices_change_no_count_but_their_own(world: str) -> None:
     assert with_.fleet() == without.fleet()
     assert expected["foreign_devices"] == {}
     assert set(rows["foreign_devices"]) == {
-        (driver, "H100", "tainted_by_others") for driver in DRIVERS
+        (driver, "H100", "free", "driver") for driver in DRIVERS
     }
 
 

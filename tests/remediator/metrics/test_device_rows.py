@@ -1,4 +1,4 @@
-"""Published devices on the page: each in one state, counted again only where something changed."""
+"""Published devices on the page: state and taint, counted again only where something changed."""
 
 from collections import Counter
 from typing import Any
@@ -12,10 +12,18 @@ from exporter.model.device import Device
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, Taint
 from remediator.controller.cache import Cache
 from remediator.metrics.claims import Room
-from remediator.metrics.devices import PoolCount, device_rows, pool_count, rooms
+from remediator.metrics.devices import (
+    Group,
+    PoolCount,
+    admit_unknown,
+    device_rows,
+    pool_count,
+    rooms,
+)
 from remediator.model.claim import Claim
 from remediator.model.taint_rule import (
     EFFECTS,
+    MAINTENANCE,
     TAINT_EFFECTS,
     Effect,
     ForeignRule,
@@ -50,39 +58,39 @@ def with_effect(effect: Effect) -> Rule:
 
 
 @pytest.mark.parametrize(
-    ("device", "rules", "foreign", "claims", "state"),
+    ("device", "ours", "theirs", "by"),
     [
-        (ONE, [], [], [], "free"),
-        (ONE, [], [], [HELD], "allocated"),
-        (ONE, [with_effect("None")], [], [HELD], "allocated"),
-        (ONE, [RULE], [], [HELD], "tainted"),
-        (ONE, [with_effect("NoExecute")], [], [], "tainted"),
-        (TAINTED, [], [], [HELD], "tainted_by_others"),
-        (TAINTED, [RULE], [OTHERS], [HELD], "tainted"),
-        (MARKED, [], [], [], "free"),
-        (ONE, [], [OTHERS], [HELD], "tainted_by_others"),
-        (ONE, [], [msgspec.structs.replace(OTHERS, effect="None")], [], "free"),
-        (ONE, [], [msgspec.structs.replace(OTHERS, pool="node-b")], [], "free"),
+        (ONE, [], [], "none"),
+        (ONE, [with_effect("None")], [], "none"),
+        (ONE, [RULE], [], "draguard"),
+        (ONE, [with_effect("Evict")], [], "draguard"),
+        (ONE, [with_effect("NoExecute")], [], "draguard"),
+        (TAINTED, [], [], "driver"),
+        (MARKED, [], [], "none"),
+        (ONE, [], [OTHERS], "other"),
+        (ONE, [], [msgspec.structs.replace(OTHERS, effect="None")], "none"),
+        (ONE, [], [msgspec.structs.replace(OTHERS, effect="PreferNoSchedule")], "none"),
+        (ONE, [], [msgspec.structs.replace(OTHERS, pool="node-b")], "none"),
+        (TAINTED, [RULE], [OTHERS], "draguard"),
+        (TAINTED, [with_effect("None")], [OTHERS], "driver"),
+        (MARKED, [], [OTHERS], "other"),
     ],
 )
-def test_a_device_is_in_the_first_state_that_is_true_of_it(
-    device: SliceDevice,
-    rules: list[Rule],
-    foreign: list[ForeignRule],
-    claims: list[Claim],
-    state: str,
+def test_a_taint_is_who_keeps_pods_away_and_says_nothing_of_the_state(
+    device: SliceDevice, ours: list[Rule], theirs: list[ForeignRule], by: str
 ) -> None:
-    (counted,) = pool_count([device], rules, foreign, claims).states
+    for claims, state in (([], "free"), ([HELD], "allocated")):
+        ((group, number),) = pool_count([device], ours, theirs, claims).groups
 
-    assert counted[1:] == (state, 1)
+        assert (*group[1:], number) == (state, by, 1)
 
 
 def test_an_administrators_look_allocates_nothing() -> None:
     body = msgspec.to_builtins(HELD)
     body["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
-    (counted,) = pool_count([ONE], [], [], [msgspec.convert(body, Claim)]).states
+    ((group, _),) = pool_count([ONE], [], [], [msgspec.convert(body, Claim)]).groups
 
-    assert counted[1] == "free"
+    assert group[1] == "free"
 
 
 def test_what_is_no_gpu_is_not_counted() -> None:
@@ -104,21 +112,64 @@ def test_room_for_a_claim_is_the_best_of_one_pool_and_knows_what_taints_take() -
 
 
 def test_of_too_many_models_the_rarest_are_counted_together() -> None:
-    def model(name: str) -> tuple[str, str, str, str]:
-        return DRIVER, "gpu", name, ""
+    def free(name: str) -> Group:
+        return (DRIVER, "gpu", name, ""), "free", "none"
 
-    totals = {(model(f"board-{n}"), "free"): 1 for n in range(5)} | {(model("H100"), "free"): 9}
-    rows = device_rows(totals, most=2)["devices"]  # pyright: ignore[reportArgumentType] - states
+    totals = {free(f"board-{n}"): 1 for n in range(5)} | {free("H100"): 9}
+    rows = device_rows(totals, most=2)["devices"]
 
     assert sum(rows.values()) == 14
-    assert rows[DRIVER, "gpu", "H100", "", "free"] == 9
-    assert rows["other", "gpu", "other", "other", "free"] == 4
+    assert rows[DRIVER, "gpu", "H100", "", "free", "none"] == 9
+    assert rows["other", "gpu", "other", "other", "free", "none"] == 4
+
+
+H100 = (DRIVER, "gpu", "H100", "")
+READ: dict[Group, int] = {
+    (H100, "allocated", "none"): 1,
+    (H100, "allocated", "driver"): 2,
+    (H100, "free", "none"): 4,
+    (H100, "free", "draguard"): 8,
+}
+
+
+@pytest.mark.parametrize(
+    ("unread", "known"),
+    [
+        (set[str](), READ),
+        (
+            {"claims"},
+            {
+                (H100, "allocated", "none"): 1,
+                (H100, "allocated", "driver"): 2,
+                (H100, "unknown", "none"): 4,
+                (H100, "unknown", "draguard"): 8,
+            },
+        ),
+        (
+            {"claims", "rules"},
+            {
+                (H100, "allocated", "unknown"): 1,
+                (H100, "allocated", "driver"): 2,
+                (H100, "unknown", "unknown"): 4,
+                (H100, "unknown", "draguard"): 8,
+            },
+        ),
+    ],
+    ids=["all is read", "not all claims", "neither all claims nor all rules"],
+)
+def test_free_and_untainted_need_everything_to_be_read(
+    unread: set[str], known: dict[Group, int]
+) -> None:
+    assert admit_unknown(READ, unread) == known
 
 
 NODES = ("node-a", "node-b", "node-c")
-INDEXES = (0, 1, 2)
+TYPES = ("gpu", "mig", "vfio")
+INDEXES = tuple(range(len(TYPES)))
 _publish = st.tuples(
-    st.just("publish"), st.sampled_from(NODES), st.sets(st.sampled_from(INDEXES)).map(sorted)
+    st.just("publish"),
+    st.sampled_from(NODES),
+    st.dictionaries(st.sampled_from(INDEXES), st.sampled_from((*TAINT_EFFECTS, ""))),
 )
 _ours = st.tuples(
     st.just("rule"),
@@ -127,12 +178,16 @@ _ours = st.tuples(
     st.sampled_from((*EFFECTS, "")),
 )
 _theirs = st.tuples(
-    st.just("foreign"), st.sampled_from((*NODES, "")), st.sampled_from((*TAINT_EFFECTS, ""))
+    st.just("foreign"),
+    st.sampled_from(("example.com/broken", MAINTENANCE)),
+    st.sampled_from((*NODES, "")),
+    st.sampled_from((*TAINT_EFFECTS, "")),
 )
 _claims = st.tuples(
     st.just("claim"),
     st.sampled_from("xy"),
     st.none() | st.tuples(st.sampled_from(NODES), st.sampled_from(INDEXES)),
+    st.booleans(),
 )
 _step = st.one_of(_publish, _ours, _theirs, _claims)
 STEPS = st.lists(st.tuples(_step, st.booleans()), max_size=25)
@@ -145,7 +200,8 @@ class Model:
     def __init__(self) -> None:
         self.cache = Cache(lambda _: None)
         self.slices: dict[str, ResourceSlice] = {}
-        self.published: dict[str, list[int]] = {}
+        self.published: dict[str, dict[int, str]] = {}
+        """By node and index, the effect of the driver's own taint, "" without one."""
         self.ours: dict[tuple[str, int], str] = {}
         self.theirs: dict[str, tuple[str, str]] = {}
         self.claims: dict[str, Claim] = {}
@@ -155,21 +211,27 @@ class Model:
     def take(self, step: tuple[Any, ...]) -> None:
         getattr(self, f"_{step[0]}")(*step[1:])
 
-    def reported(self) -> Counter[str]:
+    def reported(self) -> Counter[tuple[str, str, str]]:
         totals, counts = self.cache.stock()
-        reported = Counter[str]()
-        for (_, state), number in totals.items():
-            reported[state] += number
-        assert sum(state[2] for count in counts for state in count.states) == reported.total()
+        reported = Counter[tuple[str, str, str]]()
+        for (model, state, by), number in totals.items():
+            reported[model[1], state, by] += number
+        assert sum(number for count in counts for _, number in count.groups) == reported.total()
         return reported
 
-    def _publish(self, node: str, indexes: list[int]) -> None:
+    def _publish(self, node: str, effects: dict[int, str]) -> None:
         old = self.slices.pop(node, None)
         self.published.pop(node, None)
-        if indexes:
-            devices = [published(gpu(index, node=node), node)[0] for index in indexes]
-            new = msgspec.convert(resource_slice(node, devices), ResourceSlice)
-            self.slices[node], self.published[node] = new, indexes
+        if effects:
+            devices = [published(gpu(index, node=node), node)[0] for index in effects]
+            body = resource_slice(node, devices)
+            for device, (index, effect) in zip(
+                body["spec"]["devices"], effects.items(), strict=True
+            ):
+                device["attributes"]["type"] = {"string": TYPES[index]}
+                if effect:
+                    device["taints"] = [{"key": "gpu.nvidia.com/xid", "effect": effect}]
+            self.slices[node], self.published[node] = msgspec.convert(body, ResourceSlice), effects
         self.cache.slice(node, old, self.slices.get(node))
 
     def _rule(self, node: str, index: int, effect: str) -> None:
@@ -186,56 +248,64 @@ class Model:
         meta = msgspec.structs.replace(raw.metadata, uid="u", resource_version=str(self._version))
         self.cache.rule(rule.name, msgspec.structs.replace(raw, metadata=meta))
 
-    def _foreign(self, pool: str, effect: str) -> None:
+    def _foreign(self, key: str, pool: str, effect: str) -> None:
         self.theirs.pop("theirs", None)
         if not effect:
             self.cache.rule("theirs", None)
             return
         self.theirs["theirs"] = (pool, effect)
         selector = {"driver": DRIVER, "pool": pool} if pool else {}
-        taint = {"key": "example.com/broken", "effect": effect}
+        taint = {"key": key, "effect": effect}
         spec = {"deviceSelector": selector, "taint": taint}
         body = {"metadata": {"name": "theirs"}, "spec": spec}
         self.cache.rule("theirs", msgspec.convert(body, RawRule))
 
-    def _claim(self, name: str, on: tuple[str, int] | None) -> None:
+    def _claim(self, name: str, on: tuple[str, int] | None, admin: bool) -> None:
         old = self.claims.pop(name, None)
         self.held.pop(name, None)
         if on is not None:
             result = {"driver": DRIVER, "pool": on[0], "device": f"gpu-{on[1]}"}
+            result |= {"adminAccess": True} if admin else {}
             status = {"allocation": {"devices": {"results": [result]}}}
             body = {"metadata": {"name": name}, "status": status}
-            self.claims[name], self.held[name] = msgspec.convert(body, Claim), on
+            self.claims[name] = msgspec.convert(body, Claim)
+            self.held |= {} if admin else {name: on}
         self.cache.claim(name, old, self.claims.get(name))
 
-    def states(self) -> Counter[str]:
+    def groups(self) -> Counter[tuple[str, str, str]]:
         return Counter(
-            self._state(node, index)
+            (
+                TYPES[index],
+                "allocated" if (node, index) in self.held.values() else "free",
+                self._tainted_by(node, index),
+            )
             for node, indexes in self.published.items()
             for index in indexes
         )
 
-    def _state(self, node: str, index: int) -> str:
+    def _tainted_by(self, node: str, index: int) -> str:
         away = {"NoSchedule", "Evict", "NoExecute"}
         if self.ours.get((node, index)) in away:
-            return "tainted"
-        if any(effect in away and pool in {"", node} for pool, effect in self.theirs.values()):
-            return "tainted_by_others"
-        return "allocated" if (node, index) in self.held.values() else "free"
+            return "draguard"
+        if self.published[node][index] in away:
+            return "driver"
+        theirs = any(effect in away and pool in {"", node} for pool, effect in self.theirs.values())
+        return "other" if theirs else "none"
 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(STEPS)
-@example([(("publish", "node-a", [0]), True), (("claim", "x", ("node-a", 0)), True)])
-@example([(("publish", "node-a", [0]), True), (("foreign", "", "NoExecute"), True)])
-def test_counting_what_changed_is_counting_everything(
+@example([(("publish", "node-a", {0: ""}), True), (("claim", "x", ("node-a", 0), False), True)])
+@example([(("publish", "node-a", {0: ""}), True), (("foreign", MAINTENANCE, "", "None"), True)])
+def test_states_and_taints_add_up_to_the_published_devices_after_every_change(
     steps: list[tuple[tuple[Any, ...], bool]],
 ) -> None:
     model = Model()
     for step, looks in steps:
         model.take(step)
-        assert not looks or model.reported() == model.states()
-    assert model.reported() == model.states()
+        assert not looks or model.reported() == model.groups()
+    assert model.reported() == model.groups()
+    assert model.reported().total() == sum(map(len, model.published.values()))
 
 
 def test_a_node_that_publishes_in_anothers_pool_counts_nothing_there() -> None:
@@ -272,5 +342,5 @@ def test_product_and_profile_are_reported_as_published() -> None:
     cache.slice("s", None, msgspec.convert(body, ResourceSlice))
 
     assert device_rows(cache.stock()[0])["devices"] == {
-        (DRIVER, "gpu", 'NVIDIA "H100"\n80GB', "", "free"): 1
+        (DRIVER, "gpu", 'NVIDIA "H100"\n80GB', "", "free", "none"): 1
     }

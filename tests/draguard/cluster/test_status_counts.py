@@ -1,0 +1,135 @@
+"""Devices and claims in `draguard status`: the numbers of the remediator's metrics, in words."""
+
+from collections import Counter
+
+import msgspec
+import pytest
+
+from draguard.cluster.decide import Deciding
+from draguard.cluster.objects import Objects
+from draguard.render.plain import plain
+from draguard.render.status_page import status_page
+from exporter.model.resource_slices import ResourceSlice
+from remediator.controller.cluster_metrics import cluster_rows
+from remediator.model.claim import Claim
+from tests.chain.scene import resource_slice
+from tests.draguard.cluster.test_fleet_status import known, looked_at, objects
+from tests.draguard.fleet import T0
+from tests.remediator.builders import at, gpu, published
+from tests.remediator.controller.test_cache import raw_rule
+from tests.remediator.metrics.test_claim_rows import ALLOCATION, claim
+
+HELD = claim(allocation=ALLOCATION)
+"""It holds gpu-0, which `raw_rule()` taints."""
+BOTH = objects(gpu(0), gpu(1), rules=(raw_rule(),), claims=(HELD,))
+
+
+def line(found: Objects, name: str) -> str:
+    """Return the value of one line of the page."""
+    lines = plain(status_page(looked_at(found), T0)).splitlines()
+    (text,) = (text for text in lines if text.startswith(f"{name} "))
+    return text.removeprefix(name).strip()
+
+
+def without(collection: str, found: Objects = BOTH) -> Objects:
+    """Return what a caller sees who may not list a collection."""
+    return msgspec.structs.replace(found, **{collection: ()}, missing=frozenset({collection}))
+
+
+def test_status_counts_an_allocated_and_tainted_device_as_the_metric_does() -> None:
+    rows = cluster_rows(Deciding(BOTH, 150).cache, {})["devices"]
+    counts = known(looked_at(BOTH).devices).counts
+
+    assert {(key[1], *key[-2:]): number for key, number in rows.items()} == {
+        ("gpu", "allocated", "draguard"): 1,
+        ("gpu", "free", "none"): 1,
+    }
+    assert Counter({(of.type, of.state, of.taint): of.number for of in counts}) == {
+        (key[1], *key[-2:]): number for key, number in rows.items()
+    }
+    assert line(BOTH, "devices") == "2 published: 1 allocated (1 tainted by Draguard), 1 free"
+
+
+def test_a_twin_for_passthrough_is_a_device_of_its_own() -> None:
+    body = resource_slice("node-a", list(published(gpu(0))))
+    (device,) = body["spec"]["devices"]
+    twin = device | {"name": "gpu-vfio-0", "attributes": {"type": {"string": "vfio"}}}
+    body["spec"]["devices"].append(twin)
+    found = objects(gpu(0), slices=(msgspec.convert(body, ResourceSlice),), claims=(HELD,))
+
+    assert line(found, "devices") == "2 published: 1 allocated, 1 free"
+    assert [of.type for of in known(looked_at(found).devices).counts] == ["gpu", "vfio"]
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (without("claims"), "2 published: 2 of unknown state (1 tainted by Draguard)"),
+        (
+            without("rules"),
+            "2 published: 1 allocated (1 of unknown taint), 1 free (1 of unknown taint)",
+        ),
+        (
+            msgspec.structs.replace(BOTH, unreadable=("1 resourceclaims (odd)",)),
+            "2 published: 1 allocated (1 tainted by Draguard), 1 of unknown state",
+        ),
+        (
+            msgspec.structs.replace(BOTH, unreadable=("1 devicetaintrules (odd)",)),
+            "2 published: 1 allocated (1 tainted by Draguard), 1 free (1 of unknown taint)",
+        ),
+        (
+            msgspec.structs.replace(BOTH, unreadable=("1 deviceincidents (odd)",)),
+            "2 published: 1 allocated (1 tainted by Draguard), 1 free",
+        ),
+    ],
+    ids=["no claims", "no rules", "an odd claim", "an odd rule", "an odd incident"],
+)
+def test_no_device_is_free_or_untainted_where_not_all_could_be_read(
+    found: Objects, words: str
+) -> None:
+    assert line(found, "devices") == words
+
+
+WAITING = (claim(name="old", made=-240), claim(name="new", made=-5), claim(name="own", owner=""))
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (objects(gpu(0), claims=(*WAITING, HELD)), "2 pending, the oldest for 4m"),
+        (objects(gpu(0), claims=(HELD, claim(owner=""))), "0 pending"),
+        (without("claims"), "unknown: you may not read it, see below"),
+        (
+            objects(gpu(0), unreadable=("2 resourceclaims (a, b)",)),
+            "0 pending among those that can be read",
+        ),
+    ],
+    ids=["some wait", "none waits", "no claims", "odd claims"],
+)
+def test_status_says_how_many_claims_are_pending_and_for_how_long(
+    found: Objects, words: str
+) -> None:
+    assert line(found, "claims") == words
+
+
+def test_a_pending_claim_without_a_date_has_no_age() -> None:
+    meta = {"name": "c", "ownerReferences": [{"kind": "Pod"}]}
+    found = objects(gpu(0), claims=(msgspec.convert({"metadata": meta}, Claim),))
+
+    assert line(found, "claims") == "1 pending"
+
+
+def test_pending_claims_are_those_of_the_metric() -> None:
+    found = objects(gpu(0), claims=(*WAITING, HELD))
+    rows = cluster_rows(Deciding(found, 150).cache, {})
+    claims = known(looked_at(found).claims)
+
+    assert claims.pending == rows["claims"]["pending",]
+    assert known(claims.oldest) == at(-240)
+    assert at(-240).timestamp() == min(rows["claim_pending_since_timestamp_seconds"].values())
+
+
+def test_without_dynamic_resource_allocation_no_line_speaks_of_claims() -> None:
+    found = objects(gpu(0), slices=(), dra_version=None)
+
+    assert "\nclaims" not in plain(status_page(looked_at(found), T0))
