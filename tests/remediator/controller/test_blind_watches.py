@@ -14,6 +14,7 @@ from kubeapi import clock
 from kubeapi.client import Client
 from kubeapi.endpoint import Endpoint
 from remediator.controller.agents import AGENT_LEASE_PREFIX
+from remediator.controller.cluster_metrics import cluster_rows
 from remediator.controller.observe import Cluster
 from remediator.controller.rate_limit import Pace
 from remediator.diagnose.freshness import RENEWALS_NEEDED
@@ -238,6 +239,20 @@ def test_a_slice_that_cannot_be_read_stops_its_node_only(room: Room) -> None:
     room.seen("it is noticed", lambda: "slices" in room.cluster.peek("node-b").blind)
     assert "slice-b cannot be read" in room.cluster.peek("node-b").blind["slices"]
     assert not room.blind()
+
+
+def test_no_device_is_free_while_a_claim_cannot_be_read(room: Room) -> None:
+    def states() -> set[str]:
+        unread = room.cluster.informers.unread()
+        return {key[4] for key in cluster_rows(room.cluster.cache, {}, unread=unread)["devices"]}
+
+    set_up(room)
+    room.hold("gpu-0")
+    room.seen("one is held", lambda: states() == {"allocated", "free"})
+    room.api.put(CLAIMS, "odd", spec={"devices": {"requests": 7}})
+    room.seen("the other is unknown", lambda: states() == {"allocated", "unknown"})
+    room.api.drop(CLAIMS, "odd")
+    room.seen("it is free", lambda: states() == {"allocated", "free"})
 
 
 def test_where_rules_stop_being_served_incidents_go_on_and_nothing_is_frozen(room: Room) -> None:
