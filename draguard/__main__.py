@@ -55,6 +55,9 @@ def _without_command(word: str) -> int:
     from draguard.phrases import did_you_mean, shown
     from draguard.redaction import without_value
 
+    if word.startswith("-"):
+        flag = shown(without_value(word))
+        return _refused(f"{flag} is no global flag: write the command first, then its flags")
     meant = MEANT.get(word, "")
     near = f" (did you mean {meant}?)" if meant else did_you_mean(word, COMMANDS)
     return _refused(f"unknown command {shown(without_value(word))!r}{near}")

@@ -60,25 +60,26 @@ class Row(NamedTuple):
         return "parser" if self.function == "main" else f"{self.function}_parser"
 
 
-_CLI = "cli"
+CLI = "cli"
+"""The extra of the commands of users."""
 COMMANDS = {
-    "status": Row("draguard.commands.status", "main", _CLI),
-    "incidents": Row("draguard.commands.incidents", "main", _CLI),
-    "explain": Row("draguard.commands.explain", "main", _CLI),
-    "plan": Row("draguard.commands.plan", "main", _CLI),
-    "doctor": Row("draguard.commands.doctor", "main", _CLI),
-    "bundle": Row("draguard.commands.bundle", "main", _CLI),
-    "completion": Row("draguard.commands.completion", "main", _CLI),
-    "__complete": Row("draguard.commands.complete", "main", _CLI),
-    "version": Row("draguard.commands.version", "main", _CLI),
-    "hold": Row("draguard.commands.intents", "hold", _CLI),
-    "untaint": Row("draguard.commands.untaint", "main", _CLI),
-    "ignore": Row("draguard.commands.intents", "ignore", _CLI),
-    "confirm-repaired": Row("draguard.commands.intents", "confirm_repaired", _CLI),
-    "cordon": Row("draguard.commands.cordon", "main", _CLI),
-    "uncordon": Row("draguard.commands.uncordon", "main", _CLI),
-    "cleanup": Row("draguard.commands.cleanup", "main", _CLI),
-    "policy": Row("draguard.commands.policy", "main", _CLI),
+    "status": Row("draguard.commands.status", "main", CLI),
+    "incidents": Row("draguard.commands.incidents", "main", CLI),
+    "explain": Row("draguard.commands.explain", "main", CLI),
+    "plan": Row("draguard.commands.plan", "main", CLI),
+    "doctor": Row("draguard.commands.doctor", "main", CLI),
+    "bundle": Row("draguard.commands.bundle", "main", CLI),
+    "completion": Row("draguard.commands.completion", "main", CLI),
+    "__complete": Row("draguard.commands.complete", "main", CLI),
+    "version": Row("draguard.commands.version", "main", CLI),
+    "hold": Row("draguard.commands.intents", "hold", CLI),
+    "untaint": Row("draguard.commands.untaint", "main", CLI),
+    "ignore": Row("draguard.commands.intents", "ignore", CLI),
+    "confirm-repaired": Row("draguard.commands.intents", "confirm_repaired", CLI),
+    "cordon": Row("draguard.commands.cordon", "main", CLI),
+    "uncordon": Row("draguard.commands.uncordon", "main", CLI),
+    "cleanup": Row("draguard.commands.cleanup", "main", CLI),
+    "policy": Row("draguard.commands.policy", "main", CLI),
     "exporter": Row("exporter.__main__", "main", "exporter"),
     "remediator": Row("remediator.__main__", "main", "remediator"),
 }

@@ -39,13 +39,8 @@ _FLAGS = re.compile(rf"{_BEGIN}(--?{_NAME}[=\s]+)[^\s-]\S*", re.IGNORECASE)
 _KEY = re.compile(_NAME, re.IGNORECASE)
 _FLAG = re.compile(rf"--?{_NAME}", re.IGNORECASE)
 _TYPED = re.compile(r"(?<![^\s'\"])(-[\w-]*=)[^\s'\"]+")
-_FLAG_NAME = re.compile(r"-[A-Za-z]|--[a-z][a-z-]*")
-"""Of a flag as one types it; a password may begin with a dash, too."""
 _NAMES_OF_SECRETS = frozenset({"name", "secretName"})
 """Keys below `secret` in a volume: which Secret it is."""
-_UNRECOGNIZED = "unrecognized arguments: "
-"""Words of `argparse` before what was typed. Each may be the value of a mistyped flag."""
-_NOT_REPEATED = " (values are not repeated)"
 _ANY = re.IGNORECASE | re.MULTILINE
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -101,12 +96,7 @@ def _masked_pair(found: re.Match[str]) -> str:
 
 def without_flag_values(text: str) -> str:
     """Return a usage error without the values of flags: a mistyped one may be that of a token."""
-    before, unrecognized, typed = text.partition(_UNRECOGNIZED)
-    before = _TYPED.sub(rf"\1{MASK}", _FLAGS.sub(rf"\1{MASK}", before))
-    words = (without_value(word) for word in typed.split())
-    kept = [word if _FLAG_NAME.fullmatch(word.partition("=")[0]) else MASK for word in words]
-    why = _NOT_REPEATED if any(MASK in word for word in kept) else ""
-    return before + unrecognized + " ".join(kept) + why
+    return _TYPED.sub(rf"\1{MASK}", _FLAGS.sub(rf"\1{MASK}", text))
 
 
 def without_value(word: str) -> str:

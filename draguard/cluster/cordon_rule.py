@@ -25,7 +25,7 @@ from remediator.model.taint_rule import (
 KEY = MAINTENANCE
 CORDONED_BY = f"{DOMAIN}/cordoned-by"
 """The user's name: in full as an annotation, in the characters of a label as a label."""
-WHY = f"{DOMAIN}/why"
+REASON = f"{DOMAIN}/reason"
 SINCE = f"{DOMAIN}/since"
 _NOBODY = "unnamed"
 _LABEL_LIMIT = 63
@@ -39,7 +39,7 @@ class Cordon(msgspec.Struct, frozen=True, kw_only=True):
     """UUID of the physical GPU."""
     effect: Effect
     by: str
-    why: str
+    reason: str
 
     @property
     def name(self) -> str:
@@ -85,7 +85,7 @@ def manifest(cordon: Cordon, api_version: str, now: datetime) -> dict[str, objec
             "labels": labels,
             "annotations": {
                 CORDONED_BY: cordon.by,
-                WHY: cordon.why,
+                REASON: cordon.reason,
                 SINCE: f"{now:%Y-%m-%dT%H:%M:%SZ}",
             },
         },

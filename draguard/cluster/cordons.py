@@ -12,7 +12,7 @@ import msgspec
 
 from draguard.cluster.cordon_rule import (
     CORDONED_BY,
-    WHY,
+    REASON,
     Cordon,
     device_of,
     is_maintenance,
@@ -115,7 +115,7 @@ def already_cordoned(stored: StatedRule) -> str:
     """Return the creator and the reason of the stored cordon, not of the one requested now."""
     notes = stored.metadata.annotations
     by = notes.get(CORDONED_BY) or "an unknown user"
-    return f"already cordoned by {by}: {notes.get(WHY) or 'no reason given'}"
+    return f"already cordoned by {by}: {notes.get(REASON) or 'no reason given'}"
 
 
 def stored_cordon(rules: Sequence[StatedRule], cordon: Cordon) -> StatedRule | None:

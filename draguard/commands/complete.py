@@ -5,22 +5,20 @@ stand. That is what kubectl expects of `kubectl_complete-draguard`. What fails c
 """
 
 import argparse
-import importlib
 import logging
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 from draguard.command_table import COMMANDS, USAGE
 from draguard.commands.completion import SCRIPTS
 from draguard.exit_status import DONE
 from draguard.grammar import GLOBAL, SWITCHES
+from draguard.parsers import HIDDEN, flags_of, parser_of, subcommands
 from draguard.phrases import shown
 from draguard.render.formats import FORMATS
 
-_HIDDEN = frozenset({"__complete", "exporter", "remediator"})
-"""Commands that are not completed as words of a user."""
 _DESCRIBED = re.compile(r"^  ([a-z][a-z-]*)(?: \S+)*? {2,}(\S.*)$", re.MULTILINE)
 _GLOBAL_NAMES = {flag: flag.lstrip("-") for flag in GLOBAL} | {"-n": "namespace", "-o": "output"}
 NO_FILES, FILES = ":4", ":0"
@@ -67,13 +65,9 @@ def candidates(before: Sequence[str], word: str) -> tuple[Candidates, bool]:
     if command in {"help", "completion"}:
         shells = [(shell, "") for shell in SCRIPTS]
         return (() if others else _commands() if command == "help" else shells), False
-    if command not in COMMANDS or command in _HIDDEN:
+    if command not in COMMANDS or command in HIDDEN:
         return (), True
-    row = COMMANDS[command]
-    parser = cast(
-        "argparse.ArgumentParser", getattr(importlib.import_module(row.module), row.parser)()
-    )
-    return _of_parser(command, parser, others, word, before)
+    return _of_parser(command, parser_of(command), others, word, before)
 
 
 def _of_parser(
@@ -83,12 +77,12 @@ def _of_parser(
     word: str,
     before: Sequence[str],
 ) -> tuple[Candidates, bool]:
-    nested = _subcommands(parser)
+    nested = subcommands(parser)
     if nested:
         if not others:
             return [(name, "") for name in nested], False
         command, parser, others = f"{command} {others[0]}", nested[others[0]], others[1:]
-    flags = {flag: action for action in _actions(parser) for flag in action.option_strings}
+    flags = flags_of(parser)
     last = others[-1] if others else ""
     flag, equals, _ = word.partition("=")
     if equals and flag in flags:
@@ -134,19 +128,7 @@ def _fits(action: argparse.Action | None, text: str) -> bool:
 
 def _commands() -> Candidates:
     stated = dict(_DESCRIBED.findall(USAGE))
-    return [(name, stated.get(name, "")) for name in (*COMMANDS, "help") if name not in _HIDDEN]
-
-
-def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [action for action in parser._actions if action.help != argparse.SUPPRESS]  # noqa: SLF001 - argparse has no other list of them
-
-
-def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in _actions(parser):
-        choices: object = action.choices
-        if isinstance(choices, dict):
-            return cast("dict[str, argparse.ArgumentParser]", choices)
-    return {}
+    return [(name, stated.get(name, "")) for name in (*COMMANDS, "help") if name not in HIDDEN]
 
 
 def _options(before: Sequence[str]) -> argparse.Namespace:

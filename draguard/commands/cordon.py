@@ -24,11 +24,17 @@ from draguard.render.help_text import Example, teaching
 from kubeapi.client import Client
 
 EXAMPLES = (
-    Example("draguard cordon gpu-7/3 --why 'thermal paste'", "no new pod gets GPU 3 of node gpu-7"),
-    Example("draguard cordon GPU-2fa8... --why swap --evict", "also delete the pods that use it"),
-    Example("draguard cordon MIG-19ab... --why test", "one slice; its neighbours are unaffected"),
-    Example("draguard cordon --node gpu-7 --why 'new boards'", "every GPU of a node"),
-    Example("draguard cordon gpu-7/3 --why x --dry-run", "which devices and pods are affected"),
+    Example(
+        "draguard cordon gpu-7/3 --reason 'thermal paste'", "no new pod gets GPU 3 of node gpu-7"
+    ),
+    Example(
+        "draguard cordon GPU-2fa8... --reason swap --evict", "also delete the pods that use it"
+    ),
+    Example(
+        "draguard cordon MIG-19ab... --reason test", "one slice; its neighbours are unaffected"
+    ),
+    Example("draguard cordon --node gpu-7 --reason 'new boards'", "every GPU of a node"),
+    Example("draguard cordon gpu-7/3 --reason x --dry-run", "which devices and pods are affected"),
 )
 UNKNOWN_PODS = "pods of claims that this version cannot read"
 NOT_SERVED = (
@@ -45,10 +51,10 @@ def parser() -> argparse.ArgumentParser:
         more="NoExecute ignores PodDisruptionBudgets. The cordon stays until `draguard\n"
         "uncordon`; neither the remediator nor `draguard cleanup` removes it.",
     )
-    taught.usage = f"{taught.prog} (DEVICE... | --node NAME) --why TEXT [FLAGS]"
+    taught.usage = f"{taught.prog} (DEVICE... | --node NAME) --reason TEXT [FLAGS]"
     taught.add_argument("devices", nargs="*", metavar="DEVICE", help=NAMES)
     taught.add_argument("--node", default="", metavar="NAME", help="every GPU of a node")
-    taught.add_argument("--why", default="", metavar="TEXT", help="reason, stored in the cordon")
+    taught.add_argument("--reason", default="", metavar="TEXT", help="stored in the cordon")
     taught.add_argument("--evict", action="store_true", help="NoExecute: pods on it are deleted")
     taught.add_argument("--yes", action="store_true", help="with --evict: do not ask")
     taught.add_argument(
@@ -65,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     options = flags.parse_args(arguments)
     needed = {
         "name devices, or a whole node with --node": options.devices or options.node,
-        "a reason is required: --why TEXT": options.why.strip(),
+        "a reason is required: --reason TEXT": options.reason.strip(),
     }
     missing = [sentence for sentence, given in needed.items() if not given]
     if missing:
@@ -118,7 +124,7 @@ def _cordon(client: Client, options: argparse.Namespace) -> int:
 def _cordons(named: NamedDevices, by: str, options: argparse.Namespace) -> tuple[Cordon, ...]:
     effect = "NoExecute" if options.evict else "NoSchedule"
     return tuple(
-        Cordon(target=target, gpu=named.gpu, effect=effect, by=by, why=options.why)
+        Cordon(target=target, gpu=named.gpu, effect=effect, by=by, reason=options.reason)
         for target in named.targets
     )
 

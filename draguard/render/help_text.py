@@ -1,12 +1,14 @@
 """How `--help` is laid out: what a command is for, and examples that can be pasted."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from textwrap import fill
-from typing import NamedTuple, NoReturn, TypedDict
+from typing import Any, NamedTuple, NoReturn, TypedDict
 
 from draguard.program_name import program, spelled
 from draguard.redaction import without_flag_values
+from draguard.unknown_flags import in_words, unknown_flags
 
 WIDTH = 79
 """Columns: help fits on the narrowest usual terminal."""
@@ -17,11 +19,31 @@ class Example(NamedTuple):
     says: str
 
 
+_SURPLUS = "unrecognized arguments: "
+"""Words of `argparse` before what no flag and no positional takes."""
+
+
 class Parser(argparse.ArgumentParser):
-    """Repeats no token in a usage error: of a mistyped flag, argparse repeats the value, too."""
+    """Says of an unknown flag which one was meant, and repeats no value: it may be a token."""
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - one shape is enough
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        if unknown := unknown_flags(self, sys.argv[1:] if args is None else args):
+            super().error(spelled(in_words(self, self._command, unknown)))
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        super().error(without_flag_values(message))
+        if message.startswith(_SURPLUS):
+            message = (
+                "there are more words than the command takes (not repeated: one may be secret): "
+                f"`draguard help {self._command}` shows what it takes"
+            )
+        super().error(spelled(without_flag_values(message)))
+
+    @property
+    def _command(self) -> str:
+        return self.prog.removeprefix(program()).strip()
 
 
 class Taught(TypedDict):

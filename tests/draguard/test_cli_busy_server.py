@@ -224,7 +224,7 @@ def interrupted(script: str, command: str, folder: Path) -> Ended:
     return Ended(process.returncode, out, err, monotonic() - began)
 
 
-@pytest.mark.parametrize("command", ["status", "cleanup --all --yes", "cordon node-a/0 --why x"])
+@pytest.mark.parametrize("command", ["status", "cleanup --all --yes", "cordon node-a/0 --reason x"])
 def test_ctrl_c_ends_a_command_that_waits_for_a_server_that_hangs(
     command: str, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ COMMANDS = (
     ("doctor",),
     ("hold", "x", "--until", "1h", "--reason", "y"),
     ("untaint", "x", "--reason", "y"),
-    ("cordon", "x", "--why", "y"),
+    ("cordon", "x", "--reason", "y"),
     ("uncordon", "--all"),
     ("cleanup", "--all"),
 )
@@ -126,7 +126,7 @@ def test_where_only_metrics_are_installed_a_gpu_is_tainted_and_untainted_all_the
     proxy.refuse, proxy.refused_path = 404, "/apis/draguard.dev"
     where = ("--kubeconfig", through)
 
-    taint = printed(capsys, "cordon", "node-a/0", "--why", "x", "--dry-run", *where)
+    taint = printed(capsys, "cordon", "node-a/0", "--reason", "x", "--dry-run", *where)
     untaint = printed(capsys, "uncordon", "--all", "--dry-run", *where)
 
     assert "would be cordoned" in taint
@@ -140,7 +140,7 @@ def test_a_cluster_without_dra_is_reported_and_nothing_fails(
 
     status = printed(capsys, "status", "--kubeconfig", through)
     printed(capsys, "plan", "--kubeconfig", through)
-    main(["cordon", "node-a/0", "--why", "x", "--kubeconfig", through])
+    main(["cordon", "node-a/0", "--reason", "x", "--kubeconfig", through])
     taint = capsys.readouterr().err
     doctor = printed(capsys, "doctor", "--kubeconfig", through, ends=1)
 

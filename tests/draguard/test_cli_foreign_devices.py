@@ -72,8 +72,8 @@ def noted(fleet: Fleet, drivers: str) -> Generator[None]:
 COMMANDS = {
     "status": ("status",),
     "the plan": ("plan",),
-    "a whole node": ("cordon", "--node", "node-a", "--why", "x", "--dry-run"),
-    "a GPU by its number": ("cordon", "node-c/0", "--why", "x", "--dry-run"),
+    "a whole node": ("cordon", "--node", "node-a", "--reason", "x", "--dry-run"),
+    "a GPU by its number": ("cordon", "node-c/0", "--reason", "x", "--dry-run"),
     "words to complete": ("__complete", "cordon", ""),
     "nodes to complete": ("__complete", "cordon", "--node", ""),
 }
@@ -102,7 +102,7 @@ def test_where_the_list_is_only_assumed_every_command_that_needs_it_says_so_once
     for name in ("status", "the plan", "a whole node"):
         assert run(*COMMANDS[name]).count(assumed) == 1
     assert run("doctor", ends=1).count(assumed.removeprefix("not read: ")) == 1
-    main(["cordon", FOREIGN, "--why", "x", "--kubeconfig", fleet.kubeconfig])
+    main(["cordon", FOREIGN, "--reason", "x", "--kubeconfig", fleet.kubeconfig])
     assert capsys.readouterr().err.count(assumed) == 1
 
 
@@ -124,7 +124,7 @@ def test_a_cordon_of_a_node_taints_no_foreign_device(
     run: Run, foreign: Callable[[], None], fleet: Fleet
 ) -> None:
     foreign()
-    run("cordon", "--node", "node-a", "--why", "boards")
+    run("cordon", "--node", "node-a", "--reason", "boards")
     rules = msgspec.json.decode(fleet.cluster.client.get(RULES))["items"]
 
     assert {rule["spec"]["deviceSelector"]["driver"] for rule in rules} == NVIDIAS
@@ -147,7 +147,7 @@ def test_a_foreign_device_cannot_be_cordoned(
     foreign()
     where = ("--kubeconfig", fleet.kubeconfig)
 
-    assert main(["cordon", *words, "--why", "x", *where]) == 1
+    assert main(["cordon", *words, "--reason", "x", *where]) == 1
     assert sentence in capsys.readouterr().err
 
 
@@ -156,7 +156,7 @@ def test_the_leaders_list_counts_and_a_cordon_outlasts_it(
 ) -> None:
     foreign()
     with noted(fleet, f"gpu.nvidia.com,{DRIVERS[0]}"):
-        assert f"{FOREIGN}  NoSchedule" in run("cordon", FOREIGN, "--why", "x")
+        assert f"{FOREIGN}  NoSchedule" in run("cordon", FOREIGN, "--reason", "x")
     assert "uncordoned" in run("uncordon", FOREIGN)
 
 

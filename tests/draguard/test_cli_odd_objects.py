@@ -214,7 +214,7 @@ def test_a_rule_of_ours_that_lost_its_labels_is_released_all_the_same(
 def test_a_cordon_for_maintenance_that_lost_its_labels_can_be_taken_away(
     fleet: Fleet, tell: Tell
 ) -> None:
-    tell("cordon", "node-a/1", "--why", "x")
+    tell("cordon", "node-a/1", "--reason", "x")
     (name,) = (
         taint_rule["metadata"]["name"]
         for taint_rule in fleet.cluster.items(RULES)
@@ -222,12 +222,12 @@ def test_a_cordon_for_maintenance_that_lost_its_labels_can_be_taken_away(
     )
     with without_labels(fleet, name):
         assert "1 for maintenance" in tell("status")
-        assert "already cordoned by admin: x" in tell("cordon", "node-a/1", "--why", "y")
+        assert "already cordoned by admin: x" in tell("cordon", "node-a/1", "--reason", "y")
         assert "uncordoned" in tell("uncordon", "node-a/1")
 
 
 def test_a_cordon_that_somebody_labels_as_ours_is_counted_once(fleet: Fleet, tell: Tell) -> None:
-    tell("cordon", "node-a/1", "--why", "x")
+    tell("cordon", "node-a/1", "--reason", "x")
     (one,) = (o for o in fleet.cluster.items(RULES) if o["spec"]["taint"]["key"] == KEY)
     labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "draguard"}}}
     fleet.cluster.client.merge_patch(f"{RULES}/{one['metadata']['name']}", labels)

@@ -103,7 +103,7 @@ def cut_off() -> None:
 
 def cordon_of(device: str, by: str = "ana") -> Json:
     target = Target(DRIVER, "node-a", device, "GPU-x")
-    one = Cordon(target=target, gpu="GPU-x", effect="NoSchedule", by=by, why="thermal paste")
+    one = Cordon(target=target, gpu="GPU-x", effect="NoSchedule", by=by, reason="thermal paste")
     body: Json = manifest(one, "v1", T0)
     return body
 
@@ -175,7 +175,7 @@ class TestACordon:
         body = cordon_of("gpu-1")
         after(proxy, WHO, lambda: fleet.cluster.client.create(RULES, body), nth=2)
 
-        ended = run("cordon", "node-a/1", "--why", "x")
+        ended = run("cordon", "node-a/1", "--reason", "x")
 
         assert (ended.status, ended.err) == (0, "")
         assert "already cordoned by ana: thermal paste" in ended.out
@@ -187,7 +187,7 @@ class TestACordon:
         body = cordon_of("gpu-1")
         after(proxy, WHO, lambda: fleet.cluster.client.create(RULES, body), nth=2)
 
-        assert run("cordon", "node-a/1", "--why", "x", "--evict").status == 0
+        assert run("cordon", "node-a/1", "--reason", "x", "--evict").status == 0
 
         assert effects(fleet) == ["NoExecute"]
 
@@ -199,18 +199,18 @@ class TestACordon:
         path = f"{RULES}/{body['metadata']['name']}"
         after(proxy, WHO, lambda: client.delete(path), nth=2)
 
-        assert run("cordon", "node-a/1", "--why", "x", "--evict").status == 0
+        assert run("cordon", "node-a/1", "--reason", "x", "--evict").status == 0
 
         (rule,) = cordons(fleet).values()
         assert rule["spec"]["taint"]["effect"] == "NoExecute"
-        assert rule["metadata"]["annotations"]["draguard.dev/why"] == "x"
+        assert rule["metadata"]["annotations"]["draguard.dev/reason"] == "x"
 
     def test_of_which_a_part_fails_says_which_and_may_be_given_again(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
         after(proxy, "devicetaintrules", refusing(proxy, 500, "devicetaintrules"))
 
-        ended = run("cordon", SLICED, "--why", "x")
+        ended = run("cordon", SLICED, "--reason", "x")
 
         assert ended.status == 1
         assert ended.out.count("NOT cordoned: POST ") == 6
@@ -218,7 +218,7 @@ class TestACordon:
         assert len(cordons(fleet)) == 1
 
         proxy.refuse = 0
-        ended = run("cordon", SLICED, "--why", "x")
+        ended = run("cordon", SLICED, "--reason", "x")
         assert ended.status == 0
         assert "already cordoned by " in ended.out
         assert len(cordons(fleet)) == 7
@@ -226,7 +226,7 @@ class TestACordon:
     def test_after_a_silence_no_more_is_tried(self, run: Run, proxy: Proxy, fleet: Fleet) -> None:
         after(proxy, "devicetaintrules", cut_off)
 
-        ended = run("cordon", SLICED, "--why", "x")
+        ended = run("cordon", SLICED, "--reason", "x")
 
         assert ended.status == 1
         assert ended.out.count("NOT verified as cordoned: ") == 1
@@ -238,7 +238,7 @@ class TestTakingAway:
     def test_of_which_a_part_fails_tells_what_is_gone_and_what_is_not(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        run("cordon", SLICED, "--why", "x")
+        run("cordon", SLICED, "--reason", "x")
         forbidden = refusing(proxy, 403, "devicetaintrules/")
         after(proxy, "devicetaintrules", forbidden)
 
@@ -255,7 +255,7 @@ class TestTakingAway:
     def test_that_cannot_be_looked_at_is_not_called_done(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        run("cordon", "node-a/1", "--why", "x")
+        run("cordon", "node-a/1", "--reason", "x")
         after(proxy, "devicetaintrules", refusing(proxy, 500, "devicetaintrules"))
 
         ended = run("uncordon", "node-a/1")
@@ -267,7 +267,7 @@ class TestTakingAway:
     def test_and_a_cordon_of_somebody_else_at_once_leave_what_came_last(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        run("cordon", "node-a/1", "--why", "x")
+        run("cordon", "node-a/1", "--reason", "x")
         body = cordon_of("gpu-1")
         after(proxy, "devicetaintrules", lambda: fleet.cluster.client.create(RULES, body))
 
@@ -279,8 +279,8 @@ class TestTakingAway:
 
     def test_exactly_what_was_seen_goes(self, run: Run, proxy: Proxy, fleet: Fleet) -> None:
         """The cordon that was seen is taken away and made again before ours is deleted."""
-        run("cordon", "node-a/1", "--why", "x")
-        run("cordon", "node-a/0", "--why", "x")
+        run("cordon", "node-a/1", "--reason", "x")
+        run("cordon", "node-a/0", "--reason", "x")
         body, client = cordon_of("gpu-1"), fleet.cluster.client
         first, second = sorted(cordons(fleet))
         body["metadata"]["name"] = second

@@ -27,8 +27,8 @@ COMMANDS = {
     "ignore": f"ignore {LOST_INCIDENT} --until 1h --reason x --yes",
     "untaint": f"untaint {LOST_INCIDENT} --reason x --yes",
     "confirm-repaired": f"confirm-repaired {SLICE_INCIDENT} --reason x",
-    "cordon": "cordon node-a/1 --why x",
-    "cordon --evict": "cordon node-a/1 --why x --evict --yes",
+    "cordon": "cordon node-a/1 --reason x",
+    "cordon --evict": "cordon node-a/1 --reason x --evict --yes",
     "uncordon": "uncordon node-a/1",
     "cleanup": "cleanup --all --dry-run",
 }
@@ -117,7 +117,7 @@ def test_a_command_works_or_names_the_right_that_is_missing(
 ) -> None:
     where = ("--kubeconfig", unanswered.kubeconfig)
     if command == "uncordon":
-        assert main(["cordon", "node-a/1", "--why", "x", *where]) == 0
+        assert main(["cordon", "node-a/1", "--reason", "x", *where]) == 0
     words = COMMANDS[command].replace("FILE", str(tmp_path / "bundle")).split()
     ends, right = LACKS[user].get(command, (0, ""))
     capsys.readouterr()

@@ -113,8 +113,8 @@ def test_who_is_on_call_may_look_answer_and_taint(operator: Tell, guarded: Fleet
         guarded.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_INCIDENT}", theirs)
     operator("hold", LOST_INCIDENT, "--remove")
 
-    assert "cordoned" in operator("cordon", "node-a/1", "--why", "x")
-    assert "cordoned" in operator("cordon", "node-a/1", "--why", "x", "--evict", "--yes")
+    assert "cordoned" in operator("cordon", "node-a/1", "--reason", "x")
+    assert "cordoned" in operator("cordon", "node-a/1", "--reason", "x", "--evict", "--yes")
     assert "uncordoned" in operator("uncordon", "node-a/1")
     assert "would be removed" in operator("cleanup", "--all", "--dry-run")
 
@@ -124,6 +124,6 @@ def test_who_may_look_may_look_and_nothing_else(viewer: Tell) -> None:
     assert "1 in NeedsHuman" in viewer("status")
     for command in (
         ("hold", LOST_INCIDENT, "--until", "1h", "--reason", "x"),
-        ("cordon", "node-a/1", "--why", "x"),
+        ("cordon", "node-a/1", "--reason", "x"),
     ):
         assert "ask for a role that allows the verb" in viewer(*command, ends=2)

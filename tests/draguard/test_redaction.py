@@ -222,13 +222,7 @@ def test_no_value_of_an_object_has_it(token: str, form: str) -> None:
 
 
 def test_a_usage_error_keeps_its_words() -> None:
-    assert without_flag_values("unrecognized arguments: --tokn x y") == (
-        f"unrecognized arguments: --tokn {MASK} {MASK} (values are not repeated)"
-    )
-    assert without_flag_values("unrecognized arguments: --all --tokn=x -x y=z") == (
-        f"unrecognized arguments: --all --tokn={MASK} -x {MASK} (values are not repeated)"
-    )
-    assert without_flag_values("unrecognized arguments: --all") == "unrecognized arguments: --all"
+    assert without_flag_values("argument --tokn=x: invalid") == f"argument --tokn={MASK} invalid"
     assert without_flag_values("argument --token: expected one argument") == (
         "argument --token: expected one argument"
     )

@@ -121,7 +121,7 @@ def test_what_means_nothing_is_refused_with_what_to_write(word: str) -> None:
 @pytest.mark.parametrize("part", ["driver", "pool", "device"])
 def test_a_cordon_without_a_part_of_its_name_cannot_be_made(part: str) -> None:
     target = msgspec.structs.replace(Target(DRIVER, "node-a", "gpu-0", uuid(0)), **{part: " "})
-    cordon = Cordon(target=target, gpu=uuid(0), effect="NoSchedule", by="ana", why="x")
+    cordon = Cordon(target=target, gpu=uuid(0), effect="NoSchedule", by="ana", reason="x")
 
     with pytest.raises(ValueError, match="would match other devices"):
         manifest(cordon, "v1", T0)

@@ -73,7 +73,7 @@ def test_devices_nodes_and_contexts(fleet: Fleet, capsys: pytest.CaptureFixture[
     where = ("--kubeconfig", fleet.kubeconfig)
 
     assert completed(capsys, "cordon", *where, "node-a/")[0] == ["node-a/0", "node-a/1"]
-    assert completed(capsys, "cordon", *where, "--why", "x", "GPU-b")[0] == [SICK]
+    assert completed(capsys, "cordon", *where, "--reason", "x", "GPU-b")[0] == [SICK]
     assert completed(capsys, *where, "plan", "--node", "")[0] == [
         f"node-{letter}" for letter in "abcde"
     ]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from draguard.__main__ import main
-from draguard.cluster.cordon_rule import CORDONED_BY, KEY, SINCE, WHY, Cordon
+from draguard.cluster.cordon_rule import CORDONED_BY, KEY, REASON, SINCE, Cordon
 from draguard.cluster.cordon_rule import manifest as manifest_of
 from exporter.model.device import Device
 from remediator.model.incident import Target
@@ -58,11 +58,11 @@ def test_a_cordoned_gpu_keeps_its_pod_and_gets_no_new_one(tell: Tell, cluster: C
     held = train(cluster, "first")
     index = held[-1]
 
-    assert "stays" in tell("cordon", f"node-a/{index}", "--why", "thermal paste")
+    assert "stays" in tell("cordon", f"node-a/{index}", "--reason", "thermal paste")
     assert cordons(cluster) == {held: "NoSchedule"}
     (rule,) = cluster.items(RULES)
     assert rule["metadata"]["labels"][CORDONED_BY] == rule["spec"]["taint"]["value"] == "admin"
-    assert rule["metadata"]["annotations"][WHY] == "thermal paste"
+    assert rule["metadata"]["annotations"][REASON] == "thermal paste"
     assert rule["metadata"]["annotations"][SINCE]
     assert "app.kubernetes.io/managed-by" not in rule["metadata"]["labels"]
     assert train(cluster, "second") != held
@@ -73,8 +73,8 @@ def test_a_gpu_means_every_slice_of_it_and_uncordon_takes_exactly_those_away(
     tell: Tell, cluster: Cluster
 ) -> None:
     other = rule_of_the_remediator(cluster)
-    tell("cordon", uuid(0, "node-b"), "--why", "swap")
-    tell("cordon", "node-a/gpu-0", "--why", "swap")
+    tell("cordon", uuid(0, "node-b"), "--reason", "swap")
+    tell("cordon", "node-a/gpu-0", "--reason", "swap")
 
     slices = {
         f"node-b/{device.device.device}": "NoSchedule" for device in published(NODE_B, "node-b")
@@ -90,7 +90,7 @@ def test_a_gpu_means_every_slice_of_it_and_uncordon_takes_exactly_those_away(
 def test_a_slice_means_that_slice(tell: Tell, cluster: Cluster) -> None:
     part = published(NODE_B, "node-b")[1]
 
-    tell("cordon", str(part.uuid), "--why", "test")
+    tell("cordon", str(part.uuid), "--reason", "test")
     assert cordons(cluster) == {f"node-b/{part.device.device}": "NoSchedule"}
 
     tell("uncordon", str(part.device))
@@ -103,13 +103,13 @@ def test_with_evict_the_pods_are_named_first_and_moved_by_kubernetes_itself(
     held = train(cluster, "first")
     where = ("--kubeconfig", str(cluster.plane.kubeconfig))
 
-    assert main(["cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict", *where]) == 1
+    assert main(["cordon", f"node-a/{held[-1]}", "--reason", "swap", "--evict", *where]) == 1
     stated = capsys.readouterr().err
     assert "1 pod will be deleted:\n  default/first\n" in stated
     assert "add --yes" in stated
     assert cordons(cluster) == {}
 
-    tell("cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict", "--yes")
+    tell("cordon", f"node-a/{held[-1]}", "--reason", "swap", "--evict", "--yes")
 
     assert cordons(cluster) == {held: "NoExecute"}
     await_true("the pod is gone", lambda: not cluster.pods())
@@ -123,7 +123,7 @@ def test_with_evict_a_pod_of_a_slinky_nodeset_is_warned_of(tell: Tell, cluster: 
     cluster.add("resource.k8s.io/v1", "resourceclaims", claim("slurmd", gpu_request()))
     cluster.add("v1", "pods", body)
     index = await_true("slurmd holds a device", lambda: cluster.device_of("slurmd"))[-1]
-    words = ("cordon", f"node-a/{index}", "--why", "x", "--dry-run")
+    words = ("cordon", f"node-a/{index}", "--reason", "x", "--dry-run")
 
     stated = tell(*words, "--evict")
     assert "is deleted (pod of a NodeSet)" in stated
@@ -152,7 +152,7 @@ def test_with_evict_a_pod_of_a_slinky_nodeset_is_warned_of(tell: Tell, cluster: 
 
 def test_who_types_yes_is_obeyed_and_who_does_not_is_not(tell: Tell, cluster: Cluster) -> None:
     held = train(cluster, "first")
-    command = ("cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict")
+    command = ("cordon", f"node-a/{held[-1]}", "--reason", "swap", "--evict")
     where = ("--kubeconfig", str(cluster.plane.kubeconfig))
 
     stated = on_terminal(*command, *where, types="no\n", ends=(1,))
@@ -170,19 +170,19 @@ def test_a_cordon_that_does_not_stand_is_reported_beside_those_that_do(
     """Somebody's object has the name that the cordon of the second slice would get."""
     second = published(NODE_B, "node-b")[1].device
     target = Target(second.driver, second.pool, second.device, "MIG-x")
-    cordon = Cordon(target=target, gpu="GPU-x", effect="NoSchedule", by="ana", why="x")
+    cordon = Cordon(target=target, gpu="GPU-x", effect="NoSchedule", by="ana", reason="x")
     body: Json = manifest_of(cordon, "v1", T0)
     body["spec"]["taint"]["key"] = "example.com/other"
     cluster.client.create(RULES, body)
 
-    stated = tell("cordon", "node-b/0", "--why", "x", ends=1)
+    stated = tell("cordon", "node-b/0", "--reason", "x", ends=1)
 
     assert stated.count("NOT cordoned: ") == 1
     assert len(cordons(cluster)) == 2
 
 
 def test_a_cordon_that_a_finalizer_keeps_is_not_called_gone(tell: Tell, cluster: Cluster) -> None:
-    tell("cordon", "node-a/0", "--why", "x")
+    tell("cordon", "node-a/0", "--reason", "x")
     (rule,) = cluster.items(RULES)
     path = f"{cluster.rules}/{rule['metadata']['name']}"
     cluster.client.merge_patch(path, {"metadata": {"finalizers": ["example.com/keep"]}})
@@ -193,19 +193,19 @@ def test_a_cordon_that_a_finalizer_keeps_is_not_called_gone(tell: Tell, cluster:
 
 
 def test_a_cordon_is_raised_and_never_doubled_or_lowered(tell: Tell, cluster: Cluster) -> None:
-    assert "cordoned" in tell("cordon", "node-a/0", "--why", "x")
-    assert "already cordoned by admin: x" in tell("cordon", "node-a/0", "--why", "y")
+    assert "cordoned" in tell("cordon", "node-a/0", "--reason", "x")
+    assert "already cordoned by admin: x" in tell("cordon", "node-a/0", "--reason", "y")
 
-    tell("cordon", "node-a/0", "--why", "x", "--evict")
+    tell("cordon", "node-a/0", "--reason", "x", "--evict")
     assert cordons(cluster) == {"node-a/gpu-0": "NoExecute"}
 
-    assert "already cordoned" in tell("cordon", "node-a/0", "--why", "x")
+    assert "already cordoned" in tell("cordon", "node-a/0", "--reason", "x")
     assert cordons(cluster) == {"node-a/gpu-0": "NoExecute"}
 
 
 def test_release_leaves_it_and_says_so(tell: Tell, cluster: Cluster) -> None:
     rule_of_the_remediator(cluster)
-    tell("cordon", "node-a/1", "--why", "x")
+    tell("cordon", "node-a/1", "--reason", "x")
 
     stated = tell("cleanup", "--all", "--yes")
 
@@ -219,7 +219,7 @@ def test_release_leaves_it_and_says_so(tell: Tell, cluster: Cluster) -> None:
 def test_release_leaves_it_even_when_somebody_labels_it_as_ours(
     tell: Tell, cluster: Cluster
 ) -> None:
-    tell("cordon", "node-a/1", "--why", "x")
+    tell("cordon", "node-a/1", "--reason", "x")
     (rule,) = cluster.items(RULES)
     labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "draguard"}}}
     cluster.client.merge_patch(f"{cluster.rules}/{rule['metadata']['name']}", labels)
@@ -232,7 +232,7 @@ def test_release_leaves_it_even_when_somebody_labels_it_as_ours(
 def test_a_device_that_is_published_no_more_is_uncordoned_by_its_uuid(
     tell: Tell, cluster: Cluster
 ) -> None:
-    tell("cordon", uuid(1), "--why", "x")
+    tell("cordon", uuid(1), "--reason", "x")
     cluster.player.publish("node-a", [resource_slice("node-a", [])], new_generation=True)
 
     tell("uncordon", uuid(1))
@@ -244,7 +244,7 @@ def test_a_device_that_is_published_no_more_is_uncordoned_by_its_uuid(
 def test_a_device_that_nobody_publishes_is_not_cordoned(
     word: str, tell: Tell, cluster: Cluster
 ) -> None:
-    assert tell("cordon", word, "--why", "x", ends=1) == ""
+    assert tell("cordon", word, "--reason", "x", ends=1) == ""
     assert tell("uncordon", word, ends=1) == ""
     assert cordons(cluster) == {}
 

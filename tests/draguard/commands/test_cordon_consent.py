@@ -22,7 +22,7 @@ from tests.remediator.builders import DRIVER, uuid
 
 TARGET = Target(DRIVER, "node-a", "gpu-0", uuid(0))
 NAMED = NamedDevices(gpu=uuid(0), what="the whole GPU", targets=(TARGET,))
-CORDON = Cordon(target=TARGET, gpu=uuid(0), effect="NoExecute", by="ana", why="x")
+CORDON = Cordon(target=TARGET, gpu=uuid(0), effect="NoExecute", by="ana", reason="x")
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
 

@@ -26,7 +26,7 @@ class TestWholeNodes:
         self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--kubeconfig", uncordoned.kubeconfig)
-        stated = printed(capsys, "cordon", "--node", "node-a", "--why", "boards", *where)
+        stated = printed(capsys, "cordon", "--node", "node-a", "--reason", "boards", *where)
         names = printed(capsys, "uncordon", "--node", "node-a", "-o", "name", *where)
 
         assert stated.count("  cordoned") == 2
@@ -38,9 +38,9 @@ class TestWholeNodes:
     ) -> None:
         where = ("--kubeconfig", uncordoned.kubeconfig, "--dry-run")
         words = ("node-a/0", SICK[:12], "node-a/0")
-        stated = printed(capsys, "cordon", *words, "--why", "x", *where)
-        whole = printed(capsys, "cordon", "node-c/0", "--why", "x", *where)
-        twice = printed(capsys, "cordon", "node-c/0", slice_uuid(5), "--why", "x", *where)
+        stated = printed(capsys, "cordon", *words, "--reason", "x", *where)
+        whole = printed(capsys, "cordon", "node-c/0", "--reason", "x", *where)
+        twice = printed(capsys, "cordon", "node-c/0", slice_uuid(5), "--reason", "x", *where)
 
         assert stated.count("would be cordoned") == 2
         assert SICK in stated
@@ -50,7 +50,7 @@ class TestWholeNodes:
         self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         cluster, where = uncordoned.cluster, ("--kubeconfig", uncordoned.kubeconfig)
-        printed(capsys, "cordon", "node-d/0", "--why", "x", *where)
+        printed(capsys, "cordon", "node-d/0", "--reason", "x", *where)
         (published,) = (
             item
             for item in msgspec.json.decode(cluster.client.get(SLICES))["items"]
@@ -70,14 +70,14 @@ class TestWholeNodes:
         self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--kubeconfig", uncordoned.kubeconfig)
-        assert main(["cordon", "--node", "node-x", "--why", "x", *where]) == 1
+        assert main(["cordon", "--node", "node-x", "--reason", "x", *where]) == 1
         assert "node 'node-x' publishes no GPU" in capsys.readouterr().err
 
     def test_without_a_terminal_nothing_is_evicted_and_one_question_is_for_all(
         self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sys, "stdin", io.StringIO())
-        words = ("cordon", "node-b/0", "node-c/0", "--why", "x", "--evict")
+        words = ("cordon", "node-b/0", "node-c/0", "--reason", "x", "--evict")
         assert main([*words, "--kubeconfig", uncordoned.kubeconfig]) == 1
         stated = capsys.readouterr().err
         assert stated.count("will be deleted:") == 1

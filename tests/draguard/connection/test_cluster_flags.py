@@ -101,7 +101,7 @@ def test_a_cordon_is_in_the_name_of_the_impersonated_user(
 ) -> None:
     where = ("--kubeconfig", fleet.kubeconfig, "--as", "ana", "--as-group", "system:masters")
 
-    stated = printed(capsys, "cordon", "node-a/1", "--why", "x", "--dry-run", *where)
+    stated = printed(capsys, "cordon", "node-a/1", "--reason", "x", "--dry-run", *where)
 
     assert "by     ana" in stated
 

@@ -227,7 +227,7 @@ def test_it_says_what_is_off_and_nothing_crashes(
     assert "no taint rules or Node conditions of Draguard" in printed(
         capsys, "cleanup", "--all", "--yes", *where
     )
-    printed(capsys, "cordon", "node-a/0", "--why", "x", *where, ends=1)
+    printed(capsys, "cordon", "node-a/0", "--reason", "x", *where, ends=1)
 
 
 def test_on_a_node_it_looks_at_nvml_the_sockets_and_what_is_needed(
