@@ -63,6 +63,17 @@ def count(number: int, singular: str, plural: str) -> str:
     return f"{number} {singular if number == 1 else plural}"
 
 
+def beginning(uuid: str) -> str:
+    """Return `GPU-2fa81118` of a UUID: enough to recognize it, and to name its GPU."""
+    kind, dash, rest = uuid.partition("-")
+    return f"{kind}{dash}{rest.partition('-')[0]}"
+
+
+def gpu_name(node: str, index: int | None) -> str:
+    """Return `gpu-7/3`, as `draguard cordon` takes it, or `gpu-7/?` where the index is unknown."""
+    return f"{node}/{'?' if index is None else index}"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ` (did you mean X or Y?)` for names that begin so, or else are alike; "" for none."""
     names = {name.lower(): name for name in known if name}

@@ -104,7 +104,7 @@ def _cordon(client: Client, options: argparse.Namespace) -> int:
     changed = cordon_all(client, objects, every, dry=options.dry_run)
     rest = iter(changed)
     results = tuple(
-        _result(devices, by, tuple(islice(rest, len(own))), owned.holders)
+        _result(devices, own[0], tuple(islice(rest, len(own))), owned.holders)
         for devices, own in zip(named, cordons, strict=True)
     )
     unseen = tuple(f"not read: {text}" for text in objects.unseen)
@@ -130,14 +130,15 @@ def _cordons(named: NamedDevices, by: str, options: argparse.Namespace) -> tuple
 
 
 def _result(
-    named: NamedDevices, by: str, changed: tuple[Changed, ...], pods: tuple[Holder, ...]
+    named: NamedDevices, cordon: Cordon, changed: tuple[Changed, ...], pods: tuple[Holder, ...]
 ) -> Cordons:
     devices = {str(target.name) for target in named.targets}
     return Cordons(
         word=named.word,
         what=named.what,
         gpu=named.gpu,
-        by=by,
+        by=cordon.by,
+        reason=cordon.reason,
         changed=changed,
         holders=tuple(pod for pod in pods if pod.device in devices),
     )

@@ -7,9 +7,10 @@ import msgspec
 
 from draguard.cluster.cordons import Changed
 from draguard.cluster.device_pods import Holder
-from draguard.phrases import short
-from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text, leaf, text_of
+from draguard.phrases import beginning, count, short
+from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text, text_of
 
+_OUTCOME = ("EFFECT", "RULE", "DONE")
 AGAIN = "not all of it is done; run the same command again: what is done already stays done"
 
 
@@ -19,6 +20,7 @@ class Cordons(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     gpu: str
     by: str
+    reason: str
     changed: tuple[Changed, ...]
     holders: tuple[Holder, ...]
 
@@ -26,15 +28,25 @@ class Cordons(msgspec.Struct, frozen=True, kw_only=True):
 def cordon_page(
     results: Sequence[Cordons], *, undo: str, evict: bool, warnings: Sequence[str] = ()
 ) -> Iterator[Block]:
-    """Give the outcome of each GPU; `undo`: what names all of them, "" for their own words."""
-    for result in results:
-        yield Facts((("GPU", result.gpu), ("scope", result.what), ("by", result.by)))
-        yield from _outcomes(result.changed)
-        yield Table(
-            ("POD", "CLAIM", "DEVICE", "OUTCOME"),
-            tuple(_pod(holder, evict=evict) for holder in result.holders),
-            title="Pods on these devices",
-        )
+    """Give the outcomes of all GPUs; `undo`: what names all of them, "" for their own words."""
+    yield Facts(tuple(_facts(results)))
+    yield Table(
+        ("DEVICE", "GPU", *_OUTCOME),
+        tuple(
+            (
+                _device(change.device),
+                Cell(result.gpu, short=beginning(result.gpu)),
+                *_outcome(change),
+            )
+            for result in results
+            for change in result.changed
+        ),
+    )
+    yield Table(
+        ("POD", "CLAIM", "DEVICE", "OUTCOME"),
+        tuple(_pod(holder, evict=evict) for result in results for holder in result.holders),
+        title="Pods on these devices",
+    )
     yield Lines(tuple(Cell(f"warning: {text}", "warn") for text in warnings))
     yield from _note(tuple(changed for result in results for changed in result.changed))
     words = undo or " ".join(result.word for result in results)
@@ -45,16 +57,30 @@ def uncordon_page(changed: tuple[Changed, ...]) -> Iterator[Block]:
     if not changed:
         yield Lines(("no cordons for maintenance",))
         return
-    yield from _outcomes(changed)
+    yield Table(
+        ("DEVICE", *_OUTCOME),
+        tuple((_device(change.device), *_outcome(change)) for change in changed),
+    )
     yield from _note(changed)
 
 
-def _outcomes(changed: tuple[Changed, ...]) -> Iterator[Block]:
-    rows = tuple(
-        (leaf(c.device), c.effect, c.rule, Cell(c.done, "bad") if c.failed else c.done)
-        for c in changed
-    )
-    yield Table(("DEVICE", "EFFECT", "RULE", "DONE"), rows)
+def _facts(results: Sequence[Cordons]) -> Iterator[tuple[str, Text]]:
+    devices = sum(len(result.changed) for result in results)
+    number = count(len(results), "GPU", "GPUs")
+    whole = f"{number}, {count(devices, 'device', 'devices')}"
+    yield "scope", results[0].what if len(results) == 1 else whole
+    yield "by", results[0].by
+    yield "reason", results[0].reason
+
+
+def _device(path: str) -> Cell:
+    """Return DRIVER/POOL/DEVICE; narrow tables leave out the driver."""
+    return Cell(path, short=path.partition("/")[2])
+
+
+def _outcome(changed: Changed) -> tuple[Text, ...]:
+    done = Cell(changed.done, "bad") if changed.failed else changed.done
+    return changed.effect, changed.rule, done
 
 
 def _note(changed: tuple[Changed, ...]) -> Iterator[Block]:
@@ -74,4 +100,4 @@ def _pod(holder: Holder, *, evict: bool) -> tuple[Text, ...]:
     if evict and holder.drained_by and not holder.stays:
         outcome = Cell(f"{text_of(outcome)} (pod of a {holder.drained_by})", "bad")
     pod, claim = f"{holder.namespace}/{holder.pod}", f"{holder.namespace}/{holder.claim}"
-    return pod, claim, leaf(holder.device), outcome
+    return pod, claim, _device(holder.device), outcome

@@ -1,6 +1,7 @@
 """Several devices, and whole nodes, are cordoned and uncordoned by one command and one question."""
 
 import io
+import re
 import sys
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ from draguard.__main__ import main
 from tests.draguard.fleet import SICK, Fleet, slice_uuid
 from tests.draguard.printed import printed
 from tests.lab.cluster import RULES
+from tests.remediator.builders import uuid
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
@@ -32,6 +34,21 @@ class TestWholeNodes:
         assert stated.count("  cordoned") == 2
         assert "to undo: draguard uncordon --node node-a" in stated
         assert names.count("devicetaintrule.resource.k8s.io/draguard-maintenance-") == 2
+
+    def test_a_node_is_one_table_of_devices_and_one_of_pods(
+        self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = ("--kubeconfig", uncordoned.kubeconfig)
+        words = ("--node", "node-a", "node-b/0", "node-c/0", "--reason", "new boards", "--dry-run")
+        stated = printed(capsys, "cordon", *words, *where)
+
+        assert len(re.findall("^DEVICE  ", stated, re.MULTILINE)) == 1
+        assert len(re.findall("^POD  ", stated, re.MULTILINE)) == 1
+        assert len(stated.split("\n\n")) == 4
+        assert "scope   4 GPUs, 10 devices" in stated
+        assert "reason  new boards" in stated
+        assert {"default/train", "default/infer"} <= set(stated.split())
+        assert uuid(1) in stated
 
     def test_devices_by_several_words_and_a_beginning(
         self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
