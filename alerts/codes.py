@@ -27,8 +27,7 @@ def of_no_table() -> str:
 
     It includes codes that the catalogue lists without a class: no alert would look like health.
     """
-    sorted_in = {code for code, xid in catalogue().items() if xid.xid_class != "unknown"}
-    return _matcher(xid_table.table().keys() | sorted_in, "!~")
+    return _matcher(xid_table.classified(), "!~")
 
 
 def of_recovery_actions() -> dict[int, str]:

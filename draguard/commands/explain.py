@@ -2,9 +2,14 @@
 
 import argparse
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
+import msgspec
+
 from draguard.cluster.installation import PolicyInForce, find_installation, policy_of_file
+from draguard.cluster.kernel_log import ASSUMED, KernelLog, kernel_log_of
+from draguard.cluster.listing import PAGE, raw_items
 from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.errors import sentence
 from draguard.connection.session import client_of, endpoint_of_flags, print_error
@@ -14,9 +19,11 @@ from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from draguard.render.xid_page import xid_page
 from draguard.trial.xid import known
+from exporter.model.node_health import NodeDeviceHealth
 from kubeapi import clock
-from kubeapi.client import ApiError, Client
+from kubeapi.client import UNREADABLE, ApiError, Client
 from kubeapi.endpoint import EndpointError
+from kubeapi.resources import REPORTS
 from remediator.policy.error import PolicyError
 
 EXAMPLES = (
@@ -67,34 +74,46 @@ def main(arguments: Sequence[str]) -> int:
             spelled(f"write `draguard explain xid {number or 79}`; the kernel log has the number")
         )
     try:
-        policy = (
-            policy_of_file(options.policy)
+        policy, log = (
+            (policy_of_file(options.policy), ASSUMED)
             if options.policy is not None
-            else PolicyInForce(source="shipped")
+            else (PolicyInForce(source="shipped"), ASSUMED)
             if options.shipped
-            else _in_force(options)
+            else _of_cluster(options)
         )
     except PolicyError as error:
         for problem in error.problems:
             print_error("explain", f"{options.policy}: {problem}")
         return PROBLEM
-    found = known(int(number), policy.policy, policy.source, clock.now(), mig=options.mig)
+    source, at = policy.source, clock.now()
+    found = known(int(number), policy.policy, source, at, mig=options.mig, log=log)
     print_result(found, options.output, lambda: xid_page(found), "XidExplanation")
     return DONE
 
 
-def _in_force(options: argparse.Namespace) -> PolicyInForce:
-    """Return the policy of the cluster; if it cannot be read, the shipped one, with the reason."""
+def _of_cluster(options: argparse.Namespace) -> tuple[PolicyInForce, KernelLog]:
+    """Return the policy of the cluster, and how its nodes read the kernel log.
+
+    If the policy cannot be read, it is the shipped one, with the reason.
+    """
     server = ""
     try:
         endpoint = endpoint_of_flags(options)
         server = endpoint.server
         client = client_of(endpoint, min(_QUICK, options.request_timeout), Client)
         try:
-            return find_installation(client, options.namespace).policy
+            return find_installation(client, options.namespace).policy, _kernel_log(client)
         finally:
             client.close()
     except (EndpointError, ApiError) as error:
-        return PolicyInForce(
-            source=f"shipped; the policy of a cluster is unknown: {sentence(error, server)}"
-        )
+        why = f"shipped; the policy of a cluster is unknown: {sentence(error, server)}"
+        return PolicyInForce(source=why), ASSUMED
+
+
+def _kernel_log(client: Client) -> KernelLog:
+    """Look at one page of reports: in a large cluster, more would not change the answer."""
+    try:
+        page = islice(raw_items(client, REPORTS), PAGE)
+        return kernel_log_of(msgspec.json.decode(raw, type=NodeDeviceHealth) for raw in page)
+    except (ApiError, *UNREADABLE):
+        return ASSUMED

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -15,7 +16,7 @@ from draguard.render.help_text import Example, taught, teaching
 from draguard.render.policy_page import policy_page
 from draguard.trial.explanation import explain
 from draguard.trial.run import Spot
-from draguard.trial.signal import SLICES, Signal
+from draguard.trial.signal import LOGS_READ, SLICES, LogMode, Signal
 from kubeapi import clock
 from remediator.policy.error import PolicyError
 from remediator.policy.remarks import remarks
@@ -136,10 +137,10 @@ def _signal_flags(parser: argparse.ArgumentParser) -> None:
     seen.add_argument("--mig", action="store_true", help=f"the GPU has {SLICES} slices")
     seen.add_argument("--gi", type=int, metavar="N", help="GPU instance named by a source")
     seen.add_argument(
-        "--log-only",
-        choices=("kmsg", "syslog"),
-        default="",
-        help="only the kernel log reports it, read from /dev/kmsg or by syslog(2)",
+        "--kernel-log",
+        choices=get_args(LogMode),
+        default=Signal().kernel_log,
+        help=f"as the chart's exporter.kernelLog [{Signal().kernel_log}: {LOGS_READ['auto']}]",
     )
     seen.add_argument(
         "--recovery-action", type=int, metavar="N", help="recovery action read after the XID"
@@ -152,6 +153,7 @@ def _signal_flags(parser: argparse.ArgumentParser) -> None:
         ("reset", "the kernel line contains RST"),
         ("drain-reset", "the kernel line contains D-RST"),
         ("lost", "NVML no longer reaches the GPU"),
+        ("log-only", "NVML and DCGM do not report the XID"),
         ("remap-failure", "a row remap has failed"),
         ("remap-pending", "a row remap is pending, until a reset"),
         ("sram-threshold", "the SRAM error threshold is exceeded"),

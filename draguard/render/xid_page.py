@@ -30,16 +30,18 @@ def xid_page(found: Knowledge) -> Iterator[Block]:
     )
     yield Facts(tuple(_response(found)), title="Response of Draguard")
     yield from course_tables(found.course)
-    flags = "--lost, --recovery-action 1, --gi 3"
-    yield Lines(
-        (f"for other conditions ({flags}): draguard policy explain --xid {found.code} ...",)
-    )
+    flags = "--lost, --recovery-action 1, --gi 3, --kernel-log syslog"
+    alone = (f"the XID alone: draguard policy explain {found.alone}",) if found.alone else ()
+    other = f"for other conditions ({flags}): draguard policy explain --xid {found.code} ..."
+    yield Lines((*alone, other))
 
 
 def _response(found: Knowledge) -> Iterator[tuple[str, Text]]:
     course = found.course
     yield "policy", found.policy
-    yield "signal", f"{course.signal}, alone"
+    yield "signal", course.signal
+    yield "assumed", "the XID with what usually comes with it" if found.alone else "the XID alone"
+    yield "kernel log", found.kernel_log
     yield "verdict", f"{course.verdict}{f': {course.why}' if course.why else ''}"
     for fault in course.faults:
         row = fault.row
@@ -48,5 +50,9 @@ def _response(found: Knowledge) -> Iterator[tuple[str, Text]]:
         yield "evidence", "complete" if fault.certain else Cell(f"not complete: {fault.doubt}")
     if not course.faults:
         yield "action", "none: this signal alone is not a fault"
+    if found.alert:
+        page = f"alerts/runbooks/{found.alert}.md"
+        ticket = f"{found.alert}, a ticket: Draguard does not know this code; runbook: {page}"
+        yield "alert", Cell(ticket, "warn")
     for why in course.deferred:
         yield "deferred", Cell(why, "warn")

@@ -4,7 +4,9 @@ One GPU, whole or in seven slices, each held by a pod. The report arrives a
 moment after the signal; a recovery action that was named was read in between.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Literal
 
 import msgspec
 
@@ -36,6 +38,15 @@ FIRST_WITH_ACTION = 565
 """Driver release that brought the recovery action."""
 
 
+LogMode = Literal["auto", "journal", "kmsg", "syslog"]
+LOGS_READ: Mapping[LogMode, str] = {
+    "auto": "from systemd's journal",
+    "journal": "from systemd's journal",
+    "kmsg": "from /dev/kmsg",
+    "syslog": "by syslog(2)",
+}
+
+
 class Signal(msgspec.Struct, frozen=True, kw_only=True):
     """What was seen; each field is a flag of `draguard policy explain`."""
 
@@ -44,8 +55,10 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     gi: int | None = None
     reset: bool = False
     drain_reset: bool = False
-    log_only: str = ""
-    """`kmsg` or `syslog`: only the kernel log reports it, read in this way."""
+    kernel_log: LogMode = "auto"
+    """As the chart's `exporter.kernelLog`; `auto`: of the journal, which has the record."""
+    log_only: bool = False
+    """Whether NVML and DCGM do not report the XID."""
     recovery_action: int | None = None
     driver: str = "580.65.06"
     lost: bool = False
@@ -73,16 +86,16 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
                 (self.remap_pending, "a row remap is pending"),
                 (self.sram_threshold, "the SRAM error threshold is exceeded"),
                 (self.retired_pending, "a page retirement is pending"),
+                (self.log_only, "only the kernel log reports it"),
             )
             if present
         ]
-        if self.log_only:
-            parts.append(f"only the kernel log reports it ({self.log_only})")
         if self.recovery_action is not None:
             parts.append(f"recovery action {self.recovery_action}")
         seen = ", ".join(parts) or "no signal"
         cut = f"a GPU with {SLICES} slices" if self.mig else "a whole GPU"
-        return f"{seen}; {cut}; driver {self.driver}"
+        log = f"kernel log: {self.kernel_log} ({LOGS_READ[self.kernel_log]})"
+        return f"{seen}; {cut}; driver {self.driver}; {log}"
 
 
 def sick(signal: Signal, now: datetime) -> GpuHealth:
@@ -183,6 +196,8 @@ def _action(signal: Signal, now: datetime) -> RecoveryAction:
 
 def _xid(signal: Signal, code: int, happened: datetime) -> XidRecord:
     # NVML sends no event of some codes.
+    # The journal and the device keep records whole; the report calls both kmsg.
+    log = "syslog" if signal.kernel_log == "syslog" else "kmsg"
     log_only = signal.log_only or code in LOG_ONLY
     return XidRecord(
         code=code,
@@ -197,7 +212,7 @@ def _xid(signal: Signal, code: int, happened: datetime) -> XidRecord:
         reset_request=reset_request(
             at_once=signal.reset or None, after_drain=signal.drain_reset or None
         ),
-        sources=(signal.log_only or "kmsg",) if log_only else ("kmsg", "nvml"),
+        sources=(log,) if log_only else (log, "nvml"),
     )
 
 

@@ -1,14 +1,16 @@
 """An XID into NVIDIA's catalogue entry, our row, and the response of the policy. Pure."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 
+from draguard.cluster.kernel_log import ASSUMED, KernelLog
 from draguard.trial.explanation import Explanation, explain
 from draguard.trial.run import Spot
 from draguard.trial.signal import Signal
 from exporter.model import nvlink5, xid
-from remediator.diagnose.xid_table import rule_of
+from remediator.diagnose.xid_table import classified, rule_of
 from remediator.policy.table import Policy
 
 READ_AS = {
@@ -22,6 +24,21 @@ READ_AS = {
     "decoded": "the hex words of the line decide, see the sub-codes",
 }
 """By rule of remediator/data/xid_rules.csv."""
+
+
+_RESET = (62, 95, 109, 110, 120, 143, 156, 158)
+"""Codes after which the driver requests a reset (from R575 on all of them): the catalogue wants one
+and says that the driver logs XID 154 as well."""
+COMPANIONS: Mapping[int, Mapping[str, object]] = {
+    79: {"lost": True},
+    63: {"remap_pending": True},
+    64: {"remap_failure": True},
+    **{code: {"recovery_action": 1} for code in _RESET},
+}
+"""What NVML usually reads after a code, and at the latest with the next reading."""
+_NAMED = 3
+"""The instance that NVML names in the event of a contained error on a GPU with slices."""
+UNKNOWN_XID_ALERT = "DraguardXidUnknown"
 
 
 class SubCode(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,14 +69,34 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
     read_as: str
     note: str
     sub_codes: tuple[SubCode, ...]
+    alert: str
+    """The alert that fires because no table classifies the code; "" where one does."""
     policy: str
     """The source of the policy."""
+    kernel_log: str
+    """Why the course assumes its way of reading the kernel log."""
+    alone: str
+    """Flags of `draguard policy explain` for the code alone; "" where the course plays it alone."""
     course: Explanation
 
 
-def known(code: int, policy: Policy, source: str, now: datetime, *, mig: bool = False) -> Knowledge:
-    """Return everything about a code, listed or not."""
+def known(
+    code: int,
+    policy: Policy,
+    source: str,
+    now: datetime,
+    *,
+    mig: bool = False,
+    log: KernelLog = ASSUMED,
+) -> Knowledge:
+    """Return everything about a code, listed or not, and what follows it and its companions."""
     row, listed = rule_of(code), xid.lookup(code)
+    alone = Signal(xid=code, mig=mig, kernel_log=log.mode)
+    companions = COMPANIONS.get(code, {})
+    if mig and row.fault == "contained":
+        companions = {"gi": _NAMED}
+    signal = msgspec.structs.replace(alone, **companions)
+    flags = f"--xid {code}{' --mig' if mig else ''}"
     return Knowledge(
         code=code,
         mnemonic=listed.mnemonic,
@@ -72,8 +109,11 @@ def known(code: int, policy: Policy, source: str, now: datetime, *, mig: bool = 
         read_as=READ_AS[row.rule],
         note=row.note,
         sub_codes=_sub_codes(code),
+        alert="" if code in classified() else UNKNOWN_XID_ALERT,
         policy=source,
-        course=explain(Signal(xid=code, mig=mig), Spot(), policy, now),
+        kernel_log=f"{log.mode}, {log.why}",
+        alone=flags if signal != alone else "",
+        course=explain(signal, Spot(), policy, now),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Literal, cast, get_args
 
 import msgspec
 
+from exporter.model.xid import catalogue
 from remediator.diagnose.fault import LOGS, NEEDS, SEVERITY, SOURCES, FaultClass, Need, Source
 
 RuleName = Literal["stands", "never", "flags", "remapped", "repeated", "named", "peers", "decoded"]
@@ -36,6 +37,15 @@ def rule_of(code: int) -> XidRule:
     note = "not listed: the recovery action decides"
     unlisted = XidRule(code, None, "nothing", "never", (), note)
     return table().get(code, unlisted)
+
+
+def classified() -> frozenset[int]:
+    """Return the codes with a row here, or with a class in the catalogue.
+
+    One without either may be anything, so an alert asks a user to look (DraguardXidUnknown).
+    """
+    with_class = {code for code, known in catalogue().items() if known.xid_class != "unknown"}
+    return frozenset(table().keys() | with_class)
 
 
 @cache

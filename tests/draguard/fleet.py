@@ -237,6 +237,7 @@ def slice_uuid(gi: int) -> str:
 def health(*gpus: GpuHealth, at: datetime) -> NodeHealth:
     sources = (
         SourceHealth(name="nvml", state="Up", last_success=at),
+        SourceHealth(name="kmsg", state="Up", last_success=at, via="Journal"),
         SourceHealth(
             name="podresources",
             state="Down",

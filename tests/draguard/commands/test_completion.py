@@ -31,7 +31,7 @@ def completed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[list[str
         (("completion", ""), ["bash", "zsh", "fish"], ":4"),
         (("policy", ""), ["check", "explain"], ":4"),
         (("policy", "check", ""), [], ":0"),
-        (("policy", "explain", "--log-only", ""), ["kmsg", "syslog"], ":4"),
+        (("policy", "explain", "--kernel-log", "j"), ["journal"], ":4"),
         (("status", "-o", ""), ["text", "wide", "json", "yaml"], ":4"),
         (("incidents", "-o", "n"), ["name"], ":4"),
         (("incidents", "--output=j"), ["--output=json"], ":4"),

@@ -5,13 +5,24 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
+from alerts import unusable
+from alerts.rule import Alert
 from draguard.__main__ import main
-from draguard.trial.xid import READ_AS
+from draguard.cluster.kernel_log import KernelLog, kernel_log_of
+from draguard.trial.signal import Signal
+from draguard.trial.xid import READ_AS, UNKNOWN_XID_ALERT, known
 from exporter.model import xid
+from exporter.model.node_health import NodeDeviceHealth, NodeHealth, SourceHealth, Via
+from kubeapi.types import ObjectMeta
 from remediator.diagnose.xid_table import RULE_NAMES
+from remediator.policy.table import Policy
+from tests.draguard.fleet import T0
 from tests.draguard.printed import masked, matches, printed
 from tests.draguard.test_cli_errors import config, written
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("code", [13, 48, 149, 9999])
@@ -42,7 +53,96 @@ def test_a_cluster_that_cannot_be_queried_is_reported_and_the_shipped_policy_tak
     assert (
         "shipped; the policy of a cluster is unknown: no answer from http://127.0.0.1:1" in stated
     )
-    assert "mode             incident-only" in stated or "mode      incident-only" in stated
+    assert re.search("mode +incident-only", stated)
+
+
+@pytest.mark.parametrize(
+    ("words", "comes", "without"),
+    [
+        ("79", "XID 79, the GPU is lost; ", "--xid 79"),
+        ("95", "XID 95, recovery action 1; ", "--xid 95"),
+        ("94 --mig", "XID 94, on GPU instance 3; ", "--xid 94 --mig"),
+    ],
+)
+def test_a_code_is_played_with_what_usually_comes_with_it(
+    words: str, comes: str, without: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = printed(capsys, "explain", "xid", *words.split(), "--shipped")
+    alone = printed(capsys, "policy", "explain", *without.split())
+
+    assert comes in whole
+    assert "NoExecute on gpu-0" in whole
+    assert "NoExecute on gpu-0" not in alone
+    assert f"the XID alone: draguard policy explain {without}" in whole
+
+
+@pytest.mark.parametrize("code", [13, 94, 119])
+def test_a_code_without_a_usual_companion_is_played_alone(
+    code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stated = printed(capsys, "explain", "xid", str(code), "--shipped")
+
+    assert f"XID {code}; a whole GPU" in stated
+    assert "usually comes" not in stated
+
+
+def test_without_a_cluster_the_charts_kernel_log_is_assumed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = printed(capsys, "explain", "xid", "119", "--shipped")
+    played = printed(capsys, "policy", "explain", "--xid", "119")
+    by_syslog = printed(capsys, "policy", "explain", "--xid", "119", "--kernel-log", "syslog")
+
+    chart = yaml.safe_load((ROOT / "deploy/helm/draguard/values.yaml").read_text("utf-8"))
+    assert chart["exporter"]["kernelLog"] == KernelLog().mode == Signal().kernel_log == "auto"
+    assert re.search("kernel log +auto, the chart's default", words)
+    assert "; kernel log: auto (from systemd's journal)" in words
+    assert "; kernel log: auto (from systemd's journal)" in played
+    assert "; kernel log: syslog (by syslog(2))" in by_syslog
+
+
+@pytest.mark.parametrize("code", [*xid.catalogue(), 9999, 99999])
+def test_an_unknown_code_names_the_alert_that_fires(code: int) -> None:
+    (alert,) = (rule for rule in unusable.GROUP.rules if rule.name == UNKNOWN_XID_ALERT)
+    assert isinstance(alert, Alert)
+    assert alert.severity == "warning"
+    (others,) = re.findall('code!~"([^"]*)"', alert.expr)
+
+    found = known(code, Policy(), "shipped", T0)
+
+    assert bool(found.alert) == (re.fullmatch(others, str(code)) is None)
+    assert found.alert in {"", UNKNOWN_XID_ALERT}
+
+
+def test_the_ticket_of_an_unknown_code_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    stated = printed(capsys, "explain", "xid", "99999", "--shipped")
+
+    assert re.search(r"alert +DraguardXidUnknown, a ticket: .*DraguardXidUnknown\.md", stated)
+    assert (ROOT / "alerts/runbooks/DraguardXidUnknown.md").is_file()
+
+
+class TestKernelLogOfACluster:
+    def test_the_most_common_mode_counts_and_the_others_are_named(self) -> None:
+        reports = [report("a", "Journal"), report("b", "Syslog"), report("c", "Journal")]
+
+        found = kernel_log_of(reports)
+
+        assert found.mode == "journal"
+        assert found.why == "as on 2 of 3 nodes; by syslog(2) on b"
+
+    def test_what_reports_nothing_of_it_leaves_the_charts_default(self) -> None:
+        assert kernel_log_of([report("a", None)]) == kernel_log_of([]) == KernelLog()
+
+    def test_the_device_is_kmsg(self) -> None:
+        found = kernel_log_of([report("a", "Device")])
+
+        assert (found.mode, found.why) == ("kmsg", "as on 1 of 1 node")
+
+
+def report(node: str, via: Via | None) -> NodeDeviceHealth:
+    sources = (SourceHealth(name="kmsg", state="Up", via=via),)
+    status = NodeHealth(boot_id="boot", observed_at=T0, sources=sources)
+    return NodeDeviceHealth(ObjectMeta(name=node), status)
 
 
 def test_a_policy_file_counts_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

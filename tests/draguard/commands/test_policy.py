@@ -12,7 +12,7 @@ import yaml
 from draguard.__main__ import main
 from draguard.trial.explanation import Course, Explanation, explain
 from draguard.trial.run import Spot
-from draguard.trial.signal import Signal
+from draguard.trial.signal import LogMode, Signal
 from remediator.policy.load import read
 from remediator.policy.table import Policy
 
@@ -191,11 +191,14 @@ def test_below_r565_the_catalogue_decides() -> None:
     assert "taint rule NoExecute on gpu-0" in rules(course)
 
 
-@pytest.mark.parametrize(("by", "effects"), [("kmsg", {"NoSchedule"}), ("syslog", set[str]())])
+@pytest.mark.parametrize(
+    ("by", "effects"),
+    [(mode, {"NoSchedule"}) for mode in ("auto", "kmsg", "journal")] + [("syslog", set[str]())],
+)
 def test_the_kernel_log_alone_moves_nobody_and_read_by_syslog_taints_nothing(
-    by: str, effects: set[str]
+    by: LogMode, effects: set[str]
 ) -> None:
-    reported = tried(Signal(xid=95, driver="550.90.07", log_only=by))
+    reported = tried(Signal(xid=95, driver="550.90.07", log_only=True, kernel_log=by))
     made = {rule.split()[2] for rule in rules(reported.course) if "rule removed" not in rule}
 
     assert made == effects
@@ -259,7 +262,10 @@ def test_flags_become_the_signal(capsys: pytest.CaptureFixture[str], tmp_path: P
         capsys, ["--xid", "94", "--mig", "--gi", "3", "--node", "n7", "--policy", policy]
     )
 
-    assert reported["signal"] == "XID 94, on GPU instance 3; a GPU with 7 slices; driver 580.65.06"
+    assert reported["signal"] == (
+        "XID 94, on GPU instance 3; a GPU with 7 slices; driver 580.65.06; kernel log: auto (from "
+        "systemd's journal)"
+    )
     assert reported["place"].startswith("node n7,")
     assert reported["faults"][0]["row"]["name"] == "overrides[0]"
 
