@@ -4,8 +4,9 @@ Reads the service account's files of a pod; nothing else of the environment.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
@@ -24,6 +25,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     token_file: str | None = None
     """Read again whenever it changes, as kubelets renew it in place."""
     token: str | None = None
+    renewal: Callable[[], str] | None = None
+    """Returns the token that is valid now, for a login that ends; wins over `token`."""
     ca_file: str | None = None
     """PEM. None: the machine's own authorities."""
     tls_server_name: str | None = None
@@ -40,6 +43,25 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         identity = self.token_file or self.client_cert_file or ("a token" if self.token else "none")
         return f"Endpoint({self.server}, identity: {identity})"
+
+
+def acting_as(
+    user: str,
+    groups: Sequence[str] = (),
+    uid: str = "",
+    extra: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[tuple[str, str], ...]:
+    """Return the headers that have the server judge a request as another user's."""
+    return (
+        ("Impersonate-User", user),
+        *(("Impersonate-Group", group) for group in groups),
+        *((("Impersonate-Uid", uid),) if uid else ()),
+        *(
+            (f"Impersonate-Extra-{quote(key, safe='')}", value)
+            for key, values in (extra or {}).items()
+            for value in values
+        ),
+    )
 
 
 def in_cluster(environ: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT) -> Endpoint:
@@ -62,17 +84,19 @@ def in_cluster(environ: Mapping[str, str] = os.environ, folder: Path = SERVICE_A
 
 
 class Credentials:
-    """The bearer token of an endpoint, always the one that is in its file now."""
+    """The bearer token of an endpoint, always the one that is valid now."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._file = Path(endpoint.token_file) if endpoint.token_file else None
-        self._token = endpoint.token or ""
+        self._token, self._renewal = endpoint.token or "", endpoint.renewal
         self._seen: tuple[int, int, int] | None = None
 
     def headers(self) -> dict[str, str]:
         """Headers that identify the caller. Raises EndpointError when no token was ever read."""
         if self._file is not None:
             self._refresh(self._file)
+        elif self._renewal is not None:
+            self._token = self._renewal()
         return {"authorization": f"Bearer {self._token}"} if self._token else {}
 
     def _refresh(self, file: Path) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from kubeapi.endpoint import EndpointError
+from kubeapi.endpoint import Endpoint, EndpointError
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -55,6 +55,12 @@ def proxy_of(url: str) -> Proxy:
         port=port or _PORTS[where.scheme],
         authorization=authorization,
     )
+
+
+def proxied(endpoint: Endpoint, environ: Mapping[str, str]) -> Endpoint:
+    """Return an endpoint with its proxy. As kubectl: its own wins over the environment's."""
+    found = endpoint.proxy or proxy_from(environ, endpoint.server)
+    return msgspec.structs.replace(endpoint, proxy=found)
 
 
 def proxy_from(environ: Mapping[str, str], server: str) -> str | None:

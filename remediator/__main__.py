@@ -1,6 +1,7 @@
 """`python -m remediator`: wiring, and nothing else."""
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -14,6 +15,7 @@ from kubeapi.client import ApiError, Client
 from kubeapi.clock_offset import ServerClock
 from kubeapi.election import Alone, Elector, new_identity
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
+from kubeapi.proxy import proxied
 from remediator.controller.agents import DRIVERS, LEASE_NAME, VERSION
 from remediator.controller.cluster_metrics import ClusterMetrics, cluster_rows
 from remediator.controller.debug_plan import DebugPlan
@@ -316,7 +318,7 @@ def endpoint_of(settings: Settings) -> Endpoint:
     if settings.kubeconfig is not None:
         from remediator.controller.kubeconfig import endpoint
 
-        return endpoint(settings.kubeconfig)
+        return proxied(endpoint([settings.kubeconfig]), os.environ)
     if settings.kube_server:
         return Endpoint(
             server=settings.kube_server,

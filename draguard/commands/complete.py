@@ -106,9 +106,9 @@ def _values(
     if name == "output" and not (action and action.metavar == "FILE"):
         return [(each, "") for each in FORMATS if _fits(action, each)], False
     if name == "context":
-        from draguard.connection.kubeconfig import contexts
+        from draguard.connection.which_cluster import context_names
 
-        return [(each, "") for each in contexts(_options(before).kubeconfig)], False
+        return [(each, "") for each in context_names(_options(before).kubeconfig)], False
     if name == "node":
         objects = _read(before, "any_reports", "slices")
         names = {report.metadata.name for report in objects.reports}

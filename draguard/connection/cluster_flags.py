@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubeapi.endpoint import Endpoint
+from kubeapi.endpoint import Endpoint, acting_as
 
 NAMESPACE = "draguard-system"
 TIMEOUT = 30.0
@@ -18,7 +18,6 @@ _FOREVER = 86_400.0
 """Seconds that stand for no limit, which kubectl spells 0."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_USER, _GROUP = "Impersonate-User", "Impersonate-Group"
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,23 +41,20 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
             changes |= {"server": self.server.rstrip("/"), "tls_server_name": None}
         if self.token:
             # A client certificate would win over the token: the server looks at it first.
-            nothing = dict.fromkeys(("token_file", "client_cert_file", "client_key_file"))
+            nothing = dict.fromkeys(
+                ("token_file", "renewal", "client_cert_file", "client_key_file")
+            )
             changes |= {"token": self.token, **nothing}
         if self.ca_file is not None:
             changes["ca_file"] = str(self.ca_file)
         if self.insecure:
             changes |= {"insecure": True, "ca_file": None}
         if self.user:
-            changes["impersonation"] = as_user(self.user, self.groups)
+            changes["impersonation"] = acting_as(self.user, self.groups)
         return msgspec.structs.replace(found, **changes)
 
 
 NOTHING = Overrides()
-
-
-def as_user(user: str, groups: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Return the headers that have the server judge a request as another user's."""
-    return ((_USER, user), *((_GROUP, group) for group in groups))
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser) -> None:

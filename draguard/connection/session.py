@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 from draguard.command_table import ACTING
 from draguard.connection.cluster_flags import overrides_of
 from draguard.connection.errors import NotInstalledError, may_be_done, sentence
-from draguard.connection.kubeconfig import endpoint_of
 from draguard.connection.retrying_client import RetryingClient
+from draguard.connection.which_cluster import endpoint_of
 from draguard.exit_status import NO_ACCESS, PROBLEM
 from draguard.phrases import shown
 from draguard.program_name import program, spelled

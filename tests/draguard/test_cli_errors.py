@@ -12,8 +12,8 @@ import pytest
 from draguard.__main__ import main
 from draguard.connection.cluster_flags import Overrides, add_cluster_flags
 from draguard.connection.errors import forbidden, sentence
-from draguard.connection.kubeconfig import endpoint_of
 from draguard.connection.session import run_with_client
+from draguard.connection.which_cluster import endpoint_of
 from kubeapi.client import ApiError
 from kubeapi.endpoint import EndpointError
 from tests.chain.proxy import Proxy

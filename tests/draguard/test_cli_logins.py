@@ -1,5 +1,6 @@
 """Kubeconfigs as people really have them, wrong in one thing: a sentence each, and what to do."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,6 +40,11 @@ def exec_plugin(*command: str) -> Change:
     return user(exec=plugin | {"interactiveMode": "Never"})
 
 
+def interactive_plugin(config: Config) -> None:
+    exec_plugin("sh", "-c", "read line")(config)
+    config["users"][0]["user"]["exec"]["interactiveMode"] = "Always"
+
+
 def without_ca(config: Config) -> None:
     config["clusters"][0]["cluster"].pop("certificate-authority")
 
@@ -61,21 +67,22 @@ CASES: tuple[tuple[str, Change, tuple[str, ...]], ...] = (
     (
         "a login program that is not there",
         exec_plugin("no-such-login-program"),
-        (
-            "the credential plugin of kubeconfig",
-            "no-such-login-program",
-            "install it, or log in again",
-        ),
+        ("the credential plugin 'no-such-login-program' failed", "it is not installed; install it"),
     ),
     (
         "a login that has run out",
         exec_plugin("sh", "-c", "exit 1"),
-        ("the credential plugin of kubeconfig", "process returned 1", "log in again"),
+        ("the credential plugin 'sh' failed", "process returned 1", "log in again"),
+    ),
+    (
+        "a login that asks for a password",
+        interactive_plugin,
+        ("the credential plugin 'sh' needs a terminal", "without a pipe"),
     ),
     (
         "an auth-provider",
         user(**{"auth-provider": {"name": "gcp"}}),
-        ("the login method of context 'admin' is not supported", "use an exec plugin"),
+        ("the auth-provider 'gcp' is not supported", "use an exec plugin"),
     ),
     (
         "no credentials",
@@ -139,6 +146,23 @@ def test_a_kubeconfig_that_does_not_work_is_one_sentence_with_its_remedy(
     assert words.startswith("draguard status: ")
     assert words.count("\n") == 1
     assert [word for word in stated if word not in words] == [], words
+
+
+def test_a_credential_plugin_logs_in(
+    fleet: Fleet, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    content: Config = yaml.safe_load(Path(fleet.kubeconfig).read_bytes())
+    api = content["users"][0]["user"]["token"]
+    status = {"token": api, "expirationTimestamp": "2020-01-01T00:00:00Z"}  # renewed at each look
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+    (tmp_path / "answer").write_text(json.dumps(answer | {"status": status}), encoding="utf-8")
+    exec_plugin("cat", str(tmp_path / "answer"))(content)
+    path = written(tmp_path, "config", content)
+
+    stated = printed(capfd, "incidents", "-o", "name", "--kubeconfig", str(path))
+
+    assert stated == printed(capfd, "incidents", "-o", "name", "--kubeconfig", fleet.kubeconfig)
+    assert stated
 
 
 def test_a_context_that_is_nearly_there_is_suggested(

@@ -11,7 +11,7 @@ import pytest
 
 from draguard.__main__ import main
 from draguard.connection.cluster_flags import Overrides, seconds
-from draguard.connection.kubeconfig import endpoint_of
+from draguard.connection.which_cluster import endpoint_of
 from kubeapi.endpoint import Endpoint, EndpointError
 from tests.draguard.fleet import Fleet
 from tests.draguard.printed import printed

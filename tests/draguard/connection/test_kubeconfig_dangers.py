@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from draguard.connection.errors import sentence
-from draguard.connection.kubeconfig import endpoint_of
+from draguard.connection.which_cluster import endpoint_of
 from kubeapi.client import ApiError
 from kubeapi.endpoint import EndpointError
 from tests.draguard.printed import printed

@@ -9,7 +9,7 @@ import yaml
 
 from draguard.__main__ import main
 from draguard.connection.errors import sentence
-from draguard.connection.kubeconfig import endpoint_of
+from draguard.connection.which_cluster import endpoint_of
 from kubeapi.client import ApiError
 from tests.draguard.fleet import Fleet
 from tests.draguard.printed import printed

@@ -1,0 +1,184 @@
+"""OIDC logins against an identity provider with TLS on this machine."""
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+import trustme
+import yaml
+
+from kubeapi import clock
+from kubeapi.endpoint import Credentials, EndpointError
+from remediator.controller.kubeconfig import endpoint
+from tests.remediator.controller.kubeconfigs import Entry, Request, tls_server, written
+
+HOUR = 3600.0
+SECRETS = ("the-client-secret", "refresh-1")
+
+
+def jwt(ends: float, subject: str = "ana") -> str:
+    """Return a token that ends so many seconds from now."""
+    claims = {"exp": int(clock.now().timestamp() + ends), "sub": subject}
+    parts = (json.dumps({"alg": "none"}), json.dumps(claims), "signature")
+    return ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts)
+
+
+class Provider:
+    """What an identity provider gives, and what it was sent."""
+
+    def __init__(self, authority: trustme.CA) -> None:
+        self.authority, self.url = authority, ""
+        self.status, self.answer = 200, Entry()
+        self.sent: list[str] = []
+        self.discovered = 0
+        self.one = threading.Lock()
+
+    def __call__(self, request: Request) -> tuple[int, Entry]:
+        if request.path == "/.well-known/openid-configuration":
+            self.discovered += 1
+            return 200, {"token_endpoint": f"{self.url}/token"}
+        with self.one:
+            self.sent.append(f"{request.headers['authorization']} {request.body}")
+        return self.status, self.answer
+
+    def login(self, id_token: str, **more: str) -> Entry:
+        config = {
+            "idp-issuer-url": self.url,
+            "client-id": "draguard",
+            "client-secret": SECRETS[0],
+            "refresh-token": SECRETS[1],
+            "id-token": id_token,
+        }
+        return {"auth-provider": {"name": "oidc", "config": config | more}}
+
+    def trusted(self) -> dict[str, str]:
+        pem = self.authority.cert_pem.bytes()
+        return {"idp-certificate-authority-data": base64.b64encode(pem).decode()}
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    one = Provider(trustme.CA())
+    with tls_server(one.authority, one) as one.url:
+        yield one
+
+
+def refused(file: Path) -> str:
+    with pytest.raises(EndpointError) as error:
+        endpoint([file])
+    stated = str(error.value)
+    assert stated.startswith(f"kubeconfig {file}: ")
+    assert [secret for secret in SECRETS if secret in stated] == []
+    return stated
+
+
+def test_a_token_that_is_valid_asks_no_provider(provider: Provider, tmp_path: Path) -> None:
+    token = jwt(HOUR)
+
+    found = endpoint([written(tmp_path, provider.login(token, **provider.trusted()))])
+
+    assert found.token == token
+    assert provider.discovered == 0
+
+
+def test_a_token_that_ended_is_renewed_and_written_back(provider: Provider, tmp_path: Path) -> None:
+    """A provider that gives another refresh token takes the first one no more."""
+    fresh = jwt(HOUR)
+    provider.answer = {"access_token": "a", "id_token": fresh, "refresh_token": "refresh-2"}
+    file = written(tmp_path, provider.login(jwt(-HOUR), **provider.trusted()))
+    file.chmod(0o600)
+
+    found = endpoint([file])
+
+    assert found.token == fresh
+    assert parse_qs(provider.sent[0].split()[-1])["refresh_token"] == ["refresh-1"]
+    after = yaml.safe_load(file.read_bytes())
+    expected = provider.login(fresh, **provider.trusted(), **{"refresh-token": "refresh-2"})
+    assert after["users"] == [{"name": "one", "user": expected}]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_flags_and_defaults_change_is_not_written_back(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.authority.cert_pem.write_to_path(tmp_path / "system.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "system.pem"))
+    provider.answer = {"access_token": "a", "id_token": jwt(HOUR)}
+    login = provider.login(jwt(-HOUR))
+    del login["auth-provider"]["config"]["client-secret"]
+    file = written(tmp_path, login, {"certificate-authority": "gone.pem"})
+
+    endpoint([file], server="http://127.0.0.1:2", own_ca=True)
+
+    after = yaml.safe_load(file.read_bytes())
+    cluster = {"server": "http://127.0.0.1:1", "certificate-authority": "gone.pem"}
+    assert after["clusters"] == [{"name": "one", "cluster": cluster}]
+    login["auth-provider"]["config"]["id-token"] = provider.answer["id_token"]
+    assert after["users"] == [{"name": "one", "user": login}]
+
+
+def test_a_long_run_renews_its_token(
+    provider: Provider, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the file cannot be written."""
+    seconds = [0.0]
+    file = written(tmp_path, provider.login(jwt(-HOUR), **provider.trusted()))
+    provider.answer = {"access_token": "a", "id_token": jwt(60.0)}  # it counts as ended
+    credentials = Credentials(endpoint([file], clock=lambda: seconds[0]))
+    provider.answer = {"access_token": "a", "id_token": jwt(HOUR)}
+    file.unlink()
+    file.mkdir()
+    seconds[0] = 11
+
+    assert credentials.headers() == {"authorization": f"Bearer {provider.answer['id_token']}"}
+    assert ["cannot be saved" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_an_unknown_provider_gets_no_secret(provider: Provider, tmp_path: Path) -> None:
+    """Without a CA in the kubeconfig, only public authorities are trusted."""
+    stated = refused(written(tmp_path, provider.login(jwt(-HOUR))))
+
+    assert "the OIDC login was not renewed: " in stated
+    assert "CERTIFICATE_VERIFY_FAILED" in stated
+    assert (provider.discovered, provider.sent) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "why"),
+    [
+        (400, {"error": "invalid_grant"}, "(invalid_grant)"),
+        (200, {}, "missing_token"),
+        (200, {"access_token": "a"}, "the provider's answer lacks 'id_token'"),
+    ],
+)
+def test_a_refresh_that_is_refused_says_to_log_in_again(
+    status: int, answer: Entry, why: str, provider: Provider, tmp_path: Path
+) -> None:
+    provider.status, provider.answer = status, answer
+
+    stated = refused(written(tmp_path, provider.login(jwt(-HOUR), **provider.trusted())))
+
+    assert "the OIDC login was not renewed: " in stated
+    assert why in stated
+    assert stated.endswith("; log in again")
+
+
+@pytest.mark.parametrize("token", ["none", "a.b=.c", "a.b.c.d"])
+def test_an_id_token_that_is_none_is_named(token: str, provider: Provider, tmp_path: Path) -> None:
+    stated = refused(written(tmp_path, provider.login(token)))
+
+    assert "the OIDC login has no valid id-token; log in again" in stated
+
+
+@pytest.mark.parametrize("key", ["id-token", "refresh-token", "client-id", "idp-issuer-url"])
+def test_a_key_that_is_missing_is_named_without_the_others(
+    key: str, provider: Provider, tmp_path: Path
+) -> None:
+    login = provider.login(jwt(-HOUR), **provider.trusted())
+    del login["auth-provider"]["config"][key]
+
+    assert f"Expected key {key} in the entry" in refused(written(tmp_path, login))

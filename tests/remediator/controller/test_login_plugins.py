@@ -1,0 +1,272 @@
+"""Credential plugins, which are real programs: what they give, and how they fail."""
+
+import json
+import logging
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from kubeapi.client import Client
+from kubeapi.endpoint import Credentials, EndpointError
+from remediator.controller.kubeconfig import endpoint
+from tests.remediator.controller.kubeconfigs import HTTPS, Entry, Request, tls_server, written
+
+API = "client.authentication.k8s.io/v1"
+
+
+def answer(api: str = API, **status: object) -> str:
+    return json.dumps({"apiVersion": api, "kind": "ExecCredential", "status": status})
+
+
+def plugin(folder: Path, script: str, **more: Any) -> Entry:
+    """Return a user who logs in with a shell script."""
+    program = folder / "log-in"
+    program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    program.chmod(0o755)
+    return {"exec": {"apiVersion": API, "command": str(program)} | more}
+
+
+def saying(folder: Path, text: str, **more: Any) -> Entry:
+    """Return a user whose login program prints what is in a file."""
+    (folder / "answer").write_text(text, encoding="utf-8")
+    return plugin(folder, f"cat {folder}/answer", **more)
+
+
+@pytest.mark.parametrize("api", ["v1", "v1beta1"])
+def test_its_token_is_used(api: str, tmp_path: Path) -> None:
+    version = f"client.authentication.k8s.io/{api}"
+    user = saying(tmp_path, answer(version, token="t"), apiVersion=version)
+
+    assert endpoint([written(tmp_path, user)]).token == "t"
+
+
+def test_it_gets_its_arguments_its_environment_and_the_cluster(tmp_path: Path) -> None:
+    script = f"echo \"$1 $NAME $KUBERNETES_EXEC_INFO\" >{tmp_path}/got; echo '{answer(token='t')}'"
+    more = {"args": ["a b"], "env": [{"name": "NAME", "value": "ana"}], "provideClusterInfo": True}
+
+    endpoint([written(tmp_path, plugin(tmp_path, script, **more), {"tls-server-name": "n"})])
+
+    got = (tmp_path / "got").read_text(encoding="utf-8")
+    assert got.startswith("a b ana {")
+    assert json.loads(got.removeprefix("a b ana "))["spec"]["cluster"]["tls-server-name"] == "n"
+
+
+def test_a_program_beside_the_kubeconfig_is_found(tmp_path: Path) -> None:
+    user = saying(tmp_path, answer(token="t"), command="./log-in")
+
+    assert endpoint([written(tmp_path, user)]).token == "t"
+
+
+def test_its_certificate_is_used(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    own = authority.issue_cert("ana.example", common_name="ana")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    pems = {
+        "clientCertificateData": own.cert_chain_pems[0].bytes().decode(),
+        "clientKeyData": own.private_key_pem.bytes().decode(),
+    }
+
+    def whom(request: Request) -> tuple[int, Entry]:
+        return 200, {"caller": request.caller}
+
+    with tls_server(authority, whom) as url:
+        cluster = {"server": url, "certificate-authority": "ca.pem"}
+        found = endpoint([written(tmp_path, saying(tmp_path, answer(**pems)), cluster)])
+
+        assert Client(found).get("/whom") == b'{"caller": "ana"}'
+    assert found.client_key_file is not None
+    assert Path(found.client_key_file).stat().st_mode & 0o077 == 0
+
+
+NONE = "its answer is no ExecCredential with a token or a certificate"
+
+
+def refused(file: Path) -> str:
+    with pytest.raises(EndpointError) as error:
+        endpoint([file])
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo session expired >&2; exit 3", "exec: process returned 3. session expired"),
+        ("echo '[Errno 2] x' >&2; exit 1", "exec: process returned 1. [Errno 2] x"),
+        ("true", "exec: failed to decode process output"),
+    ],
+)
+def test_one_that_fails_is_named_with_what_it_says(script: str, why: str, tmp_path: Path) -> None:
+    file = written(tmp_path, plugin(tmp_path, script))
+
+    stated = refused(file)
+
+    assert f"kubeconfig {file}: the credential plugin '{tmp_path}/log-in' failed: {why}" in stated
+    assert stated.endswith("; run it by hand, or log in again")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("please log in", "exec: failed to decode process output"),
+        ("[]", "exec: malformed response"),
+        ("{}", "exec: malformed response. missing key 'apiVersion'"),
+        ("7", NONE),
+        (answer().replace("{}", "null"), NONE),
+        (answer("other/v1", token="t"), "other/v1 does not match"),
+        (answer(), "exec: missing token or clientCertificateData"),
+        (answer(token=""), NONE),
+        (answer(token="t", expirationTimestamp="soon"), NONE),
+        (answer(clientCertificateData="x"), "exec: missing clientKeyData"),
+    ],
+)
+def test_one_that_answers_nonsense_is_named(text: str, why: str, tmp_path: Path) -> None:
+    stated = refused(written(tmp_path, saying(tmp_path, text)))
+
+    assert f"the credential plugin '{tmp_path}/log-in' failed: " in stated
+    assert why in stated
+
+
+@pytest.mark.parametrize(
+    ("more", "remedy"), [({}, "install it"), ({"installHint": "apt install it"}, "apt install it")]
+)
+def test_one_that_is_not_installed_says_how_to_install_it(
+    more: Entry, remedy: str, tmp_path: Path
+) -> None:
+    login = {"exec": {"apiVersion": API, "command": "no-such-login-program"} | more}
+
+    with pytest.raises(EndpointError) as error:
+        endpoint([written(tmp_path, login)])
+
+    assert str(error.value).endswith(
+        f"the credential plugin 'no-such-login-program' failed: it is not installed; {remedy}"
+    )
+
+
+def test_a_file_that_is_missing_is_no_fault_of_the_plugin(tmp_path: Path) -> None:
+    cluster = {"server": HTTPS, "certificate-authority": "none.pem"}
+
+    with pytest.raises(EndpointError, match=r"File does not exist: \S+/none.pem; check"):
+        endpoint([written(tmp_path, saying(tmp_path, answer(token="t")), cluster)])
+
+
+def test_one_that_needs_a_terminal_is_not_started_without_one(tmp_path: Path) -> None:
+    """It would wait for what nobody can type, and its question would be seen by nobody."""
+    user = plugin(tmp_path, f"touch {tmp_path}/started; read line", interactiveMode="Always")
+
+    with pytest.raises(EndpointError, match=r"log-in' needs a terminal: run the command in one"):
+        endpoint([written(tmp_path, user)])
+
+    assert not (tmp_path / "started").exists()
+
+
+def on_terminal(file: Path, types: str) -> str:
+    """Log in on a pseudo terminal; returns all that is written there."""
+    script = (
+        "import pathlib, sys\n"
+        "from kubeapi.endpoint import EndpointError\n"
+        "from remediator.controller.kubeconfig import endpoint\n"
+        "try:\n"
+        "    print('token', endpoint([pathlib.Path(sys.argv[1])]).token)\n"
+        "except EndpointError as error:\n"
+        "    print(error)\n"
+    )
+    ours, its = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", script, file], stdin=its, stdout=its, stderr=its):
+        os.close(its)
+        os.write(ours, types.encode())
+        stated = b""
+        with suppress(OSError):  # how a terminal says that its other end was closed
+            while piece := os.read(ours, 65536):
+                stated += piece
+        os.close(ours)
+    return stated.decode().replace("\r\n", "\n")
+
+
+def test_on_a_terminal_it_may_ask(tmp_path: Path) -> None:
+    (tmp_path / "answer").write_text(answer(token="$LINE"), encoding="utf-8")
+    script = f'echo Password? >&2; read LINE; sed "s/.LINE/$LINE/" {tmp_path}/answer'
+    user = plugin(tmp_path, script, interactiveMode="Always")
+
+    stated = on_terminal(written(tmp_path, user), "sesame\n")
+
+    assert "Password?" in stated
+    assert "token sesame" in stated
+
+
+def test_on_a_terminal_its_own_words_are_not_repeated(tmp_path: Path) -> None:
+    stated = on_terminal(written(tmp_path, plugin(tmp_path, "echo expired >&2; exit 1")), "")
+
+    assert stated.startswith("expired\n")
+    assert "log-in' failed: it ended with an error, which it has printed; run it" in stated
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def ending(minutes: float) -> str:
+    return f"{datetime.now(UTC) + timedelta(minutes=minutes):%Y-%m-%dT%H:%M:%SZ}"  # noqa: TID251 - as a plugin reads it
+
+
+def counting(folder: Path, text: str, **more: Any) -> Entry:
+    (folder / "answer").write_text(text, encoding="utf-8")
+    return plugin(folder, f"echo run >>{folder}/runs; cat {folder}/answer", **more)
+
+
+def runs(folder: Path) -> int:
+    return len((folder / "runs").read_text(encoding="utf-8").splitlines())
+
+
+def bearer(credentials: Credentials) -> str:
+    return credentials.headers()["authorization"].removeprefix("Bearer ")
+
+
+def test_a_token_that_ends_is_renewed_in_time(tmp_path: Path) -> None:
+    """A remediator runs for months, a token lasts an hour."""
+    clock = Clock()
+    user = counting(tmp_path, answer(token="first", expirationTimestamp=ending(4)))
+    credentials = Credentials(endpoint([written(tmp_path, user)], clock=clock))
+    (tmp_path / "answer").write_text(
+        answer(token="second", expirationTimestamp=ending(60)), encoding="utf-8"
+    )
+
+    assert bearer(credentials) == "first"
+    clock.seconds = 11
+    assert bearer(credentials) == "second"
+    clock.seconds = 22
+    assert bearer(credentials) == "second"
+    assert runs(tmp_path) == 2
+
+
+@pytest.mark.parametrize("reply", ["no JSON", answer(token="sesame\nsesame")])
+def test_the_last_token_serves_while_the_plugin_fails_and_the_log_says_why(
+    reply: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    user = counting(tmp_path, answer(token="first", expirationTimestamp=ending(4)))
+    credentials = Credentials(endpoint([written(tmp_path, user)], clock=clock))
+    (tmp_path / "answer").write_text(reply, encoding="utf-8")
+    clock.seconds = 11
+
+    with caplog.at_level(logging.WARNING):
+        for _ in range(5):
+            assert bearer(credentials) == "first"
+
+    assert runs(tmp_path) == 2
+    assert [record.name for record in caplog.records] == ["remediator.controller.kubernetes_login"]
+    assert "sesame" not in caplog.text
+    (tmp_path / "answer").write_text(answer(token="second"), encoding="utf-8")
+    clock.seconds = 22
+    assert bearer(credentials) == "second"
