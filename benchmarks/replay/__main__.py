@@ -4,17 +4,22 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
 from benchmarks.replay import document, run, signs, sources
-from benchmarks.replay.rates import PROFILES, Parameters
+from benchmarks.replay.rates import DELAYS, PROFILES, Parameters
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _given(arguments)
     began = time.monotonic()
     parameters = Parameters(seed=given.seed, nodes=given.nodes, days=given.days)
+    if given.summary:
+        text = document.summary(Path(given.write or "docs/replay.md").read_text(encoding="utf-8"))
+        document.write(given.summary, text, document.SUMMARY)
+        return 0
     if given.sources or given.logs or given.states:
         return _of_one_profile(given, parameters)
     if given.renumbering:
@@ -23,7 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     budgeted: list[run.Budgeted] = []
     for profile in given.profile or PROFILES:
         for variation in run.variations(parameters, sensitivity=not given.quick):
-            results.append(run.run(variation, profile, workers=given.workers))
+            # Another delay plays Draguard again: the fleets beside the first have one.
+            delays = DELAYS if variation is parameters else DELAYS[:1]
+            workers = given.workers
+            results.append(run.run(variation, profile, workers=workers, delays=delays))
             print(document.scores(results[-1:]), end="\n\n", flush=True)
             if given.misses:
                 print(document.misses(results[-1], given.misses))
@@ -61,7 +69,7 @@ def _renumbered(given: argparse.Namespace, parameters: Parameters) -> int:
     parameters = msgspec.structs.replace(parameters, renumber_share=1.0)
     results: list[run.Result] = []
     for profile in given.profile or PROFILES:
-        results.append(run.run(parameters, profile, workers=given.workers))
+        results.append(run.run(parameters, profile, workers=given.workers, delays=DELAYS[:1]))
         print(document.scores(results[-1:]), end="\n\n", flush=True)
         if given.misses:
             print(document.misses(results[-1], given.misses))
@@ -84,6 +92,9 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--logs", action="store_true", help="by the way to read the kernel log")
     parser.add_argument("--states", action="store_true", help="with GPUs that are of no use")
     parser.add_argument("--renumbering", action="store_true", help="with GPUs whose names change")
+    parser.add_argument(
+        "--summary", default="", help="only write the table of --write's file anew into this one"
+    )
     parser.add_argument("--write", default="", help="file whose generated part is written anew")
     given = parser.parse_args(arguments)
     if min(given.nodes, given.days, given.workers) < 1:

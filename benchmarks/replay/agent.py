@@ -30,9 +30,6 @@ from exporter.model.signals import Partner, Signal
 from remediator.diagnose.xid_table import rule_of
 
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
-NO_EVENT = frozenset({62, 79, 119, 120, 154})
-"""XIDs of which NVML sends no event; of 154 it is not known."""
-
 
 Log = Literal["kmsg", "journal", "syslog"]
 VIA: dict[Log, Via] = {"kmsg": "Device", "journal": "Journal", "syslog": "Syslog"}
@@ -295,8 +292,8 @@ class Agent:
             minor=number,
             product=self._history.product,
             mig=mig,
-            recovery_supported=self._history.has_action,
-            recovery_action=gpu.action if self._history.has_action else None,
+            recovery_supported=self._action_supported,
+            recovery_action=gpu.action if self._history.reads_action else None,
             fabric=FabricReading(state=fabric[0], status=fabric[1]),
             links=() if mig else (LinkReading(link=0, up=not gpu.link_down),),
             # NVML hides remaps while MIG instances exist.
@@ -304,6 +301,11 @@ class Agent:
             remap_failure=None if mig else gpu.failure,
             instances=self._instances(index) if mig else (),
         )
+
+    @property
+    def _action_supported(self) -> bool | None:
+        """Return what the sensor makes of field 230: unknown where reading it fails."""
+        return self._history.reads_action or (None if self._history.has_action else False)
 
     def _instances(self, index: int) -> tuple[MigReading, ...]:
         cut = self._cut(index)
@@ -321,7 +323,7 @@ class Agent:
         )
 
     def _signals(self, happening: Happening) -> Iterable[Signal]:
-        """A log line, and the NVML event of it."""
+        """A log line, and the NVML event of it if the driver sends one."""
         ci = None if happening.gi is None else 0
         line = self._signal(
             happening.at,
@@ -338,7 +340,8 @@ class Agent:
             recovery_to=happening.action if happening.code == 154 else None,
         )
         yield line
-        if self._inputs.events and not self._hung and happening.code not in NO_EVENT:
+        sent = happening.code not in self._history.unsent
+        if self._inputs.events and sent and not self._hung:
             yield self._signal(
                 happening.at,
                 kind="xid",

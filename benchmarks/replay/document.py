@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import msgspec
-
-from benchmarks.figures import percentile
+from benchmarks.replay.columns import COLUMNS, fraction, losses, two
+from benchmarks.replay.peer import About
+from benchmarks.replay.peers import PEERS
 from benchmarks.replay.rates import Parameters
-from benchmarks.replay.run import Budgeted, Result
+from benchmarks.replay.run import OURS, Budgeted, Result
 from benchmarks.replay.scoring import Score
 from benchmarks.replay.signs import Seen
-from benchmarks.replay.sources import OLD_DRIVERS, LogRecall, Share
+from benchmarks.replay.sources import DriverScores, Share
 
 BEGIN = "<!-- replay: begin, written by `make replay` -->"
 END = "<!-- replay: end -->"
@@ -30,19 +30,26 @@ RENUMBERED = (
     "<!-- replay renumbering: begin, written by `python -m benchmarks.replay --renumbering` -->",
     "<!-- replay renumbering: end -->",
 )
-HEADER = (
-    "policy",
-    "precision",
-    "recall, signalled",
-    "recall, all",
-    "taints right / false / disputed",
-    "false per 1,000 GPU-days",
-    "healthy siblings",
-    "slices left",
-    "to taint p50 / p99",
-    "to free p50 / p99 (never)",
-    "pods lost wrongly",
-    "healthy GPU-hours lost",
+BY_LOG = frozenset(
+    {
+        "recall per GPU",
+        "precision per GPU",
+        "taints of GPUs right / false / disputed",
+        "healthy siblings",
+        "slices left",
+        "to free p50 / p99 (never)",
+        "healthy GPU-hours lost by taints",
+    }
+)
+SUMMARY = (
+    "<!-- replay summary: begin, written by `make replay` -->",
+    "<!-- replay summary: end -->",
+)
+DRAGUARD = About(
+    "this version",
+    "every class `enforce`, budgets lifted, times as shipped; the kernel log by `/dev/kmsg` or "
+    "the journal",
+    "`incident-only`: taints nothing",
 )
 
 
@@ -53,7 +60,60 @@ def scores(results: Iterable[Result]) -> str:
 
 def whole(results: Iterable[Result], runs: Iterable[Budgeted]) -> str:
     """Return the generated part of docs/replay.md."""
-    return f"{scores(results)}\n\n### Shipped budgets\n\n{budgeted(runs)}"
+    return (
+        f"### What the rows are\n\n{rows()}\n\n{scores(results)}\n\n"
+        f"### Shipped budgets\n\n{budgeted(runs)}"
+    )
+
+
+def rows() -> str:
+    """Return version, settings and defaults of each row."""
+    abouts = ((OURS, DRAGUARD), *((peer.name, peer.about) for peer in PEERS))
+    return table(
+        ("row", "version", "settings here", "as installed"),
+        [(name, *about) for name, about in abouts],
+    )
+
+
+def summary(text: str) -> str:
+    """Return README's table: of the first fleet in docs/replay.md, with each delay."""
+    soon, late = (_parsed(part) for part in _first_tables(text))
+    header = (
+        "policy",
+        "faults tainted in time",
+        "false taints of GPUs",
+        "of nodes",
+        "healthy GPU-hours lost by taints: administrators after 1 h",
+        "after 24 h",
+        "by node reboots",
+    )
+    lines = [
+        (
+            f"**{name}**" if name == OURS else name,
+            f"{float(row['recall per GPU']):.1%}",
+            row["taints of GPUs right / false / disputed"].split(" / ")[1],
+            row["of nodes right / false"].split(" / ")[1],
+            row["healthy GPU-hours lost by taints"],
+            late[name]["healthy GPU-hours lost by taints"],
+            row["by reboots"],
+        )
+        for name, row in soon.items()
+    ]
+    return table(header, lines)
+
+
+def _first_tables(text: str) -> list[str]:
+    """Return the tables of scores of the first fleet, one for each delay."""
+    fleet = text.partition(BEGIN)[2].partition("\nTruth: ")[0]
+    return [part for part in fleet.split("\n\n") if part.startswith("| policy |")]
+
+
+def _parsed(markdown: str) -> dict[str, dict[str, str]]:
+    """Return the cells of a table by the first cell of their row and the header of their column."""
+    header, _, *lines = (
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in markdown.splitlines()
+    )
+    return {cells[0]: dict(zip(header, cells, strict=True)) for cells in lines}
 
 
 def budgeted(runs: Iterable[Budgeted]) -> str:
@@ -63,14 +123,14 @@ def budgeted(runs: Iterable[Budgeted]) -> str:
             budget_run.profile,
             f"{budget_run.parameters.nodes * 8:,} GPUs, {budget_run.parameters.days} days",
             f"{budget_run.held:,} of {budget_run.incidents:,}",
-            _share(budget_run.score.precision),
-            _share(budget_run.score.recall),
-            _two(budget_run.score.to_taint),
+            fraction(budget_run.score.precision),
+            fraction(budget_run.score.recall),
+            two(budget_run.score.to_taint),
         )
         for budget_run in runs
     ]
     header = ("profile", "fleet", "incidents held", "precision", "recall", "to taint p50 / p99")
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def by_sources(found: Iterable[Share]) -> str:
@@ -92,18 +152,28 @@ def by_sources(found: Iterable[Share]) -> str:
             _of(share.emptied, share.faults),
             _of(share.reported, share.faults),
             _of(share.missed, share.faults),
-            _share(share.precision),
+            fraction(share.precision),
         )
         for share in found
     ]
-    return _table(header, rows)
+    return table(header, rows)
 
 
-def by_log(found: Iterable[LogRecall]) -> str:
-    """Return the recall of signalled faults by way to read the log and by share of old drivers."""
-    shares = (f"{share:.0%} before R565" for share in OLD_DRIVERS)
-    rows = [(row.log, f"{row.faults:,}", *map(_share, row.recalls)) for row in found]
-    return _table(("kernel log", "signalled faults", *shares), rows)
+def by_log(found: Iterable[DriverScores]) -> str:
+    """Return what each policy does with each kind of driver, ours by way to read the log."""
+    picked = [column for column in COLUMNS if column.title in BY_LOG]
+    lines = [
+        (
+            row.driver,
+            score.policy,
+            f"{score.demanded:,}",
+            *(column.text(score) for column in picked),
+        )
+        for row in found
+        for score in row.scores
+    ]
+    header = ("driver", "policy", "signalled faults", *(column.title for column in picked))
+    return table(header, lines)
 
 
 def unusable(found: Iterable[Seen]) -> str:
@@ -126,12 +196,12 @@ def unusable(found: Iterable[Seen]) -> str:
             f"`{seen.alert}`",
             f"{seen.incidents:,}",
             f"{seen.tainted:,}",
-            _share(seen.score.precision),
-            _share(seen.score.recall),
+            fraction(seen.score.precision),
+            fraction(seen.score.recall),
         )
         for seen in found
     ]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _of(part: int, whole: int) -> str:
@@ -167,10 +237,7 @@ def write(path: str, text: str, marks: tuple[str, str] = (BEGIN, END)) -> None:
 
 def in_words(parameters: Parameters) -> str:
     """Return all parameters in one line."""
-    fields = msgspec.structs.asdict(parameters)
-    if not parameters.renumber_share:
-        del fields["renumber_share"]  # most fleets keep their numbers
-    return ", ".join(f"{name} {value:g}" for name, value in fields.items())
+    return parameters.in_words("g")
 
 
 def _section(result: Result) -> str:
@@ -179,10 +246,29 @@ def _section(result: Result) -> str:
     return (
         f"### {result.profile}: {parameters.nodes * 8:,} GPUs, {parameters.days} days, "
         f"{parameters.app_rate:,.0f} application XIDs per M GPU-h, {parameters.mig_share:.0%} MIG"
-        f"{_renumbered(parameters)}"
-        f"\n\n{_table(HEADER, [_row(score) for score in result.scores])}\n\n"
+        f"{_renumbered(parameters)}\n\n{_by_delay(result.scores)}\n\n"
         f"Truth: {truths}.\nParameters: {in_words(parameters)}."
     )
+
+
+def _by_delay(found: Sequence[Score]) -> str:
+    """Return a table for each delay of administrators, and where Draguard is not the best."""
+    parts: list[str] = []
+    header = ("policy", *(column.title for column in COLUMNS))
+    for delay in dict.fromkeys(score.delay for score in found):
+        ours, *others = (score for score in found if score.delay == delay)
+        lines = [
+            (score.policy, *(column.text(score) for column in COLUMNS)) for score in (ours, *others)
+        ]
+        parts += [f"Administrators act after {delay / 3600:g} h.", table(header, lines)]
+        if lost := losses(ours, others):
+            better = "\n".join(
+                f"- {column.title}: {column.text(ours)}, {best.policy} {column.text(best)}. "
+                f"{column.why[:1].upper()}{column.why[1:]}."
+                for column, best in lost
+            )
+            parts.append(f"{OURS} is not the best in:\n\n{better}")
+    return "\n\n".join(parts)
 
 
 def _renumbered(parameters: Parameters) -> str:
@@ -190,39 +276,6 @@ def _renumbered(parameters: Parameters) -> str:
     return f", {share:.0%} renumbered" if share else ""
 
 
-def _row(score: Score) -> Sequence[str]:
-    return (
-        score.policy,
-        _share(score.precision),
-        _share(score.recall),
-        _share(score.recall_of_all),
-        f"{score.right:,} / {score.false:,} / {score.disputed:,}",
-        f"{score.false_per_1000_gpu_days:,.2f}",
-        f"{score.siblings:,}",
-        f"{score.slices_left:,}",
-        _two(score.to_taint),
-        f"{_two(score.to_free)} ({score.never_freed:,})",
-        f"{score.pods_lost:,}",
-        f"{score.lost_hours:,.0f}",
-    )
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
-
-
-def _two(values: list[float]) -> str:
-    if not values:
-        return "-"
-    return f"{_seconds(percentile(values, 0.5))} / {_seconds(percentile(values, 0.99))}"
-
-
-def _seconds(value: float) -> str:
-    if value < 100.0:
-        return f"{value:.1f} s"
-    return f"{value / 60:.0f} min" if value < 7200.0 else f"{value / 3600:.1f} h"
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

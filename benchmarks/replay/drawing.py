@@ -8,10 +8,9 @@ A pending row remap ends by a reset or a boot, never by itself. Pure.
 import heapq
 import random
 from collections.abc import Callable, Container
-from typing import Literal
 
 from benchmarks.replay.numbering import SEEN, Numbering
-from benchmarks.replay.rates import Parameters, Profile
+from benchmarks.replay.rates import UNSENT, Parameters, Profile
 from benchmarks.replay.truth import (
     GPUS,
     SLICES,
@@ -19,6 +18,7 @@ from benchmarks.replay.truth import (
     Episode,
     Happening,
     NodeHistory,
+    Repair,
     State,
     TruthClass,
     devices,
@@ -29,8 +29,6 @@ SOONEST = 1200.0
 """Seconds before which nothing is repaired: the longest burst is over by then."""
 BY_HAND = 7200.0
 """Seconds until an administrator has repaired a GPU that is of no use."""
-
-Repair = Literal["reset", "reboot", "board", "by hand"]
 
 
 class NodeDrawing:
@@ -51,6 +49,8 @@ class NodeDrawing:
         """Row remaps that are pending."""
         self._lost: set[int] = set()
         """Broken GPUs that NVML does not reach."""
+        self._mute: set[int] = set()
+        """Broken GPUs on which no program runs any more."""
         self.busy_until = 0.0
         """The node is down, or without NVML, until then."""
         self._agenda: list[tuple[float, int, Callable[[float], None]]] = []
@@ -81,6 +81,9 @@ class NodeDrawing:
             node=self.node,
             mig=self.mig,
             has_action=self.has_action,
+            answers=self.parameters.answers,
+            unsent=frozenset() if self.parameters.sends_all else UNSENT,
+            boot=self.profile.assumed.boot,
             product=self.profile.product,
             driver=self.profile.driver if self.has_action else "550.90.07",
             happenings=tuple(shown),
@@ -132,9 +135,18 @@ class NodeDrawing:
 
     def ask(self, gpu: int, at: float, action: int) -> None:
         """The driver sets the recovery action and logs it."""
-        if self.has_action:
-            self.show(at=at, kind="asks", gpu=gpu, action=action)
+        self.sets_action(gpu, at, action)
+        if self._sets_action:
             self.show(at=at + 0.01, kind="xid", gpu=gpu, code=154, action=action)
+
+    def sets_action(self, gpu: int, at: float, action: int) -> None:
+        """The driver sets the recovery action, and logs nothing."""
+        if self._sets_action:
+            self.show(at=at, kind="asks", gpu=gpu, action=action)
+
+    @property
+    def _sets_action(self) -> bool:
+        return self.has_action and self.parameters.answers != "always 0"
 
     def tell(
         self,
@@ -148,6 +160,7 @@ class NodeDrawing:
         may: frozenset[Device] = frozenset(),
         signalled: bool = True,
         resets: bool = False,
+        needs: Repair | None = None,
     ) -> Episode:
         episode = Episode(
             truth=truth,
@@ -160,6 +173,7 @@ class NodeDrawing:
             may=may,
             signalled=signalled,
             resets=resets,
+            needs=needs,
         )
         self.episodes.append(episode)
         return episode
@@ -173,14 +187,21 @@ class NodeDrawing:
         repair: Repair,
         *,
         lost: bool = False,
+        mute: bool = False,
     ) -> None:
-        """Open an episode in which the whole GPU is unfit, and plan its repair."""
-        episode = self.tell(truth, label, gpu, at, must=self.all_of(gpu), resets=True)
+        """Open an episode in which the whole GPU is unfit, and plan its repair.
+
+        Its programs go on, and fail on, unless it is lost or `mute`.
+        """
+        must = self.all_of(gpu)
+        episode = self.tell(truth, label, gpu, at, must=must, resets=True, needs=repair)
         if repair == "reset" and not self.has_action:
             repair = "reboot"  # a reset would not be reported below R565
         self.broken[gpu] = (episode, repair)
         if lost:
             self._lost.add(gpu)
+        if lost or mute:
+            self._mute.add(gpu)
         wait = self.random.lognormvariate(0.0, self.parameters.repair_sigma)
         after = max(wait * self.parameters.repair_median, SOONEST)
         self.later(at + after, lambda now: self._repair(gpu, now))
@@ -202,6 +223,7 @@ class NodeDrawing:
         """Open an episode in which the GPU is of no use though it works; end it later."""
         self.show(at=at, kind="state", gpu=gpu, state=state)
         self.broken[gpu] = self.tell("of no use", state, gpu, at, must=must), "by hand"
+        self._mute.add(gpu)
         self.later(at + BY_HAND, lambda now: self._repair(gpu, now))
 
     def unless_unfit(self, gpu: int, act: Callable[[int, float], None]) -> Callable[[float], None]:
@@ -210,6 +232,19 @@ class NodeDrawing:
                 act(gpu, at)
 
         return guarded
+
+    def if_programs_run(
+        self, gpu: int, act: Callable[[int, float], None]
+    ) -> Callable[[float], None]:
+        def guarded(at: float) -> None:
+            if at >= self.busy_until and self.runs_programs(gpu):
+                act(gpu, at)
+
+        return guarded
+
+    def runs_programs(self, gpu: int) -> bool:
+        """Whether programs run on a GPU: on a broken one they do, until it is lost or hangs."""
+        return gpu not in self._mute
 
     def upgrade(self, at: float) -> None:
         if self.broken or at < self.busy_until:
@@ -234,14 +269,19 @@ class NodeDrawing:
                 self._reset(gpu, at)
             else:
                 self.show(at=at, kind="state", gpu=gpu)
-            episode.until = at
-            del self.broken[gpu]
+            self._ends(gpu, episode, at)
         elif self._can_be_out(gpu, at) and self._numbering.tossed():
             # The node goes on without the board until it, or another one, is back.
             self._reboot(at, board=None, without=gpu)
             self.later(at + self.parameters.repair_median, lambda now: self._repair(gpu, now))
         else:
             self._reboot(at, board=gpu if repair == "board" else None, back_again=gpu)
+
+    def _ends(self, gpu: int, episode: Episode, at: float) -> None:
+        episode.until = at
+        del self.broken[gpu]
+        self._lost.discard(gpu)
+        self._mute.discard(gpu)
 
     def _can_be_out(self, gpu: int, at: float) -> bool:
         episode, repair = self.broken[gpu]
@@ -270,10 +310,12 @@ class NodeDrawing:
         if waits or at < self.busy_until:
             again = max(self.busy_until + 1.0, at + SOONEST)
             self.later(again, lambda now: self._carry_out(remap, now))
-        elif self.has_action:
-            self._reset(remap.gpu, at)
         else:
-            self._reboot(at, board=None)  # a reset would not be reported below R565
+            remap.needs = "reset"
+            if self.has_action:
+                self._reset(remap.gpu, at)
+            else:
+                self._reboot(at, board=None)  # a reset would not be reported below R565
 
     def _carried_out(self, gpus: Container[int], at: float) -> None:
         """End the remaps that were pending on GPUs whose new epoch begins."""
@@ -310,9 +352,7 @@ class NodeDrawing:
             if gpu in self._numbering.out:
                 continue
             if repair != "board" or gpu in boards:
-                episode.until = back
-                del self.broken[gpu]
-                self._lost.discard(gpu)
+                self._ends(gpu, episode, back)
             else:  # it shows again what a boot finds
                 self.show(at=back + 5.0, kind="remap", gpu=gpu, failure=True)
                 self.ask(gpu, back + 5.0, 1)

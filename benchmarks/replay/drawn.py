@@ -63,10 +63,11 @@ def wrongs(score: Score) -> dict[str, int]:
 
 def in_words(draw: Draw) -> str:
     """Return all parameters of a draw in one line."""
-    fields = msgspec.structs.asdict(draw.parameters) | msgspec.structs.asdict(draw.profile.assumed)
+    assumed = msgspec.structs.asdict(draw.profile.assumed)
     rates = ", ".join(f"{kind} {rate:.3g}" for kind, rate in draw.profile.rates.items())
-    values = ", ".join(f"{name} {value:.6g}" for name, value in fields.items())
-    return f"{draw.profile.name}, {values}; rates per M GPU-h: {rates}"
+    values = ", ".join(f"{name} {value:.6g}" for name, value in assumed.items())
+    drawn_from = f"{draw.parameters.in_words('.6g')}, {values}"
+    return f"{draw.profile.name}, {drawn_from}; rates per M GPU-h: {rates}"
 
 
 def lines(outcome: Outcome) -> Iterator[str]:

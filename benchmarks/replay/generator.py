@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.replay.drawing import DAY, NodeDrawing
-from benchmarks.replay.rates import MEMORY, PROFILES, Kind, Parameters, Profile
+from benchmarks.replay.rates import MEMORY, PROFILES, PROGRAMS, Kind, Parameters, Profile
 from benchmarks.replay.scripts import CHURN_NODES, SCRIPTS, churn
 from benchmarks.replay.truth import GPUS, NodeHistory
 
@@ -40,6 +40,7 @@ def history_with(parameters: Parameters, profile: Profile, node: int) -> NodeHis
 
 def _plan(node: NodeDrawing, kind: Kind, rate: float) -> None:
     """Plan the faults of one kind; `rate` per million GPU-hours."""
+    guarded = node.if_programs_run if kind in PROGRAMS else node.unless_unfit
     for gpu in range(GPUS):
         hourly = rate * _share(node, kind, gpu) / 1e6
         at = 0.0
@@ -47,7 +48,7 @@ def _plan(node: NodeDrawing, kind: Kind, rate: float) -> None:
             at += node.random.expovariate(hourly) * 3600.0
             if at >= node.end:
                 break
-            node.later(at, node.unless_unfit(gpu, partial(SCRIPTS[kind], node)))
+            node.later(at, guarded(gpu, partial(SCRIPTS[kind], node)))
 
 
 def _share(node: NodeDrawing, kind: Kind, gpu: int) -> float:

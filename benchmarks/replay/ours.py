@@ -12,6 +12,7 @@ from datetime import timedelta
 import msgspec
 
 from benchmarks.replay.agent import EVERYTHING, ORIGIN, Agent, Inputs, moment
+from benchmarks.replay.rates import DELAYS
 from benchmarks.replay.taints import Taints
 from benchmarks.replay.truth import WHOLE, Happening, NodeHistory
 from benchmarks.replay.truth import Device as Slot
@@ -46,8 +47,6 @@ SAMPLE = 30.0
 """Seconds between samples while a GPU is missed: it is lost after 60."""
 STALE = 150.0
 """Seconds without a report after which an agent is stale."""
-PERSON = 3600.0
-"""Seconds after which an administrator confirms a repair that needs it."""
 SETTLES = 12
 """Ticks at one moment after which a node that never settles is reported."""
 
@@ -130,9 +129,19 @@ def slot_of(device: Device) -> Slot:
 class Player:
     """One node under our policy, moment by moment."""
 
-    def __init__(self, history: NodeHistory, policy: Policy, inputs: Inputs = EVERYTHING) -> None:
+    def __init__(
+        self,
+        history: NodeHistory,
+        policy: Policy,
+        inputs: Inputs = EVERYTHING,
+        delay: float = DELAYS[0],
+    ) -> None:
         self._agent = Agent(history, inputs)
         self._policy = policy
+        self._delay = delay
+        """Seconds after which an administrator confirms a repair that needs it."""
+        self.waited = False
+        """Whether it waited for an administrator: else another delay changes nothing."""
         self.store = Store()
         self._agenda: list[tuple[float, int, Happening | str | None]] = [
             (happening.at, number, happening) for number, happening in enumerate(history.happenings)
@@ -245,7 +254,8 @@ class Player:
             (self._waiting.add if waits else self._waiting.discard)(desired.incident.name)
             if waits and desired.incident.name not in self._confirming:
                 self._confirming.add(desired.incident.name)
-                self._later(at + PERSON, confirms=desired.incident.name)
+                self._later(at + self._delay, confirms=desired.incident.name)
+                self.waited = True
 
     def _view(
         self, rules: tuple[Rule, ...], incidents: tuple[Incident, ...], at: float
@@ -274,9 +284,14 @@ def with_node(fleet: Fleet, node: str, store: Store) -> Fleet:
     return msgspec.structs.replace(fleet, rules=rules, incidents=incidents)
 
 
-def play(history: NodeHistory, policy: Policy, received: Inputs = EVERYTHING) -> Player:
+def play(
+    history: NodeHistory,
+    policy: Policy,
+    received: Inputs = EVERYTHING,
+    delay: float = DELAYS[0],
+) -> Player:
     """Play one node to its end, with a fleet of this node alone."""
-    player = Player(history, policy, received)
+    player = Player(history, policy, received, delay)
     while player.next_at is not None:
         player.step()
     return player

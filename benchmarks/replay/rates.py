@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from benchmarks.replay.truth import Answers
+
 Kind = Literal[
     "app",
     "mmu",
@@ -43,6 +45,8 @@ GPUs that are of no use (`unusable`), have no published rate: only the replay of
 
 MEMORY: frozenset[Kind] = frozenset({"dbe", "remap", "remap-failure", "contained", "uncontained"})
 """Kinds of which a few bad GPUs have most."""
+PROGRAMS: frozenset[Kind] = frozenset({"app", "mmu"})
+"""Kinds that programs cause: they go on while a GPU is broken, unless it is lost or hangs."""
 
 _GONE, _SILENT = 7.0, 0.28
 
@@ -117,6 +121,16 @@ H100 = Profile(
 PROFILES = {profile.name: profile for profile in (A100, H100)}
 
 
+UNSENT = frozenset({62, 79, 119, 120, 154})
+"""XIDs of which some drivers may send no NVML event: DCGM takes 79, 119 and 120 from the kernel
+log, and 62 is missing in its metric (DCGM#235)."""
+DELAYS = (3600.0, 24 * 3600.0)
+"""Seconds after which administrators act, the same for all policies. Assumptions."""
+DRAIN = 3600.0
+"""Seconds for which a node takes no pods before a reboot: GKE and Nebius drain for up to an hour.
+An assumption, the same for all policies."""
+
+
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """What a history is drawn from; the same parameters give the same history."""
 
@@ -142,9 +156,24 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """NVSentinel#1710: 672 XID 45 on three nodes in three hours."""
     upgrade: bool = True
     """One driver upgrade of all nodes, one node a minute."""
+    answers: Answers = "truly"
+    """What drivers that have the recovery action answer for it."""
+    sends_all: bool = True
+    """NVML sends an event of every XID; else none of `UNSENT`. The same for all policies."""
     renumber_share: float = 0.0
     """Of nodes whose driver enumerates the GPUs anew: at each boot and upgrade, and once between a
     fault and its repair."""
+
+    def in_words(self, form: str) -> str:
+        """Return all parameters in one line, without those that say that nothing is unusual."""
+        fields = msgspec.structs.asdict(self)
+        for name, usual in (("renumber_share", 0.0), ("answers", "truly"), ("sends_all", True)):
+            if fields[name] == usual:
+                del fields[name]
+        return ", ".join(
+            f"{name} {value if isinstance(value, str) else format(value, form)}"
+            for name, value in fields.items()
+        )
 
     @property
     def gpu_days(self) -> float:

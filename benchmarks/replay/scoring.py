@@ -8,6 +8,9 @@ Definitions, the same for every policy:
 - A taint is *right* when it began while a truth demanded one on a device of that GPU,
   *disputed* when NVIDIA's own sources disagree (`Episode.may`), else *false*.
   Precision is right / (right + false).
+- Per node the same holds with all devices of a node for those of a GPU, for policies whose unit
+  is the node: a taint is right when it began while any GPU of the node demanded one, and an episode
+  is recalled when any device of its node stayed tainted.
 - An episode is *recalled* when every device that it demands was tainted within
   `IN_TIME` of its first sign and stayed so until its repair.
 - A *healthy sibling* is a device without any truth of its own, tainted from a moment
@@ -15,16 +18,21 @@ Definitions, the same for every policy:
   its own is not one.
 - A *slice left* is a slice that its GPU's need for a reset demands and that was
   not tainted in time.
+- A *reboot* is charged to a policy that needs one: all need it where the hardware does, some for
+  what a reset of the GPU repairs. It costs each GPU that was fit `DRAIN` and the boot, but for the
+  time in which the policy had tainted it.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 
 from benchmarks.replay.names import SLACK, by_hardware
+from benchmarks.replay.rates import DRAIN
 from benchmarks.replay.taints import FOREVER, Taint
-from benchmarks.replay.truth import SLICES, WHOLE, Device, Episode, NodeHistory
+from benchmarks.replay.truth import GPUS, SLICES, WHOLE, Device, Episode, NodeHistory
 
 IN_TIME = 300.0
 """Seconds: RSC's own health checks look every five minutes."""
@@ -42,10 +50,15 @@ class Miss(msgspec.Struct, frozen=True):
 
 class Score(msgspec.Struct, kw_only=True):
     policy: str
+    delay: float = 0.0
+    """Seconds after which administrators acted."""
     gpu_days: float = 0.0
     right: int = 0
     false: int = 0
     disputed: int = 0
+    node_right: int = 0
+    node_false: int = 0
+    node_recalled: int = 0
     demanded: int = 0
     """Episodes that demand a taint and give any sign."""
     recalled: int = 0
@@ -62,6 +75,10 @@ class Score(msgspec.Struct, kw_only=True):
     never_freed: int = 0
     lost_hours: float = 0.0
     """GPU-hours that healthy devices were kept away; a slice counts a seventh."""
+    rebooted: int = 0
+    """GPUs without a fault whose node was rebooted for another one, as the policy needs it."""
+    reboot_hours: float = 0.0
+    """GPU-hours that this took from them."""
     pods_lost: int = 0
     """Devices that were emptied by eviction without a truth that demands a taint."""
     misses: list[Miss] = []
@@ -72,6 +89,15 @@ class Score(msgspec.Struct, kw_only=True):
     def precision(self) -> float | None:
         judged = self.right + self.false
         return self.right / judged if judged else None
+
+    @property
+    def node_precision(self) -> float | None:
+        judged = self.node_right + self.node_false
+        return self.node_right / judged if judged else None
+
+    @property
+    def node_recall(self) -> float | None:
+        return self.node_recalled / self.demanded if self.demanded else None
 
     @property
     def recall(self) -> float | None:
@@ -87,11 +113,22 @@ class Score(msgspec.Struct, kw_only=True):
         return 1000.0 * self.false / self.gpu_days if self.gpu_days else 0.0
 
 
-def score_node(score: Score, history: NodeHistory, taints: Iterable[Taint], end: float) -> None:
-    """Add one node's taints to a score; `end` is when the history ends."""
+def score_node(
+    score: Score,
+    history: NodeHistory,
+    taints: Iterable[Taint],
+    end: float,
+    *,
+    by_reset: bool = True,
+) -> None:
+    """Add one node's taints to a score; `end` is when the history ends.
+
+    Without `by_reset`, the policy needs a reboot for what a GPU reset repairs.
+    """
     judge = _Judge(score, history, by_hardware(history, taints), end)
     judge.taints()
     judge.episodes()
+    judge.reboots(by_reset=by_reset)
 
 
 class _Judge:
@@ -104,11 +141,16 @@ class _Judge:
         for episode in history.episodes:
             self._of_gpu[episode.gpu].append(episode)
         self._true = [truth for truth in history.episodes if truth.must and truth.signalled]
+        self._of_node = gapless(taints)
 
     def taints(self) -> None:
-        for gpu, spans in self._by_gpu().items():
-            for begin in spans:
+        for gpu, begins in self._by_gpu().items():
+            for begin in begins:
                 self._judge_taint(gpu, begin)
+        for begin, _ in self._of_node:
+            found = _judged(self._history.episodes, begin)
+            self._score.node_right += found == "right"
+            self._score.node_false += found == "false"
         for device, taints in self._taints.items():
             for taint in taints:
                 self._judge_device(device, taint)
@@ -119,27 +161,13 @@ class _Judge:
         for taints in self._taints.values():
             for taint in taints:
                 spans[taint.device[0]].append(taint)
-        found: dict[int, list[float]] = {}
-        for gpu, taints in spans.items():
-            through, begins = -1.0, list[float]()
-            for current in sorted(taints, key=lambda taint: taint.begin):
-                if current.begin > through:
-                    begins.append(current.begin)
-                through = max(through, current.end)
-            found[gpu] = begins
-        return found
+        return {gpu: [begin for begin, _ in gapless(taints)] for gpu, taints in spans.items()}
 
     def _judge_taint(self, gpu: int, begin: float) -> None:
-        near = [
-            episode
-            for episode in self._of_gpu[gpu]
-            if episode.begin <= begin <= episode.until + SLACK
-        ]
-        if any(episode.must for episode in near):
-            self._score.right += 1
-        elif any(episode.may for episode in near):
-            self._score.disputed += 1
-        else:
+        found = _judged(self._of_gpu[gpu], begin)
+        self._score.right += found == "right"
+        self._score.disputed += found == "disputed"
+        if found == "false":
             self._score.false += 1
             label = self._label(gpu, begin)
             self._score.by_truth[f"false: {label}"] += 1
@@ -199,6 +227,9 @@ class _Judge:
             self._score.silent_recalled += not missed
             return
         self._score.demanded += 1
+        self._score.node_recalled += any(
+            _covers(episode, *span, self._end) for span in self._of_node
+        )
         if episode.resets:
             deadline = min(episode.begin + IN_TIME, episode.until)
             late = (
@@ -226,7 +257,7 @@ class _Judge:
             self._score.never_freed += 1
             self._miss("never freed", episode.gpu, episode.begin, episode.label)
         else:
-            self._score.to_free.append(max(ends) - episode.until)
+            self._score.to_free.append(max(max(ends) - episode.until, 0.0))
 
     def _after(self, cover: Taint) -> float:
         """Return when a later fault, even a disputed one, justified the taint, else FOREVER."""
@@ -240,16 +271,65 @@ class _Judge:
     def _cover(self, device: Device, episode: Episode) -> Taint | None:
         """Return the taint that covers an episode in time and up to its repair."""
         for taint in self._taints.get(device, ()):
-            in_time = taint.begin <= min(
-                episode.begin + IN_TIME, max(episode.until, episode.begin + SLACK)
-            )
-            if in_time and taint.end >= min(episode.until, self._end):
+            if _covers(episode, taint.begin, taint.end, self._end):
                 return taint
         return None
+
+    def reboots(self, *, by_reset: bool) -> None:
+        """Charge what the reboots of a node cost those of its GPUs that had no fault."""
+        needs = {"reboot", "board"} if by_reset else {"reboot", "board", "reset"}
+        booted = {episode.until for episode in self._history.episodes if episode.needs in needs}
+        away = DRAIN + self._history.boot
+        for at in sorted(booted):
+            if at >= self._end:
+                continue
+            for gpu in range(GPUS):
+                if any(_needs_it(episode, at) for episode in self._of_gpu[gpu]):
+                    continue
+                self._score.rebooted += 1
+                for device in self._history.devices(gpu):
+                    weight = 1.0 if device[1] == WHOLE else 1.0 / SLICES
+                    kept = _overlap(self._taints.get(device, ()), at - away, at)
+                    self._score.reboot_hours += weight * max(away - kept, 0.0) / 3600.0
 
     def _miss(self, what: str, gpu: int, at: float, why: str) -> None:
         if len(self._score.misses) < 1000:
             self._score.misses.append(Miss(what, self._history.node, gpu, at, why))
+
+
+def gapless(taints: Iterable[Taint]) -> list[tuple[float, float]]:
+    """Return from when to when at least one of some devices was tainted."""
+    spans: list[tuple[float, float]] = []
+    for taint in sorted(taints, key=lambda taint: taint.begin):
+        if spans and taint.begin <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], taint.end)
+        else:
+            spans.append((taint.begin, taint.end))
+    return spans
+
+
+def _judged(episodes: Iterable[Episode], begin: float) -> Literal["right", "disputed", "false"]:
+    """Return what a taint that begins at a moment is, by what was going on then."""
+    near = [episode for episode in episodes if episode.begin <= begin <= episode.until + SLACK]
+    if any(episode.must for episode in near):
+        return "right"
+    return "disputed" if any(episode.may for episode in near) else "false"
+
+
+def _covers(episode: Episode, begin: float, end: float, last: float) -> bool:
+    """Whether a taint came in time for an episode and stayed up to its repair."""
+    deadline = min(episode.begin + IN_TIME, max(episode.until, episode.begin + SLACK))
+    return begin <= deadline and end >= min(episode.until, last)
+
+
+def _needs_it(episode: Episode, at: float) -> bool:
+    """Whether a repair at a moment is of this episode's GPU, too."""
+    return bool(episode.must or episode.needs) and episode.begin <= at <= episode.until
+
+
+def _overlap(taints: Iterable[Taint], begin: float, end: float) -> float:
+    parts = (min(taint.end, end) - max(taint.begin, begin) for taint in taints)
+    return sum(part for part in parts if part > 0.0)
 
 
 def joined(scores: Iterable[Score]) -> Score:
@@ -263,6 +343,6 @@ def joined(scores: Iterable[Score]) -> Score:
         by_truth=Counter(first.by_truth),
     )
     for score in rest:
-        for name in Score.__struct_fields__[1:]:
+        for name in Score.__struct_fields__[2:]:
             setattr(whole, name, getattr(whole, name) + getattr(score, name))
     return whole

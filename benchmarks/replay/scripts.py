@@ -16,7 +16,7 @@ def churn(node: NodeDrawing, at: float) -> None:
     node.tell("app noise", "churn of XID 45", 0, at, until=at + CHURN_TIME)
     for number in range(CHURN_LINES // CHURN_NODES):
         gpu = node.random.randrange(GPUS)
-        if gpu not in node.broken:
+        if node.runs_programs(gpu):
             when = at + node.random.uniform(0.0, CHURN_TIME)
             node.line(when, gpu, 45, gi=node.any_gi(), message=f"Ch {number:08x}")
 
@@ -46,11 +46,10 @@ def _gsp(node: NodeDrawing, gpu: int, at: float) -> None:
         node.tell("information", "a single XID 119", gpu, at, until=at + 3600.0, may=may)
         node.line(at, gpu, 119)
         return
-    node.breaks("gpu-reboot", "XID 119", gpu, at, "reboot")
+    node.breaks("gpu-reboot", "XID 119", gpu, at, "reboot", mute=True)
     for number in range(8):  # then one line in thirty: enough for a policy that counts
         node.line(at + 6.0 * number, gpu, 119)
-    if node.has_action:  # marked after the third, without an XID 154
-        node.show(at=at + 12.05, kind="asks", gpu=gpu, action=1)
+    node.sets_action(gpu, at + 12.05, 1)  # marked after the third, without an XID 154
 
 
 def _nvlink(node: NodeDrawing, gpu: int, at: float) -> None:

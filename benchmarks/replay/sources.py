@@ -13,9 +13,10 @@ from benchmarks.replay.agent import Inputs
 from benchmarks.replay.generator import DAY, history_with
 from benchmarks.replay.names import by_hardware
 from benchmarks.replay.ours import Player, enforced, play
-from benchmarks.replay.rates import PROFILES, Kind, Parameters
-from benchmarks.replay.scoring import Score, score_node
-from benchmarks.replay.truth import NodeHistory
+from benchmarks.replay.rates import DELAYS, PROFILES, Kind, Parameters
+from benchmarks.replay.run import OURS, score_others, score_ours, scores_of_others
+from benchmarks.replay.scoring import Score, joined, score_node
+from benchmarks.replay.truth import Answers, NodeHistory
 
 SWITCH_FAULTS: dict[Kind, float] = {"switch": 100.0}
 """Per million GPU-hours; no rate is published, so this one is high enough to be seen."""
@@ -47,38 +48,60 @@ MODES: dict[str, Mode] = {
 
 
 LOGS: dict[str, Inputs] = {
-    "syslog, or auto without a journal": Inputs(log="syslog"),
-    "auto, journald loses every tenth line": Inputs(log="journal", lost=10),
-    "auto, journal": Inputs(log="journal"),
     "kmsg": Inputs(),
+    "auto, journal": Inputs(log="journal"),
+    "auto, journald loses every tenth line": Inputs(log="journal", lost=10),
+    "syslog, or auto without a journal": Inputs(log="syslog"),
 }
-OLD_DRIVERS = (0.0, 0.1, 0.3, 1.0)
-"""Shares of nodes whose driver is older than R565."""
+DRIVERS: dict[str, dict[str, object]] = {
+    "R565 or newer": {"no_action_share": 0.0},
+    "10 % before R565": {"no_action_share": 0.1},
+    "30 % before R565": {"no_action_share": 0.3},
+    "all before R565: none answers the recovery action": {"no_action_share": 1.0},
+    "the recovery action is always 0, without XID 154": {
+        "no_action_share": 0.0,
+        "answers": "always 0",
+    },
+    "reading the recovery action always fails": {"no_action_share": 0.0, "answers": "never"},
+    "no NVML event of XIDs 62, 79, 119, 120, 154": {"no_action_share": 0.0, "sends_all": False},
+}
+"""Kinds of drivers by what sets them apart, the same for all policies."""
 
 
-class LogRecall(NamedTuple):
-    """The recall of signalled faults with one way to read the kernel log."""
+class DriverScores(NamedTuple):
+    """What all policies do with one kind of driver."""
 
-    log: str
-    faults: int
-    recalls: tuple[float | None, ...]
-    """By share of old drivers, as in OLD_DRIVERS."""
+    driver: str
+    scores: tuple[Score, ...]
+    """Ours for each way to read the kernel log, then those of the others."""
 
 
-def by_log(parameters: Parameters, profile: str) -> Iterator[LogRecall]:
-    """Play a fleet once for each way to read the kernel log, and each share of old drivers."""
-    for log, inputs in LOGS.items():
-        faults, recalls = 0, list[float | None]()
-        for share in OLD_DRIVERS:
-            drawn = msgspec.structs.replace(parameters, no_action_share=share)
-            score = Score(policy=log)
-            for node in range(drawn.nodes):
-                history = history_with(drawn, PROFILES[profile], node)
-                player = play(history, enforced(), inputs)
-                score_node(score, history, player.store.taints.all(), drawn.days * DAY)
-            faults = score.demanded
-            recalls.append(score.recall)
-        yield LogRecall(log, faults, tuple(recalls))
+def by_log(parameters: Parameters, profile: str) -> Iterator[DriverScores]:
+    """Play a fleet for each kind of driver and each way to read the kernel log.
+
+    A node with the same driver in two fleets has the same history, and is played once.
+    """
+    known: dict[tuple[int, bool, Answers, bool], tuple[Score, ...]] = {}
+    for driver, fields in DRIVERS.items():
+        drawn, scores = msgspec.structs.replace(parameters, **fields), list[tuple[Score, ...]]()
+        for node in range(drawn.nodes):
+            history = history_with(drawn, PROFILES[profile], node)
+            key = (node, history.has_action, drawn.answers, drawn.sends_all)
+            if key not in known:
+                known[key] = _by_log(history, drawn.days * DAY)
+            scores.append(known[key])
+        yield DriverScores(driver, tuple(joined(row) for row in zip(*scores, strict=True)))
+
+
+def _by_log(history: NodeHistory, end: float) -> tuple[Score, ...]:
+    """Return what is ours for each way to read the log, then what is others'."""
+    policy = enforced()
+    ours = [Score(policy=f"{OURS}, {log}", delay=DELAYS[0]) for log in LOGS]
+    others = scores_of_others(DELAYS[0])
+    for score, inputs in zip(ours, LOGS.values(), strict=True):
+        score_ours(score, history, play(history, policy, inputs), end)
+    score_others(others, history, end)
+    return (*ours, *others)
 
 
 class Share(msgspec.Struct, kw_only=True):

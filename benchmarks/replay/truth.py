@@ -9,6 +9,9 @@ from typing import Literal
 import msgspec
 
 Device = tuple[int, int]
+Repair = Literal["reset", "reboot", "board", "by hand"]
+Answers = Literal["truly", "always 0", "never"]
+"""What a driver that has the recovery action (field 230) answers for it; `never`: reading fails."""
 WHOLE = -1
 GPUS = 8
 SLICES = 7
@@ -46,6 +49,8 @@ class Episode(msgspec.Struct, kw_only=True):
     signalled: bool = True
     resets: bool = False
     """The whole GPU needs a reset or more."""
+    needs: Repair | None = None
+    """What the hardware needs to be repaired, whatever was done."""
 
 
 HappeningKind = Literal[
@@ -81,7 +86,8 @@ State = Literal[
 class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that a node shows at a moment.
 
-    `xid`: a kernel-log line, and the NVML event of it. `sxid`: a line about the node's NVSwitch.
+    `xid`: a kernel-log line, and the NVML event of it if the driver sends one.
+    `sxid`: a line about the node's NVSwitch.
     `link-down`: NVML reports that a link of the GPU is down. `asks`: the driver sets the recovery
     action. `gone`: NVML reports it lost, or no longer lists it. `down`, `booted`: the node.
     `state`: the GPU is of no use from now on, or again of use. `numbered`: the driver enumerates
@@ -117,10 +123,21 @@ class NodeHistory(msgspec.Struct, frozen=True, kw_only=True):
     node: int
     mig: bool
     has_action: bool
+    """The driver is R565 or newer."""
+    answers: Answers = "truly"
+    unsent: frozenset[int] = frozenset()
+    """XIDs of which the driver sends no NVML event, to any policy."""
+    boot: float = 300.0
+    """Seconds that a reboot takes."""
     product: str
     driver: str
     happenings: tuple[Happening, ...]
     episodes: tuple[Episode, ...]
+
+    @property
+    def reads_action(self) -> bool:
+        """Whether a policy that reads the recovery action gets a value."""
+        return self.has_action and self.answers != "never"
 
     def devices(self, gpu: int) -> frozenset[Device]:
         return devices(gpu, mig=self.mig)

@@ -11,16 +11,15 @@ from benchmarks.replay.agent import Agent
 from benchmarks.replay.drawing import DAY
 from benchmarks.replay.generator import fleet
 from benchmarks.replay.ours import enforced, play
+from benchmarks.replay.peer import Peer
 from benchmarks.replay.peers import (
-    PERSON,
     DevicePlugin,
     DraDriver,
     DraDriverByAction,
     Gpud,
     NvSentinel,
-    Peer,
 )
-from benchmarks.replay.rates import A100, H100, PROFILES, Parameters
+from benchmarks.replay.rates import A100, DELAYS, H100, PROFILES, Parameters
 from benchmarks.replay.scoring import Score, joined, score_node
 from benchmarks.replay.taints import FOREVER, Taint, Taints
 from benchmarks.replay.truth import (
@@ -237,7 +236,7 @@ class TestPeers:
         asks = Happening(at=20.0, kind="asks", gpu=0, action=1)
         taints = DraDriverByAction(history(xid(10.0, 74), asks, xid(20.1, 74))).play()
 
-        assert kept(taints) == [((0, WHOLE), 20.1, 20.1 + PERSON)]
+        assert kept(taints) == [((0, WHOLE), 20.1, 20.1 + DELAYS[0])]
 
     def test_a_lost_gpu_taints_the_whole_node_of_the_driver(self) -> None:
         gone = Happening(at=10.0, kind="gone", gpu=3)
@@ -251,11 +250,11 @@ class TestPeers:
 
         assert kept(taints) == [((0, WHOLE), 10.0, 500.0)]
 
-    def test_a_killed_job_cordons_a_node_of_nvsentinel_and_a_person_uncordons_it(self) -> None:
-        taints = NvSentinel(history(xid(10.0, 45))).play().all()
+    def test_an_unknown_xid_cordons_a_node_of_nvsentinel_and_a_person_uncordons_it(self) -> None:
+        taints = NvSentinel(history(xid(10.0, 999))).play().all()
 
         assert {taint.device[0] for taint in taints} == set(range(8))
-        assert {(taint.begin, taint.end) for taint in taints} == {(10.0, 10.0 + PERSON)}
+        assert {(taint.begin, taint.end) for taint in taints} == {(10.0, 10.0 + DELAYS[0])}
 
     def test_lines_that_name_an_instance_are_not_parsed_by_nvsentinel_and_gpud(self) -> None:
         line = msgspec.structs.replace(xid(10.0, 95, gi=3), gi_printed=True)

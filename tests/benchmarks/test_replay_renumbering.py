@@ -13,8 +13,9 @@ from benchmarks.replay.drawing import DAY
 from benchmarks.replay.generator import fleet, history_with
 from benchmarks.replay.names import SLACK
 from benchmarks.replay.ours import enforced, play
-from benchmarks.replay.peers import PERSON, DevicePlugin, DraDriver, NvSentinel, Peer
-from benchmarks.replay.rates import H100, PROFILES, Parameters
+from benchmarks.replay.peer import Peer
+from benchmarks.replay.peers import DevicePlugin, DraDriver, NvSentinel
+from benchmarks.replay.rates import DELAYS, H100, PROFILES, Parameters
 from benchmarks.replay.scoring import Score, score_node
 from benchmarks.replay.taints import FOREVER, Taint, Taints
 from benchmarks.replay.truth import GPUS, WHOLE, Episode, Happening, NodeHistory, devices
@@ -317,12 +318,12 @@ class TestPolicies:
         assert (only.begin, only.end) == (BEGUN, MOVED)
 
     def test_the_device_plugin_goes_by_uuid(self) -> None:
-        first, second = DevicePlugin(broken(numbered(MOVED))).play().all()
+        first, second = DevicePlugin(broken(numbered(MOVED)), DELAYS[-1]).play().all()
 
         assert (first.device, first.begin, first.end) == ((0, WHOLE), BEGUN, MOVED)
         # The administrator's day began with the first of them.
         assert (second.device, second.begin) == ((7, WHOLE), MOVED)
-        assert second.end == BEGUN + PERSON
+        assert second.end == BEGUN + DELAYS[-1]
 
     def test_a_cordon_holds_under_all_names(self) -> None:
         taints = NvSentinel(broken(numbered(MOVED, WITHOUT_0))).play().all()
