@@ -201,6 +201,11 @@ def test_only_a_full_memory_of_a_gpu_forgets() -> None:
     assert f"{MAX_PARTS} owners" in accusers(*range(MAX_PARTS))
 
 
+def test_of_more_than_64_owners_a_gpu_keeps_64() -> None:
+    assert "under 64 owners" in accusers(*range(64))
+    assert "under 64 owners" in accusers(*range(65))
+
+
 def test_a_full_memory_forgets_the_oldest_burst_of_an_owner_that_has_a_later_one() -> None:
     assert f"{MAX_PARTS} owners" in accusers(*range(7), 7, 7, *range(8, MAX_PARTS))
     assert f"{MAX_PARTS} owners" in accusers(*range(MAX_PARTS), 7)
