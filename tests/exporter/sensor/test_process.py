@@ -11,6 +11,7 @@ import pytest
 from exporter.flags.parser import parse
 from exporter.model.node_health import Cursor
 from exporter.model.signals import PASSING, PLACES_A_SECOND, Signal
+from exporter.sensor import process
 from exporter.sensor.feed import Position
 from exporter.sensor.kernel_log.reload import SETTLED
 from exporter.sensor.process import Sensor
@@ -269,6 +270,7 @@ def test_the_first_reading_has_what_an_agent_names_that_starts_beside_the_sensor
     """A page without it would be ready, and lack most of its series until the second reading."""
     for name, value in node.environment().items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(process, "FIRST_AGENT", 60.0)
     settings, _ = parse(["sensor", *node.exporter_flags()], {})
     starting = Sensor(settings)
     starting.start()
