@@ -49,6 +49,8 @@ class Proxy:
         self.open_gate = threading.Event()
         """While it is clear no request is answered."""
         self.open_gate.set()
+        self.waiting = 0
+        """Requests that have come to a gate that was shut."""
         self.late: tuple[str, ...] = ()
         """Watches of these collections report nothing while this is set."""
         self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self}))
@@ -138,6 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0)) or None
+        self.proxy.waiting += not self.proxy.open_gate.is_set()
         self.proxy.open_gate.wait(60)
         if self.proxy.refuse and self.proxy.refused_path in self.path:
             self._refuse()

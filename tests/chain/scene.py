@@ -236,6 +236,10 @@ class Scene:
             found[f"{selector['pool']}/{selector['device']}"] = rule["spec"]["taint"]["effect"]
         return found
 
+    def rule_uids(self) -> set[str]:
+        """Return who is who of the rules: one that was away meanwhile is another."""
+        return {rule["metadata"]["uid"] for rule in self.cluster.items(RULES)}
+
     def incidents(self) -> list[Json]:
         return self.cluster.items(INCIDENTS)
 

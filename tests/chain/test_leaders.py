@@ -99,36 +99,41 @@ def test_a_successor_with_an_older_milder_policy_takes_nothing_down(scene: Scene
     scene.policy("defaults: {mode: enforce, settle: 1s, soak: 60s}")
     older = scene.folder / "older.yaml"
     older.write_text(INCIDENT_ONLY, encoding="utf-8")
-    one = gpu(0)
-    scene.node("node-a", one)
+    one, other = gpu(0), gpu(1)
+    scene.node("node-a", one, other)
     first = scene.remediator("--leader-identity", "first")
     await_true("the first leads", lambda: holder(scene) == "first")
     second = scene.remediator("--leader-identity", "second", "--policy", str(older))
-    scene.report("node-a", off_the_bus(one))
+    scene.report("node-a", off_the_bus(one), other)
     scene.await_rules({"node-a/gpu-0": "NoExecute"})
+    uids = scene.rule_uids()
 
     first.kill()
     second.await_saying("now leader")
-    scene.report("node-a", off_the_bus(one), agent_version="2")
-    scene.holds_for(5, "the rule stands", lambda: scene.rules() == {"node-a/gpu-0": "NoExecute"})
+    scene.report("node-a", off_the_bus(one), off_the_bus(other), agent_version="2")
+    await_true("it decides", lambda: len(scene.incidents()) == 2)
+    assert scene.rules() == {"node-a/gpu-0": "NoExecute"}
 
     older.write_text(scene.policy_file.read_text(encoding="utf-8"), encoding="utf-8")
     second.await_saying("policy in force is the one of the leader before")
+    assert uids <= scene.rule_uids()
     older.write_text(INCIDENT_ONLY, encoding="utf-8")
     scene.await_rules({})
 
 
 def test_a_follower_is_ready_and_writes_nothing(scene: Scene) -> None:
-    one = gpu(0)
-    scene.node("node-a", one)
+    one, other = gpu(0), gpu(1)
+    scene.node("node-a", one, other)
     with Proxy(scene.cluster.plane.endpoint()) as proxy:
         scene.remediator("--leader-identity", "first")
         await_true("the first leads", lambda: holder(scene) == "first")
         second = scene.remediator("--leader-identity", "second", server=proxy.url)
 
-        scene.report("node-a", off_the_bus(one))
+        scene.report("node-a", off_the_bus(one), other)
         scene.await_rules({"node-a/gpu-0": "NoExecute"})
-        scene.holds_for(2, "no write", lambda: not proxy.writes)
+        scene.report("node-a", off_the_bus(one), off_the_bus(other))
+        scene.await_rules({"node-a/gpu-0": "NoExecute", "node-a/gpu-1": "NoExecute"})
+        assert not proxy.writes
 
     assert "now leader" not in second.logged()
 

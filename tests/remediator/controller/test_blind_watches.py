@@ -292,8 +292,9 @@ def test_after_a_restore_of_etcd_what_is_listed_counts_though_versions_fell(room
             status = {**stored["status"], "cause": "restored"}
             meta = {**stored["metadata"], "resourceVersion": "3"}
             room.api.stored[INCIDENTS][name] = {**stored, "status": status, "metadata": meta}
+    before = len(room.api.reads)
     room.api.refuse(INCIDENTS, 410)
-    time.sleep(0.2)
+    room.seen("it is refused", lambda: any(INCIDENTS in path for path in room.api.reads[before:]))
     room.api.allow(INCIDENTS)
     room.seen(
         "the restored one is known",
