@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from typing import Protocol, Self, TypeVar
 
 from benchmarks.processes import descendants
 from simulator.cluster.ports import free_port
+from tests.lab.cluster import LONGEST_PAUSE, SHORTEST_PAUSE
 
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
@@ -28,12 +29,23 @@ SOON = f"--sample-deadline={HANGS_AFTER:g}"
 
 def wait_for(probe: Callable[[], T | None], seconds: float = PATIENCE, what: str = "") -> T:
     """Return the first true value of a probe; fails with its last value after the time."""
-    end = time.monotonic() + seconds
+    pauses = _pauses(seconds)
     while not (value := probe()):
-        if time.monotonic() > end:
+        if not next(pauses, False):
             raise AssertionError(f"waited {seconds} s for {what or probe}: {value!r}")
-        time.sleep(0.02)
     return value
+
+
+def _pauses(seconds: float) -> Iterator[bool]:
+    """Pause between two looks, for so long in all: soon again at first, then more seldom.
+
+    A look costs its process and the one that is looked at as much as a sample does.
+    """
+    end, pause = time.monotonic() + seconds, SHORTEST_PAUSE
+    while time.monotonic() < end:
+        time.sleep(pause)
+        pause = min(pause * 1.2, LONGEST_PAUSE)
+        yield True
 
 
 class Page:
@@ -159,14 +171,12 @@ class Exporter:
 
     def wait_shows(self, *texts: str, seconds: float = PATIENCE) -> Page:
         """Wait until all of this is on one page, and return that page."""
-        end = time.monotonic() + seconds
-        while (page := self.page()).missing(*texts):
-            if time.monotonic() > end:
-                missing = page.missing(*texts)
+        pauses = _pauses(seconds)
+        while missing := (page := self.page()).missing(*texts):
+            if not next(pauses, False):
                 raise AssertionError(
                     f"not shown in {seconds} s: {missing}\n{self.logged()[-3000:]}"
                 )
-            time.sleep(0.03)
         return page
 
     def wait_logged(self, *texts: str) -> None:
