@@ -10,6 +10,7 @@ import msgspec
 from draguard.cluster.cordon_rule import is_maintenance
 from draguard.cluster.decide import Deciding
 from draguard.cluster.incident_lines import Line, incident_lines
+from draguard.cluster.incidents import index_of
 from draguard.cluster.installation import Installation
 from draguard.cluster.leader import leader_of
 from draguard.cluster.objects import Objects
@@ -34,6 +35,8 @@ class UnknownGpu(msgspec.Struct, frozen=True):
     node: str
     uuid: str
     why: str
+    index: int | None = None
+    """N of /dev/nvidiaN, by its report, else by its published name; None: not known."""
 
 
 class Nodes(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +139,7 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
     stale = tuple(node for node in unanswered if node not in gone)
     cases = [case for case in deciding.cases() if case.node not in gone or _has_incident(case)]
     unwatched = _unwatched(objects, deciding)
-    unknown = tuple(_unknown(cases, unwatched))
+    unknown = _indexed(objects, tuple(_unknown(cases, unwatched)))
     healthy = [case for case in cases if isinstance(case.verdict, Healthy)]
     leader = leader_of(objects.leases, objects.at)
     policy = judged(installed.policy, leader)
@@ -225,6 +228,16 @@ def _unwatched(objects: Objects, deciding: Deciding) -> dict[str, set[str]]:
         if place.node not in reported:
             found.setdefault(place.node, set()).add(uuid)
     return dict(sorted(found.items()))
+
+
+def _indexed(objects: Objects, found: tuple[UnknownGpu, ...]) -> tuple[UnknownGpu, ...]:
+    """Return the same GPUs with their indexes: by reports, however old, else by published names."""
+    by_uuid: dict[str | None, int | None] = {}
+    for part in objects.gpus() if found else ():
+        by_uuid[part.parent_uuid or part.uuid] = index_of(part.device.device)
+    for report in objects.reports if found else ():
+        by_uuid |= {gpu.uuid: gpu.minor for gpu in report.status.gpus if gpu.minor is not None}
+    return tuple(msgspec.structs.replace(gpu, index=by_uuid.get(gpu.uuid)) for gpu in found)
 
 
 def modes_in_words(found: Mapping[str, str]) -> str:

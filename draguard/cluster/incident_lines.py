@@ -1,18 +1,23 @@
 """Incidents into the few facts that lists show, the worst first. Pure."""
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 import msgspec
 
-from draguard.cluster.incidents import severity
+from draguard.cluster.incidents import gpu_index, short_name, urgency
 from remediator.model.incident import Incident
 from remediator.plan.api_words import need_of, ours
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     name: str
+    short: str
+    """The name that lists show: the short one, where no other incident has it."""
     node: str
+    index: int | None
+    """Of the GPU on its node, as `draguard cordon NODE/INDEX` takes it; None: not known."""
     uuid: str
     fault: str
     cause: str
@@ -33,24 +38,29 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 def incident_lines(
     incidents: Iterable[Incident], *, closed: bool = False, nodes: Collection[str] | None = None
 ) -> tuple[Line, ...]:
-    """Return the open ones, the worst first, and then closed ones, the youngest first.
+    """Return the open ones, the most urgent first, and then closed ones, the youngest first.
 
     `nodes`: only those on these nodes.
     """
+    incidents = tuple(incidents)
+    times = Counter(short_name(incident.name) for incident in incidents)
     mine = [incident for incident in incidents if nodes is None or incident.node in nodes]
-    found = sorted((incident for incident in mine if incident.open), key=severity)
+    found = sorted((incident for incident in mine if incident.open), key=urgency)
     if closed:
         over = [incident for incident in mine if not incident.open]
         found += sorted(over, key=lambda incident: str(incident.status.closed_at), reverse=True)
-    return tuple(map(_line, found))
+    return tuple(_line(incident, times) for incident in found)
 
 
-def _line(incident: Incident) -> Line:
+def _line(incident: Incident, times: Mapping[str, int]) -> Line:
     status = incident.status
     affected = {(pod.namespace, pod.pod) for pod in status.affected if pod.pod}
+    short = short_name(incident.name)
     return Line(
         name=incident.name,
+        short=short if times[short] == 1 else incident.name,
         node=incident.node,
+        index=gpu_index(incident),
         uuid=incident.spec.uuid,
         fault=status.fault,
         cause=status.cause,

@@ -10,6 +10,7 @@ from draguard.phrases import did_you_mean, some
 from remediator.diagnose.fault import SEVERITY
 from remediator.model.incident import Incident, of_gpu
 
+_INDEX = re.compile(r"gpu-(?P<index>\d{1,9})(?:-|$)")
 _NAME = re.compile(r"(?P<gpu>gpu-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?P<number>\d+)")
 
 NAMES = "incident names, such as gpu-2fa81118-1, UUIDs of GPUs, or the start of one"
@@ -84,8 +85,29 @@ def _names(incident: Incident) -> tuple[str, str]:
     return incident.name, short_name(incident.name)
 
 
-def severity(incident: Incident) -> tuple[int, str]:
-    """Order incidents from the worst class; a class of another version comes first."""
+def gpu_index(incident: Incident) -> int | None:
+    """Return N of /dev/nvidiaN, as the names of its devices have it; None where they do not."""
+    status = incident.status
+    names = [target.device for target in status.scope.devices]
+    names += [rule.device.rpartition("/")[2] for rule in status.rules]
+    found = {index for name in names if (index := index_of(name)) is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def index_of(device: str) -> int | None:
+    """Return 3 of `gpu-3` and of its slices, as NVIDIA's driver names them."""
+    match = _INDEX.match(device)
+    return int(match["index"]) if match else None
+
+
+def urgency(incident: Incident) -> tuple[bool, int, str, int, str]:
+    """Order incidents: sick GPUs before those that recover, the worst class first, by node.
+
+    A class of another version comes first.
+    """
     worst_first: tuple[str, ...] = SEVERITY[::-1]
-    known = incident.status.fault in worst_first
-    return worst_first.index(incident.status.fault) + 1 if known else 0, incident.name
+    status, index = incident.status, gpu_index(incident)
+    known = status.fault in worst_first
+    rank = worst_first.index(status.fault) + 1 if known else 0
+    last = -1 if index is None else index
+    return status.phase == "Verifying", rank, incident.node, last, incident.name

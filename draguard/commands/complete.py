@@ -163,17 +163,10 @@ _QUICK = 3.0
 
 
 def _incidents(before: Sequence[str]) -> Iterator[tuple[str, str]]:
-    from collections import Counter
-
     from draguard.cluster.incident_lines import incident_lines
-    from draguard.cluster.incidents import short_name
 
-    lines = incident_lines(_read(before, "incidents").incidents)
-    short = Counter(short_name(line.name) for line in lines)
-    for line in lines:
-        name = short_name(line.name)
-        about = f"{line.fault} on {line.node}, {line.phase}"
-        yield (name if short[name] == 1 else line.name), about
+    for line in incident_lines(_read(before, "incidents").incidents):
+        yield line.short, f"{line.fault} on {line.node}, {line.phase}"
 
 
 def _devices(before: Sequence[str]) -> Iterator[tuple[str, str]]:

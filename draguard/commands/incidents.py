@@ -21,18 +21,23 @@ from draguard.connection.progress import Progress
 from draguard.connection.session import print_error, run_with_client
 from draguard.connection.watch import add_watch_flag, watch
 from draguard.exit_status import DONE, PROBLEM
-from draguard.render.blocks import Table
+from draguard.render.blocks import Cell, Lines, Table
 from draguard.render.changes import separator
 from draguard.render.formats import add_output_flag, for_programs, print_result
 from draguard.render.help_text import Example, teaching
 from draguard.render.incident_page import incident_page
-from draguard.render.incident_table import incident_table
+from draguard.render.incident_table import (
+    ALL_ROWS,
+    add_rows_flag,
+    grouped_lines,
+    incident_table,
+)
 from draguard.render.plain import more_rows, plain
 from kubeapi.client import ApiError, Client, NotFound
 from kubeapi.resources import REPORTS
 
 EXAMPLES = (
-    Example("draguard incidents", "open incidents, the most severe first"),
+    Example("draguard incidents", "open incidents, the most urgent first"),
     Example("draguard incidents -w", "the same, then each change"),
     Example("draguard incidents --all --node gpu-7", "closed ones too, on one node"),
     Example("draguard incidents -l pool=h100", "on the nodes with a label"),
@@ -56,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
         help="incidents, such as gpu-2fa81118-1, UUIDs of GPUs, or the start of one",
     )
     taught.add_argument("--all", action="store_true", help="include closed incidents")
+    add_rows_flag(taught)
     taught.add_argument("--node", default="", metavar="NAME", help="only incidents on this node")
     add_selector_flag(taught)
     add_all_namespaces_flag(taught)
@@ -154,9 +160,12 @@ class _Listed:
         self._shown = {line.name: line for line in found if options.all or not line.closed}
         where = f" on {options.node}" if options.node else ""
         where = f" on nodes with {options.selector}" if options.selector else where
-        table = incident_table(
-            new, objects.at, wide=options.output == "wide", nothing=f"no open incidents{where}"
-        )
+        wide = options.output == "wide"
+        grouped = not (wide or options.all_rows or options.watch)
+        shared = grouped and len(grouped_lines(new)) < len(new)
+        nothing = f"no open incidents{where}"
+        table = incident_table(new, objects.at, wide=wide, grouped=grouped, nothing=nothing)
+        page = (table, Lines((Cell(ALL_ROWS, "dim"),) if shared else ()))
         before, self._table = self._table, self._table or table
         names = incident_names(line.name for line in new)
         if for_programs(options.output):
@@ -164,7 +173,7 @@ class _Listed:
             for each in stored if options.watch else (listed_as(stored),):
                 print_result(each, options.output, tuple, KIND)
         elif options.output == "name" or not options.watch:
-            print_result((), options.output, lambda: (table,), KIND, names)
+            print_result((), options.output, lambda: page, KIND, names)
         elif before is None:
             sys.stdout.write(plain((table,)))
         else:

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -17,6 +18,7 @@ from draguard.phrases import count
 from draguard.render.changes import Changes
 from draguard.render.formats import add_output_flag
 from draguard.render.help_text import Example, teaching
+from draguard.render.incident_table import add_rows_flag
 from draguard.render.status_page import status_page
 from kubeapi.client import Client
 
@@ -37,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
         more="An unknown GPU is neither healthy nor sick: it has no reading, or an old one. The\n"
         "command runs the remediator's own code on the current objects of the API server.",
     )
+    add_rows_flag(taught)
     add_all_namespaces_flag(taught)
     add_watch_flag(taught)
     add_output_flag(taught)
@@ -64,5 +67,6 @@ def _look(client: Client, options: argparse.Namespace, changes: Changes) -> int:
         found = fleet_status(objects, find_installation(client, options.namespace))
     wide = options.output == "wide"
     steady = msgspec.structs.replace(found, leader_renewed=None)
-    changes.show(found, lambda: status_page(found, objects.at, wide=wide), objects.at, apart=steady)
+    page = partial(status_page, found, objects.at, wide=wide, all_rows=options.all_rows)
+    changes.show(found, page, objects.at, apart=steady)
     return PROBLEM if objects.no_namespace or objects.missing - OPTIONAL else DONE

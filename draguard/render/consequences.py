@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from draguard.cluster.decide import verdict_in_words
-from draguard.phrases import count, moment
+from draguard.cluster.incidents import gpu_index
+from draguard.phrases import count, gpu_name, moment
 from remediator.model.incident import Incident
 from remediator.plan.api_words import ours
 from remediator.plan.case import Case
@@ -24,7 +25,7 @@ def consequences(
 ) -> Iterator[str]:
     """Give what is known of the GPU, and what follows, one fact a line."""
     status = incident.status
-    where = f"{incident.spec.uuid} on {incident.node}"
+    where = f"{incident.spec.uuid}, {gpu_name(incident.node, gpu_index(incident))}"
     yield f"GPU      {where}, incident {incident.name} ({status.phase})"
     yield f"verdict  {verdict_in_words(case)}"
     yield f"needs    {ours(status.needs) or 'nothing'}"

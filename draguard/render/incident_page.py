@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from draguard.phrases import age, moment, stamp
+from draguard.cluster.incidents import gpu_index
+from draguard.phrases import age, gpu_name, moment, stamp
 from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text, Tone, leaf
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
 from remediator.model.incident import Incident
@@ -22,7 +23,7 @@ _UNCORDON = "kubectl uncordon {node}"
 _RUNBOOKS = "alerts/runbooks"
 _STEPS: dict[str, tuple[str, ...]] = {
     "gpu-reset": (
-        "wait until the GPU is drained (phase Drained), then reset it on {node}:",
+        "{when}reset it on {node}:",
         "nvidia-smi --gpu-reset -i {uuid}",
     ),
     "node-reboot": ("drain the node, reboot it, uncordon it:", _DRAIN, _UNCORDON),
@@ -33,7 +34,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
     ),
     "fabric-recovery": ("repair the NVLink fabric of {node}",),
     "diagnosis": (
-        "wait until the GPU is drained (phase Drained), then diagnose it on {node}:",
+        "{when}diagnose it on {node}:",
         "dcgmi diag --run 3",
     ),
     "human": (
@@ -42,6 +43,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
     ),
 }
 """By need; the first line says what, the others are commands."""
+_ONCE_DRAINED = "wait until the GPU is drained (phase Drained), then "
 _RUNBOOK = "DraguardDeviceTainted"
 _RUNBOOK_BY_NEED = {"fabric-recovery": "DraguardFabricFault", "human": "DraguardNeedsHuman"}
 _NODE_LEVEL = frozenset({"node-reboot", "replacement"})
@@ -97,7 +99,7 @@ def _facts(incident: Incident, now: datetime) -> Iterator[tuple[str, Text]]:
     phase = f"{status.phase or 'not decided yet'}{f', for {since}' if since else ''}"
     yield "phase", Cell(phase, _TONES.get(status.phase, "strong"))
     yield "message", status.message
-    yield "GPU", f"{incident.spec.uuid} on {incident.node}"
+    yield "GPU", f"{incident.spec.uuid}, {gpu_name(incident.node, gpu_index(incident))}"
     yield "fault", f"class {status.fault}, cause {status.cause}" if status.fault else ""
     yield "scope", status.scope.summary
     yield "mode", ours(status.mode)
@@ -148,6 +150,7 @@ def repair_steps(incident: Incident) -> Iterator[str]:
         yield _BY_PHASE.get(phase, "nothing: no repair is needed")
         return
     words = {"node": incident.node, "uuid": incident.spec.uuid, "name": incident.name}
+    words["when"] = "the GPU is drained: " if phase == "Drained" else _ONCE_DRAINED
     first, *commands = steps
     yield first.format(**words)
     yield from (f"  {command.format(**words)}" for command in commands)

@@ -1,35 +1,93 @@
-"""Incidents as a table. Pure."""
+"""Incidents as a table, in which those of one cause share a row. Pure."""
 
-from collections.abc import Iterable
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from draguard.cluster.incident_lines import Line
-from draguard.cluster.incidents import short_name
-from draguard.phrases import age
+from draguard.phrases import age, count, gpu_name, some
 from draguard.render.blocks import Cell, Table, Text
 
-COLUMNS = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS")
-WIDE = ("GPU", "SCOPE", "MODE", "NEEDS")
+COLUMNS = ("INCIDENT", "GPU", "CLASS", "CAUSE", "PHASE", "AGE", "PODS")
+WIDE = ("UUID", "SCOPE", "MODE", "NEEDS")
+GROUPED_FROM = 3
+"""Fewer incidents of one cause have a row each."""
+ALL_ROWS = "incidents of one cause and phase share a row; --all-rows shows each"
+
+
+def add_rows_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--all-rows", action="store_true", help="a row for each incident, also of one cause"
+    )
+
+
+def grouped_lines(found: Iterable[Line]) -> tuple[tuple[Line, ...], ...]:
+    """Return the incidents by row: those of one cause, phase and deferral, where they are many."""
+    groups: dict[object, list[Line]] = {}
+    for line in found:
+        key = (line.fault, line.cause, line.phase, line.deferred, line.closed is None)
+        groups.setdefault(key, []).append(line)
+    rows: list[tuple[Line, ...]] = []
+    for group in groups.values():
+        rows += [tuple(group)] if len(group) >= GROUPED_FROM else [(line,) for line in group]
+    return tuple(rows)
 
 
 def incident_table(
-    found: Iterable[Line], now: datetime, *, wide: bool = False, title: str = "", nothing: str = ""
+    found: Iterable[Line],
+    now: datetime,
+    *,
+    wide: bool = False,
+    grouped: bool = False,
+    most: int | None = None,
+    title: str = "",
+    nothing: str = "",
 ) -> Table:
-    """Return a row for each incident; `wide` adds columns before the message."""
+    """Return a row for each incident, or group; `wide` adds columns before the message."""
     columns = (*COLUMNS, *(WIDE if wide else ()), "MESSAGE")
-    return Table(columns, tuple(_row(line, now, wide=wide) for line in found), title, nothing)
+    groups = grouped_lines(found) if grouped else tuple((line,) for line in found)
+    rows = (
+        _row(*group, now=now, wide=wide) if len(group) == 1 else _group(group, now)
+        for group in groups[:most]
+    )
+    return Table(columns, tuple(rows), title, nothing)
 
 
-def _row(line: Line, now: datetime, *, wide: bool) -> tuple[Text, ...]:
+def _row(line: Line, *, now: datetime, wide: bool) -> tuple[Text, ...]:
     more = (line.uuid, line.scope, line.mode, line.needs) if wide else ()
     return (
-        Cell(line.name, short=short_name(line.name)),
-        line.node,
+        line.name if wide else line.short,
+        gpu_name(line.node, line.index),
         line.fault,
         line.cause,
-        Cell(line.phase, "bad" if line.phase == "NeedsHuman" else "dim" if line.closed else ""),
+        _phase(line),
         age(line.opened, now),
         str(line.pods),
         *more,
         line.message,
+    )
+
+
+def _phase(line: Line) -> Cell:
+    return Cell(line.phase, "bad" if line.phase == "NeedsHuman" else "dim" if line.closed else "")
+
+
+def _group(lines: Sequence[Line], now: datetime) -> tuple[Text, ...]:
+    """Return one row. A pod may be on several GPUs, so the pods are not added up."""
+    first = lines[0]
+    nodes = some(dict.fromkeys(line.node for line in lines))
+    pods = sorted({line.pods for line in lines})
+    each = f"{pods[0]}" if len(pods) == 1 else f"{pods[0]} to {pods[-1]}"
+    (message, _), *others = Counter(line.message for line in lines).most_common()
+    more = f" (and {count(len(others), 'other message', 'other messages')})" if others else ""
+    return (
+        f"{len(lines)} incidents",
+        f"{len(lines)} on {nodes}",
+        first.fault,
+        first.cause,
+        _phase(first),
+        age(min((line.opened for line in lines if line.opened), default=None), now),
+        f"{each} each",
+        f"{message}{more}",
     )

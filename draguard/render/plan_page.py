@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from draguard.cluster.plans import Plans
-from draguard.phrases import count, moment
+from draguard.phrases import beginning, count, gpu_name, moment
 from draguard.render.blocks import Block, Cell, Facts, Lines, Table, leaf
 from remediator.controller.debug_plan import NodePlan
 
-_BEGINNING = len("GPU-2fa81118")
 _DONE = "no sick GPUs, no open incidents, no taint rules"
 
 
@@ -30,19 +29,21 @@ def plan_page(plans: Plans) -> Iterator[Block]:
 def _node(node: NodePlan, now: datetime) -> Iterator[Block]:
     steps = [f"would do: {step}" for step in node.steps] or ["nothing to do now"]
     steps += [f"next check at {moment(node.wake_at, now)}"] if node.wake_at else []
-    yield Lines((node.sentence, *steps), title=f"Node {node.node}")
+    yield Lines(tuple(steps), title=f"Node {node.node}: {node.counts}")
     yield Table(
-        ("GPU", "VERDICT", "PHASE", "DESIRED", "CURRENT", "DEFERRED", "WHY"),
+        ("GPU", "UUID", "VERDICT", "PHASE", "DESIRED", "CURRENT", "WHY"),
         tuple(
             (
-                Cell(gpu.uuid, short=gpu.uuid[:_BEGINNING]),
+                gpu_name(node.node, gpu.index),
+                Cell(gpu.uuid, short=beginning(gpu.uuid)),
                 gpu.verdict,
                 gpu.phase,
                 leaf(*gpu.desired),
                 leaf(*gpu.stored),
-                Cell(gpu.deferred, "warn"),
-                gpu.why,
+                # Beside a deferral, the reason for what is deferred would contradict it.
+                Cell(f"deferred ({by}): {why}", "warn") if why else gpu.why,
             )
             for gpu in node.gpus
+            for by, _, why in (gpu.deferred.partition(": "),)
         ),
     )

@@ -1,19 +1,18 @@
 """`Status` as a page: the few lines that say whether an administrator must act. Pure."""
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from draguard.cluster.fleet_status import Gpus, Nodes, Rules, Status, modes_in_words
 from draguard.cluster.leader import leader_problem
-from draguard.phrases import age, count, some
+from draguard.phrases import age, count, gpu_name, some
 from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text
-from draguard.render.incident_table import incident_table
+from draguard.render.incident_table import ALL_ROWS, grouped_lines, incident_table
 from remediator.metrics.devices import State, TaintedBy
 
 MOST = 10
-"""Rows of a table; `-o wide` and `-o json` have all."""
+"""Rows of a table; `--all-rows`, `-o wide` and `-o json` have all."""
 _STATES: Mapping[State, str] = {
     "allocated": "allocated",
     "free": "free",
@@ -28,18 +27,23 @@ _TAINTS: Mapping[TaintedBy, str] = {
 UNREADABLE = Cell("unknown: you may not read it, see below", "warn")
 
 
-def status_page(found: Status, now: datetime, *, wide: bool = False) -> Iterator[Block]:
+def status_page(
+    found: Status, now: datetime, *, wide: bool = False, all_rows: bool = False
+) -> Iterator[Block]:
     where = f"{found.cluster} ({found.server})" if found.cluster else found.server
     yield Facts(tuple(_facts(found, now)), title=f"Draguard in {where}")
     incidents, unknown = found.incidents or (), found.unknown or ()
-    shown = None if wide else MOST
-    yield incident_table(incidents[:shown], now, wide=wide, title="Open incidents")
+    whole = wide or all_rows
+    most = None if whole else MOST
+    yield incident_table(
+        incidents, now, wide=wide, grouped=not whole, most=most, title="Open incidents"
+    )
     yield Table(
-        ("NODE", "GPU", "WHY"),
-        tuple((gpu.node, gpu.uuid, gpu.why) for gpu in unknown[:shown]),
+        ("GPU", "UUID", "WHY"),
+        tuple((gpu_name(gpu.node, gpu.index), gpu.uuid, gpu.why) for gpu in unknown[:most]),
         title="Unknown GPUs",
     )
-    yield Lines(tuple(_notes(found, wide=wide)))
+    yield Lines(tuple(_notes(found, whole=whole)))
 
 
 def _facts(found: Status, now: datetime) -> Iterator[tuple[str, Text]]:
@@ -162,14 +166,17 @@ def _incidents(found: Status) -> Text:
     return Cell(", ".join(parts), "bad")
 
 
-def _notes(found: Status, *, wide: bool) -> Iterator[Text]:
+def _notes(found: Status, *, whole: bool) -> Iterator[Text]:
     """Say what the page leaves out, and what could not be read."""
-    most = sys.maxsize if wide else MOST
-    incidents, unknown = (len(rows or ()) - most for rows in (found.incidents, found.unknown))
+    groups = () if whole else grouped_lines(found.incidents or ())
+    incidents, unknown = sum(map(len, groups[MOST:])), len(found.unknown or ()) - MOST
+    if any(len(group) > 1 for group in groups[:MOST]):
+        yield Cell(ALL_ROWS, "dim")
     if incidents > 0:
         yield f"{count(incidents, 'more incident', 'more incidents')}: draguard incidents"
-    if unknown > 0:
-        yield f"{count(unknown, 'more unknown GPU', 'more unknown GPUs')}: draguard status -o wide"
+    if unknown > 0 and not whole:
+        more = count(unknown, "more unknown GPU", "more unknown GPUs")
+        yield f"{more}: draguard status --all-rows"
     yield from (Cell(f"not read: {right}", "warn") for right in found.unseen)
     if found.unreadable:
         yield Cell(

@@ -27,6 +27,8 @@ MOST = 100
 
 class GpuPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     uuid: str
+    index: int | None = None
+    """N of /dev/nvidiaN, as the report has it; None without one."""
     verdict: str
     incident: str = ""
     phase: str = ""
@@ -43,10 +45,12 @@ class GpuPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class NodePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node: str
     sentence: str
+    counts: str = ""
+    """How many GPUs are healthy, sick and unknown."""
     steps: tuple[str, ...] = ()
     wake_at: datetime | None = None
     gpus: tuple[GpuPlan, ...] = ()
-    """Those with something to report; of a selected node, all."""
+    """Those with something to report, of a selected node all; sick first, then unknown ones."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +127,7 @@ def described(decision: NodeDecision, *, everything: bool) -> NodePlan:
     """Put a decision into words."""
     gpus = (
         _gpu(case, desired)
-        for case, desired in decision.pairs
+        for case, desired in sorted(decision.pairs, key=lambda pair: _urgency(pair[0]))
         if everything
         or desired.incident is not None
         or case.rules
@@ -133,16 +137,27 @@ def described(decision: NodeDecision, *, everything: bool) -> NodePlan:
     return NodePlan(
         node=decision.node,
         sentence=decision.sentence,
+        counts=decision.counts,
         steps=tuple(_step(step) for step in decision.steps),
         wake_at=decision.wake_at,
         gpus=tuple(gpus),
     )
 
 
+def _urgency(case: Case) -> tuple[int, int, str]:
+    rank = (Sick, Unknown, Healthy).index(type(case.verdict))
+    return rank, _index(case) or 0, case.uuid
+
+
+def _index(case: Case) -> int | None:
+    return case.gpu.minor if case.gpu else None
+
+
 def _gpu(case: Case, desired: Desired) -> GpuPlan:
     incident = desired.incident
     return GpuPlan(
         uuid=case.uuid,
+        index=_index(case),
         verdict=_verdict(case),
         incident=incident.name if incident else "",
         phase=incident.status.phase if incident else "",
@@ -196,7 +211,7 @@ def text(page: Page) -> str:
             for name in gpu.__struct_fields__[1:]:
                 value = getattr(gpu, name)
                 shown = ", ".join(value) if name in ("desired", "stored") else value
-                lines += [f"    {name}: {shown}"] if shown else []
+                lines += [] if shown in ("", None) else [f"    {name}: {shown}"]
     if not page.nodes:
         lines.append("nothing is wrong and nothing stands")
     if page.left_out:

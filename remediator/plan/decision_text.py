@@ -1,6 +1,6 @@
 """One decision about a node in one sentence, for the log. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.model.incident import GPU_UUID
@@ -9,7 +9,18 @@ from remediator.plan.steps import Step, WriteStatus
 from remediator.plan.view import NodeView
 
 
-def sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[Step]) -> str:
+def counts(view: NodeView, pairs: Sequence[tuple[Case, Desired]]) -> str:
+    """Return how many GPUs of a node are healthy, sick and unknown."""
+    verdicts = [case.verdict for case, _ in pairs]
+    healthy = sum(isinstance(verdict, Healthy) for verdict in verdicts)
+    sick = sum(isinstance(verdict, Sick) for verdict in verdicts)
+    gpus = view.report.gpus if view.report else ()
+    nameless = sum(GPU_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
+    more = f", {nameless} without a name" if nameless else ""
+    return f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown{more}"
+
+
+def sentence(view: NodeView, pairs: Sequence[tuple[Case, Desired]], steps: list[Step]) -> str:
     """Return what is known of a node's GPUs, what is done now and what is deferred."""
     gpu_texts = [
         f"{case.uuid} {incident.status.cause} ({incident.status.scope.summary}): "
@@ -18,14 +29,8 @@ def sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[
         if (incident := desired.incident) is not None
     ]
     verdicts = [case.verdict for case, _ in pairs]
-    healthy = sum(isinstance(verdict, Healthy) for verdict in verdicts)
-    sick = sum(isinstance(verdict, Sick) for verdict in verdicts)
     unknown = sorted({verdict.why for verdict in verdicts if isinstance(verdict, Unknown)})
-    counts = f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown"
-    gpus = view.report.gpus if view.report else ()
-    nameless = sum(GPU_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
-    counts += f", {nameless} without a name" if nameless else ""
     names = [type(step).__name__ for step in steps if not isinstance(step, WriteStatus)]
     done = ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))
-    parts = [counts, *gpu_texts, *(f"unknown: {why}" for why in unknown[:2]), done]
+    parts = [counts(view, pairs), *gpu_texts, *(f"unknown: {why}" for why in unknown[:2]), done]
     return f"{view.node}: {'; '.join(part for part in parts if part)}"

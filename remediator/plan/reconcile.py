@@ -13,7 +13,7 @@ import msgspec
 from remediator.diagnose.fault import Unknown, attempt
 from remediator.plan import events, history, node_condition
 from remediator.plan.case import Case, Desired
-from remediator.plan.decision_text import sentence
+from remediator.plan.decision_text import counts, sentence
 from remediator.plan.disruption import Disruption, disruption, untainting
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
@@ -62,6 +62,9 @@ class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[Step]
     events: tuple[Event, ...]
     sentence: str
+    """All of it, for the log."""
+    counts: str
+    """Only how many GPUs are healthy, sick and unknown."""
     wake_at: datetime | None
     pairs: tuple[tuple[Case, Desired], ...]
     begins: Disruption = Disruption()
@@ -113,6 +116,7 @@ def decide_node(
         steps=steps,
         events=() if isinstance(posted, Unknown) else posted,
         sentence=sentence(view, pairs, steps),
+        counts=counts(view, pairs),
         wake_at=_earliest(
             _wake_at(desired for _, desired in pairs), node_condition.wake_at(pairs, now, options)
         ),

@@ -179,7 +179,7 @@ def test_what_is_left_out_is_counted_in_the_right_number(more: int, words: str) 
     unknown = (UnknownGpu("node-a", "GPU-x", "it is silent"),) * (MOST + more)
     found = msgspec.structs.replace(looked_at(objects(gpu(0))), unknown=unknown)
 
-    assert f"{words}draguard status -o wide" in plain(status_page(found, T0))
+    assert f"{words}draguard status --all-rows" in plain(status_page(found, T0))
 
 
 def nodes(*names: str) -> tuple[RawNode, ...]:

@@ -12,18 +12,21 @@ from draguard.render.incident_page import incident_page
 from draguard.render.plain import plain
 from draguard.render.plan_page import plan_page
 from kubeapi.types import ObjectMeta
-from remediator.controller.debug_plan import NodePlan, Page
+from remediator.controller.debug_plan import GpuPlan, NodePlan, Page
 from remediator.diagnose.fault import Need
 from remediator.model.incident import (
     Condition,
     Incident,
     IncidentSpec,
     IncidentStatus,
+    ScopeRecord,
+    Target,
     TimelineEntry,
 )
 from remediator.model.intent import IntentRecord
 from remediator.plan.api_words import NEEDS
 from tests.draguard.fleet import T0
+from tests.remediator.builders import DRIVER
 
 ROOT = Path(__file__).parents[3]
 NOW = T0 + timedelta(hours=3)
@@ -70,6 +73,56 @@ def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out
 
     assert "next check at 2026-01-05T15:10:00Z, in 10m" in stated
     assert "1 more node is not shown; select one with --node" in stated
+
+
+def planned(*gpus: GpuPlan, **node: object) -> str:
+    plan = NodePlan(node="node-a", sentence="node-a: well", gpus=gpus)
+    page = Page(
+        cluster="", at=NOW, role="local", nodes=(msgspec.structs.replace(plan, **node),), left_out=0
+    )
+    return plain(plan_page(Plans(source="here", policy="p", page=page)))
+
+
+def test_a_deferral_stands_in_place_of_the_reason_for_what_it_defers() -> None:
+    deferred = GpuPlan(
+        uuid="GPU-a",
+        index=3,
+        verdict="sick: xid-95",
+        deferred="Budget: budget evict.node=2 is used up",
+        why="evidence complete, settle time over: pods are evicted",
+    )
+
+    stated = planned(deferred)
+
+    assert "deferred (Budget): budget evict.node=2 is used up" in stated
+    assert "pods are evicted" not in stated
+    assert re.search(r"^node-a/3  GPU-a", stated, re.MULTILINE)
+
+
+def test_a_nodes_summary_has_the_counts_and_not_what_the_table_says() -> None:
+    counts, sentence = "7 healthy, 1 sick, 0 unknown", f"node-a: 7 healthy; {'GPU-a ' * 200}"
+
+    stated = planned(sentence=sentence, counts=counts)
+
+    assert "\nNode node-a: 7 healthy, 1 sick, 0 unknown\n" in stated
+    assert max(map(len, stated.splitlines())) < 100
+
+
+@pytest.mark.parametrize(
+    ("phase", "step"),
+    [
+        ("Tainted", "wait until the GPU is drained (phase Drained), then reset it on node-a:"),
+        ("Drained", "the GPU is drained: reset it on node-a:"),
+    ],
+)
+def test_a_drained_gpu_is_not_waited_for(phase: str, step: str) -> None:
+    assert f"\n{step}\n" in words(needs=NEEDS["gpu-reset"], phase=phase)
+
+
+def test_the_gpu_has_its_node_and_index_beside_its_uuid() -> None:
+    scope = ScopeRecord("whole GPU", (Target(DRIVER, "node-a", "gpu-3", "GPU-a"),))
+
+    assert re.search("^GPU +GPU-a, node-a/3$", words(scope=scope), re.MULTILINE)
 
 
 @pytest.mark.parametrize(

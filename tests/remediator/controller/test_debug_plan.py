@@ -47,6 +47,15 @@ def test_people_read_which_rule_is_desired_and_why() -> None:
     assert "node-quiet" not in stated
 
 
+def test_the_sick_gpus_of_a_node_come_first_and_its_counts_are_apart() -> None:
+    eyes = Eyes({"node-a": view(gpu(0), gpu(1), dead(2), gpu(3))})
+
+    (node,) = msgspec.json.decode(page(eyes, node="node-a", format="json").body)["nodes"]
+
+    assert [gpu["index"] for gpu in node["gpus"]] == [2, 0, 1, 3]
+    assert node["counts"] == "3 healthy, 1 sick, 0 unknown"
+
+
 def test_the_page_names_the_cluster_that_has_a_name() -> None:
     ask = DebugPlan(SICK, lambda: policy(mode="enforce"), lambda: "alone", lambda: at(60), "east-1")
     assert ask(Request("/debug/plan")).body.decode().startswith("cluster east-1, ")

@@ -1,0 +1,138 @@
+"""Lists of incidents as people read them: sick GPUs first, one row for many of one cause."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from draguard.cluster.incident_lines import incident_lines
+from draguard.render.incident_table import GROUPED_FROM, incident_table
+from draguard.render.plain import plain
+from kubeapi.types import ObjectMeta
+from remediator.model.incident import (
+    AffectedPod,
+    Condition,
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    ScopeRecord,
+    Target,
+)
+from tests.draguard.fleet import T0
+from tests.remediator.builders import DRIVER, uuid
+
+
+def incident(index: int, node: str = "node-a", device: str = "", **status: object) -> Incident:
+    gpu = uuid(index, node)
+    target = Target(DRIVER, node, device or f"gpu-{index}", gpu)
+    reported = IncidentStatus(
+        fault="gpu",
+        cause="xid-119",
+        phase="Tainted",
+        message="NoSchedule",
+        scope=ScopeRecord("whole GPU", (target,)),
+    )
+    meta = ObjectMeta(name=f"{gpu.lower()}-1", creation_timestamp=T0)
+    reported = msgspec.structs.replace(reported, **status)
+    return Incident(meta, IncidentSpec(node=node, uuid=gpu), reported)
+
+
+def rows(incidents: Sequence[Incident], *, grouped: bool = True, wide: bool = False) -> list[str]:
+    table = incident_table(incident_lines(incidents), T0, grouped=grouped, wide=wide)
+    return plain((table,)).splitlines()[1:]
+
+
+def test_incidents_of_one_cause_are_one_row_with_a_count() -> None:
+    (row,) = rows([incident(index) for index in range(8)])
+
+    assert row.split()[:6] == ["8", "incidents", "8", "on", "node-a", "gpu"]
+    assert "xid-119" in row
+    assert row.endswith("NoSchedule")
+
+
+def test_every_row_is_there_if_it_is_requested() -> None:
+    every = [incident(index) for index in range(8)]
+
+    assert len(rows(every, grouped=False)) == 8
+
+
+def test_a_few_are_not_grouped() -> None:
+    assert len(rows([incident(index) for index in range(GROUPED_FROM - 1)])) == GROUPED_FROM - 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"cause": "xid-79"},
+        {"phase": "Drained"},
+        {"conditions": (Condition("Deferred", "True", "Budget", T0),)},
+    ],
+)
+def test_another_cause_phase_or_deferral_is_another_row(other: dict[str, Any]) -> None:
+    alike = [incident(index) for index in range(4)]
+    others = [incident(index, "node-b", **other) for index in range(3)]
+
+    stated = rows([*alike, *others])
+
+    assert [row.split()[0] for row in stated] == ["4", "3"]
+
+
+def test_a_group_over_many_nodes_names_the_first_and_counts_pods_of_each() -> None:
+    pod = AffectedPod("default", "train", "train", "gpu-0", "uid")
+    many = [incident(0, f"node-{letter}") for letter in "abcde"]
+    many.append(incident(1, "node-a", affected=(pod,), message="NoExecute"))
+
+    (row,) = rows(many)
+
+    assert "6 on node-a, node-b, node-c and 2 more" in row
+    assert "0 to 1 each" in row
+    assert row.endswith("NoSchedule (and 1 other message)")
+
+
+def test_a_row_has_the_node_and_the_index_of_its_gpu() -> None:
+    (whole,) = rows([incident(3)])
+    (part,) = rows([incident(3, device="gpu-3-mig-1g10gb-19-4")])
+    (unknown,) = rows([incident(3, scope=ScopeRecord())])
+    (odd,) = rows([incident(3, device="accelerator-3")])
+
+    assert [row.split()[1] for row in (whole, part, unknown, odd)] == [
+        "node-a/3",
+        "node-a/3",
+        "node-a/?",
+        "node-a/?",
+    ]
+
+
+def test_names_are_short_unless_two_begin_alike() -> None:
+    other = incident(1)
+    twin = msgspec.structs.replace(
+        other, metadata=ObjectMeta(name="gpu-a0000001-1111-0000-0000-000000000000-1")
+    )
+
+    (short,) = rows([other])
+    both = rows([other, twin])
+    (wide,) = rows([other], wide=True)
+
+    assert short.split()[0] == "gpu-a0000001-1"
+    assert {row.split()[0] for row in both} == {other.name, twin.name}
+    assert wide.split()[0] == other.name
+    assert uuid(1) in wide
+
+
+def test_sick_gpus_come_first_and_among_them_the_worst_class_by_node_and_index() -> None:
+    found = incident_lines(
+        [
+            incident(0, fault="node", phase="Verifying"),
+            incident(10, node="node-b"),
+            incident(2, node="node-b"),
+            incident(5, node="node-c", fault="lost"),
+        ]
+    )
+
+    assert [(line.node, line.index) for line in found] == [
+        ("node-c", 5),
+        ("node-b", 2),
+        ("node-b", 10),
+        ("node-a", 0),
+    ]
