@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.replay import document, run, signs, sources
-from benchmarks.replay.rates import DELAYS, PROFILES, Parameters
+from benchmarks.replay.rates import PROFILES, Parameters
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,14 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results: list[run.Result] = []
     budgeted: list[run.Budgeted] = []
     for profile in given.profile or PROFILES:
-        for variation in run.variations(parameters, sensitivity=not given.quick):
-            # Another delay plays Draguard again: the fleets beside the first have one.
-            delays = DELAYS if variation is parameters else DELAYS[:1]
-            workers = given.workers
-            results.append(run.run(variation, profile, workers=workers, delays=delays))
-            print(document.scores(results[-1:]), end="\n\n", flush=True)
+        fleets = list(run.variations(parameters, sensitivity=not given.quick))
+        found = run.run(fleets, profile, workers=given.workers)
+        for result in found:
+            print(document.scores([result]), end="\n\n", flush=True)
             if given.misses:
-                print(document.misses(results[-1], given.misses))
+                print(document.misses(result, given.misses))
+        results += found
         if not given.quick:
             budgeted.append(run.with_budgets(run.smaller(parameters), profile))
     print(document.budgeted(budgeted))
@@ -69,7 +68,7 @@ def _renumbered(given: argparse.Namespace, parameters: Parameters) -> int:
     parameters = msgspec.structs.replace(parameters, renumber_share=1.0)
     results: list[run.Result] = []
     for profile in given.profile or PROFILES:
-        results.append(run.run(parameters, profile, workers=given.workers, delays=DELAYS[:1]))
+        results += run.run([parameters], profile, workers=given.workers)
         print(document.scores(results[-1:]), end="\n\n", flush=True)
         if given.misses:
             print(document.misses(results[-1], given.misses))

@@ -1,13 +1,13 @@
-"""One fleet under every policy and for each delay of administrators, played by a few processes.
+"""Fleets under every policy and for each delay of administrators, played by a few processes.
 
-The histories are the same for all, and so is what Draguard does where it waits for no
-administrator: that is played once.
+The histories are the same for all policies. Many nodes have the same one in several fleets, and
+Draguard does the same for each delay where it waits for no administrator: each is played once.
 """
 
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,8 +22,6 @@ from remediator.policy.table import Policy
 
 OURS = "Draguard"
 HELD = "Draguard, shipped budgets"
-PARTS = 16
-"""A fleet is played in so many parts, each by the next free process."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -32,9 +30,6 @@ class Result(msgspec.Struct, frozen=True):
     scores: tuple[Score, ...]
     """Of all policies with the first delay, then with the next."""
     truths: Counter[str]
-    ticks: int
-    writes: int
-    seconds: float
 
 
 class Budgeted(msgspec.Struct, frozen=True):
@@ -62,48 +57,60 @@ def smaller(parameters: Parameters) -> Parameters:
     return msgspec.structs.replace(parameters, nodes=max(parameters.nodes // 4, 1))
 
 
-def run(
-    parameters: Parameters, profile: str, *, workers: int, delays: tuple[float, ...] = DELAYS
-) -> Result:
-    """Play a fleet under our policy, budgets lifted, and under the peers', for each delay."""
-    began = time.monotonic()
-    parts = [range(first, parameters.nodes, PARTS) for first in range(PARTS)]
+def run(fleets: Sequence[Parameters], profile: str, *, workers: int) -> list[Result]:
+    """Play fleets under our policy, budgets lifted, and under the peers'.
+
+    The first is played for each delay, the others for the first one.
+    """
+    nodes = range(max(parameters.nodes for parameters in fleets))
     with ProcessPoolExecutor(workers) as pool:
-        found = list(
-            pool.map(_part, [(parameters, profile, nodes, delays) for nodes in parts if nodes])
-        )
-    rows = zip(*(part.scores for part in found), strict=True)
-    return Result(
-        profile=profile,
-        parameters=parameters,
-        scores=tuple(joined(row) for row in rows),
-        truths=sum((part.truths for part in found), Counter[str]()),
-        ticks=sum(part.ticks for part in found),
-        writes=sum(part.writes for part in found),
-        seconds=time.monotonic() - began,
-    )
+        found = list(pool.map(_node, [(fleets, profile, node) for node in nodes]))
+    results: list[Result] = []
+    for number, parameters in enumerate(fleets):
+        parts = [of_node[number] for of_node in found[: parameters.nodes]]
+        scores = tuple(joined(row) for row in zip(*(part.scores for part in parts), strict=True))
+        for score in scores:
+            score.gpu_days = parameters.gpu_days
+        truths = sum((part.truths for part in parts), Counter[str]())
+        results.append(Result(profile, parameters, scores, truths))
+    return results
 
 
-def _part(work: tuple[Parameters, str, range, tuple[float, ...]]) -> Result:
-    parameters, profile, nodes, delays = work
-    policy, end = enforced(), parameters.days * DAY
-    ours = [Score(policy=OURS, delay=delay) for delay in delays]
-    theirs = [scores_of_others(delay) for delay in delays]
-    truths, ticks, writes = Counter[str](), 0, 0
-    for node in nodes:
+class _Part(NamedTuple):
+    """One node of one fleet."""
+
+    scores: tuple[Score, ...]
+    truths: Counter[str]
+
+
+def _node(work: tuple[Sequence[Parameters], str, int]) -> dict[int, _Part]:
+    """Play one node in each fleet that has it; one with the same history only once."""
+    fleets, profile, node = work
+    found: dict[int, _Part] = {}
+    known: list[tuple[NodeHistory, tuple[Score, ...]]] = []
+    for number, parameters in enumerate(fleets):
+        if node >= parameters.nodes:
+            continue
         history = history_of(parameters, profile, node)
-        truths.update(episode.truth for episode in history.episodes)
-        for score, player in zip(ours, played(history, policy, delays), strict=True):
-            score_ours(score, history, player, end)
-            ticks, writes = ticks + player.ticks, writes + player.store.writes
-        for scores in theirs:
-            score_others(scores, history, end)
-    found = tuple(
-        score for mine, others in zip(ours, theirs, strict=True) for score in (mine, *others)
-    )
-    for score in found:
-        score.gpu_days = len(nodes) * 8.0 * parameters.days
-    return Result(profile, parameters, found, truths, ticks, writes, 0.0)
+        delays = DELAYS[:1] if number else DELAYS
+        scores = next((scores for before, scores in known if before == history), None)
+        if scores is None:
+            scores = scored(history, delays, parameters.days * DAY)
+            known.append((history, scores))
+        truths = Counter[str](episode.truth for episode in history.episodes)
+        found[number] = _Part(scores[: len(delays) * (1 + len(PEERS))], truths)
+    return found
+
+
+def scored(history: NodeHistory, delays: Iterable[float], end: float) -> tuple[Score, ...]:
+    """Return what all policies do on one node, for one delay after the other."""
+    delays, found = tuple(delays), list[Score]()
+    for delay, player in zip(delays, played(history, enforced(), delays), strict=True):
+        ours, others = Score(policy=OURS, delay=delay), scores_of_others(delay)
+        score_ours(ours, history, player, end)
+        score_others(others, history, end)
+        found += [ours, *others]
+    return tuple(found)
 
 
 def played(history: NodeHistory, policy: Policy, delays: Iterable[float]) -> Iterator[Player]:

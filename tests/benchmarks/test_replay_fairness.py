@@ -1,7 +1,8 @@
 """The replay is fair: the same signals and administrators for all, each scored by its own unit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Self
 
 import msgspec
 import pytest
@@ -226,11 +227,50 @@ class TestAdministrators:
         assert ends(policy(seen, SOON)) == {END / 2}
 
     def test_all_policies_are_scored_with_each_delay(self) -> None:
-        result = run.run(Parameters(nodes=1, days=5), "A100", workers=1)
+        (result,) = run.run([Parameters(nodes=1, days=5)], "A100", workers=1)
         every = [run.OURS, *(peer.name for peer in PEERS)]
 
         found = [(score.delay, score.policy) for score in result.scores]
         assert found == [(delay, name) for delay in DELAYS for name in every]
+
+
+def test_a_node_with_one_history_in_two_fleets_is_played_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = Parameters(nodes=4, days=5, mig_share=0.0)
+    others = [{"mig_share": 0.5}, {"app_rate": 9000.0}]
+    fleets = [first, *(msgspec.structs.replace(first, **fields) for fields in others)]
+    histories: list[NodeHistory] = []
+
+    def counts(seen: NodeHistory, delays: Iterable[float], end: float) -> tuple[Score, ...]:
+        histories.append(seen)
+        return scored(seen, delays, end)
+
+    scored = run.scored
+    monkeypatch.setattr(run, "scored", counts)
+    monkeypatch.setattr(run, "ProcessPoolExecutor", _InThisProcess)
+    together = run.run(fleets, "A100", workers=1)
+
+    cut = sum(seen.mig for seen in histories)
+    assert 0 < cut < 4
+    assert len(histories) == 4 + cut + 4
+    alone = [result for fleet in fleets for result in run.run([fleet], "A100", workers=1)]
+    for one, other in zip(together[1:], alone[1:], strict=True):
+        assert one.truths == other.truths
+        assert one.scores == other.scores[: len(one.scores)]
+
+
+class _InThisProcess:
+    def __init__(self, workers: int) -> None:
+        del workers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+    map = map
 
 
 class TestPolicies:
