@@ -18,6 +18,13 @@ from tests.draguard.fleet import LOST_INCIDENT, Fleet
 ROOT = Path(__file__).parents[2]
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 PROGRAM = (sys.executable, "-m", "draguard")
+AT_ONCE = """
+import runpy
+from draguard.connection import progress
+progress.PATIENCE = 3600.0
+runpy.run_module("draguard", run_name="__main__", alter_sys=True)
+"""
+"""The program as it is where no command takes long enough to show how far it is."""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -37,7 +44,7 @@ def on_terminal(
     ours, its = pty.openpty()
     size = {"LINES": str(lines), "COLUMNS": str(columns)}
     with subprocess.Popen(
-        [*PROGRAM, *arguments],
+        [sys.executable, "-c", AT_ONCE, *arguments],
         stdin=its,
         stdout=its,
         stderr=its,
