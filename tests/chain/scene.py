@@ -274,7 +274,10 @@ class Scene:
         ]
 
     def holds_for(self, seconds: float, what: str, condition: Callable[[], bool]) -> None:
-        """Watch that something stays true for a while."""
+        """Watch that something stays true for a while; a busy machine makes it prove less.
+
+        Something that happens later, and proves that it did not happen before, is better.
+        """
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             assert condition(), f"no longer: {what}"

@@ -140,9 +140,10 @@ def test_a_burst_of_application_xids_is_counted_on_its_gpu_and_harms_nobody(chai
     )
     assert chain.remediator is not None
     chain.remediator.await_saying("node-a: 8 healthy")
-    chain.scene.holds_for(
-        2, "nothing is done", lambda: not chain.scene.rules() and not chain.scene.incidents()
-    )
+    chain.node.lose(3)
+    chain.node.inject_xid(3, 79, nvml=False)
+    chain.scene.await_rules({"node-a/gpu-3": "NoExecute"})
+    assert len(chain.scene.incidents()) == 1
 
 
 def test_an_uncontained_error_is_tainted_emptied_repaired_and_released(chain: Chain) -> None:
