@@ -1,5 +1,6 @@
 """Foreign devices change nothing that a command prints, and no command taints one."""
 
+import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
@@ -156,7 +157,8 @@ def test_the_leaders_list_counts_and_a_cordon_outlasts_it(
 ) -> None:
     foreign()
     with noted(fleet, f"gpu.nvidia.com,{DRIVERS[0]}"):
-        assert f"{FOREIGN}  NoSchedule" in run("cordon", FOREIGN, "--reason", "x")
+        stated = run("cordon", FOREIGN, "--reason", "x")
+        assert re.search(rf"^{re.escape(FOREIGN)}  \S*  NoSchedule", stated, re.MULTILINE)
     assert "uncordoned" in run("uncordon", FOREIGN)
 
 

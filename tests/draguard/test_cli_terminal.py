@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from draguard.cluster.incidents import short_name
 from tests.draguard.fleet import LOST_INCIDENT, Fleet
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +95,7 @@ def test_a_pipe_gets_whole_lines_without_colours(fleet: Fleet) -> None:
     stated = piped("incidents", "--kubeconfig", fleet.kubeconfig, COLUMNS="40")
 
     assert "\x1b" not in stated
-    (line,) = [row for row in stated.splitlines() if row.startswith(LOST_INCIDENT)]
+    (line,) = [row for row in stated.splitlines() if row.startswith(short_name(LOST_INCIDENT))]
     assert line.endswith("NoExecute deferred: hold by ana: until the run ends")
 
 
