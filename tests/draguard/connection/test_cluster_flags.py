@@ -104,7 +104,7 @@ def test_a_cordon_is_in_the_name_of_the_impersonated_user(
 
     stated = printed(capsys, "cordon", "node-a/1", "--reason", "x", "--dry-run", *where)
 
-    assert "by     ana" in stated
+    assert "by      ana" in stated
 
 
 def test_the_kubeconfig_impersonates_as_kubectl_does(
