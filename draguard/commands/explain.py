@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from draguard.cluster.installation import PolicyInForce, find_installation, policy_of_file
-from draguard.cluster.kernel_log import ASSUMED, KernelLog, kernel_log_of
 from draguard.cluster.listing import PAGE, raw_items
 from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.errors import sentence
@@ -18,6 +17,7 @@ from draguard.program_name import spelled
 from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from draguard.render.xid_page import xid_page
+from draguard.trial.kernel_log import ASSUMED, KernelLog, kernel_log_of
 from draguard.trial.xid import known
 from exporter.model.node_health import NodeDeviceHealth
 from kubeapi import clock

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from draguard.cluster.kernel_log import ASSUMED, KernelLog
 from draguard.trial.explanation import Explanation, explain
+from draguard.trial.kernel_log import ASSUMED, KernelLog
 from draguard.trial.run import Spot
 from draguard.trial.signal import Signal
 from exporter.model import nvlink5, xid

@@ -10,7 +10,7 @@ import yaml
 from alerts import unusable
 from alerts.rule import Alert
 from draguard.__main__ import main
-from draguard.cluster.kernel_log import KernelLog, kernel_log_of
+from draguard.trial.kernel_log import KernelLog, kernel_log_of
 from draguard.trial.signal import Signal
 from draguard.trial.xid import READ_AS, UNKNOWN_XID_ALERT, known
 from exporter.model import xid

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from draguard.phrases import count, some
 from draguard.trial.signal import LOGS_READ, LogMode
 from exporter.model.node_health import NodeDeviceHealth, Via
+from remediator.plan.words import some
 
 MODES: Mapping[Via, LogMode] = {"Device": "kmsg", "Journal": "journal", "Syslog": "syslog"}
 
@@ -30,6 +30,7 @@ def kernel_log_of(reports: Iterable[NodeDeviceHealth]) -> KernelLog:
     if not nodes:
         return ASSUMED
     mode = max(nodes, key=lambda mode: len(nodes[mode]))
-    total = count(sum(map(len, nodes.values())), "node", "nodes")
+    number = sum(map(len, nodes.values()))
+    total = f"{number} {'node' if number == 1 else 'nodes'}"
     others = [f"{LOGS_READ[its]} on {some(names)}" for its, names in nodes.items() if its != mode]
     return KernelLog(mode, "; ".join((f"as on {len(nodes[mode])} of {total}", *others)))
