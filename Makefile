@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Made once: each of the workers would compile all test files anew.
+COMPILED := $(VENV)/.compiled
 # Three workers per core (tests/lab/lanes.py); a file's tests stay together, and the order stays.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
@@ -21,7 +23,7 @@ help: ## Say what can be made
 demo: $(STAMP) ## Watch Draguard taint a failed GPU on a real control plane (KEEP=1 leaves it up)
 	$(BIN)/python -m tools.demo $(if $(KEEP),--keep)
 
-test: $(STAMP) check ## Set up and test: lint, types, contracts, every package on real servers
+test: $(STAMP) check $(COMPILED) ## Set up and test: lint, types, contracts, every package on real servers
 	$(BIN)/python -m tests.lab.builds test
 	$(BIN)/pytest $(PARALLEL) -m "not verify and not node and not gpu" $(TESTS)
 
@@ -105,6 +107,9 @@ format: $(STAMP) ## Put the code into its standard form
 
 clean: ## Remove what was installed here; slow builds stay in the user's cache folder
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(COMPILED): $(STAMP)
+	@$(BIN)/pytest --collect-only -qq > $@ || { cat $@; rm $@; exit 1; }
 
 $(STAMP): pyproject.toml constraints.txt deploy/locked/build.txt
 	$(PYTHON) -m venv $(VENV)
