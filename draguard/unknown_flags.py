@@ -5,7 +5,7 @@ No value is repeated: that of a mistyped flag may be a token. Pure, but for impo
 
 import argparse
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from draguard.grammar import GLOBAL, SWITCHES
 from draguard.parsers import every_parser, flags_of, subcommands
@@ -47,14 +47,10 @@ def _sentence(flag: str, command: str, known: Collection[str]) -> str:
     hint = f"{leave} (`draguard help {command}` lists its flags)"
     if _MEANT.get(flag) in known:
         return f"{flag} is not a flag of this command: write {_MEANT[flag]}"
-    if owners := list(_owners(flag)):
+    owners = [command for command, parser in every_parser() if flag in flags_of(parser)]
+    if flag in (*GLOBAL, *SWITCHES):
+        owners = [_OF_CLUSTER]
+    if owners:
         return f"{flag} is a flag of {', '.join(owners)}, {not_here}: {hint}"
     near = did_you_mean(flag, known) if flag.startswith("--") else ""
     return f"{flag} is not a flag of this command{near or f': {hint}'}"
-
-
-def _owners(flag: str) -> Iterator[str]:
-    if flag in (*GLOBAL, *SWITCHES):
-        yield _OF_CLUSTER
-        return
-    yield from (command for command, parser in every_parser() if flag in flags_of(parser))

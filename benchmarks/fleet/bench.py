@@ -7,7 +7,7 @@ not count.
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -83,14 +83,15 @@ class FleetBench(Servers):
         """Load the fleet, start the remediator on it, and measure in the order of a life."""
         size = self._size
         loaded = self._load()
-        with Renewals(self.client, self._renewals(), LEASE_PERIOD) as leases:
+        with Renewals(self.client, self.renewals(), LEASE_PERIOD) as leases:
             title = f"{size.nodes:,} nodes, {size.nodes * size.gpus:,} GPUs, {size.claims:,} claims"
             living = [*loaded, *self._cold(), *self._steady(leases)]
             queried = commands.measure(self.plane.kubeconfig, bytecode(self.folder))
             figures = [*living, *queried, *self._storm()]
         return [Section(title, tuple(figures), (*_NOTES, f"etcd {size.disk}"))]
 
-    def _renewals(self) -> list[Callable[[], Write]]:
+    def renewals(self) -> list[Callable[[], Write]]:
+        """Return what writes the Lease of each node's agent anew."""
         return [lambda node=node: _renewal(node) for node in range(self._size.nodes)]
 
     def last_words(self) -> str:

@@ -33,7 +33,7 @@ class PairedBench(FleetBench):
         """Load the fleet once; each checkout is started once before anything counts."""
         self._load()
         found: dict[Path, list[Run]] = {self._before: [], HERE: []}
-        with Renewals(self.client, self._renewals(), LEASE_PERIOD) as leases:
+        with Renewals(self.client, self.renewals(), LEASE_PERIOD) as leases:
             for number in range(-1, self._rounds):
                 turn = (self._before, HERE) if number % 2 else (HERE, self._before)
                 for checkout in turn:

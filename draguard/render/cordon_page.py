@@ -29,7 +29,11 @@ def cordon_page(
     results: Sequence[Cordons], *, undo: str, evict: bool, warnings: Sequence[str] = ()
 ) -> Iterator[Block]:
     """Give the outcomes of all GPUs; `undo`: what names all of them, "" for their own words."""
-    yield Facts(tuple(_facts(results)))
+    devices = sum(len(result.changed) for result in results)
+    number = count(len(results), "GPU", "GPUs")
+    whole = f"{number}, {count(devices, 'device', 'devices')}"
+    scope = results[0].what if len(results) == 1 else whole
+    yield Facts((("scope", scope), ("by", results[0].by), ("reason", results[0].reason)))
     yield Table(
         ("DEVICE", "GPU", *_OUTCOME),
         tuple(
@@ -62,15 +66,6 @@ def uncordon_page(changed: tuple[Changed, ...]) -> Iterator[Block]:
         tuple((_device(change.device), *_outcome(change)) for change in changed),
     )
     yield from _note(changed)
-
-
-def _facts(results: Sequence[Cordons]) -> Iterator[tuple[str, Text]]:
-    devices = sum(len(result.changed) for result in results)
-    number = count(len(results), "GPU", "GPUs")
-    whole = f"{number}, {count(devices, 'device', 'devices')}"
-    yield "scope", results[0].what if len(results) == 1 else whole
-    yield "by", results[0].by
-    yield "reason", results[0].reason
 
 
 def _device(path: str) -> Cell:

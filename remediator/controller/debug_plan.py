@@ -125,9 +125,17 @@ class DebugPlan:
 
 def described(decision: NodeDecision, *, everything: bool) -> NodePlan:
     """Put a decision into words."""
+    ranks = (Sick, Unknown, Healthy)
     gpus = (
         _gpu(case, desired)
-        for case, desired in sorted(decision.pairs, key=lambda pair: _urgency(pair[0]))
+        for case, desired in sorted(
+            decision.pairs,
+            key=lambda pair: (
+                ranks.index(type(pair[0].verdict)),
+                _index(pair[0]) or 0,
+                pair[0].uuid,
+            ),
+        )
         if everything
         or desired.incident is not None
         or case.rules
@@ -142,11 +150,6 @@ def described(decision: NodeDecision, *, everything: bool) -> NodePlan:
         wake_at=decision.wake_at,
         gpus=tuple(gpus),
     )
-
-
-def _urgency(case: Case) -> tuple[int, int, str]:
-    rank = (Sick, Unknown, Healthy).index(type(case.verdict))
-    return rank, _index(case) or 0, case.uuid
 
 
 def _index(case: Case) -> int | None:

@@ -12,7 +12,6 @@ from typing import Literal
 import msgspec
 
 from remediator.model.claim import Absent
-from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.plan.case import Case
 from remediator.plan.words import some
@@ -89,7 +88,8 @@ def drained(case: Case, devices: Collection[str]) -> str:
     parts = (
         f"{pods}: {found.what}, and {found.effect}. What to do: {found.remedy}"
         for found in DRAINERS.values()
-        if (pods := _named(pod for pod in here if drained_elsewhere(case, pod.uid) == found))
+        for own in ([pod for pod in here if drained_elsewhere(case, pod.uid) == found],)
+        if (pods := _listed(f"{pod.namespace}/{pod.pod}" for pod in own))
     )
     return "; ".join(parts)
 
@@ -109,10 +109,6 @@ def _unknown(case: Case, entries: Collection[Absent]) -> list[str]:
     ]
     parts[-1] += f". What to do: {ends}"
     return parts
-
-
-def _named(pods: Iterable[AffectedPod]) -> str:
-    return _listed(f"{pod.namespace}/{pod.pod}" for pod in pods)
 
 
 def _listed(found: Iterable[str]) -> str:
