@@ -13,8 +13,15 @@ from simulator import build, dcgm_build
 from simulator.compiler import find_compiler
 
 
+@pytest.fixture
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile without optimisation: what is built when is the same."""
+    for flags in ("simulator.build._FLAGS", "simulator.dcgm_build._FLAGS"):
+        monkeypatch.setattr(flags, ("-std=gnu11", "-O0", "-fPIC", "-shared", "-pthread"))
+
+
 def test_a_second_build_is_the_same_file_and_compiles_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quickly: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = build.build()
@@ -41,7 +48,7 @@ def test_builds_at_the_same_time_end_with_one_whole_library(tmp_path: Path) -> N
 
 
 def test_changed_sources_or_compiler_give_another_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quickly: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     mine = shlex.join(find_compiler())
@@ -52,7 +59,7 @@ def test_changed_sources_or_compiler_give_another_file(
 
 
 def test_a_change_in_what_both_libraries_have_builds_both_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quickly: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     before = {build.build(), dcgm_build.build_library()}
