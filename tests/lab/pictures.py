@@ -1,10 +1,14 @@
 """`python -m tests.lab.pictures`: draw the pictures of the documents anew, in some ten minutes.
 
 A played cluster of 24 GPUs loses one of them in the last of six hours. What Grafana's own
-components make of the project's dashboards then goes to `docs/pictures/`.
+components make of the project's dashboards then goes to `docs/pictures/`. Each picture has the
+digest of the JSON that it was drawn from, in a text chunk (https://www.w3.org/TR/png-3/#11tEXt).
 """
 
+import hashlib
+import struct
 import sys
+import zlib
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +23,15 @@ from tests.lab import prometheus
 from tests.lab.browser.install import Installed, install, shrink
 from tests.lab.cluster import Cluster, install_classes
 from tests.lab.pictures_cluster import played
-from tests.lab.pictures_gallery import Gallery, gallery
+from tests.lab.pictures_gallery import DASHBOARDS, Gallery, gallery
 from tests.lab.pictures_story import SIX_HOURS, Story, play
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 NAMES = {board.uid: board.uid.removeprefix("draguard-") for board in BOARDS}
 """Of the files, by uid."""
+_HEAD_END = 33
+"""Bytes of PNG's signature and of the chunk that is always the first."""
+_KEY = b"Dashboard-SHA256\0"
 
 
 def main() -> int:
@@ -44,13 +51,33 @@ def main() -> int:
 def draw(shown: Gallery, installed: Installed, folder: Path) -> list[Path]:
     """Write a picture of each dashboard as it is at the end of the story."""
     folder.mkdir(parents=True, exist_ok=True)
-    files: list[Path] = []
+    files = {uid: folder / f"{name}.png" for uid, name in NAMES.items()}
     for uid, variables in _shown(shown).items():
-        files.append(folder / f"{NAMES[uid]}.png")
         with shown.browser.dashboard(uid, shown.end, "now-6h", **variables) as drawn:
-            drawn.picture(files[-1])
-    shrink(installed, files)
-    return files
+            drawn.picture(files[uid])
+    shrink(installed, list(files.values()))
+    for uid, file in files.items():
+        file.write_bytes(with_digest(file.read_bytes(), digest_of(uid)))
+    return list(files.values())
+
+
+def digest_of(uid: str) -> bytes:
+    """Return the digest of a dashboard's JSON."""
+    body = (DASHBOARDS / f"{uid}.json").read_bytes()
+    return hashlib.sha256(body).hexdigest().encode()
+
+
+def with_digest(picture: bytes, digest: bytes) -> bytes:
+    """Return a picture of which `digest_in` returns this digest."""
+    text = b"tEXt" + _KEY + digest
+    chunk = struct.pack(">I", len(text) - 4) + text + struct.pack(">I", zlib.crc32(text))
+    return picture[:_HEAD_END] + chunk + picture[_HEAD_END:]
+
+
+def digest_in(picture: bytes) -> bytes:
+    """Return what `with_digest` wrote, nothing where the picture has no digest."""
+    place = _HEAD_END + 8 + len(_KEY)
+    return picture[place : place + 64] if picture[place - len(_KEY) : place] == _KEY else b""
 
 
 def _shown(shown: Gallery) -> dict[str, dict[str, str]]:
