@@ -47,9 +47,8 @@ def _sentence(flag: str, command: str, known: Collection[str]) -> str:
     hint = f"{leave} (`draguard help {command}` lists its flags)"
     if _MEANT.get(flag) in known:
         return f"{flag} is not a flag of this command: write {_MEANT[flag]}"
-    owners = [command for command, parser in every_parser() if flag in flags_of(parser)]
-    if flag in (*GLOBAL, *SWITCHES):
-        owners = [_OF_CLUSTER]
+    owners = [name for name, parser in every_parser() if flag in flags_of(parser)]
+    owners = [_OF_CLUSTER] if flag in (*GLOBAL, *SWITCHES) else owners
     if owners:
         return f"{flag} is a flag of {', '.join(owners)}, {not_here}: {hint}"
     near = did_you_mean(flag, known) if flag.startswith("--") else ""

@@ -139,7 +139,7 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
     stale = tuple(node for node in unanswered if node not in gone)
     cases = [case for case in deciding.cases() if case.node not in gone or _has_incident(case)]
     unwatched = _unwatched(objects, deciding)
-    unknown = _indexed(objects, tuple(_unknown(cases, unwatched)))
+    unknown = tuple(_unknown(objects, cases, unwatched))
     healthy = [case for case in cases if isinstance(case.verdict, Healthy)]
     leader = leader_of(objects.leases, objects.at)
     policy = judged(installed.policy, leader)
@@ -197,13 +197,25 @@ def _sources_down(objects: Objects, stale: Collection[str]) -> Iterator[SourceDo
             )
 
 
-def _unknown(cases: Iterable[Case], unwatched: Mapping[str, set[str]]) -> Iterator[UnknownGpu]:
-    for case in cases:
-        if isinstance(case.verdict, Unknown):
-            yield UnknownGpu(case.node, case.uuid, case.verdict.why)
+def _unknown(
+    objects: Objects, cases: Iterable[Case], unwatched: Mapping[str, set[str]]
+) -> Iterator[UnknownGpu]:
+    """Give the unknown GPUs, with their indexes by reports, however old, or by published names."""
+    found = [
+        (case.node, case.uuid, case.verdict.why)
+        for case in cases
+        if isinstance(case.verdict, Unknown)
+    ]
     for node, uuids in unwatched.items():
-        for uuid in sorted(uuids):
-            yield UnknownGpu(node, uuid, f"{node} publishes it but has no report")
+        why = f"{node} publishes it but has no report"
+        found += [(node, uuid, why) for uuid in sorted(uuids)]
+    index: dict[str | None, int | None] = {}
+    for part in objects.gpus() if found else ():
+        index[part.parent_uuid or part.uuid] = index_of(part.device.device)
+    for report in objects.reports if found else ():
+        index |= {gpu.uuid: gpu.minor for gpu in report.status.gpus if gpu.minor is not None}
+    for node, uuid, why in found:
+        yield UnknownGpu(node, uuid, why, index.get(uuid))
 
 
 class _Readable:
@@ -228,16 +240,6 @@ def _unwatched(objects: Objects, deciding: Deciding) -> dict[str, set[str]]:
         if place.node not in reported:
             found.setdefault(place.node, set()).add(uuid)
     return dict(sorted(found.items()))
-
-
-def _indexed(objects: Objects, found: tuple[UnknownGpu, ...]) -> tuple[UnknownGpu, ...]:
-    """Return the same GPUs with their indexes: by reports, however old, else by published names."""
-    by_uuid: dict[str | None, int | None] = {}
-    for part in objects.gpus() if found else ():
-        by_uuid[part.parent_uuid or part.uuid] = index_of(part.device.device)
-    for report in objects.reports if found else ():
-        by_uuid |= {gpu.uuid: gpu.minor for gpu in report.status.gpus if gpu.minor is not None}
-    return tuple(msgspec.structs.replace(gpu, index=by_uuid.get(gpu.uuid)) for gpu in found)
 
 
 def modes_in_words(found: Mapping[str, str]) -> str:

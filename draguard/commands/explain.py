@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -102,18 +103,14 @@ def _of_cluster(options: argparse.Namespace) -> tuple[PolicyInForce, KernelLog]:
         server = endpoint.server
         client = client_of(endpoint, min(_QUICK, options.request_timeout), Client)
         try:
-            return find_installation(client, options.namespace).policy, _kernel_log(client)
+            policy, log = find_installation(client, options.namespace).policy, ASSUMED
+            with suppress(ApiError, *UNREADABLE):
+                # One page of reports: in a large cluster, more would not change the answer.
+                page = islice(raw_items(client, REPORTS), PAGE)
+                log = kernel_log_of(msgspec.json.decode(raw, type=NodeDeviceHealth) for raw in page)
+            return policy, log
         finally:
             client.close()
     except (EndpointError, ApiError) as error:
         why = f"shipped; the policy of a cluster is unknown: {sentence(error, server)}"
         return PolicyInForce(source=why), ASSUMED
-
-
-def _kernel_log(client: Client) -> KernelLog:
-    """Look at one page of reports: in a large cluster, more would not change the answer."""
-    try:
-        page = islice(raw_items(client, REPORTS), PAGE)
-        return kernel_log_of(msgspec.json.decode(raw, type=NodeDeviceHealth) for raw in page)
-    except (ApiError, *UNREADABLE):
-        return ASSUMED

@@ -32,8 +32,9 @@ def cordon_page(
     devices = sum(len(result.changed) for result in results)
     number = count(len(results), "GPU", "GPUs")
     whole = f"{number}, {count(devices, 'device', 'devices')}"
-    scope = results[0].what if len(results) == 1 else whole
-    yield Facts((("scope", scope), ("by", results[0].by), ("reason", results[0].reason)))
+    first = results[0]
+    scope = first.what if len(results) == 1 else whole
+    yield Facts((("scope", scope), ("by", first.by), ("reason", first.reason)))
     yield Table(
         ("DEVICE", "GPU", *_OUTCOME),
         tuple(

@@ -125,17 +125,12 @@ class DebugPlan:
 
 def described(decision: NodeDecision, *, everything: bool) -> NodePlan:
     """Put a decision into words."""
-    ranks = (Sick, Unknown, Healthy)
+    by_index = sorted(decision.pairs, key=lambda pair: (_index(pair[0]) or 0, pair[0].uuid))
+    kinds = (Sick, Unknown, Healthy)
+    pairs = sorted(by_index, key=lambda pair: kinds.index(type(pair[0].verdict)))
     gpus = (
         _gpu(case, desired)
-        for case, desired in sorted(
-            decision.pairs,
-            key=lambda pair: (
-                ranks.index(type(pair[0].verdict)),
-                _index(pair[0]) or 0,
-                pair[0].uuid,
-            ),
-        )
+        for case, desired in pairs
         if everything
         or desired.incident is not None
         or case.rules
