@@ -83,7 +83,7 @@ class Servers(Opening):
             policy.write_text(audited, encoding="utf-8")
             log = f"--audit-log-path={self.audit_log}"
             flags = (f"--audit-policy-file={policy}", log, *flags)
-        self.plane = ControlPlane(fsync=fsync, apiserver_flags=flags, say=self.say)
+        self.plane = ControlPlane(fsync=fsync, apiserver_flags=flags)
         self._closing.callback(self.plane.stop)
         self.plane.start()
         self.client = Client(self.plane.endpoint(), timeout=timeout)

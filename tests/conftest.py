@@ -4,7 +4,6 @@ When one cannot be had the tests that need it fail; none is skipped.
 """
 
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -21,7 +20,7 @@ from xdist.remote import Producer
 from xdist.workermanage import WorkerController
 
 from kubeapi.client import Client
-from simulator.cluster.build import CONTROL_PLANE, CONTROL_PLANE_1_36, Recipe, build
+from simulator.cluster import build
 from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.toolchain import Say
@@ -58,15 +57,15 @@ BUILT = pytest.StashKey[dict[str, object]]()
 class Release(NamedTuple):
     """What is built, and what turns DeviceTaintRules on there."""
 
-    recipe: Recipe
+    built: build.Release
     apiserver_flags: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
 
 
 RELEASES = {
-    "1.37": Release(CONTROL_PLANE),
+    "1.37": Release(build.RELEASE),
     "1.36": Release(
-        CONTROL_PLANE_1_36,
+        build.RELEASE_1_36,
         ("--runtime-config=resource.k8s.io/v1beta2=true",),
         ("DRADeviceTaintRules=true",),
     ),
@@ -115,7 +114,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     known = {
         **builds.NODE,
         **builds.VERIFY,
-        "control_plane_built": partial(build, recipe=release.recipe),
+        "control_plane_built": partial(builds.kubernetes, release=release.built),
     }
     needed = {name: make for name, make in known.items() if name in requested}
     session.config.stash[BUILT] = dict(builds.make(needed, printer(session.config)))
@@ -183,8 +182,7 @@ def printer(config: pytest.Config) -> Say:
         if isinstance(capture, CaptureManager):
             with capture.global_and_fixture_disabled():
                 # The standard error of a worker is the terminal's; its standard output is not.
-                sys.stderr.write(f"{text}\n")
-                sys.stderr.flush()
+                build.to_stderr(text)
 
     return line
 
@@ -252,7 +250,7 @@ def control_plane(
     release = RELEASES[str(pytestconfig.getoption("--kubernetes"))]
     with ControlPlane(
         say=printer(pytestconfig),
-        release=release.recipe,
+        release=release.built,
         apiserver_flags=release.apiserver_flags,
         gates=release.gates,
     ) as plane:

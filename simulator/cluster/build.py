@@ -1,7 +1,7 @@
 """Real servers as folders of programs: built once per machine from Go modules, then cached.
 
 A `Recipe` says what is built from which module folder; the control plane's turns `go/` beside this
-file into one binary under five names. The cache key covers the sources, the Go version and the
+file into one binary under four names. The cache key covers the sources, the Go version and the
 flags, so that a change of any of them builds anew.
 """
 
@@ -16,12 +16,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from simulator.cluster.toolchain import Say, find_go, version_of
+from simulator.cluster import forecast
+from simulator.cluster.toolchain import Passing, Say, find_go, version_of
 from simulator.compiler import BuildError
 
 KUBERNETES = "v1.37.1"
@@ -37,7 +38,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """Of the folder in the cache."""
     title: str
     what: str
-    """For the first line of progress, with how long it takes."""
+    """For the first line of progress."""
     sources: Path
     packages: tuple[str, ...] = (".",)
     programs: tuple[str, ...]
@@ -48,28 +49,59 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """Whether C is compiled in; without it, no header files are needed."""
 
 
-def _control_plane(version: str, folder: str) -> Recipe:
-    _, minor, _ = version.split(".")
-    return Recipe(
-        name="controlplane",
-        title=f"the control plane {version}",
-        what=f"Kubernetes {version} and etcd from their Go modules; about 6 minutes",
-        sources=Path(__file__).parent / folder,
-        programs=("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
-        links_to="controlplane",
-        flags=(
-            "-trimpath",
-            "-ldflags",
-            f"-s -w -X {_VERSION}.gitVersion={version} -X {_VERSION}.gitMajor=1 "
-            f"-X {_VERSION}.gitMinor={minor}",
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """The programs of one Kubernetes release."""
+
+    control_plane: Recipe
+    kubectl: Recipe
+    """Apart, as the demo needs none."""
+
+
+STRIPPED = ("-trimpath", "-gcflags=all=-dwarf=false")
+"""Flags of all that is built from Kubernetes, so that Go's cache serves it all: without data for
+debuggers, which cost an eighth of the time."""
+
+
+def kubernetes_flags(version: str) -> tuple[str, ...]:
+    """Return the flags with which a program of Kubernetes knows its version."""
+    major, minor, _ = version.removeprefix("v").split(".")
+    stated = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    values = [f"-X {_VERSION}.{name}={value}" for name, value in stated.items()]
+    return (*STRIPPED, "-ldflags", " ".join(("-s -w", *values)))
+
+
+def _release(version: str, folder: str) -> Release:
+    sources = Path(__file__).parent / folder
+    return Release(
+        control_plane=Recipe(
+            name="controlplane",
+            title=f"the control plane {version}",
+            what=f"Kubernetes {version} and etcd from their Go modules",
+            sources=sources,
+            programs=("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"),
+            links_to="controlplane",
+            flags=kubernetes_flags(version),
+        ),
+        kubectl=Recipe(
+            name="kubectl",
+            title=f"kubectl {version}",
+            what=f"kubectl {version} from its Go module",
+            sources=sources,
+            packages=("k8s.io/kubernetes/cmd/kubectl",),
+            programs=("kubectl",),
+            flags=kubernetes_flags(version),
         ),
     )
 
 
-CONTROL_PLANE = _control_plane(KUBERNETES, "go")
-CONTROL_PLANE_1_36 = _control_plane(KUBERNETES_1_36, "go-1.36")
-PROGRESS_SECONDS = 10.0
+RELEASE = _release(KUBERNETES, "go")
+RELEASE_1_36 = _release(KUBERNETES_1_36, "go-1.36")
+TERMINAL_SECONDS, LOG_SECONDS = 1.0, 30.0
+"""Between two reports of progress."""
 BUILD_SECONDS = 3600.0
+_COLLECTOR = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
+"""For the compiler, of which Go starts one per core: most packages need less than this, and to
+collect garbage all the same costs a quarter of the time."""
 _TAIL = 4000
 
 
@@ -80,11 +112,16 @@ def cache_folder() -> Path:
 
 
 def to_stderr(line: str) -> None:
-    """Say one line of progress."""
-    print(line, file=sys.stderr, flush=True)
+    """Say one line of progress. On a terminal, one that is passing gives way to the next."""
+    if not sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
+        return
+    passing = isinstance(line, Passing)
+    shown = line[: shutil.get_terminal_size().columns - 1] if passing else line
+    print(f"\r\x1b[K{shown}", end="" if passing else "\n", file=sys.stderr, flush=True)
 
 
-def build(say: Say = to_stderr, recipe: Recipe = CONTROL_PLANE) -> Path:
+def build(say: Say = to_stderr, recipe: Recipe = RELEASE.control_plane) -> Path:
     """Return the folder that holds a recipe's programs; building takes minutes the first time.
 
     Raises BuildError with a sentence that says what to do.
@@ -108,7 +145,7 @@ def build(say: Say = to_stderr, recipe: Recipe = CONTROL_PLANE) -> Path:
 
 def _key(go: Path, recipe: Recipe) -> str:
     # Default packages are not part of the key, so that builds from before there were packages stay
-    # valid: a new one takes six minutes.
+    # valid: a new one takes minutes.
     packages = () if recipe.packages == (".",) else (recipe.packages,)
     cgo = () if recipe.cgo else ("no cgo",)
     stated = (version_of(go), recipe.flags, recipe.programs, *packages, *cgo)
@@ -129,15 +166,16 @@ def _alone(lock: Path, title: str, say: Say) -> Generator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() - reported >= PROGRESS_SECONDS:
+                if time.monotonic() - reported >= _between_reports():
                     reported = time.monotonic()
-                    say(f"waiting for another build of {title}: {reported - began:.0f} s")
+                    waited = f"{reported - began:.0f} s"
+                    say(Passing(f"waiting for another build of {title}: {waited}"))
                 time.sleep(0.2)
         yield
 
 
 def _build_into(folder: Path, go: Path, recipe: Recipe, say: Say) -> None:
-    say(f"building {recipe.what} once per machine, kept in {folder}")
+    say(f"building {recipe.what}, once per machine, kept in {folder}")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as temporary:
         result = Path(temporary) / "result"
         result.mkdir()
@@ -149,60 +187,81 @@ def _build_into(folder: Path, go: Path, recipe: Recipe, say: Say) -> None:
 
 
 def _compile(go: Path, recipe: Recipe, result: Path, say: Say) -> None:
+    began = time.monotonic()
+    # With the flags of the build: tags choose packages.
+    describe = [go, "list", *recipe.flags, "-deps", "-f", forecast.TEMPLATE, *recipe.packages]
+    packages = forecast.listed(_run(describe, recipe, forecast.Forecast({}, {}), say))
+    sizes = {
+        name: sum(Path(file).stat().st_size for file in package.files)
+        for name, package in packages.items()
+    }
     into = result / recipe.links_to if recipe.links_to else f"{result}{os.sep}"
     command = [go, "build", "-v", *recipe.flags, "-o", into, *recipe.packages]
-    if nice := shutil.which("nice"):
-        command = [nice, *command]
-    settings = {"GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()}
+    _run(command, recipe, forecast.Forecast(packages, sizes), say)
+    say(f"built {recipe.title} in {time.monotonic() - began:.0f} s")
+
+
+def _run(command: Sequence[str | Path], recipe: Recipe, ahead: forecast.Forecast, say: Say) -> str:
+    """Run Go and return its output. Raises BuildError."""
+    settings = {"GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip(), **_COLLECTOR}
     if not recipe.cgo:
         settings["CGO_ENABLED"] = "0"
-    process = subprocess.Popen(
-        command,
-        cwd=recipe.sources,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **settings},
-    )
-    lines: list[str] = []
-
-    def collect() -> None:
-        if process.stderr is not None:
-            with process.stderr as stream:
-                lines.extend(line.rstrip("\n") for line in stream)
-
-    reader = threading.Thread(target=collect, daemon=True)
-    reader.start()
-    try:
-        _await(process, lines, recipe.title, say)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        reader.join()
-    if process.returncode != 0:
-        output = "\n".join(lines)[-_TAIL:]
-        raise BuildError(
-            f"building {recipe.title} failed (go build ended with {process.returncode}); it "
-            f"needs a Go module proxy and 4 GB of memory. Go said:\n{output}"
+    nice = shutil.which("nice")
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            [*([nice] if nice else []), *command],
+            cwd=recipe.sources,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **settings},
         )
+        lines: list[str] = []
 
+        def collect() -> None:
+            if process.stderr is not None:
+                with process.stderr as stream:
+                    for line in stream:
+                        lines.append(line.rstrip("\n"))
+                        ahead.read(lines[-1], time.monotonic())
 
-def _await(process: "subprocess.Popen[str]", lines: list[str], title: str, say: Say) -> None:
-    """Wait for the compiler, which prints nothing for minutes, and report progress."""
-    began = time.monotonic()
-    while (took := time.monotonic() - began) < BUILD_SECONDS:
+        reader = threading.Thread(target=collect, daemon=True)
+        reader.start()
         try:
-            process.wait(PROGRESS_SECONDS)
-        except subprocess.TimeoutExpired:
-            took = time.monotonic() - began
-            compiled = sum(1 for line in list(lines) if " " not in line)
-            fetched = sum(1 for line in list(lines) if line.startswith("go: downloading"))
-            say(
-                f"building {title}: {took:.0f} s, {fetched} modules fetched, "
-                f"{compiled} packages compiled"
+            _await(process, ahead, recipe.title, say)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            reader.join()
+        if process.returncode != 0:
+            stated = "\n".join(lines)[-_TAIL:]
+            say(f"building {recipe.title} failed")
+            raise BuildError(
+                f"building {recipe.title} failed (go {command[1]} ended with "
+                f"{process.returncode}); it needs a Go module proxy and 4 GB of memory. Go said:\n"
+                f"{stated}"
             )
-            continue
-        say(f"built {title} in {time.monotonic() - began:.0f} s")
-        return
+        output.seek(0)
+        return output.read()
+
+
+def _await(
+    process: "subprocess.Popen[str]", ahead: forecast.Forecast, title: str, say: Say
+) -> None:
+    """Wait for Go, which prints nothing for minutes, and report progress."""
+    began = time.monotonic()
+    while time.monotonic() - began < BUILD_SECONDS:
+        try:
+            process.wait(_between_reports())
+        except subprocess.TimeoutExpired:
+            now = time.monotonic()
+            say(Passing(f"building {title}: {now - began:.0f} s, {ahead.words(now)}"))
+        else:
+            return
     raise BuildError(f"building {title} took more than {BUILD_SECONDS:.0f} s")
+
+
+def _between_reports() -> float:
+    """Return seconds: a terminal shows the last report only, a log all of them."""
+    return TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS

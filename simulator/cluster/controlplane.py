@@ -4,6 +4,7 @@ etcd, kube-apiserver, kube-controller-manager and kube-scheduler as built by `bu
 of its own that goes with it. Nothing survives the owner, not even when it is killed.
 """
 
+import functools
 import signal
 import subprocess
 import tempfile
@@ -15,8 +16,8 @@ from typing import Self
 
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint, EndpointError
-from simulator.cluster import flags
-from simulator.cluster.build import CONTROL_PLANE, Recipe, build, to_stderr
+from simulator.cluster import flags, objects
+from simulator.cluster.build import RELEASE, Release, build, to_stderr
 from simulator.cluster.credentials import (
     ADMIN,
     write_kubeconfig,
@@ -100,7 +101,7 @@ class ControlPlane:
         fsync: bool = False,
         apiserver_flags: Sequence[str] = (),
         gates: Sequence[str] = (),
-        release: Recipe = CONTROL_PLANE,
+        release: Release = RELEASE,
         say: Say = to_stderr,
     ) -> None:
         self._users = {**_USERS, **(users or {})}
@@ -135,7 +136,7 @@ class ControlPlane:
 
         Raises BuildError or ControlPlaneError.
         """
-        programs = build(self._say, self._release)
+        programs = build(self._say, self._release.control_plane)
         for attempt in range(1, _ATTEMPTS + 1):
             self._prepare(programs)
             try:
@@ -178,13 +179,21 @@ class ControlPlane:
         at = self.layout
         return Endpoint(server=at.server, token=self._tokens[user], ca_file=str(at.ca_file))
 
+    @functools.cached_property
+    def kubectl_program(self) -> Path:
+        """The real kubectl, which is built when it is first needed. Raises BuildError."""
+        return build(self._say, self._release.kubectl) / "kubectl"
+
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
-        """Run the real kubectl as admin; returns its output. Raises ControlPlaneError."""
+        """Run the real kubectl as admin; returns its output.
+
+        Raises ControlPlaneError or BuildError.
+        """
         at = self.layout
         # A cache of its own: another API server may have used the same port before.
         memory = f"--cache-dir={at.folder / 'kubectl'}"
         done = subprocess.run(
-            [at.programs / "kubectl", "--kubeconfig", at.kubeconfig, memory, *arguments],
+            [self.kubectl_program, "--kubeconfig", at.kubeconfig, memory, *arguments],
             check=False,
             capture_output=True,
             text=True,
@@ -195,23 +204,17 @@ class ControlPlane:
             raise ControlPlaneError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
 
-    def await_established(self, *crds: str, seconds: float = 60.0) -> None:
-        """Return when the API server has accepted CRDs. Raises ControlPlaneError.
-
-        `crds` as kubectl takes objects: `-f FILE`, or `crd/NAME`.
-        """
-        wait = ("wait", "--for=condition=Established", f"--timeout={seconds:.0f}s")
+    def await_established(self, seconds: float = 60.0) -> None:
+        """Return when the API server has accepted all its CRDs. Raises ControlPlaneError."""
+        client = Client(self.endpoint(), timeout=seconds)
         deadline = time.monotonic() + seconds
-        while True:
-            try:
-                self.kubectl(*wait, *crds, timeout=2 * seconds)
-            except ControlPlaneError as error:
-                # kubectl gives up on an object that has no conditions yet.
-                if "accessor error" not in str(error) or time.monotonic() > deadline:
-                    raise
+        try:
+            while waiting := objects.not_established(client.get(objects.CRDS)):
+                if time.monotonic() > deadline:
+                    raise ControlPlaneError(f"not accepted within {seconds:.0f} s: {waiting}")
                 time.sleep(_AGAIN)
-            else:
-                return
+        finally:
+            client.close()
 
     def versions(self) -> str:
         """Say in one line which real programs run here."""
@@ -220,7 +223,7 @@ class ControlPlane:
             self._version_of("kube-apiserver", "--version").strip().removeprefix("Kubernetes ")
         )
         names = ", ".join(component.name for component in self.components[1:])
-        return f"{names}, kubectl {kubernetes}; etcd {etcd}"
+        return f"{names} {kubernetes}; etcd {etcd}"
 
     def _version_of(self, program: str, *arguments: str) -> str:
         command = [self.layout.programs / program, *arguments]

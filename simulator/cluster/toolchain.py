@@ -15,6 +15,12 @@ from simulator.compiler import BuildError
 Say = Callable[[str], None]
 
 
+class Passing(str):
+    """A line of progress that the next line makes worthless."""
+
+    __slots__ = ()
+
+
 def find_go(cache: Path, least: tuple[int, ...], say: Say) -> Path:
     """Return a `go` of at least version `least`, installing one into the cache if need be."""
     found = shutil.which("go")

@@ -26,7 +26,7 @@ def crds(control_plane: ControlPlane, client: Client) -> None:
 def install(control_plane: ControlPlane, client: Client) -> None:
     """Make the objects known to an API server, and return when it serves them."""
     control_plane.kubectl("apply", "-f", str(CRDS))
-    control_plane.await_established("-f", str(CRDS))
+    control_plane.await_established()
     await_true("both are served", steadily(lambda: served(client, REPORTS, INCIDENTS)))
     with suppress(Conflict):
         client.create("/api/v1/namespaces", {"metadata": {"name": LEASES}})

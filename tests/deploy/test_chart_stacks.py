@@ -243,7 +243,7 @@ def openshift(plane: ControlPlane) -> Iterator[ControlPlane]:
     """An API server that knows OpenShift's kind, as OpenShift's own does."""
     file = FOLDER.parent / "securitycontextconstraints_schema.yaml"
     plane.kubectl("apply", "-f", str(file))
-    plane.await_established("-f", str(file))
+    plane.await_established()
     yield plane
     plane.kubectl("delete", "-f", str(file))
 

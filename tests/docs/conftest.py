@@ -44,5 +44,6 @@ def fleet(
 
 @pytest.fixture(scope="module")
 def reader(fleet: Fleet, helm_built: Path, tmp_path_factory: pytest.TempPathFactory) -> Reader:
-    programs = (Path(sys.executable).parent, helm_built, fleet.cluster.plane.layout.programs)
+    kubectl = fleet.cluster.plane.kubectl_program
+    programs = (Path(sys.executable).parent, helm_built, kubectl.parent)
     return Reader(fleet, programs, tmp_path_factory.mktemp("reader"))

@@ -177,9 +177,8 @@ def test_kubectl_finds_it_as_its_plugin(fleet: Fleet, tmp_path: Path) -> None:
         encoding="utf-8",
     )
     plugin.chmod(0o755)
-    programs = fleet.cluster.plane.layout.programs
     done = subprocess.run(
-        [programs / "kubectl", "draguard", "status"],
+        [fleet.cluster.plane.kubectl_program, "draguard", "status"],
         check=True,
         capture_output=True,
         text=True,

@@ -16,7 +16,7 @@ from tests.lab.served_program import ServedProgram
 RECIPE = Recipe(
     name="alertmanager",
     title="Alertmanager",
-    what="Alertmanager 0.31.1 and amtool from their Go module; about 2 minutes",
+    what="Alertmanager 0.31.1 and amtool from their Go module",
     sources=Path(__file__).parent / "go" / "alertmanager",
     packages=(
         "github.com/prometheus/alertmanager/cmd/alertmanager",
@@ -32,7 +32,7 @@ RECIPE = Recipe(
 RECIPE_0_25 = Recipe(
     name="alertmanager-0.25",
     title="amtool 0.25",
-    what="amtool 0.25.0 from its Go module; about a minute",
+    what="amtool 0.25.0 from its Go module",
     sources=Path(__file__).parent / "go" / "alertmanager-0.25",
     packages=("github.com/prometheus/alertmanager/cmd/amtool",),
     programs=("amtool",),

@@ -15,7 +15,7 @@ from pathlib import Path
 from deploy import program as helm
 from simulator import build as nvml
 from simulator import dcgm_build as dcgm
-from simulator.cluster.build import CONTROL_PLANE, build, to_stderr
+from simulator.cluster.build import RELEASE, Release, build, to_stderr
 from simulator.cluster.toolchain import Say
 from simulator.compiler import BuildError
 from tests.lab import actionlint, alertmanager, eks_api, operators, prometheus
@@ -32,6 +32,13 @@ def _libraries(say: Say) -> Sequence[Path]:
     return nvml.build(), dcgm.build_library()
 
 
+def kubernetes(say: Say, release: Release = RELEASE) -> Path:
+    """Make a release's programs; returns the control plane's. Raises BuildError."""
+    folder = build(say, release.control_plane)
+    build(say, release.kubectl)
+    return folder
+
+
 def _definitions(say: Say) -> Sequence[Path]:
     return [operators.module(module, say) for module in operators.MODULES]
 
@@ -45,7 +52,7 @@ def _real_node(say: Say) -> Sequence[Path]:
 
 TEST: Mapping[str, Make] = {
     "simulated libraries": _libraries,
-    "control_plane_built": partial(build, recipe=CONTROL_PLANE),
+    "control_plane_built": kubernetes,
     "prometheus_built": partial(build, recipe=prometheus.RECIPE),
     "alertmanager_built": partial(build, recipe=alertmanager.RECIPE),
     "helm_built": partial(build, recipe=helm.RECIPE),

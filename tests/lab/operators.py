@@ -85,7 +85,7 @@ def install(plane: ControlPlane, kinds: Sequence[str] = OF_THE_CHART) -> None:
     named = [word for kind in kinds for word in ("-f", str(crd(kind)))]
     # Server-side: some are too long for the annotation that `kubectl apply` writes otherwise.
     plane.kubectl("apply", "--server-side", "--force-conflicts", *named)
-    plane.await_established(*named)
+    plane.await_established()
 
 
 def versions(kinds: Sequence[str] = OF_THE_CHART) -> str:

@@ -11,14 +11,14 @@ from simulator.cluster.build import Recipe
 from tests.lab.served_program import ServedProgram
 
 
-def _recipe(version: str, folder: str, minutes: int, *flags: str) -> Recipe:
+def _recipe(version: str, folder: str, *flags: str) -> Recipe:
     module = "github.com/prometheus/prometheus/cmd"
     programs = ("prometheus", "promtool")
     stamp = f"-s -w -X github.com/prometheus/common/version.Version={version}"
     return Recipe(
         name=folder,
         title=f"Prometheus {version}",
-        what=f"Prometheus {version} and promtool from their Go module; about {minutes} minutes",
+        what=f"Prometheus {version} and promtool from their Go module",
         sources=Path(__file__).parent / "go" / folder,
         packages=tuple(f"{module}/{program}" for program in programs),
         programs=programs,
@@ -26,9 +26,9 @@ def _recipe(version: str, folder: str, minutes: int, *flags: str) -> Recipe:
     )
 
 
-RECIPE = _recipe("3.15.0", "prometheus", 4, "-tags", "remove_all_sd,enable_kubernetes_sd")
+RECIPE = _recipe("3.15.0", "prometheus", "-tags", "remove_all_sd,enable_kubernetes_sd")
 """Without the libraries of thirty clouds, which only service discovery uses."""
-RECIPE_2_42 = _recipe("2.42.0", "prometheus-2.42", 3)
+RECIPE_2_42 = _recipe("2.42.0", "prometheus-2.42")
 """The oldest that what we ship is for: Debian 12's, and the first that knows `keep_firing_for`."""
 
 

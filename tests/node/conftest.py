@@ -60,7 +60,8 @@ def node(
 def _keep(real: RealNode, say: Say) -> None:
     """Say how to reach the node, and wait for Ctrl-C."""
     at = real.plane.layout
-    say(f"the node is left up until Ctrl-C\n{at.programs / 'kubectl'} --kubeconfig {at.kubeconfig}")
+    say("the node is left up until Ctrl-C")
+    say(f"{real.plane.kubectl_program} --kubeconfig {at.kubeconfig}")
     say(f"nsenter --target {real.plane.first_process} --mount --net --uts --ipc --pid")
     say(f"logs: {real.plane.logs}; GPUs, for `python -m simulator`: {real.gpus.simulated}")
     with contextlib.suppress(KeyboardInterrupt):

@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from remediator.policy import file as policy_file
 from remediator.policy.table import PolicyError
+from simulator.cluster.build import RELEASE, build
 from tools.demo.acts import ACTS
 from tools.demo.interrupt import Interrupts
 from tools.demo.screen import Screen
@@ -58,6 +60,8 @@ def _run(policy: str, interrupts: Interrupts, screen: Screen, *, keep: bool) -> 
     soak = policy_file.read(policy).row("lost").soak.total_seconds()
     stage = Stage(policy, interrupts, lambda line: screen.say(line, stage.now()))
     try:
+        if keep and not shutil.which("kubectl"):
+            build(recipe=RELEASE.kubectl)
         stage.open()
         story = Story(stage, screen, soak, _REST_SECONDS if screen.is_terminal else 0.0)
         with screen.live:
@@ -79,7 +83,7 @@ def _run(policy: str, interrupts: Interrupts, screen: Screen, *, keep: bool) -> 
 
 def _stay(stage: Stage, screen: Screen) -> None:
     """Say what can be tried, and wait for Ctrl-C."""
-    kubectl = stage.plane.layout.programs / "kubectl"
+    kubectl = shutil.which("kubectl") or stage.plane.kubectl_program
     folder = stage.programs.folder
     pages = [f"  http://127.0.0.1:{port}/metrics   {name}" for name, port in stage.ports.items()]
     lines = [

@@ -14,7 +14,7 @@ import msgspec
 
 from kubeapi.client import ApiError, Client, Conflict
 from simulator.board import BoardError
-from simulator.cluster import workloads
+from simulator.cluster import objects, workloads
 from simulator.cluster.build import build
 from simulator.cluster.controlplane import ControlPlane, ControlPlaneError
 from simulator.cluster.nodes import NodePlayer
@@ -39,7 +39,7 @@ INSTALLED = (
     "RoleBinding",
     "Deployment",
 )
-"""Kinds of the manifests that the demo applies: what the command line looks at. The programs run
+"""Kinds of the manifests that the demo creates: what the command line looks at. The programs run
 beside the cluster, so the Deployment has no replicas. The admission policies are left out, as they
 know the programs by tokens that only a kubelet can make."""
 NODES = ("node-a", "node-b", "node-c")
@@ -108,7 +108,7 @@ class Stage:
         """Set everything up; returns when all pods run. Raises one of ERRORS."""
         if not CRDS.is_dir():
             raise StageError(f"there are no CRDs at {CRDS}; run the demo from a checkout")
-        build(self._say)
+        build()
         self._step("starting etcd, kube-apiserver, scheduler and controllers", self._start_plane)
         self._say(f"real components: {self.plane.versions()}")
         self._step(f"installing the CRDs and {len(NODES)} nodes with 8 H100 each", self._furnish)
@@ -160,7 +160,7 @@ class Stage:
     def _start_plane(self) -> None:
         self.programs = Programs()
         self._closing.callback(self.programs.close)
-        self.plane = ControlPlane(say=self._say)
+        self.plane = ControlPlane()
         self._closing.callback(self.plane.stop)
         self.plane.start()
         self.client = Client(self.plane.endpoint(), timeout=PATIENCE)
@@ -170,8 +170,9 @@ class Stage:
         self._closing.callback(self.player.stop)
 
     def _furnish(self) -> None:
-        self.plane.kubectl("apply", "-f", str(CRDS))
-        self.plane.await_established("-f", str(CRDS))
+        for file in sorted(CRDS.glob("*.yaml")):
+            objects.create(self.client, file.read_text(encoding="utf-8"))
+        self.plane.await_established()
         with contextlib.suppress(Conflict):
             self.client.create("/api/v1/namespaces", {"metadata": {"name": LEASES}})
         self._install()
@@ -193,10 +194,9 @@ class Stage:
         documents = MANIFESTS.read_text(encoding="utf-8").split("\n---\n")
         kind = re.compile(rf"^kind: ({'|'.join(INSTALLED)})$", re.MULTILINE)
         chosen = [text for text in documents if kind.search(text)]
-        applied = self.programs.folder / "installation.yaml"
         text = "\n---\n".join(chosen)
-        applied.write_text(re.sub(r"^  replicas: \d+$", "  replicas: 0", text, flags=re.MULTILINE))
-        self.plane.kubectl("apply", "-f", str(applied))
+        stopped = re.sub(r"^  replicas: \d+$", "  replicas: 0", text, flags=re.MULTILINE)
+        objects.create(self.client, stopped)
         self.client.create(
             f"/api/v1/namespaces/{LEASES}/configmaps",
             {"metadata": {"name": "draguard-policy"}, "data": {"policy.yaml": self._policy}},

@@ -2,11 +2,12 @@ module draguard.dev/simulator/cluster
 
 go 1.26.0
 
+tool k8s.io/kubernetes/cmd/kubectl
+
 require (
 	github.com/spf13/cobra v1.10.2
 	go.etcd.io/etcd/server/v3 v3.7.0
 	k8s.io/component-base v0.37.1
-	k8s.io/kubectl v0.37.1
 	k8s.io/kubernetes v1.37.1
 )
 
@@ -171,6 +172,7 @@ require (
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	k8s.io/kube-proxy v0.0.0 // indirect
 	k8s.io/kube-scheduler v0.0.0 // indirect
+	k8s.io/kubectl v0.37.1 // indirect
 	k8s.io/kubelet v0.37.1 // indirect
 	k8s.io/metrics v0.37.1 // indirect
 	k8s.io/mount-utils v0.0.0 // indirect

@@ -1,6 +1,6 @@
-// The control plane of the lab: etcd, kube-apiserver, kube-controller-manager,
-// kube-scheduler and kubectl in one binary that looks at the name it was
-// started under. One link step instead of five keeps the first build short.
+// The control plane of the lab: etcd, kube-apiserver, kube-controller-manager
+// and kube-scheduler in one binary that looks at the name it was started
+// under. One link step instead of four keeps the first build short.
 package main
 
 import (
@@ -14,8 +14,6 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	"k8s.io/kubectl/pkg/cmd"
-	"k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -23,16 +21,11 @@ import (
 
 func main() {
 	name := filepath.Base(os.Args[0])
-	switch name {
-	case "etcd":
+	if name == "etcd" {
 		etcdmain.Main(os.Args)
-	case "kubectl":
-		if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
-			util.CheckErr(err)
-		}
-	default:
-		os.Exit(cli.Run(component(name)))
+		return
 	}
+	os.Exit(cli.Run(component(name)))
 }
 
 func component(name string) *cobra.Command {
@@ -44,7 +37,7 @@ func component(name string) *cobra.Command {
 	case "kube-scheduler":
 		return scheduler.NewSchedulerCommand()
 	}
-	fmt.Fprintf(os.Stderr, "controlplane: started as %q; link it as etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubectl\n", name)
+	fmt.Fprintf(os.Stderr, "controlplane: started as %q; link it as etcd, kube-apiserver, kube-controller-manager or kube-scheduler\n", name)
 	os.Exit(2)
 	return nil
 }

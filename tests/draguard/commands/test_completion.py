@@ -123,7 +123,7 @@ def test_bash_itself_completes(fleet: Fleet, tmp_path: Path) -> None:
 
 
 def test_kubectl_completes_its_plugin(fleet: Fleet, tmp_path: Path) -> None:
-    kubectl = fleet.cluster.plane.layout.programs / "kubectl"
+    kubectl = fleet.cluster.plane.kubectl_program
     done = subprocess.run(
         [kubectl, "__complete", "draguard", "hold", "gpu-b"],
         check=True,

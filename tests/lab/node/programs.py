@@ -6,32 +6,25 @@
 
 from pathlib import Path
 
-from simulator.cluster.build import KUBERNETES, Recipe
+from simulator.cluster.build import KUBERNETES, STRIPPED, Recipe, kubernetes_flags
 
 CONTAINERD_VERSION = "v2.4.2"
 TOOLKIT_VERSION = "v1.20.1"
 _GO = Path(__file__).parents[1] / "go"
-_MAJOR, _MINOR, _ = KUBERNETES.removeprefix("v").split(".")
-_COMPONENT = "k8s.io/component-base/version"
 
 KUBELET = Recipe(
     name="kubelet",
     title="the kubelet",
-    what=f"the kubelet {KUBERNETES} from its Go module; about 6 minutes",
+    what=f"the kubelet {KUBERNETES} from its Go module",
     sources=_GO / "kubelet",
     packages=("k8s.io/kubernetes/cmd/kubelet",),
     programs=("kubelet",),
-    flags=(
-        "-trimpath",
-        "-ldflags",
-        f"-s -w -X {_COMPONENT}.gitVersion={KUBERNETES} -X {_COMPONENT}.gitMajor={_MAJOR} "
-        f"-X {_COMPONENT}.gitMinor={_MINOR}",
-    ),
+    flags=kubernetes_flags(KUBERNETES),
 )
 CONTAINERD = Recipe(
     name="containerd",
     title="containerd",
-    what=f"containerd {CONTAINERD_VERSION}, its shim and ctr from their Go module; about 7 minutes",
+    what=f"containerd {CONTAINERD_VERSION}, its shim and ctr from their Go module",
     sources=_GO / "containerd",
     packages=tuple(
         f"github.com/containerd/containerd/v2/cmd/{program}"
@@ -49,23 +42,23 @@ CONTAINERD = Recipe(
 DRA_DRIVER = Recipe(
     name="dra-driver",
     title="the DRA driver",
-    what="a DRA driver on Kubernetes' kubeletplugin helper; about 2 minutes",
+    what="a DRA driver on Kubernetes' kubeletplugin helper",
     sources=_GO / "dra-driver",
     programs=("dra-driver",),
-    flags=("-trimpath", "-ldflags", "-s -w"),
+    flags=(*STRIPPED, "-ldflags", "-s -w"),
 )
 DEVICE_PLUGIN = Recipe(
     name="device-plugin",
     title="the device plugin",
-    what="a device plugin of the kubelet's v1beta1 API; about 1 minute",
+    what="a device plugin of the kubelet's v1beta1 API",
     sources=_GO / "device-plugin",
     programs=("device-plugin",),
-    flags=("-trimpath", "-ldflags", "-s -w"),
+    flags=(*STRIPPED, "-ldflags", "-s -w"),
 )
 NVIDIA_RUNTIME = Recipe(
     name="nvidia-runtime",
     title="NVIDIA's container runtime",
-    what=f"nvidia-container-runtime {TOOLKIT_VERSION} from its Go module; about 2 minutes",
+    what=f"nvidia-container-runtime {TOOLKIT_VERSION} from its Go module",
     sources=_GO / "nvidia-runtime",
     packages=("github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime",),
     programs=("nvidia-container-runtime",),

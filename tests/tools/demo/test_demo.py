@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from simulator.cluster.build import cache_folder
+
 PATIENCE = 500
 """Seconds for a story that takes one minute where nothing else runs."""
 ROOT = Path(__file__).parents[3]
@@ -35,12 +37,29 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
+@pytest.fixture
+def without_kubectl(tmp_path: Path) -> Path:
+    """What is built here, but for kubectl, which the demo shall not build."""
+    made = tmp_path / "draguard"
+    made.mkdir()
+    for entry in cache_folder().iterdir():
+        if not entry.name.startswith("kubectl"):
+            (made / entry.name).symlink_to(entry)
+    return tmp_path
+
+
 @contextmanager
-def running(folder: Path, *flags: str) -> Generator["subprocess.Popen[str]"]:
+def running(
+    folder: Path, *flags: str, cache: Path | None = None
+) -> Generator["subprocess.Popen[str]"]:
     demo = subprocess.Popen(
         [sys.executable, "-m", "tools.demo", *flags],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(folder)},
+        env={
+            **os.environ,
+            "TMPDIR": str(folder),
+            "XDG_CACHE_HOME": str(cache or cache_folder().parent),
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -156,11 +175,12 @@ def test_a_remediator_that_may_only_watch_makes_the_story_wrong_and_keep_stays_u
     ],
 )
 def test_an_end_at_any_moment_leaves_nothing(
-    folder: Path, moment: str, number: signal.Signals, code: int
+    folder: Path, without_kubectl: Path, moment: str, number: signal.Signals, code: int
 ) -> None:
-    with running(folder) as demo:
+    with running(folder, cache=without_kubectl) as demo:
         read_until(demo, moment)
         demo.send_signal(number)
         demo.communicate(timeout=PATIENCE)
     assert demo.returncode == code
+    assert not list(without_kubectl.glob("*/kubectl*"))
     await_nothing_left(folder)

@@ -27,7 +27,7 @@ LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
 def install(plane: ControlPlane, client: Client) -> None:
     plane.kubectl("apply", "-f", str(CRDS))
-    plane.await_established("crd/nodedevicehealths.draguard.dev")
+    plane.await_established()
     with contextlib.suppress(Conflict):
         client.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
 
