@@ -65,8 +65,9 @@ bench: $(STAMP) ## Measure the budgets of docs/benchmarks.md on this machine
 bench-fleet: $(STAMP) ## Measure the remediator on 10,000 nodes of the real apiserver (FLEET="--nodes 200" for less)
 	$(BIN)/python -m benchmarks.fleet $(FLEET)
 
-replay: $(STAMP) ## Score Draguard and others on drawn fleet histories, into docs/replay.md
+replay: $(STAMP) ## Score Draguard and others on drawn fleet histories, into docs/replay.md and README.md
 	$(BIN)/python -m benchmarks.replay --write docs/replay.md $(REPLAY)
+	$(BIN)/python -m benchmarks.replay --summary README.md
 
 fuzz: $(STAMP) ## Send a million made-up inputs through every reader of foreign data (docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz $(FUZZ)

@@ -10,6 +10,7 @@ import msgspec
 
 from benchmarks.replay import document, run, signs, sources
 from benchmarks.replay.rates import PROFILES, Parameters
+from benchmarks.replay.summary import summary
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     parameters = Parameters(seed=given.seed, nodes=given.nodes, days=given.days)
     if given.summary:
-        text = document.summary(Path(given.write or "docs/replay.md").read_text(encoding="utf-8"))
+        text = summary(Path(given.write or "docs/replay.md").read_text(encoding="utf-8"))
         document.write(given.summary, text, document.SUMMARY)
         return 0
     if given.sources or given.logs or given.states:

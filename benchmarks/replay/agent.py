@@ -292,7 +292,7 @@ class Agent:
             minor=number,
             product=self._history.product,
             mig=mig,
-            recovery_supported=self._action_supported,
+            recovery_supported=self._history.action_supported,
             recovery_action=gpu.action if self._history.reads_action else None,
             fabric=FabricReading(state=fabric[0], status=fabric[1]),
             links=() if mig else (LinkReading(link=0, up=not gpu.link_down),),
@@ -301,11 +301,6 @@ class Agent:
             remap_failure=None if mig else gpu.failure,
             instances=self._instances(index) if mig else (),
         )
-
-    @property
-    def _action_supported(self) -> bool | None:
-        """Return what the sensor makes of field 230: unknown where reading it fails."""
-        return self._history.reads_action or (None if self._history.has_action else False)
 
     def _instances(self, index: int) -> tuple[MigReading, ...]:
         cut = self._cut(index)

@@ -121,7 +121,7 @@ COLUMNS: tuple[Column, ...] = (
         "by both",
         lambda score: f"{score.lost_hours + score.reboot_hours:,.0f}",
         lambda score: _hours(score.lost_hours + score.reboot_hours),
-        VERIFIES,
+        f"{VERIFIES}. And {OLD_DRIVERS}",
     ),
     Column(
         "healthy GPUs rebooted",

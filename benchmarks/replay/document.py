@@ -75,47 +75,6 @@ def rows() -> str:
     )
 
 
-def summary(text: str) -> str:
-    """Return README's table: of the first fleet in docs/replay.md, with each delay."""
-    soon, late = (_parsed(part) for part in _first_tables(text))
-    header = (
-        "policy",
-        "faults tainted in time",
-        "false taints of GPUs",
-        "of nodes",
-        "healthy GPU-hours lost by taints: administrators after 1 h",
-        "after 24 h",
-        "by node reboots",
-    )
-    lines = [
-        (
-            f"**{name}**" if name == OURS else name,
-            f"{float(row['recall per GPU']):.1%}",
-            row["taints of GPUs right / false / disputed"].split(" / ")[1],
-            row["of nodes right / false"].split(" / ")[1],
-            row["healthy GPU-hours lost by taints"],
-            late[name]["healthy GPU-hours lost by taints"],
-            row["by reboots"],
-        )
-        for name, row in soon.items()
-    ]
-    return table(header, lines)
-
-
-def _first_tables(text: str) -> list[str]:
-    """Return the tables of scores of the first fleet, one for each delay."""
-    fleet = text.partition(BEGIN)[2].partition("\nTruth: ")[0]
-    return [part for part in fleet.split("\n\n") if part.startswith("| policy |")]
-
-
-def _parsed(markdown: str) -> dict[str, dict[str, str]]:
-    """Return the cells of a table by the first cell of their row and the header of their column."""
-    header, _, *lines = (
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in markdown.splitlines()
-    )
-    return {cells[0]: dict(zip(header, cells, strict=True)) for cells in lines}
-
-
 def budgeted(runs: Iterable[Budgeted]) -> str:
     """Return a table of what the shipped budgets deferred."""
     rows = [
@@ -243,10 +202,12 @@ def in_words(parameters: Parameters) -> str:
 def _section(result: Result) -> str:
     truths = ", ".join(f"{count:,} {truth}" for truth, count in result.truths.most_common())
     parameters = result.parameters
+    share = parameters.renumber_share
+    renumbered = f", {share:.0%} renumbered" if share else ""
     return (
         f"### {result.profile}: {parameters.nodes * 8:,} GPUs, {parameters.days} days, "
         f"{parameters.app_rate:,.0f} application XIDs per M GPU-h, {parameters.mig_share:.0%} MIG"
-        f"{_renumbered(parameters)}\n\n{_by_delay(result.scores)}\n\n"
+        f"{renumbered}\n\n{_by_delay(result.scores)}\n\n"
         f"Truth: {truths}.\nParameters: {in_words(parameters)}."
     )
 
@@ -269,11 +230,6 @@ def _by_delay(found: Sequence[Score]) -> str:
             )
             parts.append(f"{OURS} is not the best in:\n\n{better}")
     return "\n\n".join(parts)
-
-
-def _renumbered(parameters: Parameters) -> str:
-    share = parameters.renumber_share
-    return f", {share:.0%} renumbered" if share else ""
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

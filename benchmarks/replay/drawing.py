@@ -49,7 +49,7 @@ class NodeDrawing:
         """Row remaps that are pending."""
         self._lost: set[int] = set()
         """Broken GPUs that NVML does not reach."""
-        self._mute: set[int] = set()
+        self.mute: set[int] = set()
         """Broken GPUs on which no program runs any more."""
         self.busy_until = 0.0
         """The node is down, or without NVML, until then."""
@@ -135,18 +135,15 @@ class NodeDrawing:
 
     def ask(self, gpu: int, at: float, action: int) -> None:
         """The driver sets the recovery action and logs it."""
-        self.sets_action(gpu, at, action)
-        if self._sets_action:
+        if self.sets_action(gpu, at, action):
             self.show(at=at + 0.01, kind="xid", gpu=gpu, code=154, action=action)
 
-    def sets_action(self, gpu: int, at: float, action: int) -> None:
-        """The driver sets the recovery action, and logs nothing."""
-        if self._sets_action:
+    def sets_action(self, gpu: int, at: float, action: int) -> bool:
+        """Whether the driver sets the recovery action; it logs nothing here."""
+        sets = self.has_action and self.parameters.answers != "always 0"
+        if sets:
             self.show(at=at, kind="asks", gpu=gpu, action=action)
-
-    @property
-    def _sets_action(self) -> bool:
-        return self.has_action and self.parameters.answers != "always 0"
+        return sets
 
     def tell(
         self,
@@ -201,7 +198,7 @@ class NodeDrawing:
         if lost:
             self._lost.add(gpu)
         if lost or mute:
-            self._mute.add(gpu)
+            self.mute.add(gpu)
         wait = self.random.lognormvariate(0.0, self.parameters.repair_sigma)
         after = max(wait * self.parameters.repair_median, SOONEST)
         self.later(at + after, lambda now: self._repair(gpu, now))
@@ -223,28 +220,19 @@ class NodeDrawing:
         """Open an episode in which the GPU is of no use though it works; end it later."""
         self.show(at=at, kind="state", gpu=gpu, state=state)
         self.broken[gpu] = self.tell("of no use", state, gpu, at, must=must), "by hand"
-        self._mute.add(gpu)
+        self.mute.add(gpu)
         self.later(at + BY_HAND, lambda now: self._repair(gpu, now))
 
-    def unless_unfit(self, gpu: int, act: Callable[[int, float], None]) -> Callable[[float], None]:
-        def guarded(at: float) -> None:
-            if at >= self.busy_until and gpu not in self.broken:
-                act(gpu, at)
-
-        return guarded
-
-    def if_programs_run(
-        self, gpu: int, act: Callable[[int, float], None]
+    def unless_unfit(
+        self, gpu: int, act: Callable[[int, float], None], *, programs: bool = False
     ) -> Callable[[float], None]:
+        """Return what acts unless the GPU is broken, or of `programs` unless they run no more."""
+
         def guarded(at: float) -> None:
-            if at >= self.busy_until and self.runs_programs(gpu):
+            if at >= self.busy_until and gpu not in (self.mute if programs else self.broken):
                 act(gpu, at)
 
         return guarded
-
-    def runs_programs(self, gpu: int) -> bool:
-        """Whether programs run on a GPU: on a broken one they do, until it is lost or hangs."""
-        return gpu not in self._mute
 
     def upgrade(self, at: float) -> None:
         if self.broken or at < self.busy_until:
@@ -281,7 +269,7 @@ class NodeDrawing:
         episode.until = at
         del self.broken[gpu]
         self._lost.discard(gpu)
-        self._mute.discard(gpu)
+        self.mute.discard(gpu)
 
     def _can_be_out(self, gpu: int, at: float) -> bool:
         episode, repair = self.broken[gpu]

@@ -40,7 +40,6 @@ def history_with(parameters: Parameters, profile: Profile, node: int) -> NodeHis
 
 def _plan(node: NodeDrawing, kind: Kind, rate: float) -> None:
     """Plan the faults of one kind; `rate` per million GPU-hours."""
-    guarded = node.if_programs_run if kind in PROGRAMS else node.unless_unfit
     for gpu in range(GPUS):
         hourly = rate * _share(node, kind, gpu) / 1e6
         at = 0.0
@@ -48,7 +47,8 @@ def _plan(node: NodeDrawing, kind: Kind, rate: float) -> None:
             at += node.random.expovariate(hourly) * 3600.0
             if at >= node.end:
                 break
-            node.later(at, guarded(gpu, partial(SCRIPTS[kind], node)))
+            act = partial(SCRIPTS[kind], node)
+            node.later(at, node.unless_unfit(gpu, act, programs=kind in PROGRAMS))
 
 
 def _share(node: NodeDrawing, kind: Kind, gpu: int) -> float:

@@ -55,7 +55,8 @@ class Peer:
                 self.actions[happening.gpu] = 0
             elif happening.kind in {"booted", "nvml-up"}:
                 self.actions = [0] * GPUS
-            if self._receives(happening):
+            is_event = happening.kind == "xid" and not self.by_log
+            if not is_event or happening.code not in self.history.unsent:
                 self.take(happening)
             if happening.kind == "numbered":
                 self._renumber(happening)
@@ -65,11 +66,6 @@ class Peer:
     def take(self, happening: Happening) -> None:
         """Taint and untaint devices for one happening."""
         raise NotImplementedError
-
-    def _receives(self, happening: Happening) -> bool:
-        if happening.kind == "xid" and not self.by_log:
-            return happening.code not in self.history.unsent
-        return True
 
     def forget(self, device: Device) -> None:
         """An administrator cleared a device."""

@@ -116,7 +116,7 @@ class DevicePluginMain(DevicePlugin):
 
     name = "k8s-device-plugin, main of September 2026"
     about = About(
-        "its main branch after #1930 (2026-09-22), unreleased", "as installed", "health checks on"
+        "its main branch after #1930 (2026-09), unreleased", "as installed", "health checks on"
     )
 
     def marked(self, happening: Happening) -> frozenset[Device]:
@@ -136,7 +136,7 @@ class NvSentinel(Peer):
 
     name = "NVSentinel, main of August 2026"
     about = About(
-        "its main branch after #1629 (2026-08), v1.14.0 before it",
+        "its main branch after #1629 (2026-08); 45 is fatal in v1.14.0",
         "fault-quarantine on, its rules as shipped; a reset is done by a reboot; "
         "`partialDrainEnabled` off: it would keep pods on the node's other GPUs, the cordon stays",
         "fault-quarantine is off: reports only",

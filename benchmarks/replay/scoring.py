@@ -144,8 +144,11 @@ class _Judge:
         self._of_node = gapless(taints)
 
     def taints(self) -> None:
-        for gpu, begins in self._by_gpu().items():
-            for begin in begins:
+        of_gpu: dict[int, list[Taint]] = defaultdict(list)
+        for device, taints in self._taints.items():
+            of_gpu[device[0]] += taints
+        for gpu, taints in of_gpu.items():
+            for begin, _ in gapless(taints):
                 self._judge_taint(gpu, begin)
         for begin, _ in self._of_node:
             found = _judged(self._history.episodes, begin)
@@ -154,14 +157,6 @@ class _Judge:
         for device, taints in self._taints.items():
             for taint in taints:
                 self._judge_device(device, taint)
-
-    def _by_gpu(self) -> dict[int, list[float]]:
-        """Return when each gapless taint of each GPU began."""
-        spans: dict[int, list[Taint]] = defaultdict(list)
-        for taints in self._taints.values():
-            for taint in taints:
-                spans[taint.device[0]].append(taint)
-        return {gpu: [begin for begin, _ in gapless(taints)] for gpu, taints in spans.items()}
 
     def _judge_taint(self, gpu: int, begin: float) -> None:
         found = _judged(self._of_gpu[gpu], begin)
@@ -196,7 +191,7 @@ class _Judge:
         ]
         weight = 1.0 if device[1] == WHOLE else 1.0 / SLICES
         unfit = sum(
-            max(min(taint.end, episode.until, self._end) - max(taint.begin, episode.begin), 0.0)
+            _overlap((taint.begin, taint.end), (episode.begin, min(episode.until, self._end)))
             for episode in self._true
             if device in episode.must
         )
@@ -284,12 +279,16 @@ class _Judge:
             if at >= self._end:
                 continue
             for gpu in range(GPUS):
-                if any(_needs_it(episode, at) for episode in self._of_gpu[gpu]):
-                    continue
+                own = (truth for truth in self._of_gpu[gpu] if truth.begin <= at <= truth.until)
+                if any(truth.must or truth.needs for truth in own):
+                    continue  # it is repaired by the reboot, too, or still broken after it
                 self._score.rebooted += 1
                 for device in self._history.devices(gpu):
                     weight = 1.0 if device[1] == WHOLE else 1.0 / SLICES
-                    kept = _overlap(self._taints.get(device, ()), at - away, at)
+                    kept = sum(
+                        _overlap((taint.begin, taint.end), (at - away, at))
+                        for taint in self._taints.get(device, ())
+                    )
                     self._score.reboot_hours += weight * max(away - kept, 0.0) / 3600.0
 
     def _miss(self, what: str, gpu: int, at: float, why: str) -> None:
@@ -322,14 +321,8 @@ def _covers(episode: Episode, begin: float, end: float, last: float) -> bool:
     return begin <= deadline and end >= min(episode.until, last)
 
 
-def _needs_it(episode: Episode, at: float) -> bool:
-    """Whether a repair at a moment is of this episode's GPU, too."""
-    return bool(episode.must or episode.needs) and episode.begin <= at <= episode.until
-
-
-def _overlap(taints: Iterable[Taint], begin: float, end: float) -> float:
-    parts = (min(taint.end, end) - max(taint.begin, begin) for taint in taints)
-    return sum(part for part in parts if part > 0.0)
+def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
+    return max(min(one[1], other[1]) - max(one[0], other[0]), 0.0)
 
 
 def joined(scores: Iterable[Score]) -> Score:

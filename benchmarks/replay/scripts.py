@@ -16,7 +16,7 @@ def churn(node: NodeDrawing, at: float) -> None:
     node.tell("app noise", "churn of XID 45", 0, at, until=at + CHURN_TIME)
     for number in range(CHURN_LINES // CHURN_NODES):
         gpu = node.random.randrange(GPUS)
-        if node.runs_programs(gpu):
+        if gpu not in node.mute:
             when = at + node.random.uniform(0.0, CHURN_TIME)
             node.line(when, gpu, 45, gi=node.any_gi(), message=f"Ch {number:08x}")
 

@@ -1,4 +1,4 @@
-"""The same fleet with fewer sources: which faults are then reported and not tainted.
+"""The same fleet with fewer sources, or with other drivers.
 
 Every disruption needs a second source, and the kernel log as read by syslog(2) does
 not taint anything alone. This module counts what that costs.
@@ -64,6 +64,8 @@ DRIVERS: dict[str, dict[str, object]] = {
     },
     "reading the recovery action always fails": {"no_action_share": 0.0, "answers": "never"},
     "no NVML event of XIDs 62, 79, 119, 120, 154": {"no_action_share": 0.0, "sends_all": False},
+    "no such event, 30 % before R565": {"no_action_share": 0.3, "sends_all": False},
+    "no such event, all before R565": {"no_action_share": 1.0, "sends_all": False},
 }
 """Kinds of drivers by what sets them apart, the same for all policies."""
 

@@ -139,6 +139,11 @@ class NodeHistory(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a policy that reads the recovery action gets a value."""
         return self.has_action and self.answers != "never"
 
+    @property
+    def action_supported(self) -> bool | None:
+        """What a sensor makes of the recovery action: unknown where reading it fails."""
+        return self.reads_action or (None if self.has_action else False)
+
     def devices(self, gpu: int) -> frozenset[Device]:
         return devices(gpu, mig=self.mig)
 

@@ -1,7 +1,6 @@
 """The replay is fair: the same signals and administrators for all, each scored by its own unit."""
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Self
 
 import msgspec
@@ -9,7 +8,6 @@ import pytest
 
 from benchmarks.replay import run, sources
 from benchmarks.replay.agent import Agent
-from benchmarks.replay.columns import losses
 from benchmarks.replay.drawing import DAY
 from benchmarks.replay.generator import history_with
 from benchmarks.replay.ours import enforced, play
@@ -38,8 +36,6 @@ from benchmarks.replay.truth import (
 )
 from tests.benchmarks.replayed import history
 
-ROOT = Path(__file__).parents[2]
-DOCUMENT = ROOT / "docs" / "replay.md"
 SOON, LATE = DELAYS
 BEGUN, REPAIRED, END = 10_000.0, 20_000.0, 100 * DAY
 BOOT = history().boot
@@ -371,23 +367,3 @@ class TestScores:
 
         assert needs["XID 95"] == "reset"
         assert needs["XID 79"] == "reboot"
-
-
-WORSE: list[Callable[[Score], None]] = [
-    lambda score: setattr(score, "lost_hours", 9.0),
-    lambda score: setattr(score, "to_free", [600.0]),
-    lambda score: setattr(score, "rebooted", 7),
-]
-
-
-@pytest.mark.parametrize("worsen", WORSE)
-def test_a_column_that_draguard_loses_is_named_with_the_best_and_a_reason(
-    worsen: Callable[[Score], None],
-) -> None:
-    ours, theirs = (Score(policy=name, to_free=[0.0], to_taint=[0.0]) for name in ("we", "they"))
-    assert losses(ours, [theirs]) == []
-    worsen(ours)
-
-    for column, best in losses(ours, [theirs]):
-        assert best is theirs
-        assert column.why

@@ -352,4 +352,4 @@ def test_the_document_shows_renumbered_fleets_of_each_profile() -> None:
     shown = document.in_words(Parameters(nodes=32, renumber_share=1.0))
 
     assert generated.count(shown) == len(PROFILES)
-    assert generated.count("\n| Draguard | 1.0000 | 1.0000 |") == len(PROFILES)
+    assert generated.count("\n| Draguard | 1.0000 | 1.0000 |") == len(PROFILES) * len(DELAYS)
