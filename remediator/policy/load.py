@@ -31,6 +31,12 @@ def read(text: str | bytes) -> Policy:
     stated, problems = shaped(whole.value)
     problems += contradictions(whole.value)
     problems += _reversed(stated, whole.lines)
+    reported = {path for path, _ in problems}
+    problems += [
+        (path, why)
+        for path, why in _without_value(whole.value)
+        if not reported & {path[:size] for size in range(len(path) + 1)}
+    ]
     if problems:
         raise PolicyError(*whole.in_words(problems)[:_MOST])
     return _policy(stated)
@@ -40,6 +46,21 @@ def written_keys(text: str | bytes) -> frozenset[str]:
     """Return the keys at the top of a policy that can be read. Raises PolicyError."""
     value = cast("dict[str, object]", yaml_document.compose(text).value)
     return frozenset(value)
+
+
+def _without_value(value: object, path: Path = ()) -> Iterator[Problem]:
+    """Give the keys without a value, as a file has that was cut off or not filled in.
+
+    Taken for absent ones they would untaint what the file says elsewhere, or would stop nothing.
+    """
+    if isinstance(value, dict):
+        for key, below in cast("dict[str, object]", value).items():
+            if below is None:
+                yield (*path, key), "has no value; write one, or remove the key"
+            yield from _without_value(below, (*path, key))
+    elif isinstance(value, list):
+        for index, below in enumerate(cast("list[object]", value)):
+            yield from _without_value(below, (*path, index))
 
 
 def _reversed(stated: PolicyText, written: Collection[Path]) -> Iterator[Problem]:

@@ -1,6 +1,7 @@
 """The policy file: what it may say, its errors, and that a bad one is never in force."""
 
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from remediator.policy.file import PolicyFile, in_words, read
 from remediator.policy.place import Place
 from remediator.policy.table import SHIPPED, Policy, PolicyError, Row, without_rules
 from tests.remediator.policy.budgets import limits_of
+
+
+OVERRIDE = "match: {node: a}\n  defaults: {mode: enforce}"
 
 
 def load(file: PolicyFile) -> bool:
@@ -26,6 +30,23 @@ def test_braces_alone_are_the_shipped_policy_and_that_is_incident_only() -> None
 @pytest.mark.parametrize("text", ["", "\n", "null", "~", "---\n", "# nothing\n", "---\n# x\n..."])
 def test_a_file_that_says_nothing_is_no_policy(text: str) -> None:
     with pytest.raises(PolicyError, match=r"write {}"):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key"),
+    [
+        ("defaults:", 1, "defaults"),
+        ("classes: ~", 1, "classes"),
+        ("budget: {evict: null}", 1, "budget.evict"),
+        ("defaults: {mode: enforce}\nclasses:\n  gpu:\n    mode:\n", 4, "classes.gpu.mode"),
+        (f"overrides:\n- {OVERRIDE}\n  classes:\n", 4, "overrides[0].classes"),
+        ("emergency_stop:", 1, "emergency_stop"),
+    ],
+)
+def test_a_key_without_a_value_is_refused(text: str, line: int, key: str) -> None:
+    """As in a file that was cut off, and where somebody wrote half of an emergency stop."""
+    with pytest.raises(PolicyError, match=re.escape(f"line {line}: {key}: has no value")):
         read(text)
 
 

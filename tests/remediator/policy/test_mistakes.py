@@ -122,7 +122,7 @@ MISTAKES = [
     ("budget: 3", 1, "budget: 3 is not a mapping with any of evict, taint, correlation"),
     (f"budget: {{evict: {{node: {'9' * 400}}}}}", 1, "9... is not a number of GPUs"),
     ("budget: {taint: {node: {share: 5%, atlast: 1}}}", 1, "did you mean atLeast?"),
-    ("defaults:\n  mode:\n  soak: [1m]", 3, "defaults.soak: a list is not a duration"),
+    ("defaults:\n  settle: 1s\n  soak: [1m]", 3, "defaults.soak: a list is not a duration"),
     (f"exempt: [{{nodes: {'a' * 254}, why: x}}]", 1, "nodes: a name is longer than 253"),
     ("exempt: [{nodes: [a, ''], why: x}]", 1, "nodes[1]: an empty name matches nothing"),
     ("budget: {correlation: {within: ''}}", 1, "budget.correlation.within: "),
