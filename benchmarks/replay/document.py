@@ -200,7 +200,8 @@ def in_words(parameters: Parameters) -> str:
 
 
 def _section(result: Result) -> str:
-    truths = ", ".join(f"{count:,} {truth}" for truth, count in result.truths.most_common())
+    by_count = sorted(result.truths.items(), key=lambda pair: (-pair[1], pair[0]))
+    truths = ", ".join(f"{count:,} {truth}" for truth, count in by_count)
     parameters = result.parameters
     share = parameters.renumber_share
     renumbered = f", {share:.0%} renumbered" if share else ""
