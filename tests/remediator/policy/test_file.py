@@ -12,7 +12,6 @@ from remediator.policy.place import Place
 from remediator.policy.table import SHIPPED, Policy, PolicyError, Row, without_rules
 from tests.remediator.policy.budgets import limits_of
 
-
 OVERRIDE = "match: {node: a}\n  defaults: {mode: enforce}"
 
 
