@@ -52,8 +52,11 @@ def _found(files: Sequence[Path], context: str, given: Overrides) -> Endpoint:
         raise EndpointError(
             f"no kubeconfig found, so there is no context {context!r}; give --kubeconfig"
         )
-    if given.server and given.token:
-        return Endpoint(server=given.server)
+    if given.server:
+        if given.token:
+            return Endpoint(server=given.server)
+        # Not the token of this pod: it is for the pod's own cluster.
+        raise EndpointError("--server needs a login: give --token or --kubeconfig")
     try:
         return in_cluster()
     except EndpointError as error:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,8 +43,8 @@ class Entry(NamedTuple):
 
     body: Mapping[str, Any]
     folder: str = ""
-    save: Callable[[], None] = lambda: None
-    """Write the file if an OIDC login was renewed, as kubectl does."""
+    save: Callable[[Mapping[str, str]], None] = lambda _: None
+    """Write these keys of a renewed OIDC login into the file, as kubectl does."""
 
 
 Entries = Mapping[str, Entry]
@@ -140,14 +140,33 @@ def _content(file: Path) -> Kubeconfig:
     if file.stat().st_size == 0 and file.is_file():
         return Kubeconfig()  # as for kubectl
     merger, folder = _reader().KubeConfigMerger(str(file)), file.absolute().parent
+
+    def save(node: Any, keys: Mapping[str, str]) -> None:
+        node.value["user"]["auth-provider"]["config"].update(keys)
+        merger.save_changes()
+
     found: dict[str, dict[str, Entry]] = {"clusters": {}, "users": {}, "contexts": {}}
     for kind, entries in found.items():
         for node in merger.config.value[kind]:
-            body = node.value.get(kind.removesuffix("s")) or {}
-            paths = {key: str(folder / body[key]) for key in _PATHS & body.keys() if body[key]}
+            body = _without_empty(node.value.get(kind.removesuffix("s")) or {})
+            body |= {key: str(folder / body[key]) for key in _PATHS & body.keys()}
+            if "tokenFile" in body:
+                body.pop("token", None)
             if name := node.value.get("name"):
-                entries[str(name)] = Entry({**body, **paths}, str(folder), merger.save_changes)
+                entries[str(name)] = Entry(body, str(folder), partial(save, node))
     return Kubeconfig(str(merger.config.value.get("current-context") or ""), **found)
+
+
+def _without_empty(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out entries without a value: for kubectl they are absent, for the package they count.
+
+    An empty `as` stays, and is refused: it limits rights.
+    """
+    return {
+        key: _without_empty(value) if isinstance(value, dict) else value
+        for key, value in body.items()
+        if key == "as" or value not in ("", None)
+    }
 
 
 def log_in(
@@ -158,6 +177,9 @@ def log_in(
     ends = bool(login.get("exec") or login.get("auth-provider"))
     try:
         _refuse_unsupported(login)
+        # The package passes over the CA of HTTPS://HOST.
+        scheme, colon, rest = cluster["server"].strip().partition(":")
+        cluster = {**cluster, "server": f"{scheme.lower()}{colon}{rest}"}
         loader = _loader(where, cluster, user)
         with _logged_errors() as errors:
             loader.load_and_set(settings)
@@ -171,7 +193,7 @@ def log_in(
     return Endpoint(
         server=settings.host,
         token=token or None,
-        token_file=login.get("tokenFile") if token and "token" not in login else None,
+        token_file=login.get("tokenFile") if token else None,
         renewal=_Renewal(where, login, settings, renew, clock) if ends and token else None,
         ca_file=settings.ssl_ca_cert,
         tls_server_name=settings.tls_server_name or None,
@@ -220,21 +242,25 @@ def _loader(where: str, cluster: Mapping[str, Any], user: Entry) -> Any:
 def _oidc(where: str, user: Entry) -> tuple[Mapping[str, Any], Callable[[], None]]:
     """Return a login that trusts no false identity provider, and what saves the renewed one.
 
-    Without a CA the package would tell any server that is in between the client's secret.
+    Without a CA the package would send the client's secret to any server that is in between.
     """
     import certifi
 
-    login, stored = deepcopy(dict(user.body)), user.body["auth-provider"]["config"]
+    login = deepcopy(dict(user.body))
     config = login["auth-provider"]["config"]
     config.setdefault("client-secret", "")
     if "idp-certificate-authority-data" not in config:
         trusted = os.environ.get("SSL_CERT_FILE") or certifi.where()
-        config.setdefault("idp-certificate-authority", trusted)
+        authority = Path(config.setdefault("idp-certificate-authority", trusted))
+        if not (authority.is_file() and authority.stat().st_size):
+            raise EndpointError(
+                f"the CA of the OIDC provider, {authority}, is missing or empty: correct "
+                "idp-certificate-authority"
+            )
 
     def save() -> None:
-        stored.update({key: config[key] for key in _RENEWED if key in config})
         try:
-            user.save()
+            user.save({key: config[key] for key in _RENEWED if key in config})
         except OSError as error:  # the renewed login serves this run all the same
             _log.warning("%s: the renewed login cannot be saved: %s", where, error)
 

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from draguard.connection import which_cluster
+from draguard.connection.cluster_flags import Overrides
 from draguard.connection.errors import sentence
 from draguard.connection.which_cluster import endpoint_of
 from kubeapi.client import ApiError
-from kubeapi.endpoint import EndpointError
+from kubeapi.endpoint import Endpoint, EndpointError
 from tests.draguard.printed import printed
 from tests.draguard.test_cli_errors import config, written
 
@@ -96,6 +98,18 @@ def test_explaining_goes_on_without_a_cluster_whose_address_is_none(
     assert "shipped; the policy of a cluster is unknown" in printed(
         capsys, "explain", "xid", "79", "--kubeconfig", str(path)
     )
+
+
+def test_the_token_of_a_pod_goes_to_no_other_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has a pod's shell pastes addresses, too."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(which_cluster, "in_cluster", lambda: Endpoint(server="https://own:1"))
+
+    assert endpoint_of(None, "", {}).server == "https://own:1"
+    with pytest.raises(EndpointError, match=r"--server needs a login: give --token or --kube"):
+        endpoint_of(None, "", {}, Overrides(server="https://elsewhere:1"))
 
 
 def test_a_user_without_a_home_learns_what_to_give(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,42 @@ def test_paths_of_an_entry_are_relative_to_its_own_file(tmp_path: Path) -> None:
     assert found.client_key_file == str(tmp_path / "users" / "k.pem")
 
 
+@pytest.mark.parametrize("nothing", ["", None])
+def test_an_empty_entry_is_an_absent_one(nothing: str | None, tmp_path: Path) -> None:
+    """Else an empty CA would have the machine's public authorities trusted."""
+    for name in ("ca.pem", "c.pem", "k.pem"):
+        (tmp_path / name).touch()
+    login = {"client-certificate": "c.pem", "client-key": "k.pem", "token": nothing, "exec": None}
+    login |= {"client-certificate-data": nothing, "client-key-data": nothing, "tokenFile": nothing}
+    at = {"server": HTTPS, "certificate-authority": "ca.pem", "proxy-url": nothing}
+    at |= {"certificate-authority-data": nothing, "tls-server-name": nothing}
+
+    found = endpoint([written(tmp_path, login, at)])
+
+    files = (found.ca_file, found.client_cert_file, found.client_key_file)
+    assert files == tuple(str(tmp_path / name) for name in ("ca.pem", "c.pem", "k.pem"))
+    assert (found.token, found.proxy, found.tls_server_name) == (None, None, None)
+
+
+@pytest.mark.parametrize("token", ["", None, "another"])
+def test_a_token_file_outranks_a_token(token: str | None, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from the file", encoding="ascii")
+
+    found = Credentials(endpoint([written(tmp_path, {"token": token, "tokenFile": "token"})]))
+
+    assert found.headers() == {"authorization": "Bearer from the file"}
+
+
+@pytest.mark.parametrize("server", ["HTTPS://127.0.0.1:1", " https://127.0.0.1:1"])
+def test_the_servers_ca_counts_however_its_address_is_written(server: str, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").touch()
+    at = {"server": server, "certificate-authority": "ca.pem"}
+
+    found = endpoint([written(tmp_path, {"token": "t"}, at)])
+
+    assert (found.server, found.ca_file) == (HTTPS, str(tmp_path / "ca.pem"))
+
+
 @pytest.mark.parametrize(
     ("user", "cluster", "why"),
     [

@@ -32,6 +32,8 @@ class Provider:
 
     def __init__(self, authority: trustme.CA) -> None:
         self.authority, self.url = authority, ""
+        self.tokens = ""
+        """Where the tokens are, "" for its own address."""
         self.status, self.answer = 200, Entry()
         self.sent: list[str] = []
         self.discovered = 0
@@ -40,7 +42,7 @@ class Provider:
     def __call__(self, request: Request) -> tuple[int, Entry]:
         if request.path == "/.well-known/openid-configuration":
             self.discovered += 1
-            return 200, {"token_endpoint": f"{self.url}/token"}
+            return 200, {"token_endpoint": f"{self.tokens or self.url}/token"}
         with self.one:
             self.sent.append(f"{request.headers['authorization']} {request.body}")
         return self.status, self.answer
@@ -144,6 +146,35 @@ def test_an_unknown_provider_gets_no_secret(provider: Provider, tmp_path: Path) 
 
     assert "the OIDC login was not renewed: " in stated
     assert "CERTIFICATE_VERIFY_FAILED" in stated
+    assert (provider.discovered, provider.sent) == (0, [])
+
+
+@pytest.mark.parametrize("key", ["idp-certificate-authority", "idp-certificate-authority-data"])
+def test_an_empty_ca_of_the_provider_trusts_no_unknown_one(
+    key: str, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the tokens are at another address than their description."""
+    unknown = Provider(trustme.CA())
+    provider.authority.cert_pem.write_to_path(tmp_path / "system.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "system.pem"))
+    with tls_server(unknown.authority, unknown) as provider.tokens:
+        stated = refused(written(tmp_path, provider.login(jwt(-HOUR), **{key: ""})))
+
+    assert "CERTIFICATE_VERIFY_FAILED" in stated
+    assert (provider.discovered, unknown.sent) == (1, [])
+
+
+@pytest.mark.parametrize("name", ["none.pem", "empty.pem"])
+def test_a_ca_of_the_provider_that_is_missing_or_empty_is_named(
+    name: str, provider: Provider, tmp_path: Path
+) -> None:
+    (tmp_path / "empty.pem").touch()
+    authority = str(tmp_path / name)
+    login = provider.login(jwt(-HOUR), **{"idp-certificate-authority": authority})
+
+    stated = refused(written(tmp_path, login))
+
+    assert f"{authority}, is missing or empty: correct idp-certificate-authority" in stated
     assert (provider.discovered, provider.sent) == (0, [])
 
 
