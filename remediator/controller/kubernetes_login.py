@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import cache, partial
 from importlib import import_module
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from kubeapi.endpoint import Endpoint, EndpointError
+from remediator.controller.saved_login import save_login
 
 _log = logging.getLogger(__name__)
 _NOT_LOADED = (
@@ -42,9 +43,8 @@ class Entry(NamedTuple):
     """A cluster, user or context of a kubeconfig; its paths are absolute."""
 
     body: Mapping[str, Any]
-    folder: str = ""
-    save: Callable[[Mapping[str, str]], None] = lambda _: None
-    """Write these keys of a renewed OIDC login into the file, as kubectl does."""
+    file: Path = Path()
+    name: str = ""
 
 
 Entries = Mapping[str, Entry]
@@ -139,21 +139,16 @@ def _content(file: Path) -> Kubeconfig:
     """Read a file. Raises whatever the package stumbles over."""
     if file.stat().st_size == 0 and file.is_file():
         return Kubeconfig()  # as for kubectl
-    merger, folder = _reader().KubeConfigMerger(str(file)), file.absolute().parent
-
-    def save(node: Any, keys: Mapping[str, str]) -> None:
-        node.value["user"]["auth-provider"]["config"].update(keys)
-        merger.save_changes()
-
+    merger, file = _reader().KubeConfigMerger(str(file)), file.absolute()
     found: dict[str, dict[str, Entry]] = {"clusters": {}, "users": {}, "contexts": {}}
     for kind, entries in found.items():
         for node in merger.config.value[kind]:
             body = _without_empty(node.value.get(kind.removesuffix("s")) or {})
-            body |= {key: str(folder / body[key]) for key in _PATHS & body.keys()}
+            body |= {key: str(file.parent / body[key]) for key in _PATHS & body.keys()}
             if "tokenFile" in body:
                 body.pop("token", None)
             if name := node.value.get("name"):
-                entries[str(name)] = Entry(body, str(folder), partial(save, node))
+                entries[str(name)] = Entry(body, file, str(name))
     return Kubeconfig(str(merger.config.value.get("current-context") or ""), **found)
 
 
@@ -189,7 +184,9 @@ def log_in(
     if errors or (ends and not (token or settings.cert_file)):
         raise EndpointError(f"{where}: {_failed(login, errors)}")
     # Not for OIDC, whose end only the whole login knows.
-    renew = loader.load_and_set if "auth-provider" in login else settings.refresh_api_key_hook
+    renew = settings.refresh_api_key_hook
+    if "auth-provider" in login:
+        renew = partial(_renew_oidc, where, cluster, user)
     return Endpoint(
         server=settings.host,
         token=token or None,
@@ -234,7 +231,7 @@ def _loader(where: str, cluster: Mapping[str, Any], user: Entry) -> Any:
     return library.KubeConfigLoader(
         library.ConfigNode("the entry", content),
         active_context="chosen",
-        config_base_path=user.folder,  # where a plugin runs
+        config_base_path=str(user.file.parent),  # where a plugin runs
         config_persister=save,
     )
 
@@ -258,13 +255,29 @@ def _oidc(where: str, user: Entry) -> tuple[Mapping[str, Any], Callable[[], None
                 "idp-certificate-authority"
             )
 
+    used = config.get("refresh-token", "")
+
     def save() -> None:
+        keys = {key: config[key] for key in _RENEWED if key in config}
+        user.body["auth-provider"]["config"].update(keys)
         try:
-            user.save({key: config[key] for key in _RENEWED if key in config})
+            save_login(user.file, user.name, keys, used)
         except OSError as error:  # the renewed login serves this run all the same
             _log.warning("%s: the renewed login cannot be saved: %s", where, error)
 
     return login, save
+
+
+def _renew_oidc(where: str, cluster: Mapping[str, Any], user: Entry, settings: _Settings) -> None:
+    """Log in with what is in the file now: another program may have renewed it there.
+
+    What was last in the file serves on where it no longer is.
+    """
+    with suppress(EndpointError, LookupError):
+        stored = read(user.file).users[user.name].body["auth-provider"]["config"]
+        config = user.body["auth-provider"]["config"]
+        config.update({key: stored[key] for key in _RENEWED})
+    _loader(where, cluster, user).load_and_set(settings)
 
 
 def _not_done(login: Mapping[str, Any], error: Exception) -> str:

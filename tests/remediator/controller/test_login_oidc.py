@@ -2,8 +2,9 @@
 
 import base64
 import json
+import resource
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -36,6 +37,8 @@ class Provider:
         """Where the tokens are, "" for its own address."""
         self.status, self.answer = 200, Entry()
         self.sent: list[str] = []
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What happens while it makes a token."""
         self.discovered = 0
         self.one = threading.Lock()
 
@@ -43,6 +46,7 @@ class Provider:
         if request.path == "/.well-known/openid-configuration":
             self.discovered += 1
             return 200, {"token_endpoint": f"{self.tokens or self.url}/token"}
+        self.meanwhile()
         with self.one:
             self.sent.append(f"{request.headers['authorization']} {request.body}")
         return self.status, self.answer
@@ -102,6 +106,127 @@ def test_a_token_that_ended_is_renewed_and_written_back(provider: Provider, tmp_
     expected = provider.login(fresh, **provider.trusted(), **{"refresh-token": "refresh-2"})
     assert after["users"] == [{"name": "one", "user": expected}]
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def renewing(provider: Provider, folder: Path) -> Path:
+    """Write a kubeconfig whose login the provider renews."""
+    provider.answer = {"access_token": "a", "id_token": jwt(HOUR), "refresh_token": "refresh-2"}
+    return written(folder, provider.login(jwt(-HOUR), **provider.trusted()))
+
+
+def test_what_another_program_changed_meanwhile_stays(provider: Provider, tmp_path: Path) -> None:
+    file = renewing(provider, tmp_path)
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    other = {"name": "other", "user": {"token": "t"}}
+
+    def change() -> None:
+        content = yaml.safe_load(file.read_bytes())
+        content["users"].append(other)
+        file.write_text(yaml.safe_dump(content | {"current-context": "new"}), encoding="utf-8")
+
+    provider.meanwhile = change
+
+    endpoint([link])
+
+    after = yaml.safe_load(file.read_bytes())
+    expected = {"id-token": provider.answer["id_token"], "refresh-token": "refresh-2"}
+    config = after["users"][0]["user"]["auth-provider"]["config"]
+    assert {key: config[key] for key in expected} == expected
+    assert (after["users"][1], after["current-context"]) == (other, "new")
+    assert link.is_symlink()
+    assert {each.name for each in tmp_path.iterdir()} == {"config", "link"}
+
+
+def test_a_login_that_another_program_renewed_meanwhile_stays(
+    provider: Provider, tmp_path: Path
+) -> None:
+    file = renewing(provider, tmp_path)
+    theirs = provider.login("theirs", **{"refresh-token": "theirs"})
+    provider.meanwhile = lambda: written(tmp_path, theirs)
+
+    assert endpoint([file]).token == provider.answer["id_token"]
+
+    assert yaml.safe_load(file.read_bytes())["users"] == [{"name": "one", "user": theirs}]
+
+
+def test_who_logged_out_meanwhile_stays_logged_out(
+    provider: Provider, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = renewing(provider, tmp_path)
+    provider.meanwhile = lambda: written(tmp_path, {}, users=[])
+    endpoint([file])
+    assert yaml.safe_load(file.read_bytes())["users"] == []
+
+    file = renewing(provider, tmp_path)
+    provider.meanwhile = file.unlink
+    endpoint([file])
+
+    assert list(tmp_path.iterdir()) == []
+    assert ["cannot be saved" in record.getMessage() for record in caplog.records] == [True]
+
+
+@pytest.mark.parametrize("content", ["{", "just text", "users: [1]", "users: [{name: one}]"])
+def test_a_file_that_is_no_kubeconfig_any_more_stays(
+    content: str, provider: Provider, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = renewing(provider, tmp_path)
+    provider.meanwhile = lambda: file.write_text(content, encoding="utf-8")
+
+    assert endpoint([file]).token == provider.answer["id_token"]
+
+    assert file.read_text(encoding="utf-8") == content
+    assert "no longer has a login of this form" in caplog.text
+
+
+def test_a_full_disk_leaves_the_kubeconfig_as_it_was(
+    provider: Provider, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = renewing(provider, tmp_path)
+    before = file.read_bytes()
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    full = (len(before) // 2, most)
+    provider.meanwhile = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, full)
+
+    try:
+        assert endpoint([file]).token == provider.answer["id_token"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
+    assert "File too large" in caplog.text
+
+
+def test_a_file_that_kubectl_has_locked_stays(
+    provider: Provider, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = renewing(provider, tmp_path)
+    before = file.read_bytes()
+    lock = tmp_path / "config.lock"
+    lock.touch()
+
+    assert endpoint([file]).token == provider.answer["id_token"]
+
+    assert file.read_bytes() == before
+    assert f"another program holds {lock}; remove it if none does" in caplog.text
+    assert lock.exists()
+
+
+def test_a_login_that_another_program_renewed_needs_no_provider(
+    provider: Provider, tmp_path: Path
+) -> None:
+    """The old refresh token may be good for nothing any more."""
+    seconds = [0.0]
+    file = written(tmp_path, provider.login(jwt(-HOUR), **provider.trusted()))
+    provider.answer = {"access_token": "a", "id_token": jwt(60.0), "refresh_token": "refresh-2"}
+    credentials = Credentials(endpoint([file], clock=lambda: seconds[0]))
+    theirs = jwt(HOUR)
+    written(tmp_path, provider.login(theirs, **provider.trusted(), **{"refresh-token": "theirs"}))
+    seconds[0] = 11
+
+    assert credentials.headers() == {"authorization": f"Bearer {theirs}"}
+    assert len(provider.sent) == 1
 
 
 def test_what_flags_and_defaults_change_is_not_written_back(
