@@ -136,8 +136,8 @@ class Client:
         self._timeout = timeout
         self._agent = agent
         self._on_answer = on_answer
-        self._credentials = Credentials(endpoint)
         self._transport = Transport(endpoint)
+        self._credentials = Credentials(endpoint)
 
     def sibling(self, timeout: float | None = None) -> "Client":
         """Open a client with the same identity and connections of its own."""

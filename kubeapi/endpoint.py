@@ -3,10 +3,11 @@
 Reads the service account's files of a pod; nothing else of the environment.
 """
 
+import ipaddress
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -43,6 +44,21 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         identity = self.token_file or self.client_cert_file or ("a token" if self.token else "none")
         return f"Endpoint({self.server}, identity: {identity})"
+
+    def refuse_clear_text(self) -> None:
+        """Raise EndpointError if others could read a token on its way to this server."""
+        where = urlsplit(self.server)
+        if where.scheme != "https" and (self.proxy or not is_this_machine(where.hostname or "")):
+            raise EndpointError(
+                f"{self.server} has no TLS, so no token is sent there: give an address with https://"
+            )
+
+
+def is_this_machine(host: str) -> bool:
+    try:
+        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def acting_as(
@@ -84,9 +100,14 @@ def in_cluster(environ: Mapping[str, str] = os.environ, folder: Path = SERVICE_A
 
 
 class Credentials:
-    """The bearer token of an endpoint, always the one that is valid now."""
+    """The bearer token of an endpoint, always the one that is valid now.
+
+    Raises EndpointError when the token would go through a network in the clear.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
+        if endpoint.token or endpoint.token_file or endpoint.renewal:
+            endpoint.refuse_clear_text()
         self._file = Path(endpoint.token_file) if endpoint.token_file else None
         self._token, self._renewal = endpoint.token or "", endpoint.renewal
         self._seen: tuple[int, int, int] | None = None

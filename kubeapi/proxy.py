@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from kubeapi.endpoint import Endpoint, EndpointError
+from kubeapi.endpoint import Endpoint, EndpointError, is_this_machine
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -72,8 +72,7 @@ def proxy_from(environ: Mapping[str, str], server: str) -> str | None:
     where = urlsplit(server)
     found = _variable(environ, f"{where.scheme}_proxy")
     host = (where.hostname or "").lower()
-    address = _address(host)
-    if not found or host == "localhost" or (address is not None and address.is_loopback):
+    if not found or is_this_machine(host):
         return None
     port = where.port or _PORTS.get(where.scheme, 0)
     entries = _variable(environ, "no_proxy").lower().split(",")

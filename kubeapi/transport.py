@@ -158,9 +158,12 @@ class Transport:
             kind = _UnverifiedPool if endpoint.insecure else _TlsPool
             self._pool = kind(where.hostname, where.port, **settings)
         elif self._proxy is not None:
-            # Without TLS there is no tunnel: the proxy gets whole URLs.
+            # Without TLS to the server there is no tunnel: the proxy gets whole URLs.
             self._prefix = f"http://{self._whom}{self._prefix}"
-            self._pool = _Pool(self._proxy.host, self._proxy.port, **settings)
+            kind = _Pool
+            if self._proxy.scheme == "https":
+                kind, settings["ssl_context"] = _TlsPool, settings["_proxy_config"].ssl_context
+            self._pool = kind(self._proxy.host, self._proxy.port, **settings)
         else:
             self._pool = _Pool(where.hostname, where.port, **settings)
 

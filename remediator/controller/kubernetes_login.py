@@ -175,6 +175,9 @@ def log_in(
         # The package passes over the CA of HTTPS://HOST.
         scheme, colon, rest = cluster["server"].strip().partition(":")
         cluster = {**cluster, "server": f"{scheme.lower()}{colon}{rest}"}
+        if ends:
+            proxy = cluster.get("proxy-url")
+            Endpoint(server=cluster["server"], proxy=proxy).refuse_clear_text()
         loader = _loader(where, cluster, user)
         with _logged_errors() as errors:
             loader.load_and_set(settings)

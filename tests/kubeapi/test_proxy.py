@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import msgspec
 import pytest
@@ -222,3 +223,37 @@ def test_without_tls_the_proxy_gets_whole_urls(plain_api: int) -> None:
         found = fetched(proxy.port, None, login=login, server=server, twice=False)
         assert found == b'{"path":"/version"}'
         assert proxy.opened == ["GET http://api.example.com:80/version HTTP/1.1"]
+
+
+def test_the_password_of_a_proxy_by_tls_goes_by_tls_to_any_server(
+    plain_api: int, authority: trustme.CA, ca_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)  # pyright: ignore[reportUnknownMemberType] - trustme names pyOpenSSL, too
+    monkeypatch.setenv("SSL_CERT_FILE", ca_file)
+    place, login = {"api.example.com:80": ("127.0.0.1", plain_api)}, "ana:secret"
+    with ConnectProxy(place, login=login, tls=context) as proxy:
+        found = fetched(
+            proxy.port,
+            None,
+            login=login,
+            scheme="https",
+            server="http://api.example.com",
+            twice=False,
+        )
+        assert found == b'{"path":"/version"}'
+        assert proxy.opened == ["GET http://api.example.com:80/version HTTP/1.1"]
+
+
+@pytest.mark.parametrize("login", [{"token": "t"}, {"token_file": "t"}, {"renewal": lambda: "t"}])
+@pytest.mark.parametrize(
+    ("server", "proxy"),
+    [("http://10.0.0.1", None), ("HTTP://api:80", None), ("http://127.0.0.1:1", PLAIN)],
+)
+def test_no_token_goes_through_a_network_in_the_clear(
+    server: str, proxy: str | None, login: dict[str, Any]
+) -> None:
+    with pytest.raises(EndpointError, match=rf"{server} has no TLS, so no token is sent there"):
+        Client(Endpoint(server=server, proxy=proxy, **login))
+    Client(Endpoint(server=server, proxy=proxy))  # who sends none may ask
+    Client(Endpoint(server="http://localhost:1", **login))  # what stays in this machine

@@ -167,6 +167,16 @@ def test_one_that_needs_a_terminal_is_not_started_without_one(tmp_path: Path) ->
     assert not (tmp_path / "started").exists()
 
 
+def test_none_is_started_for_a_server_without_tls(tmp_path: Path) -> None:
+    """Its token would be for anyone on the way."""
+    user = plugin(tmp_path, f"touch {tmp_path}/started; echo '{answer(token='t')}'")
+
+    with pytest.raises(EndpointError, match=r"http://10\.0\.0\.1 has no TLS, so no token is sent"):
+        endpoint([written(tmp_path, user, {"server": "http://10.0.0.1"})])
+
+    assert not (tmp_path / "started").exists()
+
+
 def on_terminal(file: Path, types: str) -> str:
     """Log in on a pseudo terminal; returns all that is written there."""
     script = (
