@@ -30,6 +30,9 @@ from remediator.model.taint_rule import EFFECTS
 RULES = "devicetaintrules"
 FAILED = "NOT"
 """How `Changed.done` begins if nothing was done, or that is unknown."""
+MADE = "cordoned"
+"""`Changed.done` of what `draguard uncordon` may remove again: it was no cordon before."""
+STANDING = "already cordoned by"
 UNTRIED = f"{FAILED} tried: the server does not answer"
 TRIES = 4
 """How often a write is tried if other writes conflict with it."""
@@ -41,7 +44,8 @@ class Changed(msgspec.Struct, frozen=True):
     effect: str
     rule: str
     done: str
-    """`cordoned`, `already cordoned by ...`, `uncordoned`, `would be ...`, `NOT ...: why`."""
+    """`cordoned`, `already cordoned by ...`, also after `raised; `, `uncordoned`, `would be ...`,
+    `NOT ...: why`."""
 
     @property
     def failed(self) -> bool:
@@ -107,7 +111,7 @@ def _put_in_place(client: Client, objects: Objects, cordon: Cordon, *, dry: bool
             params = {"fieldSelector": f"metadata.name={name}"}
             stored = stored_cordon(listed(client, path, StatedRule, params)[0], cordon)
         else:
-            return _changed(cordon, "cordoned")
+            return _changed(cordon, f"raised; {already_cordoned(stored)}" if stored else MADE)
     raise AssertionError("the last try returns or raises")
 
 
@@ -115,7 +119,7 @@ def already_cordoned(stored: StatedRule) -> str:
     """Return the creator and the reason of the stored cordon, not of the one requested now."""
     notes = stored.metadata.annotations
     by = notes.get(CORDONED_BY) or "an unknown user"
-    return f"already cordoned by {by}: {notes.get(REASON) or 'no reason given'}"
+    return f"{STANDING} {by}: {notes.get(REASON) or 'no reason given'}"
 
 
 def stored_cordon(rules: Sequence[StatedRule], cordon: Cordon) -> StatedRule | None:

@@ -1,6 +1,7 @@
 """`draguard cordon DEVICE...`: keep new pods off, for maintenance; --evict deletes those on it."""
 
 import argparse
+import shlex
 from collections.abc import Callable, Sequence
 from itertools import islice
 
@@ -12,7 +13,7 @@ from draguard.cluster.objects import Objects
 from draguard.cluster.pod_owners import Owned, warnings, with_owners
 from draguard.cluster.reading import Reader, left_out
 from draguard.cluster.stored_incidents import rule_names
-from draguard.connection.cluster_flags import add_cluster_flags
+from draguard.connection.cluster_flags import add_cluster_flags, same_cluster
 from draguard.connection.progress import Progress
 from draguard.connection.session import confirmed, print_error, run_with_client
 from draguard.connection.whoami import caller
@@ -108,12 +109,17 @@ def _cordon(client: Client, options: argparse.Namespace) -> int:
         for devices, own in zip(named, cordons, strict=True)
     )
     unseen = tuple(f"not read: {text}" for text in objects.unseen)
-    undo = f"--node {options.node}" if options.node else ""
+    whole = ("--node", options.node) if options.node else ()
+    words = shlex.join((*dict.fromkeys(options.devices), *whole))
     print_result(
         results,
         options.output,
         lambda: cordon_page(
-            results, undo=undo, evict=options.evict, warnings=(*warnings(owned), *unseen)
+            results,
+            words=words,
+            where=same_cluster(options),
+            evict=options.evict,
+            warnings=(*warnings(owned), *unseen),
         ),
         "CordonList",
         rule_names(each.rule for each in changed if not each.failed),

@@ -5,6 +5,7 @@ A token is never part of a message: a usage error is often pasted into a ticket.
 
 import argparse
 import re
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -116,6 +117,17 @@ def overrides_of(options: argparse.Namespace) -> Overrides:
         user=options.as_user,
         groups=tuple(options.as_groups),
     )
+
+
+def same_cluster(options: argparse.Namespace) -> str:
+    """Return the flags with which another command reaches the same cluster; "" for none."""
+    given = {
+        "--kubeconfig": str(options.kubeconfig or ""),
+        "--context": options.context,
+        "--namespace": "" if options.namespace == NAMESPACE else options.namespace,
+        "--server": options.server,
+    }
+    return "".join(f" {flag} {shlex.quote(value)}" for flag, value in given.items() if value)
 
 
 def seconds(text: str) -> float:

@@ -1,13 +1,14 @@
 """The outcome of cordons, and the pods on the devices, as a page. Pure."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 import msgspec
 
-from draguard.cluster.cordons import Changed
+from draguard.cluster.cordons import MADE, STANDING, Changed
 from draguard.cluster.device_pods import Holder
-from draguard.phrases import beginning, count, short
+from draguard.phrases import beginning, count, short, some
 from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text, text_of
 
 _OUTCOME = ("EFFECT", "RULE", "DONE")
@@ -26,9 +27,14 @@ class Cordons(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cordon_page(
-    results: Sequence[Cordons], *, undo: str, evict: bool, warnings: Sequence[str] = ()
+    results: Sequence[Cordons],
+    *,
+    words: str,
+    where: str,
+    evict: bool,
+    warnings: Sequence[str] = (),
 ) -> Iterator[Block]:
-    """Give the outcomes of all GPUs; `undo`: what names all of them, "" for their own words."""
+    """Give the outcomes of all GPUs; `words` name all devices, `where` the cluster, as flags."""
     devices = sum(len(result.changed) for result in results)
     number = count(len(results), "GPU", "GPUs")
     whole = f"{number}, {count(devices, 'device', 'devices')}"
@@ -53,9 +59,15 @@ def cordon_page(
         title="Pods on these devices",
     )
     yield Lines(tuple(Cell(f"warning: {text}", "warn") for text in warnings))
-    yield from _note(tuple(changed for result in results for changed in result.changed))
-    words = undo or " ".join(result.word for result in results)
-    yield Lines((f"to undo: draguard uncordon {words}",))
+    every = tuple(change for result in results for change in result.changed)
+    yield from _note(every)
+    made = [change.device for change in every if change.done == MADE]
+    # The user's words may name cordons that stood before: those of others are not undone.
+    undo = words if len(made) == len(every) else shlex.join(made)
+    stays = [f"{change.device} ({change.done})" for change in every if STANDING in change.done]
+    if made:
+        leaves = (f"the undo leaves {some(stays)}",) if stays else ()
+        yield Lines((f"to undo: draguard uncordon {undo}{where}", *leaves))
 
 
 def uncordon_page(changed: tuple[Changed, ...]) -> Iterator[Block]:

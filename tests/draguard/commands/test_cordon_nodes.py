@@ -32,8 +32,36 @@ class TestWholeNodes:
         names = printed(capsys, "uncordon", "--node", "node-a", "-o", "name", *where)
 
         assert stated.count("  cordoned") == 2
-        assert "to undo: draguard uncordon --node node-a" in stated
+        assert f"to undo: draguard uncordon --node node-a --kubeconfig {where[1]}\n" in stated
         assert names.count("devicetaintrule.resource.k8s.io/draguard-maintenance-") == 2
+
+    def test_the_undo_names_the_words_and_the_node_and_none_is_shown_for_what_was_not_done(
+        self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = ("--kubeconfig", uncordoned.kubeconfig)
+        words = ("node-b/0", "--node", "node-a", "--reason", "x")
+        tried = printed(capsys, "cordon", *words, "--dry-run", *where)
+        done = printed(capsys, "cordon", *words, *where)
+        again = printed(capsys, "cordon", *words, *where)
+
+        assert "to undo" not in tried + again
+        assert "to undo: draguard uncordon node-b/0 --node node-a --kubeconfig" in done
+
+    def test_the_undo_leaves_a_cordon_of_another_user(
+        self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = ("--kubeconfig", uncordoned.kubeconfig)
+        printed(capsys, "cordon", "node-a/1", "--reason", "memory test", *where)
+        words = ("cordon", "--node", "node-a", "--reason", "x")
+        *_, undo, stays = printed(capsys, *words, *where).splitlines()
+
+        assert undo.startswith("to undo: draguard uncordon gpu.nvidia.com/node-a/gpu-0 --kube")
+        assert stays == (
+            "the undo leaves gpu.nvidia.com/node-a/gpu-1 (already cordoned by admin: memory test)"
+        )
+        raised = printed(capsys, *words, "--evict", "--yes", *where)
+        assert raised.count("raised; already cordoned by admin: ") == 2
+        assert "to undo" not in raised
 
     def test_a_node_is_one_table_of_devices_and_one_of_pods(
         self, uncordoned: Fleet, capsys: pytest.CaptureFixture[str]
@@ -44,7 +72,7 @@ class TestWholeNodes:
 
         assert len(re.findall("^DEVICE  ", stated, re.MULTILINE)) == 1
         assert len(re.findall("^POD  ", stated, re.MULTILINE)) == 1
-        assert len(stated.split("\n\n")) == 4
+        assert len(stated.split("\n\n")) == 3
         assert "scope   4 GPUs, 10 devices" in stated
         assert "reason  new boards" in stated
         assert {"default/train", "default/infer"} <= set(stated.split())
