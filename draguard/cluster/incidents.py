@@ -100,14 +100,15 @@ def index_of(device: str) -> int | None:
     return int(match["index"]) if match else None
 
 
-def urgency(incident: Incident) -> tuple[bool, int, str, int, str]:
-    """Order incidents: sick GPUs before those that recover, the worst class first, by node.
+def urgency(incident: Incident) -> tuple[int, int, str, int, str]:
+    """Order incidents by who must act: a user, then the remediator, and last those that verify.
 
-    A class of another version comes first.
+    Among these, the worst class first, by node. A class of another version comes first.
     """
     worst_first: tuple[str, ...] = SEVERITY[::-1]
     status, index = incident.status, gpu_index(incident)
     known = status.fault in worst_first
     rank = worst_first.index(status.fault) + 1 if known else 0
     last = -1 if index is None else index
-    return status.phase == "Verifying", rank, incident.node, last, incident.name
+    turn = {"NeedsHuman": 0, "Verifying": 2}.get(status.phase, 1)
+    return turn, rank, incident.node, last, incident.name

@@ -136,3 +136,15 @@ def test_sick_gpus_come_first_and_among_them_the_worst_class_by_node_and_index()
         ("node-b", 10),
         ("node-a", 0),
     ]
+
+
+def test_an_incident_that_needs_a_user_comes_before_more_severe_ones_and_verifying_ones_last() -> (
+    None
+):
+    severe = [incident(0, f"node-{i:02d}", fault="lost", cause=f"xid-{i}") for i in range(12)]
+    human = incident(0, "node-y", fault="memory", phase="NeedsHuman")
+    verifying = incident(0, "node-a", fault="node", phase="Verifying")
+
+    found = incident_lines([verifying, *severe, human])
+
+    assert [found[0].node, found[-1].node] == ["node-y", "node-a"]
