@@ -1,19 +1,22 @@
-"""Incidents as a table, in which those of one cause share a row. Pure."""
+"""Incidents as a table, in which those that are alike share a row. Pure."""
 
 import argparse
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from draguard.cluster.incident_lines import Line
-from draguard.phrases import age, count, gpu_name, some
+from draguard.phrases import age, gpu_name, some
 from draguard.render.blocks import Cell, Table, Text
 
 COLUMNS = ("INCIDENT", "GPU", "CLASS", "CAUSE", "PHASE", "AGE", "PODS")
 WIDE = ("UUID", "SCOPE", "MODE", "NEEDS")
 GROUPED_FROM = 3
 """Fewer incidents of one cause have a row each."""
-ALL_ROWS = "incidents of one cause and phase share a row; --all-rows shows each"
+_NUMBER = re.compile(r"\d+(?:[.:]\d+)*[smhd]?")
+"""Counts and times, which differ from GPU to GPU and from look to look."""
+ALL_ROWS = "incidents that differ only in place and numbers share a row; --all-rows shows each"
 
 
 def add_rows_flag(parser: argparse.ArgumentParser) -> None:
@@ -23,11 +26,16 @@ def add_rows_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def grouped_lines(found: Iterable[Line]) -> tuple[tuple[Line, ...], ...]:
-    """Return the incidents by row: those of one cause, phase and deferral, where they are many."""
+    """Return the incidents by row: those that differ in place, time and numbers only, if many.
+
+    Closed ones are in order of time, so they share a row with those of the same day.
+    """
     groups: dict[object, list[Line]] = {}
     for line in found:
-        key = (line.fault, line.cause, line.phase, line.deferred, line.closed is None)
-        groups.setdefault(key, []).append(line)
+        texts = (_NUMBER.sub("N", text) for text in (line.scope, line.message))
+        day = line.closed and line.closed.date()
+        same = (line.fault, line.cause, line.phase, line.deferred, line.mode, line.needs)
+        groups.setdefault((*same, *texts, day), []).append(line)
     rows: list[tuple[Line, ...]] = []
     for group in groups.values():
         rows += [tuple(group)] if len(group) >= GROUPED_FROM else [(line,) for line in group]
@@ -80,7 +88,7 @@ def _group(lines: Sequence[Line], now: datetime) -> tuple[Text, ...]:
     pods = sorted({line.pods for line in lines})
     each = f"{pods[0]}" if len(pods) == 1 else f"{pods[0]} to {pods[-1]}"
     (message, _), *others = Counter(line.message for line in lines).most_common()
-    more = f" (and {count(len(others), 'other message', 'other messages')})" if others else ""
+    more = " (numbers differ)" if others else ""
     return (
         f"{len(lines)} incidents",
         f"{len(lines)} on {nodes}",

@@ -1,6 +1,7 @@
 """Lists of incidents as people read them: sick GPUs first, one row for many of one cause."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -67,9 +68,13 @@ def test_a_few_are_not_grouped() -> None:
         {"cause": "xid-79"},
         {"phase": "Drained"},
         {"conditions": (Condition("Deferred", "True", "Budget", T0),)},
+        {"mode": "IncidentOnly"},
+        {"needs": "Replacement"},
+        {"scope": ScopeRecord("1 of 7 slices")},
+        {"message": "NoExecute deferred: hold by ana: run 1"},
     ],
 )
-def test_another_cause_phase_or_deferral_is_another_row(other: dict[str, Any]) -> None:
+def test_what_differs_in_more_than_place_and_numbers_is_another_row(other: dict[str, Any]) -> None:
     alike = [incident(index) for index in range(4)]
     others = [incident(index, "node-b", **other) for index in range(3)]
 
@@ -81,13 +86,42 @@ def test_another_cause_phase_or_deferral_is_another_row(other: dict[str, Any]) -
 def test_a_group_over_many_nodes_names_the_first_and_counts_pods_of_each() -> None:
     pod = AffectedPod("default", "train", "train", "gpu-0", "uid")
     many = [incident(0, f"node-{letter}") for letter in "abcde"]
-    many.append(incident(1, "node-a", affected=(pod,), message="NoExecute"))
+    many.append(incident(1, "node-a", affected=(pod,), message="NoSchedule"))
 
     (row,) = rows(many)
 
     assert "6 on node-a, node-b, node-c and 2 more" in row
     assert "0 to 1 each" in row
-    assert row.endswith("NoSchedule (and 1 other message)")
+    assert row.endswith("NoSchedule")
+
+
+def test_messages_that_differ_in_numbers_share_a_row_and_other_messages_do_not() -> None:
+    many = [incident(i, message=f"evicting {i} pods, 1{i}m left") for i in range(4)]
+    many += [incident(i, message="hold by ana: run 1") for i in range(4, 8)]
+    many += [incident(i, message="hold by bob: run 1") for i in range(8, 12)]
+
+    counts, ana, bob = rows(many)
+
+    assert counts.endswith("evicting 0 pods, 10m left (numbers differ)")
+    assert [ana.rpartition("  ")[2], bob.rpartition("  ")[2]] == [
+        "hold by ana: run 1",
+        "hold by bob: run 1",
+    ]
+
+
+def test_closed_incidents_stay_in_order_of_time() -> None:
+    def closed(index: int, days: int, cause: str = "xid-119") -> Incident:
+        at = T0 - timedelta(days=days)
+        return incident(index, phase="Recovered", closed_at=at, cause=cause)
+
+    many = [closed(index, 0) for index in range(3)]
+    many += [closed(3, 5, cause="xid-48"), *(closed(index, 30) for index in range(4, 8))]
+    table = incident_table(incident_lines(many, closed=True), T0, grouped=True)
+
+    young, between, old = plain((table,)).splitlines()[1:]
+
+    assert [young.split()[0], old.split()[0]] == ["3", "4"]
+    assert "xid-48" in between
 
 
 def test_a_row_has_the_node_and_the_index_of_its_gpu() -> None:
