@@ -80,9 +80,10 @@ class DeviceCount(msgspec.Struct, frozen=True, order=True):
 class Devices(msgspec.Struct, frozen=True):
     """Published devices, as `draguard_devices` counts them."""
 
-    published: int
+    published: int | None
+    """None: not known, because some slices cannot be read."""
     counts: tuple[DeviceCount, ...]
-    """Their sum is `published`; what is not there is 0."""
+    """What is published, or at least that; what is not there is 0."""
 
 
 class PendingClaims(msgspec.Struct, frozen=True):
@@ -260,11 +261,12 @@ def _devices(objects: Objects, cache: Cache) -> Devices:
     """Count what drivers of GPUs publish, whatever its product."""
     totals, _ = cache.stock()
     counts = Counter[tuple[State, TaintedBy, str]]()
-    for ((_, kind, *_), state, taint), number in admit_unknown(totals, objects.unread()).items():
+    unread = objects.unread()
+    for ((_, kind, *_), state, taint), number in admit_unknown(totals, unread).items():
         if kind != FOREIGN:
             counts[state, taint, kind] += number
     rows = (DeviceCount(*group, number) for group, number in counts.items())
-    return Devices(counts.total(), tuple(sorted(rows)))
+    return Devices(None if "slices" in unread else counts.total(), tuple(sorted(rows)))
 
 
 def _rules(objects: Objects) -> Rules:

@@ -48,8 +48,12 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     """Collections with objects that were left out: how many, and some names."""
 
     def unread(self) -> frozenset[str]:
-        """Return the collections of claims and rules of which not every object could be read."""
-        resources = {"claims": "resourceclaims", "rules": "devicetaintrules"}
+        """Return the collections that count devices of which not every object could be read."""
+        resources = {
+            "slices": "resourceslices",
+            "claims": "resourceclaims",
+            "rules": "devicetaintrules",
+        }
         return frozenset(
             name
             for name, resource in resources.items()

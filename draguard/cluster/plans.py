@@ -42,6 +42,8 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
     policy_problems: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     """What could not be read."""
+    unreadable: tuple[str, ...] = ()
+    """As in `Objects`; also among the remarks."""
     page: Page
 
 
@@ -93,6 +95,7 @@ def decided_here(
         policy=chosen.source,
         policy_problems=chosen.problems,
         remarks=(*([doubt] if doubt else ()), *_remarks(objects, unlisted)),
+        unreadable=objects.unreadable,
         page=Page(
             cluster=installed.settings.cluster_name,
             at=objects.at,

@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 if every cordon is in place; 1 if none, or not all; 2 without access."""
+    """Return 0 if every cordon is in place; 1 if not, or objects are unreadable; 2: no access."""
     flags = parser()
     options = flags.parse_args(arguments)
     needed = {
@@ -108,7 +108,8 @@ def _cordon(client: Client, options: argparse.Namespace) -> int:
         _result(devices, own[0], tuple(islice(rest, len(own))), owned.holders)
         for devices, own in zip(named, cordons, strict=True)
     )
-    unseen = tuple(f"not read: {text}" for text in objects.unseen)
+    unseen = [f"not read: {text}" for text in objects.unseen]
+    unseen += [f"skipped because this version cannot read them: {n}" for n in objects.unreadable]
     whole = ("--node", options.node) if options.node else ()
     words = shlex.join((*dict.fromkeys(options.devices), *whole))
     print_result(
@@ -124,7 +125,7 @@ def _cordon(client: Client, options: argparse.Namespace) -> int:
         "CordonList",
         rule_names(each.rule for each in changed if not each.failed),
     )
-    return PROBLEM if any(each.failed for each in changed) else DONE
+    return PROBLEM if objects.unreadable or any(each.failed for each in changed) else DONE
 
 
 def _cordons(named: NamedDevices, by: str, options: argparse.Namespace) -> tuple[Cordon, ...]:

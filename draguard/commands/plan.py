@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0; 1 if there is no such node or policy file; 2 without access."""
+    """Return 0; 1 for no such node or policy file, or a plan without some objects; 2: no access."""
     options = parser().parse_args(arguments)
     if options.url and options.watch:
         parser().error("--watch does not go with --url")
@@ -115,4 +115,4 @@ def _decide(
 def _show(plans: Plans, changes: Changes) -> int:
     steady = tuple(msgspec.structs.replace(node, wake_at=None) for node in plans.page.nodes)
     changes.show(plans, lambda: plan_page(plans), plans.page.at, apart=(steady, plans.remarks))
-    return DONE
+    return PROBLEM if plans.unreadable else DONE

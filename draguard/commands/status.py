@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0, whatever was found; 1 if a part may not be read or the namespace is missing."""
+    """Return 0, whatever was found; 1 if a part cannot be read or the namespace is missing."""
     options = parser().parse_args(arguments)
     changes = Changes(options.output, "Status")
 
@@ -69,4 +69,5 @@ def _look(client: Client, options: argparse.Namespace, changes: Changes) -> int:
     steady = msgspec.structs.replace(found, leader_renewed=None)
     page = partial(status_page, found, objects.at, wide=wide, all_rows=options.all_rows)
     changes.show(found, page, objects.at, apart=steady)
-    return PROBLEM if objects.no_namespace or objects.missing - OPTIONAL else DONE
+    partly = objects.no_namespace or objects.missing - OPTIONAL or objects.unreadable
+    return PROBLEM if partly else DONE

@@ -112,7 +112,9 @@ def _devices(found: Status) -> Text:
         tainted = ", ".join(f"{taints[by]} {who}" for by, who in _TAINTS.items() if taints[by])
         if state in shown:
             parts.append(f"{taints.total()} {words}" + (f" ({tainted})" if tainted else ""))
-    return f"{devices.published} published: {', '.join(parts)}"
+    least = "" if devices.published is not None else "at least "
+    number = sum(group.number for group in devices.counts)
+    return f"{least}{number} published: {', '.join(parts)}"
 
 
 def _claims(found: Status, now: datetime) -> Text:

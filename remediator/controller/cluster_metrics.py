@@ -1,7 +1,7 @@
 """What Prometheus gets about the cluster, gathered from the caches at a bounded rate."""
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
 from remediator.controller.cache import Cache
@@ -12,7 +12,10 @@ from remediator.metrics.incidents import incident_rows
 from remediator.metrics.mig import mig_rows
 from remediator.metrics.rows import Rows, labels
 from remediator.plan.spending import Used
+from remediator.plan.trusted_kinds import WatchedKind
 
+_COUNTED: tuple[WatchedKind, ...] = ("slices", "claims", "rules")
+"""What devices are counted from."""
 FRESH = 5.0
 """Seconds for which rows are handed out again: many may scrape, and a large cluster costs."""
 
@@ -22,9 +25,10 @@ def cluster_rows(
     stale_agents: Mapping[str, bool],
     limits: Iterable[Used] = (),
     brakes: Rows | None = None,
-    unread: Collection[str] = (),
+    unread: Mapping[WatchedKind, int] | None = None,
 ) -> Rows:
-    """Return the samples of everything that is known; `unread` as in `admit_unknown`."""
+    """Return the samples of everything that is known; `unread`: as `Informers.unread` has it."""
+    unread = unread or {}
     totals, counts = cache.stock()
     states, pending = cache.claim_states()
     stale = {labels(node): float(unanswered) for node, unanswered in stale_agents.items()}
@@ -36,6 +40,7 @@ def cluster_rows(
         **mig_rows(cache.mig_requests()),
         **(brakes or {}),
         "agent_stale": stale,
+        "unread_objects": {labels(kind): float(unread.get(kind, 0)) for kind in _COUNTED},
     }
 
 

@@ -190,15 +190,18 @@ class Informers:
             "rules": unreadable_rules(self.rules, view.node),
         }
 
-    def unread(self) -> frozenset[WatchedKind]:
-        """Return the kinds of which some object cannot be read, on whatever node."""
+    def unread(self) -> Mapping[WatchedKind, int]:
+        """Return how many objects of a kind cannot be read, on whatever node; no kind with 0."""
         kinds: tuple[tuple[WatchedKind, Versioned[Any]], ...] = (
+            ("slices", self.slices),
             ("claims", self.claims),
             ("rules", self.rules),
         )
-        return frozenset(
-            kind for kind, of in kinds if of.reflector is not None and of.reflector.unreadable
-        )
+        return {
+            kind: len(of.reflector.unreadable)
+            for kind, of in kinds
+            if of.reflector is not None and of.reflector.unreadable
+        }
 
     def _report(self, change: Change[NodeDeviceHealth]) -> None:
         self.agents.reported(change)

@@ -189,13 +189,20 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "unknown (some claim cannot be read). Taint, NoSchedule or NoExecute: `draguard` (of an "
         "incident), else `driver` (in its ResourceSlice), else `other` (other rules, `draguard "
         "cordon` among them), `none`, `unknown` (some rule cannot be read). The sum is what is "
-        "published: devices that exclude each other, as with dynamic MIG, each count.",
+        "published: devices that exclude each other, as with dynamic MIG, each count. Slices that "
+        "cannot be read are not in it: see draguard_unread_objects.",
         "driver",
         "type",
         "product",
         "profile",
         "state",
         "taint",
+    ),
+    _gauge(
+        "unread_objects",
+        "ResourceSlices (slices), ResourceClaims and DeviceTaintRules of which the present version "
+        "cannot be read. Devices of such slices count as they were before, or not at all.",
+        "kind",
     ),
     _gauge(
         "foreign_devices",

@@ -72,12 +72,14 @@ UNREADABLE: Json = {"phase": "Tainted", "phaseSinceTime": "0000-01-01T00:00:00Z"
 class TestAnIncidentThatCannotBeRead:
     def test_is_named_and_the_list_is_not_called_whole(self, fleet: Fleet, tell: Tell) -> None:
         with incident(fleet, **UNREADABLE):
-            status = tell("status")
+            status = tell("status", ends=1)
+            plan = tell("plan", ends=1)
             listed = tell("incidents", ends=1)
             missing = tell("incidents", ODD, ends=1)
             tell("incidents", "-o", "json", ends=1)
 
         assert "cannot read them: 1 deviceincidents (gpu-odd-1)" in status
+        assert "cannot read them: 1 deviceincidents (gpu-odd-1)" in plan
         assert (ODD in listed, missing) == (False, "")
 
     def test_is_not_reported_missing(
@@ -128,8 +130,8 @@ def test_any_time_that_the_server_stores_can_be_shown(
         ends = int(time == YEAR_0)
         tell("incidents", "-o", output, ends=ends)
         tell("incidents", ODD, "-o", output, ends=ends)
-        tell("status", "-o", output)
-        tell("plan", "-o", output)
+        tell("status", "-o", output, ends=ends)
+        tell("plan", "-o", output, ends=ends)
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,12 @@ def test_a_twin_for_passthrough_is_a_device_of_its_own() -> None:
             msgspec.structs.replace(BOTH, unreadable=("1 deviceincidents (odd)",)),
             "2 published: 1 allocated (1 tainted by Draguard), 1 free",
         ),
+        (
+            msgspec.structs.replace(BOTH, unreadable=("40 resourceslices (odd)",)),
+            "at least 2 published: 1 allocated (1 tainted by Draguard), 1 free",
+        ),
     ],
-    ids=["no claims", "no rules", "an odd claim", "an odd rule", "an odd incident"],
+    ids=["no claims", "no rules", "an odd claim", "an odd rule", "an odd incident", "odd slices"],
 )
 def test_no_device_is_free_or_untainted_where_not_all_could_be_read(
     found: Objects, words: str
@@ -133,3 +137,10 @@ def test_without_dynamic_resource_allocation_no_line_speaks_of_claims() -> None:
     found = objects(gpu(0), slices=(), dra_version=None)
 
     assert "\nclaims" not in plain(status_page(looked_at(found), T0))
+
+
+def test_a_sum_without_the_slices_that_cannot_be_read_is_not_known() -> None:
+    odd = msgspec.structs.replace(BOTH, slices=(), unreadable=("2 resourceslices (odd)",))
+
+    assert known(looked_at(odd).devices).published is None
+    assert line(odd, "devices").startswith("at least 0 published")

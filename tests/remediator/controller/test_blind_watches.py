@@ -241,6 +241,19 @@ def test_a_slice_that_cannot_be_read_stops_its_node_only(room: Room) -> None:
     assert not room.blind()
 
 
+def test_slices_that_cannot_be_read_are_counted(room: Room) -> None:
+    def unread() -> float:
+        kinds = room.cluster.informers.unread()
+        return cluster_rows(room.cluster.cache, {}, unread=kinds)["unread_objects"]["slices",]
+
+    set_up(room)
+    assert unread() == 0
+    room.api.put(SLICES, "odd", spec={"pool": {"name": 7}})
+    room.seen("it is counted", lambda: unread() == 1)
+    room.api.drop(SLICES, "odd")
+    room.seen("it is gone", lambda: unread() == 0)
+
+
 def test_no_device_is_free_while_a_claim_cannot_be_read(room: Room) -> None:
     def states() -> set[str]:
         unread = room.cluster.informers.unread()
