@@ -85,13 +85,13 @@ def pool_count(
 def admit_unknown(totals: Totals, unread: Collection[str]) -> Totals:
     """Return what is known where some `claims` or `rules` could not be read.
 
-    One claim shows that a device is allocated; that it is free, only all of them show. Likewise
-    with rules and taints.
+    One claim shows that a device is allocated; that it is free, only all of them show. One rule of
+    ours shows our taint, which comes first: whose another taint is, only all of the rules show.
     """
     found = Counter[Group]()
     for (model, state, by), count in totals.items():
         state_known = state != "free" or "claims" not in unread
-        taint_known = by != "none" or "rules" not in unread
+        taint_known = by == "draguard" or "rules" not in unread
         found[model, state if state_known else "unknown", by if taint_known else "unknown"] += count
     return found
 

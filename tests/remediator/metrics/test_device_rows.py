@@ -148,8 +148,7 @@ READ: dict[Group, int] = {
         (
             {"claims", "rules"},
             {
-                (H100, "allocated", "unknown"): 1,
-                (H100, "allocated", "driver"): 2,
+                (H100, "allocated", "unknown"): 3,
                 (H100, "unknown", "unknown"): 4,
                 (H100, "unknown", "draguard"): 8,
             },
