@@ -67,8 +67,8 @@ def pool_count(
         by: TaintedBy = "none"
         if any(taint.effect in _KEEP_AWAY for taint in device.taints):
             by = "driver"
-        elif any(rule.selects(name) for rule in theirs):
-            by = "other"
+        elif selected := {rule.narrowed for rule in theirs if rule.selects(name)}:
+            by = "unknown" if all(selected) else "other"
         usable = by == "none" and name not in held
         if not device.foreign:
             without[name.driver, kind] += usable

@@ -188,9 +188,10 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "(a claim holds it, also when shared and not full; admin access holds nothing), free, "
         "unknown (some claim cannot be read). Taint, NoSchedule or NoExecute: `draguard` (of an "
         "incident), else `driver` (in its ResourceSlice), else `other` (other rules, `draguard "
-        "cordon` among them), `none`, `unknown` (some rule cannot be read). The sum is what is "
-        "published: devices that exclude each other, as with dynamic MIG, each count. Slices that "
-        "cannot be read are not in it: see draguard_unread_objects.",
+        "cordon` among them), `none`, `unknown` (some rule cannot be read, or selects "
+        "by DeviceClass or CEL). The sum is what is published: devices that exclude each other, as "
+        "with dynamic MIG, each count. Slices that cannot be read are not in it: see "
+        "draguard_unread_objects.",
         "driver",
         "type",
         "product",

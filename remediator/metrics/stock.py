@@ -29,6 +29,7 @@ class Selected(msgspec.Struct, frozen=True):
     device: str
     effect: str
     ours: bool
+    narrowed: bool
 
 
 def selected(rule: RawRule | None) -> Selected | None:
@@ -36,7 +37,7 @@ def selected(rule: RawRule | None) -> Selected | None:
     if rule is None:
         return None
     where, effect = rule.spec.device_selector or Selector(), rule.spec.taint.effect
-    return Selected(where.driver, where.pool, where.device, effect, is_ours(rule))
+    return Selected(where.driver, where.pool, where.device, effect, is_ours(rule), where.narrowed)
 
 
 class Stock:

@@ -117,6 +117,8 @@ class ForeignRule(msgspec.Struct, frozen=True):
     device: str
     key: str
     effect: str
+    narrowed: bool = False
+    """Whether a DeviceClass or CEL, which are not evaluated here, choose among what it selects."""
 
     def selects(self, device: Device) -> bool:
         return (
@@ -178,6 +180,13 @@ class Selector(msgspec.Struct, frozen=True):
     driver: str = ""
     pool: str = ""
     device: str = ""
+    device_class_name: str = msgspec.field(default="", name="deviceClassName")
+    """As `selectors`, only in v1alpha3."""
+    selectors: tuple[object, ...] | None = None
+
+    @property
+    def narrowed(self) -> bool:
+        return bool(self.device_class_name or self.selectors)
 
 
 class RawTaint(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -268,7 +277,7 @@ def foreign_rule(raw: RawRule) -> ForeignRule:
     """
     selector, taint = raw.spec.device_selector or Selector(), raw.spec.taint
     where = (selector.driver, selector.pool, selector.device)
-    return ForeignRule(raw.metadata.name, *where, taint.key, taint.effect)
+    return ForeignRule(raw.metadata.name, *where, taint.key, taint.effect, selector.narrowed)
 
 
 def settled(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:

@@ -18,7 +18,10 @@ def in_words(case: Case) -> tuple[str, ...]:
         if device.device in mine
         for taint in device.taints
     ]
-    rules = [f"rule {rule.name}: {rule.key}:{rule.effect}" for rule in case.foreign]
+    rules = [
+        f"rule {rule.name}: {rule.key}:{rule.effect}{' on some devices' * rule.narrowed}"
+        for rule in case.foreign
+    ]
     found = sorted({text[:WORD_LIMIT] for text in (*taints, *rules, *case.cordons)})
     if len(found) <= FOREIGN_LIMIT:
         return tuple(found)

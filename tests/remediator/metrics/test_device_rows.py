@@ -48,6 +48,7 @@ RULE = Rule(
     node="node-a",
 )
 OTHERS = ForeignRule("theirs", DRIVER, "node-a", "", "example.com/broken", "NoExecute")
+NARROWED = msgspec.structs.replace(OTHERS, narrowed=True)
 TAINTED = msgspec.structs.replace(ONE, taints=(Taint("gpu.nvidia.com/xid", "79", "NoSchedule"),))
 MARKED = msgspec.structs.replace(ONE, taints=(Taint("gpu.nvidia.com/xid", "31", "None"),))
 HELD = claim("gpu-0")
@@ -71,6 +72,9 @@ def with_effect(effect: Effect) -> Rule:
         (ONE, [], [msgspec.structs.replace(OTHERS, effect="None")], "none"),
         (ONE, [], [msgspec.structs.replace(OTHERS, effect="PreferNoSchedule")], "none"),
         (ONE, [], [msgspec.structs.replace(OTHERS, pool="node-b")], "none"),
+        (ONE, [], [NARROWED], "unknown"),
+        (ONE, [], [NARROWED, OTHERS], "other"),
+        (ONE, [RULE], [NARROWED], "draguard"),
         (TAINTED, [RULE], [OTHERS], "draguard"),
         (TAINTED, [with_effect("None")], [OTHERS], "driver"),
         (MARKED, [], [OTHERS], "other"),

@@ -221,6 +221,25 @@ class TestTwoRulesForOneDevice:
         assert taint_rule.settled([copy]) == ((copy,), ())
 
 
+@pytest.mark.parametrize(
+    ("selector", "narrowed"),
+    [
+        ({"driver": "gpu.nvidia.com"}, False),
+        ({"driver": "gpu.nvidia.com", "selectors": None}, False),
+        ({"driver": "gpu.nvidia.com", "selectors": []}, False),
+        ({"deviceClassName": "gpu.nvidia.com"}, True),
+        ({"selectors": [{"cel": {"expression": "false"}}]}, True),
+    ],
+)
+def test_what_a_class_or_cel_of_a_foreign_rule_selects_is_not_known(
+    selector: dict[str, object], narrowed: bool
+) -> None:
+    spec = {"deviceSelector": selector, "taint": {"key": "a/b", "effect": "NoSchedule"}}
+    raw = msgspec.convert({"metadata": {"name": "x"}, "spec": spec}, taint_rule.RawRule)
+
+    assert taint_rule.foreign_rule(raw).narrowed == narrowed
+
+
 def test_a_foreign_rule_selects_what_it_does_not_exclude() -> None:
     device = Device("gpu.nvidia.com", "node-a", "gpu-3")
     wide = taint_rule.RawRule(
