@@ -301,7 +301,7 @@ class Remediator:
 
     def _ready(self, _: Request) -> Response:
         if not self._policy_file.ready:
-            why = self._policy_file.error or "the policy file was read only once"
+            why = self._policy_file.error or "the policy file was not the same twice in a row yet"
             return _words(False, why)  # noqa: FBT003 - see _words
         if not self._informers.synced:
             return _words(False, f"not all is listed yet: {self._informers.waiting_for()}")  # noqa: FBT003 - see _words

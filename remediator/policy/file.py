@@ -16,6 +16,8 @@ from remediator.policy.load import LARGEST, read
 from remediator.policy.table import Policy
 
 _log = logging.getLogger(__name__)
+UNSETTLED = 10
+"""Looks in a row with a new text each: more than one writing of a file takes, so it is an error."""
 
 
 def _ignored(policy: Policy) -> None:
@@ -44,6 +46,8 @@ class PolicyFile:
         self._before_change = before_change
         self._seen: bytes | None = None
         """What the last look found."""
+        self._differed = 0
+        """How many looks in a row found another text than the one before."""
         self._text: bytes | None = None
         """What was last judged, good or bad."""
         self._good: Policy | None = None
@@ -75,6 +79,10 @@ class PolicyFile:
         with path.open("rb") as file:
             text = file.read(LARGEST + 1)  # one byte too many tells that it is too long
         again, self._seen = text == self._seen, text
+        self._differed = 0 if again else self._differed + 1
+        if self._differed >= UNSETTLED:
+            self._text = None  # also a text that was judged before is judged when it stays
+            raise PolicyError(f"it changes at each look, {UNSETTLED} times in a row or more")
         if not again or text == self._text:
             return
         self._text = text

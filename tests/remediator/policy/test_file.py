@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from remediator.policy.file import PolicyFile, in_words, read
+from remediator.policy.file import UNSETTLED, PolicyFile, in_words, read
 from remediator.policy.place import Place
 from remediator.policy.table import SHIPPED, Policy, PolicyError, Row, without_rules
 from tests.remediator.policy.budgets import limits_of
@@ -77,6 +77,37 @@ def test_a_text_counts_only_when_two_looks_in_a_row_found_it(tmp_path: Path) -> 
     path.write_text("{}")
     assert [file.load(), file.load(), file.load()] == [False, True, False]
     assert file.policy == Policy()
+
+
+def test_a_file_that_changes_at_each_look_is_an_error_until_it_stays(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    texts = ("defaults: {mode: enforce}", "{}")
+    path.write_text(texts[1])
+    file = PolicyFile(path)
+    load(file)
+    for turn in range(UNSETTLED):
+        assert file.error == ""
+        path.write_text(texts[turn % 2])
+        assert not file.load()
+    path.write_text(texts[UNSETTLED % 2])
+    file.load()
+
+    assert "it changes at each look" in file.error
+    assert file.policy == Policy()
+    path.write_text(texts[1])
+    load(file)
+    assert (file.ready, file.error) == (True, "")
+
+
+def test_a_file_that_never_stays_the_same_says_why_there_is_no_policy(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    file = PolicyFile(path)
+    for turn in range(UNSETTLED):
+        path.write_text(f"defaults: {{mode: enforce}}\n# {turn}\n")
+        file.load()
+
+    assert not file.ready
+    assert "it changes at each look" in file.error
 
 
 def test_a_class_takes_the_defaults_and_then_its_own_words() -> None:
