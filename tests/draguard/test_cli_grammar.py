@@ -135,7 +135,7 @@ class TestFormats:
         named = printed(capsys, "incidents", "-o", "name", *where).split()
 
         assert named == [
-            f"deviceincident.draguard.dev/{name}" for name in (LOST_INCIDENT, SLICE_INCIDENT)
+            f"deviceincident.draguard.dev/{name}" for name in (SLICE_INCIDENT, LOST_INCIDENT)
         ]
         assert "annotated" in fleet.cluster.plane.kubectl(
             "annotate", *named, "seen-", "--dry-run=server"
