@@ -109,6 +109,15 @@ class Observatory:
         }
         self.scene.cluster.client.create(RULES, body)
 
+    def taint_by_driver(self, device: str) -> None:
+        """Publish a device with a taint, as a driver does."""
+        self.node.generation += 1
+        published = self.node.slices()
+        devices = {made["name"]: made for each in published for made in each["spec"]["devices"]}
+        taint = {"key": "gpu.nvidia.com/xid", "value": "13", "effect": "NoSchedule"}
+        devices[device.rpartition("/")[2]]["taints"] = [taint]
+        self.scene.cluster.player.publish(NODE, published)
+
     def protect(self, app: str) -> None:
         """Forbid to disrupt any pod of an app."""
         body = {
@@ -272,15 +281,17 @@ def a_slice_fails_beside_one_that_a_person_tainted(
     observatory: Observatory, prometheus: Prometheus
 ) -> None:
     taken = set(observatory.scene.holders("infer").values())
-    free = next(name for name in observatory.slices() if name not in taken)
-    observatory.taint(free)
+    by_user, by_driver, *_ = (name for name in observatory.slices() if name not in taken)
+    observatory.taint(by_user)
+    observatory.taint_by_driver(by_driver)
     device = min(taken)
     start = int(device.rpartition("-")[2])
     (gi,) = [slot.gi for slot in observatory.node.gpu(3).instances if slot.start == start]
     observatory.node.inject_xid(3, 94, gi=gi, reset=False, drain_reset=False, kernel_instance=True)
     await_answer(prometheus, "its incident is open", 'draguard_incident_info{cause="xid-94"}')
     await_answer(prometheus, "it is counted", 'draguard_xid_errors_total{code="94"}')
-    await_answer(prometheus, "one is tainted", 'draguard_devices{taint="other"} > 0')
+    for taint in ("other", "driver"):
+        await_answer(prometheus, "one is tainted", f'draguard_devices{{taint="{taint}"}} > 0')
 
 
 def the_lost_gpu_is_back(observatory: Observatory, prometheus: Prometheus) -> None:
