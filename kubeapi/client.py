@@ -261,14 +261,16 @@ class Client:
         method = "GET" if verb == "WATCH" else verb
         try:
             known = {"accept-encoding": "gzip", "user-agent": self._agent}
-            known |= self._credentials.headers()
+            identity = self._credentials.headers()
             answer = self._transport.send(
-                method, path, body=body, headers=known | dict(headers), timeout=timeout
+                method, path, body=body, headers=known | identity | dict(headers), timeout=timeout
             )
         except (TransportError, EndpointError) as error:
             self._on_answer(verb, None)
             raise ApiError(f"{doing}: {error}") from error
         self._on_answer(verb, answer.status)
+        if answer.status == 401:
+            self._credentials.refused(identity)
         self.server_clock.dated(answer.headers.get("date"))
         return answer
 

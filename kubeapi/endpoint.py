@@ -5,8 +5,9 @@ Reads the service account's files of a pod; nothing else of the environment.
 
 import ipaddress
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -18,6 +19,18 @@ class EndpointError(Exception):
     """The way to the API server is not usable as described; the message has the remedy."""
 
 
+class Renewal(Protocol):
+    """The token of a login that ends."""
+
+    def token(self) -> str:
+        """Return the last one, without waiting for another."""
+        ...
+
+    def refused(self, token: str) -> None:
+        """Take note that the server refused it (401)."""
+        ...
+
+
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One API server and one identity. A token file wins over a token."""
 
@@ -26,8 +39,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     token_file: str | None = None
     """Read again whenever it changes, as kubelets renew it in place."""
     token: str | None = None
-    renewal: Callable[[], str] | None = None
-    """Returns the token that is valid now, for a login that ends; wins over `token`."""
+    renewal: Renewal | None = None
+    """Wins over `token`."""
     ca_file: str | None = None
     """PEM. None: the machine's own authorities."""
     tls_server_name: str | None = None
@@ -117,8 +130,13 @@ class Credentials:
         if self._file is not None:
             self._refresh(self._file)
         elif self._renewal is not None:
-            self._token = self._renewal()
+            self._token = self._renewal.token()
         return {"authorization": f"Bearer {self._token}"} if self._token else {}
+
+    def refused(self, headers: Mapping[str, str]) -> None:
+        """Take note that the server refused these headers (401)."""
+        if self._renewal is not None:
+            self._renewal.refused(headers.get("authorization", "").removeprefix("Bearer "))
 
     def _refresh(self, file: Path) -> None:
         try:

@@ -5,15 +5,15 @@ context wins. Impersonation is read here: the `kubernetes` package does not know
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from time import monotonic
 
 import msgspec
 
 from kubeapi.endpoint import Endpoint, EndpointError, acting_as
 from remediator.controller.kubernetes_login import Entries, Entry, log_in, read
+from remediator.controller.login_renewal import PAUSE
 
 _AUTHORITY = frozenset({"certificate-authority", "certificate-authority-data"})
 _MOST_NAMES = 5
@@ -35,11 +35,12 @@ def endpoint(
     server: str = "",
     token: str = "",
     own_ca: bool = False,
-    clock: Callable[[], float] = monotonic,
+    pause: float = PAUSE,
 ) -> Endpoint:
     """Log in with a context, "" for the current one. Raises EndpointError with what to do.
 
     What flags give a kubeconfig need not have: a server, a token (then no plugin runs), a CA.
+    A login that ends is renewed after `pause` seconds at the earliest.
     """
     where = f"kubeconfig {os.pathsep.join(map(str, files))}"
     found = [read(file) for file in files]
@@ -56,7 +57,7 @@ def endpoint(
     login = {key: value for key, value in user.body.items() if not _impersonates(key)}
     login = {"token": token} if token else login
     impersonation = _impersonation(where, user.body)
-    logged_in = log_in(where, at, user._replace(body=login), clock)
+    logged_in = log_in(where, at, user._replace(body=login), pause)
     return msgspec.structs.replace(logged_in, impersonation=impersonation)
 
 

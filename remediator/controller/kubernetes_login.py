@@ -2,18 +2,21 @@
 # The `kubernetes` package carries no usable types.
 """The one door to the `kubernetes` package: it reads kubeconfig files and logs in.
 
-Tokens, certificates, credential plugins and OIDC are its work. Its errors end here as sentences.
+Tokens, certificates and OIDC are its work. Its errors end here as sentences.
 No sentence repeats what a file contains: that may be a secret.
 """
 
+import base64
 import binascii
+import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import deepcopy
-from functools import cache, partial
+from datetime import UTC, datetime
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +26,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from kubeapi import clock
 from kubeapi.endpoint import Endpoint, EndpointError
+from remediator.controller.credential_plugin import one_line, run_plugin
+from remediator.controller.login_renewal import Renewal, Token
 from remediator.controller.saved_login import save_login
 
 _log = logging.getLogger(__name__)
@@ -34,8 +40,13 @@ _NOT_LOADED = (
 """What the package imports before its reader, and only the refresh of an OIDC login uses."""
 _PATHS = frozenset({"certificate-authority", "client-certificate", "client-key", "tokenFile"})
 _RENEWED = ("id-token", "refresh-token")
-_PAUSE = 10.0
-"""Seconds between two looks whether a login must be renewed: a plugin that fails takes its time."""
+_LONGEST = 60.0
+"""Seconds that a plugin may take which asks nothing."""
+_ANSWER = 10.0
+"""Seconds that an OIDC provider may be silent."""
+_ENDED = "e30.eyJleHAiOjB9.e30"
+"""An id-token that has ended: the package renews it, whatever the end of the last one is."""
+_IMPORT = Lock()
 _ANOTHER = "give another one with --kubeconfig"
 
 
@@ -67,7 +78,6 @@ class _Settings:
     key_file: str | None = None
     tls_server_name: str | None = None
     proxy: str | None = None
-    refresh_api_key_hook: Any = None
 
     def __init__(self) -> None:
         self.api_key: dict[str, str] = {}
@@ -86,8 +96,13 @@ class _Settings:
         return token
 
 
-@cache
 def _reader() -> Any:
+    with _IMPORT:
+        return _imported_reader()
+
+
+@cache
+def _imported_reader() -> Any:
     """Import the reader of kubeconfigs alone: the whole package takes 0.6 s of CPU and 27 MiB.
 
     During the import, modules that answer to any name take the places of what is not used.
@@ -164,37 +179,21 @@ def _without_empty(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def log_in(
-    where: str, cluster: Mapping[str, Any], user: Entry, clock: Callable[[], float]
-) -> Endpoint:
+def log_in(where: str, cluster: Mapping[str, Any], user: Entry, pause: float) -> Endpoint:
     """Log in as a user at a cluster. Raises EndpointError with what to do."""
-    login, settings = user.body, _Settings()
-    ends = bool(login.get("exec") or login.get("auth-provider"))
-    try:
-        _refuse_unsupported(login)
-        # The package passes over the CA of HTTPS://HOST.
-        scheme, colon, rest = cluster["server"].strip().partition(":")
-        cluster = {**cluster, "server": f"{scheme.lower()}{colon}{rest}"}
-        if ends:
-            proxy = cluster.get("proxy-url")
-            Endpoint(server=cluster["server"], proxy=proxy).refuse_clear_text()
-        loader = _loader(where, cluster, user)
-        with _logged_errors() as errors:
-            loader.load_and_set(settings)
-        token = settings.token()
-    except Exception as error:  # noqa: BLE001 - a login runs the code of many packages
-        raise EndpointError(f"{where}: {_not_done(login, error)}") from None
-    if errors or (ends and not (token or settings.cert_file)):
-        raise EndpointError(f"{where}: {_failed(login, errors)}")
-    # Not for OIDC, whose end only the whole login knows.
-    renew = settings.refresh_api_key_hook
-    if "auth-provider" in login:
-        renew = partial(_renew_oidc, where, cluster, user)
+    settings, token = _log_in_once(where, cluster, user, may_ask=True)
+    login, renewal = user.body, None
+    if token.text and ("exec" in login or "auth-provider" in login) and not _has_token(login):
+
+        def again() -> Token:
+            return _log_in_once(where, cluster, user, may_ask=False)[1]
+
+        renewal = Renewal(token, again, pause)
     return Endpoint(
         server=settings.host,
-        token=token or None,
-        token_file=login.get("tokenFile") if token else None,
-        renewal=_Renewal(where, login, settings, renew, clock) if ends and token else None,
+        token=token.text or None,
+        token_file=login.get("tokenFile") if token.text else None,
+        renewal=renewal,
         ca_file=settings.ssl_ca_cert,
         tls_server_name=settings.tls_server_name or None,
         client_cert_file=settings.cert_file,
@@ -203,29 +202,63 @@ def log_in(
     )
 
 
-def _refuse_unsupported(login: Mapping[str, Any]) -> None:
-    """Refuse what the package would pass over without a word, or what nobody could type."""
-    provider, plugin = login.get("auth-provider") or {}, login.get("exec") or {}
-    if provider.get("name", "oidc") != "oidc":
-        raise EndpointError(
-            f"the auth-provider {provider['name']!r} is not supported, Kubernetes removed it in "
-            "1.26: use an exec plugin"
-        )
-    needs_terminal = plugin.get("interactiveMode") == "Always"
-    if needs_terminal and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise EndpointError(
-            f"the credential plugin {plugin.get('command')!r} needs a terminal: run the command in "
-            "one, without a pipe"
-        )
+def _has_token(login: Mapping[str, Any]) -> bool:
+    """Whether the user needs no plugin."""
+    return "auth-provider" not in login and bool({"token", "tokenFile"} & login.keys())
 
 
-def _loader(where: str, cluster: Mapping[str, Any], user: Entry) -> Any:
+def _log_in_once(
+    where: str, cluster: Mapping[str, Any], user: Entry, *, may_ask: bool
+) -> tuple[_Settings, Token]:
+    """Log in; `may_ask` for the first time, when a user may sit before the terminal."""
+    login, settings, ends = user.body, _Settings(), None
+    try:
+        provider = login.get("auth-provider")
+        if provider and provider.get("name", "oidc") != "oidc":
+            raise EndpointError(
+                f"the auth-provider {provider['name']!r} is not supported, Kubernetes removed it "
+                "in 1.26: use an exec plugin"
+            )
+        # The package passes over the CA of HTTPS://HOST.
+        scheme, colon, rest = cluster["server"].strip().partition(":")
+        cluster = {**cluster, "server": f"{scheme.lower()}{colon}{rest}"}
+        if ("exec" in login or provider) and not _has_token(login):
+            proxy = cluster.get("proxy-url")
+            Endpoint(server=cluster["server"], proxy=proxy).refuse_clear_text()
+        if "exec" in login and not provider and not _has_token(login):
+            given, ends = run_plugin(
+                login["exec"], cluster, user.file.parent, may_ask=may_ask, longest=_LONGEST
+            )
+            login = {key: value for key, value in login.items() if key != "exec"} | given
+        _loader(where, cluster, user._replace(body=login), again=not may_ask).load_and_set(settings)
+        token = settings.token()
+        if provider:
+            ends = _end_of(token)
+    except Exception as error:  # noqa: BLE001 - a login runs the code of many packages
+        raise EndpointError(f"{where}: {one_line(_not_done(login, error))}") from None
+    return settings, Token(token, ends)
+
+
+def _end_of(token: str) -> datetime | None:
+    """Return when an id-token ends. Raises EndpointError: it has ended, or is none."""
+    if not token:
+        raise EndpointError("the OIDC login has no valid id-token; log in again")
+    claims = token.split(".")[1]
+    ends = json.loads(base64.urlsafe_b64decode(claims + -len(claims) % 4 * "=")).get("exp")
+    found = None if ends is None else datetime.fromtimestamp(ends, UTC)
+    if found is not None and found <= clock.now():
+        raise EndpointError(
+            "the OIDC login was not renewed: the provider gave no new id-token; log in again"
+        )
+    return found
+
+
+def _loader(where: str, cluster: Mapping[str, Any], user: Entry, *, again: bool) -> Any:
     """Return the package's login for these two entries."""
     library, login, save = _reader(), user.body, None
     if "auth-provider" in login:
-        from kubernetes.config import kube_config as library
-
-        login, save = _oidc(where, user)
+        library = _oidc_library()
+        login, save = _oidc(where, user, again=again)
     content = {
         "clusters": [{"name": "chosen", "cluster": cluster}],
         "users": [{"name": "chosen", "user": login}],
@@ -234,20 +267,48 @@ def _loader(where: str, cluster: Mapping[str, Any], user: Entry) -> Any:
     return library.KubeConfigLoader(
         library.ConfigNode("the entry", content),
         active_context="chosen",
-        config_base_path=str(user.file.parent),  # where a plugin runs
+        config_base_path="",  # all paths are absolute
         config_persister=save,
     )
 
 
-def _oidc(where: str, user: Entry) -> tuple[Mapping[str, Any], Callable[[], None]]:
+@cache
+def _oidc_library() -> Any:
+    """Import what renews OIDC logins, and bound how long it waits for an answer."""
+    from kubernetes.config import kube_config
+
+    library: Any = kube_config
+
+    class Client(library.ApiClient):
+        def call_api(self, *args: Any, **more: Any) -> Any:
+            return super().call_api(*args, **more | {"_request_timeout": _ANSWER})
+
+    class Session(library.OAuth2Session):
+        def request(self, *args: Any, **more: Any) -> Any:
+            return super().request(*args, **more | {"timeout": _ANSWER})
+
+    library.ApiClient, library.OAuth2Session = Client, Session
+    return library
+
+
+def _oidc(where: str, user: Entry, *, again: bool) -> tuple[Mapping[str, Any], Callable[[], None]]:
     """Return a login that trusts no false identity provider, and what saves the renewed one.
 
     Without a CA the package would send the client's secret to any server that is in between.
     """
     import certifi
 
+    known, ended = user.body["auth-provider"]["config"], False
+    if again:
+        # Another program may have renewed it in the file; what is no longer there serves on.
+        before = known["id-token"]
+        with suppress(EndpointError, LookupError):
+            stored = read(user.file).users[user.name].body["auth-provider"]["config"]
+            known.update({key: stored[key] for key in _RENEWED})
+        ended = known["id-token"] == before
     login = deepcopy(dict(user.body))
     config = login["auth-provider"]["config"]
+    config |= {"id-token": _ENDED} if ended else {}
     config.setdefault("client-secret", "")
     if "idp-certificate-authority-data" not in config:
         trusted = os.environ.get("SSL_CERT_FILE") or certifi.where()
@@ -258,29 +319,19 @@ def _oidc(where: str, user: Entry) -> tuple[Mapping[str, Any], Callable[[], None
                 "idp-certificate-authority"
             )
 
-    used = config.get("refresh-token", "")
+    first = {key: config.get(key, "") for key in _RENEWED}
 
     def save() -> None:
         keys = {key: config[key] for key in _RENEWED if key in config}
-        user.body["auth-provider"]["config"].update(keys)
+        if keys == first:  # the package also saves when the provider has failed
+            return
+        known.update(keys)
         try:
-            save_login(user.file, user.name, keys, used)
+            save_login(user.file, user.name, keys, first["refresh-token"])
         except OSError as error:  # the renewed login serves this run all the same
             _log.warning("%s: the renewed login cannot be saved: %s", where, error)
 
     return login, save
-
-
-def _renew_oidc(where: str, cluster: Mapping[str, Any], user: Entry, settings: _Settings) -> None:
-    """Log in with what is in the file now: another program may have renewed it there.
-
-    What was last in the file serves on where it no longer is.
-    """
-    with suppress(EndpointError, LookupError):
-        stored = read(user.file).users[user.name].body["auth-provider"]["config"]
-        config = user.body["auth-provider"]["config"]
-        config.update({key: stored[key] for key in _RENEWED})
-    _loader(where, cluster, user).load_and_set(settings)
 
 
 def _not_done(login: Mapping[str, Any], error: Exception) -> str:
@@ -296,73 +347,3 @@ def _not_done(login: Mapping[str, Any], error: Exception) -> str:
         why = f"the provider's answer lacks {error}" if isinstance(error, KeyError) else error
         return f"the OIDC login was not renewed: {why}; log in again"
     return f"{error}; check --kubeconfig"
-
-
-def _failed(login: Mapping[str, Any], errors: Sequence[str]) -> str:
-    """Say why a login gave nothing, and what to do."""
-    plugin = login.get("exec")
-    if not plugin:
-        return "the OIDC login has no valid id-token; log in again"
-    why, remedy = "; ".join(errors), "run it by hand, or log in again"
-    if why.startswith("[Errno 2]"):
-        why, remedy = "it is not installed", plugin.get("installHint") or "install it"
-    elif why.endswith("no attribute 'strip'"):  # the package gave stderr to the terminal
-        why = "it ended with an error, which it has printed"
-    elif not why.startswith(("exec:", "[Errno", "Invalid kube-config")):
-        why = "its answer is no ExecCredential with a token or a certificate"
-    return f"the credential plugin {plugin.get('command')!r} failed: {why}; {remedy}"
-
-
-@contextmanager
-def _logged_errors() -> Generator[list[str]]:
-    """Collect what the package logs: it only logs a failed plugin and raises no error."""
-    logged: list[str] = []
-
-    def keep(record: logging.LogRecord) -> bool:
-        logged.append(record.getMessage())
-        return False
-
-    logging.root.addFilter(keep)
-    try:
-        yield logged
-    finally:
-        logging.root.removeFilter(keep)
-
-
-class _Renewal:
-    """The token of a login that ends: the package renews it five minutes before.
-
-    One thread renews it, the others go on with the last one. It serves until it expires.
-    """
-
-    def __init__(
-        self,
-        where: str,
-        login: Mapping[str, Any],
-        settings: _Settings,
-        renew: Callable[[_Settings], None],
-        clock: Callable[[], float],
-    ) -> None:
-        self._where, self._login, self._settings, self._renew = where, login, settings, renew
-        self._clock, self._next, self._one = clock, clock() + _PAUSE, Lock()
-        self._token = settings.token()
-
-    def __call__(self) -> str:
-        if self._clock() >= self._next and self._one.acquire(blocking=False):
-            try:
-                self._look()
-            finally:
-                self._next = self._clock() + _PAUSE
-                self._one.release()
-        return self._token
-
-    def _look(self) -> None:
-        try:
-            with _logged_errors() as errors:
-                self._renew(self._settings)
-            self._token = self._settings.token() or self._token
-            why = _failed(self._login, errors) if errors else ""
-        except Exception as error:  # noqa: BLE001 - a login runs the code of many packages
-            why = _not_done(self._login, error)
-        if why:
-            _log.warning("%s: %s", self._where, why)

@@ -72,12 +72,12 @@ CASES: tuple[tuple[str, Change, tuple[str, ...]], ...] = (
     (
         "a login that has run out",
         exec_plugin("sh", "-c", "exit 1"),
-        ("the credential plugin 'sh' failed", "process returned 1", "log in again"),
+        ("the credential plugin 'sh' failed", "it ended with status 1", "log in again"),
     ),
     (
         "a login that asks for a password",
         interactive_plugin,
-        ("the credential plugin 'sh' needs a terminal", "without a pipe"),
+        ("the credential plugin 'sh' needs a terminal", "run the command in one"),
     ),
     (
         "an auth-provider",

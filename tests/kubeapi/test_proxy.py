@@ -245,7 +245,7 @@ def test_the_password_of_a_proxy_by_tls_goes_by_tls_to_any_server(
         assert proxy.opened == ["GET http://api.example.com:80/version HTTP/1.1"]
 
 
-@pytest.mark.parametrize("login", [{"token": "t"}, {"token_file": "t"}, {"renewal": lambda: "t"}])
+@pytest.mark.parametrize("login", [{"token": "t"}, {"token_file": "t"}, {"renewal": object()}])
 @pytest.mark.parametrize(
     ("server", "proxy"),
     [("http://10.0.0.1", None), ("HTTP://api:80", None), ("http://127.0.0.1:1", PLAIN)],

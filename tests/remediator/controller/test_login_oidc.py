@@ -14,8 +14,10 @@ import yaml
 
 from kubeapi import clock
 from kubeapi.endpoint import Credentials, EndpointError
+from remediator.controller import kubernetes_login
 from remediator.controller.kubeconfig import endpoint
 from tests.remediator.controller.kubeconfigs import Entry, Request, tls_server, written
+from tests.remediator.controller.test_login_renewal import wait_for
 
 HOUR = 3600.0
 SECRETS = ("the-client-secret", "refresh-1")
@@ -39,13 +41,13 @@ class Provider:
         self.sent: list[str] = []
         self.meanwhile: Callable[[], object] = lambda: None
         """What happens while it makes a token."""
-        self.discovered = 0
+        self.discovered, self.description = 0, 200
         self.one = threading.Lock()
 
     def __call__(self, request: Request) -> tuple[int, Entry]:
         if request.path == "/.well-known/openid-configuration":
             self.discovered += 1
-            return 200, {"token_endpoint": f"{self.tokens or self.url}/token"}
+            return self.description, {"token_endpoint": f"{self.tokens or self.url}/token"}
         self.meanwhile()
         with self.one:
             self.sent.append(f"{request.headers['authorization']} {request.body}")
@@ -217,16 +219,14 @@ def test_a_login_that_another_program_renewed_needs_no_provider(
     provider: Provider, tmp_path: Path
 ) -> None:
     """The old refresh token may be good for nothing any more."""
-    seconds = [0.0]
-    file = written(tmp_path, provider.login(jwt(-HOUR), **provider.trusted()))
-    provider.answer = {"access_token": "a", "id_token": jwt(60.0), "refresh_token": "refresh-2"}
-    credentials = Credentials(endpoint([file], clock=lambda: seconds[0]))
-    theirs = jwt(HOUR)
+    file = written(tmp_path, provider.login(jwt(HOUR), **provider.trusted()))
+    credentials = Credentials(endpoint([file], pause=0.05))
+    theirs = jwt(HOUR, "theirs")
     written(tmp_path, provider.login(theirs, **provider.trusted(), **{"refresh-token": "theirs"}))
-    seconds[0] = 11
+    credentials.refused(credentials.headers())
+    wait_for(lambda: credentials.headers() == {"authorization": f"Bearer {theirs}"})
 
-    assert credentials.headers() == {"authorization": f"Bearer {theirs}"}
-    assert len(provider.sent) == 1
+    assert provider.sent == []
 
 
 def test_what_flags_and_defaults_change_is_not_written_back(
@@ -251,18 +251,51 @@ def test_what_flags_and_defaults_change_is_not_written_back(
 def test_a_long_run_renews_its_token(
     provider: Provider, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also where the file cannot be written."""
-    seconds = [0.0]
-    file = written(tmp_path, provider.login(jwt(-HOUR), **provider.trusted()))
-    provider.answer = {"access_token": "a", "id_token": jwt(60.0)}  # it counts as ended
-    credentials = Credentials(endpoint([file], clock=lambda: seconds[0]))
-    provider.answer = {"access_token": "a", "id_token": jwt(HOUR)}
+    """Also one that the server refuses before its end, and where the file cannot be written."""
+    file = written(tmp_path, provider.login(jwt(HOUR), **provider.trusted()))
+    credentials = Credentials(endpoint([file], pause=0.05))
+    provider.answer = {"access_token": "a", "id_token": jwt(HOUR, "second")}
     file.unlink()
     file.mkdir()
-    seconds[0] = 11
+    credentials.refused(credentials.headers())
+    expected = {"authorization": f"Bearer {provider.answer['id_token']}"}
+    wait_for(lambda: credentials.headers() == expected)
 
-    assert credentials.headers() == {"authorization": f"Bearer {provider.answer['id_token']}"}
+    assert len(provider.sent) == 1
     assert ["cannot be saved" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_a_provider_that_fails_is_in_the_log_and_the_last_token_serves(
+    provider: Provider, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = jwt(HOUR)
+    file = written(tmp_path, provider.login(token, **provider.trusted()))
+    before = file.read_bytes()
+    credentials = Credentials(endpoint([file], pause=0.05))
+    provider.description = 404
+    credentials.refused(credentials.headers())
+
+    def logged() -> bool:
+        assert credentials.headers() == {"authorization": f"Bearer {token}"}
+        return "the provider gave no new id-token" in caplog.text
+
+    wait_for(logged)
+    assert file.read_bytes() == before
+
+
+def test_a_provider_that_is_silent_is_named(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_login, "_ANSWER", 0.5)
+    gone = threading.Event()
+    provider.meanwhile = gone.wait
+    try:
+        stated = refused(renewing(provider, tmp_path))
+    finally:
+        gone.set()
+
+    assert "the OIDC login was not renewed: " in stated
+    assert "Read timed out" in stated
 
 
 def test_an_unknown_provider_gets_no_secret(provider: Provider, tmp_path: Path) -> None:

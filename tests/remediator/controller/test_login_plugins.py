@@ -1,21 +1,21 @@
 """Credential plugins, which are real programs: what they give, and how they fail."""
 
 import json
-import logging
 import os
 import pty
 import subprocess
 import sys
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
 import trustme
 
 from kubeapi.client import Client
-from kubeapi.endpoint import Credentials, EndpointError
+from kubeapi.endpoint import EndpointError
+from remediator.controller.credential_plugin import run_plugin
 from remediator.controller.kubeconfig import endpoint
 from tests.remediator.controller.kubeconfigs import HTTPS, Entry, Request, tls_server, written
 
@@ -65,6 +65,84 @@ def test_a_program_beside_the_kubeconfig_is_found(tmp_path: Path) -> None:
     assert endpoint([written(tmp_path, user)]).token == "t"
 
 
+def test_it_runs_where_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its arguments may be paths, as `kubectl` gives them."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "relative").write_text(answer(token="t"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path / "work")
+
+    user = plugin(tmp_path, "cat $1", args=["relative"])
+
+    assert endpoint([written(tmp_path, user)]).token == "t"
+
+
+def test_one_that_lies_in_the_working_directory_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = saying(tmp_path, answer(token="planted"), command="log-in")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f".:{os.environ['PATH']}")
+
+    assert "it is not installed" in refused(written(tmp_path, user))
+
+
+def test_it_gets_the_cas_text_and_the_configuration_that_is_for_it(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("the CA", encoding="utf-8")
+    script = f"echo $KUBERNETES_EXEC_INFO >{tmp_path}/got; echo '{answer(token='t')}'"
+    config = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}
+    at = {"server": HTTPS, "certificate-authority": "ca.pem", "extensions": [config]}
+
+    endpoint([written(tmp_path, plugin(tmp_path, script, provideClusterInfo=True), at)])
+
+    got = json.loads((tmp_path / "got").read_text(encoding="utf-8"))["spec"]["cluster"]
+    expected = {"server": HTTPS, "certificate-authority-data": "dGhlIENB"}
+    assert got == expected | {"config": {"audience": "a"}}
+
+
+def test_it_may_give_a_token_without_an_end_and_a_certificate(tmp_path: Path) -> None:
+    pems = {"clientCertificateData": "c", "clientKeyData": "k"}
+    status = answer(token="t", expirationTimestamp=None, **pems)
+
+    found = endpoint([written(tmp_path, saying(tmp_path, status), {"server": HTTPS})])
+
+    assert found.token == "t"
+    assert found.client_cert_file is not None
+    assert Path(found.client_cert_file).read_text(encoding="utf-8") == "c"
+
+
+def test_it_reads_nothing_that_is_meant_for_the_command(tmp_path: Path) -> None:
+    """As the `yes` to a question of the command."""
+    script = f"cat >{tmp_path}/read; echo '{answer(token='t')}'"
+    file = written(tmp_path, plugin(tmp_path, script, interactiveMode="IfAvailable"))
+    program = (
+        "import pathlib, sys\n"
+        "from remediator.controller.kubeconfig import endpoint\n"
+        "endpoint([pathlib.Path(sys.argv[1])])\n"
+        "print(sys.stdin.readline())\n"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, file],
+        input="yes\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert (ran.stdout.strip(), (tmp_path / "read").read_bytes()) == ("yes", b"")
+
+
+def test_one_that_hangs_is_ended_with_what_it_has_started(tmp_path: Path) -> None:
+    user = plugin(tmp_path, f"sleep 1000 & echo $! >{tmp_path}/started; wait")
+
+    with pytest.raises(EndpointError, match=r"log-in' failed: it did not end within 1 s; run it"):
+        run_plugin(user["exec"], {}, tmp_path, may_ask=True, longest=1.0)
+
+    child = Path("/proc") / (tmp_path / "started").read_text(encoding="utf-8").strip() / "stat"
+    while child.exists() and ") Z " not in child.read_text(encoding="utf-8"):
+        sleep(0.01)
+
+
 def test_its_certificate_is_used(tmp_path: Path) -> None:
     authority = trustme.CA()
     own = authority.issue_cert("ana.example", common_name="ana")
@@ -86,7 +164,7 @@ def test_its_certificate_is_used(tmp_path: Path) -> None:
     assert Path(found.client_key_file).stat().st_mode & 0o077 == 0
 
 
-NONE = "its answer is no ExecCredential with a token or a certificate"
+NONE = "its answer is no ExecCredential with a token, or a certificate and its key"
 
 
 def refused(file: Path) -> str:
@@ -98,9 +176,13 @@ def refused(file: Path) -> str:
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("echo session expired >&2; exit 3", "exec: process returned 3. session expired"),
-        ("echo '[Errno 2] x' >&2; exit 1", "exec: process returned 1. [Errno 2] x"),
-        ("true", "exec: failed to decode process output"),
+        ("echo session expired >&2; exit 3", "it ended with status 3: session expired"),
+        ("echo '[Errno 2] x' >&2; exit 1", "it ended with status 1: [Errno 2] x"),
+        (
+            "printf 'a\\n2026 CRITICAL forged\\033[2J' >&2; exit 1",
+            "it ended with status 1: a 2026 CRITICAL forged [2J;",
+        ),
+        ("true", "its answer is no ExecCredential (Input data was truncated)"),
     ],
 )
 def test_one_that_fails_is_named_with_what_it_says(script: str, why: str, tmp_path: Path) -> None:
@@ -115,16 +197,16 @@ def test_one_that_fails_is_named_with_what_it_says(script: str, why: str, tmp_pa
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("please log in", "exec: failed to decode process output"),
-        ("[]", "exec: malformed response"),
-        ("{}", "exec: malformed response. missing key 'apiVersion'"),
-        ("7", NONE),
-        (answer().replace("{}", "null"), NONE),
-        (answer("other/v1", token="t"), "other/v1 does not match"),
-        (answer(), "exec: missing token or clientCertificateData"),
+        ("please log in", "no ExecCredential (JSON is malformed"),
+        ("[]", "no ExecCredential (Expected `object`"),
+        ("{}", "no ExecCredential (Object missing required field `apiVersion`)"),
+        ("7", "no ExecCredential (Expected `object`"),
+        (answer().replace("{}", "null"), "no ExecCredential (Expected `object`"),
+        (answer("other/v1", token="t"), f"it does not answer in {API}"),
+        (answer(), NONE),
         (answer(token=""), NONE),
-        (answer(token="t", expirationTimestamp="soon"), NONE),
-        (answer(clientCertificateData="x"), "exec: missing clientKeyData"),
+        (answer(token="t", expirationTimestamp="soon"), "no ExecCredential (Invalid RFC3339"),
+        (answer(clientCertificateData="x"), NONE),
     ],
 )
 def test_one_that_answers_nonsense_is_named(text: str, why: str, tmp_path: Path) -> None:
@@ -177,7 +259,7 @@ def test_none_is_started_for_a_server_without_tls(tmp_path: Path) -> None:
     assert not (tmp_path / "started").exists()
 
 
-def on_terminal(file: Path, types: str) -> str:
+def on_terminal(file: Path, types: str, stdout: int | None = None) -> str:
     """Log in on a pseudo terminal; returns all that is written there."""
     script = (
         "import pathlib, sys\n"
@@ -189,7 +271,12 @@ def on_terminal(file: Path, types: str) -> str:
         "    print(error)\n"
     )
     ours, its = pty.openpty()
-    with subprocess.Popen([sys.executable, "-c", script, file], stdin=its, stdout=its, stderr=its):
+    with subprocess.Popen(
+        [sys.executable, "-c", script, file],
+        stdin=its,
+        stdout=its if stdout is None else stdout,
+        stderr=its,
+    ):
         os.close(its)
         os.write(ours, types.encode())
         stated = b""
@@ -211,72 +298,17 @@ def test_on_a_terminal_it_may_ask(tmp_path: Path) -> None:
     assert "token sesame" in stated
 
 
+def test_its_question_is_seen_where_the_output_goes_into_a_pipe(tmp_path: Path) -> None:
+    """As with `| less`."""
+    script = f"echo Password? >&2; read LINE; echo $LINE >{tmp_path}/typed; exit 1"
+    file = written(tmp_path, plugin(tmp_path, script, interactiveMode="Always"))
+
+    assert on_terminal(file, "sesame\n", subprocess.DEVNULL).count("Password?") == 1
+    assert (tmp_path / "typed").read_text(encoding="utf-8") == "sesame\n"
+
+
 def test_on_a_terminal_its_own_words_are_not_repeated(tmp_path: Path) -> None:
     stated = on_terminal(written(tmp_path, plugin(tmp_path, "echo expired >&2; exit 1")), "")
 
     assert stated.startswith("expired\n")
     assert "log-in' failed: it ended with an error, which it has printed; run it" in stated
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
-def ending(minutes: float) -> str:
-    return f"{datetime.now(UTC) + timedelta(minutes=minutes):%Y-%m-%dT%H:%M:%SZ}"  # noqa: TID251 - as a plugin reads it
-
-
-def counting(folder: Path, text: str, **more: Any) -> Entry:
-    (folder / "answer").write_text(text, encoding="utf-8")
-    return plugin(folder, f"echo run >>{folder}/runs; cat {folder}/answer", **more)
-
-
-def runs(folder: Path) -> int:
-    return len((folder / "runs").read_text(encoding="utf-8").splitlines())
-
-
-def bearer(credentials: Credentials) -> str:
-    return credentials.headers()["authorization"].removeprefix("Bearer ")
-
-
-def test_a_token_that_ends_is_renewed_in_time(tmp_path: Path) -> None:
-    """A remediator runs for months, a token lasts an hour."""
-    clock = Clock()
-    user = counting(tmp_path, answer(token="first", expirationTimestamp=ending(4)))
-    credentials = Credentials(endpoint([written(tmp_path, user)], clock=clock))
-    (tmp_path / "answer").write_text(
-        answer(token="second", expirationTimestamp=ending(60)), encoding="utf-8"
-    )
-
-    assert bearer(credentials) == "first"
-    clock.seconds = 11
-    assert bearer(credentials) == "second"
-    clock.seconds = 22
-    assert bearer(credentials) == "second"
-    assert runs(tmp_path) == 2
-
-
-@pytest.mark.parametrize("reply", ["no JSON", answer(token="sesame\nsesame")])
-def test_the_last_token_serves_while_the_plugin_fails_and_the_log_says_why(
-    reply: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = Clock()
-    user = counting(tmp_path, answer(token="first", expirationTimestamp=ending(4)))
-    credentials = Credentials(endpoint([written(tmp_path, user)], clock=clock))
-    (tmp_path / "answer").write_text(reply, encoding="utf-8")
-    clock.seconds = 11
-
-    with caplog.at_level(logging.WARNING):
-        for _ in range(5):
-            assert bearer(credentials) == "first"
-
-    assert runs(tmp_path) == 2
-    assert [record.name for record in caplog.records] == ["remediator.controller.kubernetes_login"]
-    assert "sesame" not in caplog.text
-    (tmp_path / "answer").write_text(answer(token="second"), encoding="utf-8")
-    clock.seconds = 22
-    assert bearer(credentials) == "second"
