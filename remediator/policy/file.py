@@ -4,7 +4,10 @@ An exemption that expires changes the policy in force, as a new file does. `load
 change, so that every node is looked at again.
 """
 
+import errno
 import logging
+import os
+import stat
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -76,7 +79,10 @@ class PolicyFile:
     def _look(self, path: Path) -> None:
         # Compare the text, not the date: two versions of the same length may be written within one
         # tick of the kernel's clock.
-        with path.open("rb") as file:
+        # Without waiting: a FIFO would stop the loop until something writes into it.
+        with open(path, "rb", opener=lambda at, how: os.open(at, how | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "no regular file", str(path))
             text = file.read(LARGEST + 1)  # one byte too many tells that it is too long
         again, self._seen = text == self._seen, text
         self._differed = 0 if again else self._differed + 1

@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -108,6 +110,18 @@ def test_a_file_that_never_stays_the_same_says_why_there_is_no_policy(tmp_path: 
 
     assert not file.ready
     assert "it changes at each look" in file.error
+
+
+def test_a_fifo_in_place_of_the_file_is_an_error_and_stops_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    os.mkfifo(path)
+    code = "import sys; from pathlib import Path; from remediator.policy.file import PolicyFile\n"
+    code += "file = PolicyFile(Path(sys.argv[1])); file.load(); print(file.error)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert "no regular file" in ended.stdout
 
 
 def test_a_class_takes_the_defaults_and_then_its_own_words() -> None:
