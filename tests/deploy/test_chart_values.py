@@ -273,6 +273,21 @@ def test_values_that_contradict_each_other_are_refused(
         rendered.text(values)
 
 
+@pytest.mark.parametrize("nothing", ["null", "~", "# none", "---", "---\n# none\n\n  null # x"])
+def test_a_policy_that_says_nothing_is_refused_unless_it_is_kept_elsewhere(nothing: str) -> None:
+    literal = f"--set-literal=remediator.policy.text={nothing}"
+
+    with pytest.raises(HelmError, match=r"write \{\}"):
+        rendered.text((), literal)
+    assert rendered.text(SETTINGS["a policy kept elsewhere"], literal)
+    assert rendered.text((*SETTINGS["a policy kept elsewhere"], "remediator.policy.text="))
+
+
+@pytest.mark.parametrize("policy", ["---\n{}", "# of ours\n{} # none", "---\ndefaults: {}\n"])
+def test_a_policy_beside_comments_is_taken(policy: str) -> None:
+    assert rendered.text((), f"--set-literal=remediator.policy.text={policy}")
+
+
 @pytest.mark.parametrize("interval", ["10s", "10000ms", "1m", "1h"])
 def test_a_scrape_may_take_as_long_as_there_is_time(interval: str) -> None:
     assert rendered.objects((*SETTINGS["ServiceMonitors"], f"monitoring.interval={interval}"))
