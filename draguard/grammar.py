@@ -4,6 +4,7 @@ As with kubectl, global flags may stand before the command, and `help CMD` is `C
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 GLOBAL = (
     *("-n", "--namespace", "--context", "--kubeconfig", "-o", "--output", "--request-timeout"),
@@ -32,7 +33,8 @@ def arranged(words: Sequence[str]) -> list[str]:
         return []
     command, *others = rest
     if command == "help":
-        return [*(word for word in others if not word.startswith("-")), "--help"]
+        # Not what follows a flag: it may be the value of a mistyped one.
+        return [*takewhile(lambda word: not word.startswith("-"), others), "--help"]
     if command == _XID and others:
         command, others = "explain", [_XID, *others]
     if command == _BUNDLE and any(word.startswith(_OUTPUT) for word in _paired(flags)):

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from exporter.model.device import GPU_DRIVER, GpuDrivers, gpu_drivers
+from exporter.model.quiet_parser import QuietParser
 from remediator.plan.node_condition import HandoverOptions
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -113,7 +114,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(arguments: Sequence[str] | None = None) -> Settings:
     """Read the command line; prints usage and exits on a mistake."""
-    parser = argparse.ArgumentParser(
+    parser = QuietParser(
         prog="draguard remediator",
         description="Taint failed GPUs and slices, evict their pods, verify the repair, untaint.",
         allow_abbrev=False,

@@ -30,6 +30,7 @@ from exporter.flags.dcgm_exporter import (
 from exporter.flags.unknown_settings import unknown_variables, without_unknown
 from exporter.model.device_option import SelectionError, parse_devices
 from exporter.model.given import Ignored
+from exporter.model.quiet_parser import QuietParser
 from exporter.regular_file import read_regular
 from exporter.settings import FLAGS, Flag, Settings, SettingsError, check, flag_of
 
@@ -180,7 +181,7 @@ def _switch(word: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = QuietParser(
         prog="draguard exporter",
         allow_abbrev=False,
         description="Watch this node's GPUs: metrics on /metrics, health as a NodeDeviceHealth.",

@@ -85,6 +85,37 @@ def test_an_error_names_the_flag_and_what_to_write(
     assert SECRET not in stated
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (f"remediator --token {SECRET}", "--token"),
+        (f"remediator --tokn={SECRET}", "--tokn"),
+        (f"remediator {SECRET}", ""),
+        (f"exporter --passwd={SECRET}", "--passwd"),
+        (f"exporter --token {SECRET}", "--token"),
+        (f"exporter agent --token {SECRET}", "--token"),
+        (f"exporter {SECRET}", "choose from"),
+        (f"exporter agent {SECRET}", ""),
+    ],
+)
+def test_exporter_and_remediator_repeat_no_value_that_they_do_not_know(
+    words: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stated = error_of(words, capsys)
+
+    assert named in stated
+    assert SECRET not in stated
+
+
+def test_help_with_a_flag_does_not_take_its_value_for_a_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["help", "--token", SECRET]) == 0
+    stated = capsys.readouterr()
+    assert stated.out.startswith("usage: draguard [GLOBAL FLAGS] COMMAND")
+    assert SECRET not in stated.err
+
+
 def test_what_follows_two_dashes_is_no_flag_of_the_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
