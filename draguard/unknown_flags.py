@@ -11,7 +11,7 @@ from draguard.grammar import GLOBAL, SWITCHES
 from draguard.parsers import every_parser, flags_of, subcommands
 from draguard.phrases import did_you_mean
 
-_NAME = re.compile(r"-[A-Za-z]|--[a-z][a-z-]*")
+_NAME = re.compile(r"-[A-Za-z]|--[A-Za-z][A-Za-z_-]*")
 """Of a flag as one types it; a password may begin with a dash, too."""
 _MEANT = {
     **dict.fromkeys(("--why", "--message", "--comment", "-m"), "--reason"),
@@ -31,6 +31,8 @@ def unknown_flags(parser: argparse.ArgumentParser, words: Iterable[str]) -> list
         if word == "--" or word in nested:
             break
         name = word.partition("=")[0]
+        if _MEANT.get(name[:2]) in known:
+            name = name[:2]  # `-mTEXT`: the flag and its value in one word
         if _NAME.fullmatch(name) and name not in known:
             found[name] = None
     return list(found)
@@ -45,8 +47,9 @@ def in_words(parser: argparse.ArgumentParser, command: str, unknown: Iterable[st
 def _sentence(flag: str, command: str, known: Collection[str]) -> str:
     not_here, leave = "not of this command", "leave it out"
     hint = f"{leave} (`draguard help {command}` lists its flags)"
-    if _MEANT.get(flag) in known:
-        return f"{flag} is not a flag of this command: write {_MEANT[flag]}"
+    usual = flag.lower().replace("_", "-")
+    if (meant := usual if usual in known else _MEANT.get(flag)) in known:
+        return f"{flag} is not a flag of this command: write {meant}"
     owners = [name for name, parser in every_parser() if flag in flags_of(parser)]
     owners = [_OF_CLUSTER] if flag in (*GLOBAL, *SWITCHES) else owners
     if owners:

@@ -24,6 +24,12 @@ def error_of(words: str, capsys: pytest.CaptureFixture[str]) -> str:
             "draguard cordon: error: --why is not a flag of this command: write --reason",
         ),
         (
+            f"cordon node-a/0 -m{SECRET} --dry_run --Reason={SECRET}",
+            "draguard cordon: error: -m is not a flag of this command: write --reason; --dry_run "
+            "is not a flag of this command: write --dry-run; --Reason is not a flag of this "
+            "command: write --reason",
+        ),
+        (
             f"untaint gpu-a-1 --why={SECRET}",
             "draguard untaint: error: --why is not a flag of this command: write --reason",
         ),
