@@ -21,7 +21,8 @@ ASSUMED = KernelLog()
 
 
 def kernel_log_of(reports: Iterable[NodeDeviceHealth]) -> KernelLog:
-    """Return the most common way, and the nodes that read it otherwise."""
+    """Return the most common way, the nodes that read it otherwise, and how many do not say."""
+    reports = tuple(reports)
     nodes: dict[LogMode, list[str]] = {}
     for report in reports:
         for source in report.status.sources:
@@ -30,7 +31,8 @@ def kernel_log_of(reports: Iterable[NodeDeviceHealth]) -> KernelLog:
     if not nodes:
         return ASSUMED
     mode = max(nodes, key=lambda mode: len(nodes[mode]))
-    number = sum(map(len, nodes.values()))
-    total = f"{number} {'node' if number == 1 else 'nodes'}"
+    total = f"{len(reports)} {'node' if len(reports) == 1 else 'nodes'}"
     others = [f"{LOGS_READ[its]} on {some(names)}" for its, names in nodes.items() if its != mode]
+    unknown = len(reports) - sum(map(len, nodes.values()))
+    others += [f"not known of {unknown}"] if unknown else []
     return KernelLog(mode, "; ".join((f"as on {len(nodes[mode])} of {total}", *others)))

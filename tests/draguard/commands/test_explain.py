@@ -133,6 +133,11 @@ class TestKernelLogOfACluster:
     def test_what_reports_nothing_of_it_leaves_the_charts_default(self) -> None:
         assert kernel_log_of([report("a", None)]) == kernel_log_of([]) == KernelLog()
 
+    def test_nodes_that_do_not_say_are_counted(self) -> None:
+        reports = [report("a", "Syslog"), *(report(f"node-{i}", None) for i in range(99))]
+
+        assert kernel_log_of(reports).why == "as on 1 of 100 nodes; not known of 99"
+
     def test_the_device_is_kmsg(self) -> None:
         found = kernel_log_of([report("a", "Device")])
 
