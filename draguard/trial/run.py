@@ -43,7 +43,7 @@ TURNS = 500
 FAULTY_FOR = timedelta(minutes=30)
 """How long the fault lasts before the repair."""
 NEXT_READING = timedelta(seconds=15)
-"""For decisions that need two readings some seconds apart."""
+"""When NVML is read again; also for decisions that need two readings some seconds apart."""
 
 
 class Spot(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,8 +135,12 @@ class Trial:
             return True
         if decision.wake_at is None and self._idle:
             return False
+        reading = self._began + NEXT_READING
         wake = decision.wake_at or self._now + NEXT_READING
-        self._idle = decision.wake_at is None
+        if self._now < reading <= wake:
+            wake, self._idle = reading, False
+        else:
+            self._idle = decision.wake_at is None
         if end is not None and wake > end:
             self._now = end
             return False
@@ -159,6 +163,9 @@ class Trial:
 
     def _view(self) -> NodeView:
         gpu, reported_at = self._sick, self._began
+        if self._now >= self._began + NEXT_READING:
+            reported_at = self._now
+            gpu = signals.read_again(gpu, self._signal, self._now)
         if self._repaired_at is not None:
             reported_at = self._now
             gpu = signals.repaired(gpu, self._signal, self._repaired_at, self._now)

@@ -123,6 +123,16 @@ def sick(signal: Signal, now: datetime) -> GpuHealth:
     )
 
 
+def read_again(gpu: GpuHealth, signal: Signal, now: datetime) -> GpuHealth:
+    """Return the GPU after NVML's next reading: the driver requests what it did, or nothing."""
+    action = gpu.recovery_action
+    if signal.lost or not action.supported:
+        return gpu
+    memory = msgspec.structs.replace(gpu.memory, remap_observed_at=now)
+    read = msgspec.structs.replace(action, observed_at=now)
+    return msgspec.structs.replace(gpu, recovery_action=read, memory=memory)
+
+
 def repaired(gpu: GpuHealth, signal: Signal, since: datetime, now: datetime) -> GpuHealth:
     """Return the same GPU after a repair at `since`: a new epoch, and no action requested."""
     supported = signal.release >= FIRST_WITH_ACTION

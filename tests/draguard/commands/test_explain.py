@@ -39,6 +39,15 @@ def test_every_code_of_the_catalogue_can_be_explained(capsys: pytest.CaptureFixt
         assert stated["course"]["verdict"]
 
 
+@pytest.mark.parametrize("code", [46, 48, 74, 119, 140, 144, 150, 160, 175])
+def test_what_the_next_reading_shows_healthy_is_verified_and_not_repaired(code: int) -> None:
+    found = known(code, Policy(), "shipped", T0).course
+
+    for course in filter(None, (found.course, found.enforced)):
+        assert course.repaired_after is None
+        assert course.released_after is not None
+
+
 def test_every_rule_of_the_table_has_words() -> None:
     assert set(READ_AS) == set(RULE_NAMES)
 
