@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import chain
 
 import msgspec
 
@@ -10,7 +11,7 @@ from draguard.trial.kernel_log import ASSUMED, KernelLog
 from draguard.trial.run import Spot
 from draguard.trial.signal import Signal
 from exporter.model import nvlink5, xid
-from remediator.diagnose.xid_table import classified, rule_of
+from remediator.diagnose.xid_table import Companion, classified, rule_of
 from remediator.policy.table import Policy
 
 READ_AS = {
@@ -26,16 +27,12 @@ READ_AS = {
 """By rule of remediator/data/xid_rules.csv."""
 
 
-_RESET = (62, 95, 109, 110, 120, 143, 156, 158)
-"""Codes after which the driver requests a reset (from R575 on all of them): the catalogue wants one
-and says that the driver logs XID 154 as well."""
-COMPANIONS: Mapping[int, Mapping[str, object]] = {
-    79: {"lost": True},
-    63: {"remap_pending": True},
-    64: {"remap_failure": True},
-    **{code: {"recovery_action": 1} for code in _RESET},
+_READINGS: Mapping[Companion, Mapping[str, object]] = {
+    "GpuLost": {"lost": True},
+    "RemapPending": {"remap_pending": True},
+    "RemapFailure": {"remap_failure": True},
+    "Reset": {"recovery_action": 1},
 }
-"""What NVML usually reads after a code, and at the latest with the next reading."""
 _NAMED = 3
 """The instance that NVML names in the event of a contained error on a GPU with slices."""
 UNKNOWN_XID_ALERT = "DraguardXidUnknown"
@@ -92,7 +89,7 @@ def known(
     """Return everything about a code, listed or not, and what follows it and its companions."""
     row, listed = rule_of(code), xid.lookup(code)
     alone = Signal(xid=code, mig=mig, kernel_log=log.mode)
-    companions = COMPANIONS.get(code, {})
+    companions = dict(chain.from_iterable(_READINGS[word].items() for word in row.comes_with))
     if mig and row.fault == "contained":
         companions = {"gi": _NAMED}
     signal = msgspec.structs.replace(alone, **companions)

@@ -17,6 +17,8 @@ from remediator.diagnose.fault import LOGS, NEEDS, SEVERITY, SOURCES, FaultClass
 
 RuleName = Literal["stands", "never", "flags", "remapped", "repeated", "named", "peers", "decoded"]
 RULE_NAMES: tuple[RuleName, ...] = get_args(RuleName)
+Companion = Literal["GpuLost", "RemapPending", "RemapFailure", "Reset"]
+COMPANIONS: tuple[Companion, ...] = get_args(Companion)
 _SECOND = tuple(word for word in SOURCES if word not in LOGS)
 
 
@@ -30,6 +32,8 @@ class XidRule(msgspec.Struct, frozen=True):
     second: tuple[Source, ...]
     """Which sources beside the kernel log bear it out. Without one it disrupts nothing."""
     note: str
+    comes_with: tuple[Companion, ...] = ()
+    """What NVML usually reads with it, or at its next reading; no verdict depends on it."""
 
 
 def rule_of(code: int) -> XidRule:
@@ -68,6 +72,9 @@ def _row(row: dict[str, str]) -> XidRule:
         rule=cast("RuleName", _checked(row["rule"], RULE_NAMES)),
         second=tuple(cast("Source", _checked(word, _SECOND)) for word in row["second"].split()),
         note=row["note"],
+        comes_with=tuple(
+            cast("Companion", _checked(word, COMPANIONS)) for word in row["comes_with"].split()
+        ),
     )
 
 

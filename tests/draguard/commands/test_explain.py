@@ -16,7 +16,7 @@ from draguard.trial.xid import READ_AS, UNKNOWN_XID_ALERT, known
 from exporter.model import xid
 from exporter.model.node_health import NodeDeviceHealth, NodeHealth, SourceHealth, Via
 from kubeapi.types import ObjectMeta
-from remediator.diagnose.xid_table import RULE_NAMES
+from remediator.diagnose.xid_table import COMPANIONS, RULE_NAMES, table
 from remediator.policy.table import Policy
 from tests.draguard.fleet import T0
 from tests.draguard.printed import masked, matches, printed
@@ -39,13 +39,19 @@ def test_every_code_of_the_catalogue_can_be_explained(capsys: pytest.CaptureFixt
         assert stated["course"]["verdict"]
 
 
-@pytest.mark.parametrize("code", [46, 48, 74, 119, 140, 144, 150, 160, 175])
+@pytest.mark.parametrize("code", [46, 74, 119, 140, 144, 150, 160])
 def test_what_the_next_reading_shows_healthy_is_verified_and_not_repaired(code: int) -> None:
     found = known(code, Policy(), "shipped", T0).course
 
     for course in filter(None, (found.course, found.enforced)):
         assert course.repaired_after is None
         assert course.released_after is not None
+
+
+def test_every_companion_of_the_table_can_be_played() -> None:
+    played = {word for rule in table().values() for word in rule.comes_with}
+
+    assert played == set(COMPANIONS)
 
 
 def test_every_rule_of_the_table_has_words() -> None:
@@ -70,6 +76,11 @@ def test_a_cluster_that_cannot_be_queried_is_reported_and_the_shipped_policy_tak
     [
         ("79", "XID 79, the GPU is lost; ", "--xid 79"),
         ("95", "XID 95, recovery action 1; ", "--xid 95"),
+        ("48", "XID 48, recovery action 1; ", "--xid 48"),
+        ("136", "XID 136, recovery action 1; ", "--xid 136"),
+        ("154", "XID 154, recovery action 1; ", "--xid 154"),
+        ("155", "XID 155, recovery action 1; ", "--xid 155"),
+        ("175", "XID 175, recovery action 1; ", "--xid 175"),
         ("94 --mig", "XID 94, on GPU instance 3; ", "--xid 94 --mig"),
     ],
 )
