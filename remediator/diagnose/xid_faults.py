@@ -282,6 +282,8 @@ def _doubt(
 ) -> str:
     """Return what the evidence lacks to move pods, "" when it suffices."""
     if meant.fault_class == "contained":
+        if mig_of(signal.record, signal.gpu) is False:
+            return "without MIG, only the program that read the memory is affected"
         named = f"no source of XID {signal.record.code} has named the MIG instance"
         return "" if instance else named
     if ended is not None:

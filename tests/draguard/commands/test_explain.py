@@ -96,6 +96,17 @@ def test_a_code_is_played_with_what_usually_comes_with_it(
     assert f"the XID alone: draguard policy explain {without}" in whole
 
 
+def test_a_contained_error_lacks_an_instance_only_where_there_are_some(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole = printed(capsys, "policy", "explain", "--xid", "94")
+    sliced = printed(capsys, "policy", "explain", "--xid", "94", "--mig")
+
+    assert "without MIG, only the program that read the memory is affected" in whole
+    assert "has named the MIG instance" in sliced
+    assert "has named" not in whole
+
+
 @pytest.mark.parametrize("code", [13, 94, 119])
 def test_a_code_without_a_usual_companion_is_played_alone(
     code: int, capsys: pytest.CaptureFixture[str]
