@@ -19,7 +19,7 @@ import msgspec
 
 from kubeapi.endpoint import EndpointError
 
-_MOST_SAID = 300
+_LONGEST = 300
 _FOR_PLUGINS = (
     *("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url"),
     "certificate-authority-data",
@@ -119,7 +119,7 @@ def _printed(
             start_new_session=not asks,
         ) as process:
             try:
-                printed, said = process.communicate(timeout=longest)
+                printed, stated = process.communicate(timeout=longest)
             except BaseException:
                 with suppress(ProcessLookupError):
                     # With what it has started: that may hold its output open.
@@ -132,7 +132,7 @@ def _printed(
     if process.returncode:
         why = "it ended with an error, which it has printed"
         if not shows:
-            text = one_line(said.decode(errors="replace"))[-_MOST_SAID:]
+            text = one_line(stated.decode(errors="replace"))[-_LONGEST:]
             why = f"it ended with status {process.returncode}: {text or 'it has printed no error'}"
         raise _PluginError(why)
     return printed

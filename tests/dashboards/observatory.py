@@ -103,29 +103,24 @@ class Observatory:
         pool, _, name = device.partition("/")
         selector = {"driver": DRIVER, "pool": pool, "device": name}
         taint = {"key": "example.com/burn-in", "effect": "NoSchedule"}
-        body = {
-            "metadata": {"name": "burn-in"},
-            "spec": {"deviceSelector": selector, "taint": taint},
-        }
+        spec = {"deviceSelector": selector, "taint": taint}
+        body = {"metadata": {"name": "burn-in"}, "spec": spec}
         self.scene.cluster.client.create(RULES, body)
 
     def taint_by_driver(self, device: str) -> None:
         """Publish a device with a taint, as a driver does."""
         self.node.generation += 1
         published = self.node.slices()
-        devices = {made["name"]: made for each in published for made in each["spec"]["devices"]}
-        taint = {"key": "gpu.nvidia.com/xid", "value": "13", "effect": "NoSchedule"}
-        devices[device.rpartition("/")[2]]["taints"] = [taint]
+        for made in (made for each in published for made in each["spec"]["devices"]):
+            if made["name"] == device.rpartition("/")[2]:
+                made["taints"] = [{"key": "gpu.nvidia.com/xid", "effect": "NoSchedule"}]
         self.scene.cluster.player.publish(NODE, published)
 
     def protect(self, app: str) -> None:
         """Forbid to disrupt any pod of an app."""
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": app},
-            "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": app}}},
-        }
+        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": app}}}
+        body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+        body |= {"metadata": {"name": app}, "spec": spec}
         self.scene.cluster.add("policy/v1", "poddisruptionbudgets", body)
 
     def victim(self) -> int:
