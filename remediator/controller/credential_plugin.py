@@ -78,8 +78,8 @@ def run_plugin(
         asks = terminal and plugin.interactive_mode != "Never"
         info = _info(plugin, cluster, interactive=asks)
         shows = may_ask and sys.stderr is not None and sys.stderr.isatty()
-        printed = _printed(plugin, folder, info, None if asks else longest, shows=shows)
-        answer = _decoded(printed, plugin)
+        printed = _run(plugin, folder, info, None if asks else longest, shows=shows)
+        answer = _decode(printed, plugin)
     except _PluginError as error:
         name = f"the credential plugin {plugin.command!r}"
         raise EndpointError(f"{name} failed: {error}; {error.remedy}") from None
@@ -98,9 +98,7 @@ class _PluginError(Exception):
         self.remedy = remedy
 
 
-def _printed(
-    plugin: _Plugin, folder: Path, info: str, longest: float | None, *, shows: bool
-) -> bytes:
+def _run(plugin: _Plugin, folder: Path, info: str, longest: float | None, *, shows: bool) -> bytes:
     """Run it, with the terminal as its input where it has no limit; returns its output."""
     command, asks = plugin.command, longest is None
     found = shutil.which(str(folder / command) if "/" in command else command)
@@ -163,7 +161,7 @@ def _info(plugin: _Plugin, cluster: Mapping[str, Any], *, interactive: bool) -> 
     return msgspec.json.encode(info).decode()
 
 
-def _decoded(printed: bytes, plugin: _Plugin) -> _Status:
+def _decode(printed: bytes, plugin: _Plugin) -> _Status:
     try:
         answer = msgspec.json.decode(printed, type=_Answer)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

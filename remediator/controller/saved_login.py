@@ -20,7 +20,7 @@ def save_login(file: Path, user: str, keys: Mapping[str, str], used: str) -> Non
     An entry that is gone, or no longer has the refresh token that was used, stays as well: the user
     has logged out, or another program has renewed the login. Raises OSError with the reason.
     """
-    with _locked(file):
+    with _lock(file):
         try:
             content = yaml.safe_load(file.read_bytes())
             for entry in content["users"]:
@@ -37,7 +37,7 @@ def save_login(file: Path, user: str, keys: Mapping[str, str], used: str) -> Non
 
 
 @contextmanager
-def _locked(file: Path) -> Generator[None]:
+def _lock(file: Path) -> Generator[None]:
     """Hold the file that kubectl creates while it writes a kubeconfig."""
     lock, deadline = Path(f"{file}.lock"), monotonic() + _LONGEST_LOCK
     while True:

@@ -336,7 +336,7 @@ class TestScores:
         assert score.reboot_hours == pytest.approx(6 * (DRAIN + BOOT) / 3600)
 
     @pytest.mark.parametrize(("by_reset", "expected"), [(True, 0), (False, 7)])
-    def test_a_reboot_in_place_of_a_reset_is_charged_to_whoever_needs_it(
+    def test_a_reboot_in_place_of_a_reset_is_charged_to_the_policy_that_needs_it(
         self, by_reset: bool, expected: int
     ) -> None:
         assert scored(history(episodes=(fault(),)), by_reset=by_reset).rebooted == expected

@@ -109,7 +109,7 @@ def test_a_driver_outage_takes_no_label_of_a_running_pod_and_invents_none(
         again = node.gpus.recreate_instance(SLICED, part.gi)
         await_true("the new slice is seen", lambda: again.uuid in release.metrics())
         del uuids[running["part"].name]
-        await_true("the new slice is nobody's", lambda: holders(release) == uuids)
+        await_true("the new slice has no pod", lambda: holders(release) == uuids)
         release.await_shows(UNKNOWN.format(count=1))
 
         node.kill(release.process("exporter", "agent"))
@@ -132,7 +132,7 @@ def test_in_a_driver_outage_another_board_and_another_boot_get_no_label_of_befor
         node.gpus.swap(slots[0], OTHER)
         await_true("the other board is seen", lambda: OTHER in release.metrics())
         del uuids[running[0].name]
-        await_true("the other board is nobody's", lambda: holders(release) == uuids)
+        await_true("the other board has no pod", lambda: holders(release) == uuids)
         release.await_shows(UNKNOWN.format(count=1))
 
         node.gpus.reboot()

@@ -1,4 +1,4 @@
-"""The `kubernetes` package is loaded where a cluster is asked, and then only its reader."""
+"""The `kubernetes` package is loaded for commands that read a cluster, and then only its reader."""
 
 import json
 import subprocess

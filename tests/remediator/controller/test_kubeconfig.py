@@ -232,7 +232,7 @@ def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("user", [{}, {"token": ""}, {"extensions": []}])
 def test_a_user_may_have_no_login(user: Entry, tmp_path: Path) -> None:
-    """The server may let anyone read, or says that this is nobody."""
+    """The server may let anyone read, or treats the caller as anonymous."""
     assert endpoint([written(tmp_path, user)]) == Endpoint(server=HTTP)
 
 

@@ -240,7 +240,7 @@ def test_a_file_that_is_missing_is_no_fault_of_the_plugin(tmp_path: Path) -> Non
 
 
 def test_one_that_needs_a_terminal_is_not_started_without_one(tmp_path: Path) -> None:
-    """It would wait for what nobody can type, and its question would be seen by nobody."""
+    """It would wait for input that cannot come, and no user would see its question."""
     user = plugin(tmp_path, f"touch {tmp_path}/started; read line", interactiveMode="Always")
 
     with pytest.raises(EndpointError, match=r"log-in' needs a terminal: run the command in one"):
