@@ -104,7 +104,7 @@ def texts(text: str) -> Json:
             "sensor": {"extraEnv": [{"name": "A", "value": text}]},
         },
         "remediator": {
-            "policy": {"text": text},
+            "policy": {"text": f"{text}\n{{}}"},  # `{}`: a null or a comment alone is refused
             "podAnnotations": {"note": text},
             "extraArgs": [f"--such={text}"],
             "extraEnv": [{"name": "A", "value": text}],
