@@ -47,6 +47,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """What the server's certificate must name, behind a tunnel. None: the host of `server`."""
     client_cert_file: str | None = None
     client_key_file: str | None = None
+    ca_data: bytes | None = None
+    """PEM, as of the next two. Each wins over its file."""
+    client_cert_data: bytes | None = None
+    client_key_data: bytes | None = None
     proxy: str | None = None
     """URL of a proxy, maybe with user and password. None: the server is reached directly."""
     insecure: bool = False

@@ -8,6 +8,7 @@ import contextlib
 import re
 import socket
 import ssl
+import tempfile
 import threading
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -308,15 +309,38 @@ def context_of(endpoint: Endpoint) -> ssl.SSLContext:
     ssl.SSLContext.set_alpn_protocols(context, ["http/1.1"])
     if endpoint.insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    files = [endpoint.ca_file, endpoint.client_cert_file, endpoint.client_key_file]
+    named = ", ".join(file for file in files if file) or "the kubeconfig"
+
+    def refuse() -> str:
+        key = endpoint.client_key_file or "the client's key in the kubeconfig"
+        raise EndpointError(f"{key} is encrypted: give one without a passphrase")
+
     try:
-        if endpoint.ca_file:
+        if endpoint.ca_data:
+            context.load_verify_locations(cadata=endpoint.ca_data.decode("ascii", "ignore"))
+        elif endpoint.ca_file:
             context.load_verify_locations(endpoint.ca_file)
         else:
             context.load_default_certs()
-        if endpoint.client_cert_file:
-            context.load_cert_chain(endpoint.client_cert_file, endpoint.client_key_file)
-    except (OSError, ssl.SSLError) as error:
-        files = [endpoint.ca_file, endpoint.client_cert_file, endpoint.client_key_file]
-        named = ", ".join(file for file in files if file)
+        with (
+            _in_a_file(endpoint.client_cert_data, endpoint.client_cert_file) as certificate,
+            _in_a_file(endpoint.client_key_data, endpoint.client_key_file) as key,
+        ):
+            if certificate:
+                context.load_cert_chain(certificate, key, refuse)
+    except (OSError, ValueError) as error:
         raise EndpointError(f"cannot use the certificates in {named}: {error}") from error
     return context
+
+
+@contextlib.contextmanager
+def _in_a_file(pem: bytes | None, file: str | None) -> Generator[str | None]:
+    """Give the file of a certificate or key: OpenSSL reads no other ones. A copy goes at once."""
+    if not pem:
+        yield file
+        return
+    with tempfile.NamedTemporaryFile() as copy:
+        copy.write(pem)
+        copy.flush()
+        yield copy.name

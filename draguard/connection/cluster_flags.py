@@ -43,7 +43,10 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
         if self.token:
             # A client certificate would win over the token: the server looks at it first.
             nothing = dict.fromkeys(
-                ("token_file", "renewal", "client_cert_file", "client_key_file")
+                (
+                    *("token_file", "renewal", "client_cert_file", "client_key_file"),
+                    *("client_cert_data", "client_key_data"),
+                )
             )
             changes |= {"token": self.token, **nothing}
         if self.ca_file is not None:

@@ -181,7 +181,7 @@ def _without_empty(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def log_in(where: str, cluster: Mapping[str, Any], user: Entry, pause: float) -> Endpoint:
     """Log in as a user at a cluster. Raises EndpointError with what to do."""
-    settings, token = _log_in_once(where, cluster, user, may_ask=True)
+    settings, token, pems = _log_in_once(where, cluster, user, may_ask=True)
     login, renewal = user.body, None
     if token.text and ("exec" in login or "auth-provider" in login) and not _has_token(login):
 
@@ -198,6 +198,9 @@ def log_in(where: str, cluster: Mapping[str, Any], user: Entry, pause: float) ->
         tls_server_name=settings.tls_server_name or None,
         client_cert_file=settings.cert_file,
         client_key_file=settings.key_file,
+        ca_data=pems.get("certificate-authority"),
+        client_cert_data=pems.get("client-certificate"),
+        client_key_data=pems.get("client-key"),
         proxy=settings.proxy or None,
     )
 
@@ -209,7 +212,7 @@ def _has_token(login: Mapping[str, Any]) -> bool:
 
 def _log_in_once(
     where: str, cluster: Mapping[str, Any], user: Entry, *, may_ask: bool
-) -> tuple[_Settings, Token]:
+) -> tuple[_Settings, Token, Mapping[str, bytes]]:
     """Log in; `may_ask` for the first time, when a user may sit before the terminal."""
     login, settings, ends = user.body, _Settings(), None
     try:
@@ -230,13 +233,23 @@ def _log_in_once(
                 login["exec"], cluster, user.file.parent, may_ask=may_ask, longest=_LONGEST
             )
             login = {key: value for key, value in login.items() if key != "exec"} | given
+        entries, pems = {**cluster, **login}, dict[str, bytes]()
+        for key in _PATHS:
+            if data := entries.get(f"{key}-data"):
+                pems[key] = base64.b64decode(data)
+                # The package would leave a copy of a key in a file, and read the other entry.
+                cluster, login = (_without(each, key) for each in (cluster, login))
         _loader(where, cluster, user._replace(body=login), again=not may_ask).load_and_set(settings)
         token = settings.token()
         if provider:
             ends = _end_of(token)
     except Exception as error:  # noqa: BLE001 - a login runs the code of many packages
         raise EndpointError(f"{where}: {one_line(_not_done(login, error))}") from None
-    return settings, Token(token, ends)
+    return settings, Token(token, ends), pems
+
+
+def _without(entries: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: each for name, each in entries.items() if name not in (key, f"{key}-data")}
 
 
 def _end_of(token: str) -> datetime | None:

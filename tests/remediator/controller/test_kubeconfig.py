@@ -1,15 +1,19 @@
 """Which entries of kubeconfigs count. What cannot be used is a sentence without secrets."""
 
 import base64
-import os
-import subprocess
-import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from kubeapi.client import Client
 from kubeapi.endpoint import Credentials, Endpoint, EndpointError
@@ -298,32 +302,32 @@ def test_a_certificate_logs_in_and_the_servers_is_verified(
         Client(unverified).get("/whom")
 
 
-def test_copies_of_certificates_are_private_and_go_with_the_process(
-    authority: trustme.CA, tmp_path: Path
+def test_no_copy_of_a_key_outlives_the_making_of_a_client(
+    authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nobody would remove it after a signal."""
     user = login_with_certificate(authority, tmp_path, "data")
     pem = base64.b64encode(authority.cert_pem.bytes()).decode()
     at = {"server": HTTPS, "certificate-authority-data": pem}
-    file = written(tmp_path, user, at)
     copies = tmp_path / "tmp"
     copies.mkdir()
-    script = (
-        "import sys, pathlib\n"
-        "from remediator.controller.kubeconfig import endpoint\n"
-        "found = endpoint([pathlib.Path(sys.argv[1])])\n"
-        "for file in (found.ca_file, found.client_cert_file, found.client_key_file):\n"
-        "    print(oct(pathlib.Path(file).stat().st_mode & 0o777), file)\n"
-    )
+    monkeypatch.setattr(tempfile, "tempdir", str(copies))
 
-    ran = subprocess.run(
-        [sys.executable, "-c", script, file],
-        env={**os.environ, "TMPDIR": str(copies)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    found = endpoint([written(tmp_path, user, at)])
+    Client(found).close()
 
-    lines = ran.stdout.splitlines()
-    assert len(lines) == 3
-    assert all(line.startswith(f"0o600 {copies}/") for line in lines)
     assert list(copies.iterdir()) == []
+    assert found.client_key_data == base64.b64decode(user["client-key-data"])
+    assert "PRIVATE" not in repr(found)
+
+
+def test_a_key_with_a_passphrase_is_named(authority: trustme.CA, tmp_path: Path) -> None:
+    """OpenSSL would ask for it, in each program that it is part of."""
+    user = login_with_certificate(authority, tmp_path, "files")
+    key = load_pem_private_key((tmp_path / "client-key").read_bytes(), None)
+    passphrase = BestAvailableEncryption(SECRET.encode())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, passphrase)
+    (tmp_path / "client-key").write_bytes(pem)
+
+    with pytest.raises(EndpointError, match=r"client-key is encrypted: give one without a pass"):
+        Client(endpoint([written(tmp_path, user, {"server": HTTPS})]))

@@ -106,8 +106,7 @@ def test_it_may_give_a_token_without_an_end_and_a_certificate(tmp_path: Path) ->
     found = endpoint([written(tmp_path, saying(tmp_path, status), {"server": HTTPS})])
 
     assert found.token == "t"
-    assert found.client_cert_file is not None
-    assert Path(found.client_cert_file).read_text(encoding="utf-8") == "c"
+    assert (found.client_cert_data, found.client_key_data) == (b"c", b"k")
 
 
 def test_it_reads_nothing_that_is_meant_for_the_command(tmp_path: Path) -> None:
@@ -160,8 +159,6 @@ def test_its_certificate_is_used(tmp_path: Path) -> None:
         found = endpoint([written(tmp_path, saying(tmp_path, answer(**pems)), cluster)])
 
         assert Client(found).get("/whom") == b'{"caller": "ana"}'
-    assert found.client_key_file is not None
-    assert Path(found.client_key_file).stat().st_mode & 0o077 == 0
 
 
 NONE = "its answer is no ExecCredential with a token, or a certificate and its key"
