@@ -41,7 +41,9 @@ def _node(node: NodePlan, now: datetime) -> Iterator[Block]:
                 leaf(*gpu.desired),
                 leaf(*gpu.stored),
                 # Beside a deferral, the reason for what is deferred would contradict it.
-                Cell(f"deferred ({by}): {why}", "warn") if why else gpu.why,
+                Cell("; ".join((f"deferred ({by}): {why}", *gpu.remarks)), "warn")
+                if why
+                else gpu.why,
             )
             for gpu in node.gpus
             for by, _, why in (gpu.deferred.partition(": "),)

@@ -39,6 +39,8 @@ class GpuPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deferred: str = ""
     needs: str = ""
     why: str = ""
+    remarks: tuple[str, ...] = ()
+    """What of `why` is true where the next step is deferred, too."""
     wake_at: datetime | None = None
 
 
@@ -152,7 +154,7 @@ def _index(case: Case) -> int | None:
 
 
 def _gpu(case: Case, desired: Desired) -> GpuPlan:
-    incident = desired.incident
+    incident, monitor = desired.incident, evicts_monitor(case, desired)
     return GpuPlan(
         uuid=case.uuid,
         index=_index(case),
@@ -163,7 +165,8 @@ def _gpu(case: Case, desired: Desired) -> GpuPlan:
         stored=tuple(map(_rule, case.rules)),
         deferred=f"{desired.deferred_by}: {desired.deferred}" if desired.deferred else "",
         needs=desired.repair.needs if desired.repair.needs != "nothing" else "",
-        why="; ".join(part for part in (desired.reason, evicts_monitor(case, desired)) if part),
+        why="; ".join(filter(None, (desired.reason, monitor))),
+        remarks=(*desired.remarks, *filter(None, (monitor,))),
         wake_at=desired.wake_at,
     )
 

@@ -278,6 +278,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """Younger open incidents of the same GPU: they are closed."""
     reason: str = ""
     """Why, in a sentence."""
+    remarks: tuple[str, ...] = ()
+    """What of `reason` is not about the next step, and so is true where that is deferred, too."""
     deferred: str = ""
     """What is deferred, and why."""
     deferred_by: DeferredBy = "Budget"

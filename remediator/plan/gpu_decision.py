@@ -278,13 +278,15 @@ def _standing(  # noqa: PLR0917 - the facts, and when
         if moment
     ]
     devices = () if hold else desired_rules.evicting(demands)
-    repair = known.repair
+    repair, remarks = known.repair, _remarks(case, known)
+    step = () if known.verified else (desired_rules.reason(case, incident, demands),)
     return msgspec.structs.replace(
         known,
         rules=rules,
         pending=desired_rules.pending(demands),
         wake_at=min(wakes, default=None),
-        reason=_reason(case, incident, known, demands),
+        reason="; ".join((*step, *remarks)),
+        remarks=remarks,
         eviction=msgspec.structs.replace(
             known.eviction,
             plan=None if hold else desired_rules.evict_plan(demands),
@@ -298,11 +300,11 @@ def _standing(  # noqa: PLR0917 - the facts, and when
     )
 
 
-def _reason(case: Case, incident: Incident, known: Desired, demands: tuple[Demand, ...]) -> str:
+def _remarks(case: Case, known: Desired) -> tuple[str, ...]:
     if known.verified:
         verified = "healthy for the whole soak time, and waits for a user to confirm the repair"
-        return f"{known.record.confirmation}: {verified} (spec.repairConfirmed)"
-    parts = [desired_rules.reason(case, incident, demands)]
+        return (f"{known.record.confirmation}: {verified} (spec.repairConfirmed)",)
+    parts: list[str] = []
     if known.record.unproven:
         parts.append(known.record.unproven)
     if known.record.confirmation:
@@ -315,7 +317,7 @@ def _reason(case: Case, incident: Incident, known: Desired, demands: tuple[Deman
         parts.append(known.record.repair_seen)
     if known.rebound:
         parts.append(tainted_hardware.in_words(known.rebound))
-    return "; ".join(parts)
+    return tuple(parts)
 
 
 def _ignored(case: Case, desired: Desired, now: datetime) -> Desired:

@@ -89,12 +89,13 @@ def test_a_deferral_stands_in_place_of_the_reason_for_what_it_defers() -> None:
         index=3,
         verdict="sick: xid-95",
         deferred="Budget: budget evict.node=2 is used up",
-        why="evidence complete, settle time over: pods are evicted",
+        why="evidence complete, settle time over: pods are evicted; a user must confirm it",
+        remarks=("a user must confirm it",),
     )
 
     stated = planned(deferred)
 
-    assert "deferred (Budget): budget evict.node=2 is used up" in stated
+    assert "deferred (Budget): budget evict.node=2 is used up; a user must confirm it" in stated
     assert "pods are evicted" not in stated
     assert re.search(r"^node-a/3  GPU-a", stated, re.MULTILINE)
 

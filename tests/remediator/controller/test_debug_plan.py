@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from remediator.controller.debug_plan import MOST, DebugPlan
+from remediator.controller.debug_plan import MOST, DebugPlan, described
 from remediator.plan.fleet import Fleet
 from remediator.plan.view import NodeView
 from serving.message import Request, Response
-from tests.remediator.builders import at, dead, gpu, policy, uuid, view
+from tests.remediator.builders import Stored, at, dead, gpu, policy, until, uuid, view
+from tests.remediator.playing import settle
 
 
 class Eyes:
@@ -94,3 +95,15 @@ def test_the_page_is_bounded_and_says_what_it_leaves_out() -> None:
 
 def test_where_nothing_is_wrong_it_says_so() -> None:
     assert "nothing is wrong" in page(Eyes({})).body.decode()
+
+
+def test_a_deferral_leaves_what_is_true_beside_the_step_that_it_defers() -> None:
+    stored, sticky = Stored(), policy(sticky=True)
+    settle(stored, view(dead()), 1, sticky)
+    stored.intend("Hold", until(100))
+
+    (planned,) = described(settle(stored, view(dead()), 50, sticky), everything=True).gpus
+
+    assert planned.deferred.startswith("Human: new actions deferred")
+    assert planned.why.endswith("; ".join(planned.remarks))
+    assert "a user must confirm the repair" in planned.remarks[0]
