@@ -245,16 +245,18 @@ class Player:
         raise NeverSettlesError(sentence)
 
     def _note(self, decision: NodeDecision, at: float) -> None:
-        for case, desired in decision.pairs:
-            if desired.incident is None:
+        for board, planned in decision.pairs:
+            if planned.incident is None:
                 continue
-            if desired.deferred:
-                self.held.add(desired.incident.name)
-            waits = bool(desired.record.confirmation) and (desired.verified or not case.reported)
-            (self._waiting.add if waits else self._waiting.discard)(desired.incident.name)
-            if waits and desired.incident.name not in self._confirming:
-                self._confirming.add(desired.incident.name)
-                self._later(at + self._delay, confirms=desired.incident.name)
+            if planned.granted.deferred:
+                self.held.add(planned.incident.name)
+            waits = bool(planned.record.confirmation) and (
+                planned.course.verified or not board.presence.reported
+            )
+            (self._waiting.add if waits else self._waiting.discard)(planned.incident.name)
+            if waits and planned.incident.name not in self._confirming:
+                self._confirming.add(planned.incident.name)
+                self._later(at + self._delay, confirms=planned.incident.name)
                 self.waited = True
 
     def _view(

@@ -21,8 +21,8 @@ from remediator.diagnose.freshness import RENEWALS_NEEDED, Freshness, Sign
 from remediator.model.incident import Incident
 from remediator.model.node import facts
 from remediator.model.pod import PodFacts
-from remediator.plan.case import Case
-from remediator.plan.cases import cases
+from remediator.plan.board import Board
+from remediator.plan.boards import bind_boards
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
@@ -66,10 +66,10 @@ class Deciding:
             )
         return why
 
-    def cases(self) -> Iterator[Case]:
+    def bind_boards(self) -> Iterator[Board]:
         """Diagnose every GPU that a report, an incident or a rule names."""
         for node in sorted(self.cache.nodes()):
-            yield from cases(self.view(node), self._objects.at)
+            yield from bind_boards(self.view(node), self._objects.at)
 
     def view(self, node: str) -> NodeView:
         """Return a node's view, as if its report were confirmed: to watch that takes minutes."""
@@ -91,7 +91,7 @@ class Deciding:
         """Return the nodes with an open incident, a rule of ours, or a GPU that is sick."""
         found = {incident.node for incident in self._objects.incidents if incident.open}
         found |= {rule.node for rule in self.cache.rules()}
-        found |= {case.node for case in self.cases() if isinstance(case.verdict, Sick)}
+        found |= {board.node for board in self.bind_boards() if isinstance(board.verdict, Sick)}
         return sorted(found - {""})
 
     def _dated(self, node: str, sign: Sign, at: datetime | None) -> None:
@@ -123,7 +123,7 @@ def _cache(objects: Objects) -> Cache:
     return cache
 
 
-def case_of(reader: Reader, incident: Incident) -> Case | None:
+def case_of(reader: Reader, incident: Incident) -> Board | None:
     """Return the verdict on the GPU of an incident; None if the caller may read too little for one.
 
     The incident counts as it is given, also with an intent that is not written yet. Raises ApiError
@@ -138,17 +138,17 @@ def case_of(reader: Reader, incident: Incident) -> Case | None:
     others = (stored for stored in objects.incidents if stored.name != incident.name)
     objects = msgspec.structs.replace(objects, incidents=(*others, incident))
     view = Deciding(objects, parse([]).stale_after).view(incident.node)
-    found = cases(view, objects.at)
-    return next((case for case in found if case.uuid == incident.spec.uuid), None)
+    found = bind_boards(view, objects.at)
+    return next((board for board in found if board.uuid == incident.spec.uuid), None)
 
 
-def verdict_in_words(case: Case | None) -> str:
-    if case is None:
+def verdict_in_words(board: Board | None) -> str:
+    if board is None:
         return "unknown: you may not read its report and its devices"
-    match case.verdict:
+    match board.verdict:
         case Sick(faults):
             return f"sick: {'; '.join(dict.fromkeys(fault.evidence for fault in faults))}"
         case Healthy():
-            return f"healthy: {case.verdict.evidence}"
+            return f"healthy: {board.verdict.evidence}"
         case Unknown():
-            return f"unknown: {case.verdict.why}"
+            return f"unknown: {board.verdict.why}"

@@ -19,7 +19,7 @@ from remediator.controller.cache import Cache
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.metrics.devices import FOREIGN, State, TaintedBy, admit_unknown
 from remediator.model.taint_rule import TAINT_EFFECTS, is_ours
-from remediator.plan.case import Case
+from remediator.plan.board import Board
 from remediator.policy.table import MODES
 
 T = TypeVar("T")
@@ -138,10 +138,12 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
     existing = {node.metadata.name for node in objects.nodes}
     gone = frozenset(unanswered) - existing if existing else frozenset[str]()
     stale = tuple(node for node in unanswered if node not in gone)
-    cases = [case for case in deciding.cases() if case.node not in gone or _has_incident(case)]
+    cases = [
+        board for board in deciding.bind_boards() if board.node not in gone or _has_incident(board)
+    ]
     unwatched = _unwatched(objects, deciding)
     unknown = tuple(_unknown(objects, cases, unwatched))
-    healthy = [case for case in cases if isinstance(case.verdict, Healthy)]
+    healthy = [board for board in cases if isinstance(board.verdict, Healthy)]
     leader = leader_of(objects.leases, objects.at)
     policy = judged(installed.policy, leader)
     _, pending = deciding.cache.claim_states()
@@ -164,7 +166,7 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
             Gpus(
                 healthy=len(healthy),
                 with_incident=sum(map(_has_incident, healthy)),
-                sick=sum(isinstance(case.verdict, Sick) for case in cases),
+                sick=sum(isinstance(board.verdict, Sick) for board in cases),
                 unknown=len(unknown),
             )
         ),
@@ -199,13 +201,13 @@ def _sources_down(objects: Objects, stale: Collection[str]) -> Iterator[SourceDo
 
 
 def _unknown(
-    objects: Objects, cases: Iterable[Case], unwatched: Mapping[str, set[str]]
+    objects: Objects, cases: Iterable[Board], unwatched: Mapping[str, set[str]]
 ) -> Iterator[UnknownGpu]:
     """Give the unknown GPUs, with their indexes by reports, however old, or by published names."""
     found = [
-        (case.node, case.uuid, case.verdict.why)
-        for case in cases
-        if isinstance(case.verdict, Unknown)
+        (board.node, board.uuid, board.verdict.why)
+        for board in cases
+        if isinstance(board.verdict, Unknown)
     ]
     for node, uuids in unwatched.items():
         why = f"{node} publishes it but has no report"
@@ -229,8 +231,8 @@ class _Readable:
         return value if self._readable else None
 
 
-def _has_incident(case: Case) -> bool:
-    return any(incident.open for incident in case.incidents)
+def _has_incident(board: Board) -> bool:
+    return any(incident.open for incident in board.incidents)
 
 
 def _unwatched(objects: Objects, deciding: Deciding) -> dict[str, set[str]]:

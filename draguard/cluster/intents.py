@@ -15,7 +15,7 @@ from remediator.model.incident import Incident
 from remediator.model.intent import BY_LIMIT, FIELDS, REASON_LIMIT, Intent, Kind, in_words
 from remediator.plan import recovery
 from remediator.plan.api_words import need_of
-from remediator.plan.case import Case
+from remediator.plan.board import Board
 from remediator.policy.duration import duration
 
 LONGEST = timedelta(days=3660)
@@ -171,16 +171,16 @@ def write(client: Client, incident: Incident, change: IntentChange, *, overwrite
             )
 
 
-def confirmation_refusal(incident: Incident, case: Case | None) -> str:
+def confirmation_refusal(incident: Incident, board: Board | None) -> str:
     """Return why confirming the repair would change nothing, "" if it has an effect.
 
     `case` is the GPU's with that confirmation. It has an effect if the board was taken out, or if
     the GPU is not sick and its recovery needs more than the soak time.
     """
-    if case is not None and recovery.taken_out(case):
+    if board is not None and recovery.taken_out(board):
         return ""
-    if case is not None and isinstance(case.verdict, Sick):
-        return f"the GPU is still {verdict_in_words(case)}; repair it first"
+    if board is not None and isinstance(board.verdict, Sick):
+        return f"the GPU is still {verdict_in_words(board)}; repair it first"
     status = incident.status
     needed = (
         status.untaint == "OnConfirmation"
@@ -188,9 +188,9 @@ def confirmation_refusal(incident: Incident, case: Case | None) -> str:
         or need_of(status.needs) == "human"
         or any((c.type, c.status) == ("NeedsHuman", "True") for c in status.conditions)
     )
-    if not needed and case is not None and isinstance(case.verdict, Healthy):
+    if not needed and board is not None and isinstance(board.verdict, Healthy):
         # The GPU is healthy, but only a user can confirm that the fault is over.
-        needed = bool(recovery.unknown(case, incident)) or not case.confirmable
+        needed = bool(recovery.unknown(board, incident)) or not board.machine.agent.confirmable
     if needed:
         return ""
     return (

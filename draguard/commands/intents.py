@@ -40,7 +40,7 @@ from kubeapi import clock
 from kubeapi.client import ApiError, Client
 from remediator.model.incident import Incident, intending
 from remediator.model.intent import FIELDS, Kind
-from remediator.plan.case import Case
+from remediator.plan.board import Board
 
 
 class IntentCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class IntentCommand(msgspec.Struct, frozen=True, kw_only=True):
     means: str
     untaints: bool = False
     """It removes existing taints, so the command shows the consequences and asks."""
-    refusal: Callable[[Incident, Case | None], str] | None = None
+    refusal: Callable[[Incident, Board | None], str] | None = None
     """Says why it would change nothing now, "" if it would."""
 
 
@@ -228,8 +228,8 @@ def _checked(
             continue
         taints = [f"{rule.effect} on {rule.device}" for rule in incident.status.rules]
         if row.untaints and intent and taints and not options.yes:
-            case = case_of(reader, incident)
-            facts.append([*consequences(incident, case, taints, intent.until, at)])
+            board = case_of(reader, incident)
+            facts.append([*consequences(incident, board, taints, intent.until, at)])
     if problems:
         raise WrongIntentError("; ".join(problems))
     return facts

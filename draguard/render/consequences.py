@@ -8,7 +8,7 @@ from draguard.cluster.incidents import gpu_index
 from draguard.phrases import count, gpu_name, moment
 from remediator.model.incident import Incident
 from remediator.plan.api_words import ours
-from remediator.plan.case import Case
+from remediator.plan.board import Board
 
 
 def questions(gpus: int) -> str:
@@ -18,7 +18,7 @@ def questions(gpus: int) -> str:
 
 def consequences(
     incident: Incident,
-    case: Case | None,
+    board: Board | None,
     taints: Sequence[str],
     until: datetime | None,
     now: datetime,
@@ -27,7 +27,7 @@ def consequences(
     status = incident.status
     where = f"{incident.spec.uuid}, {gpu_name(incident.node, gpu_index(incident))}"
     yield f"GPU      {where}, incident {incident.name} ({status.phase})"
-    yield f"verdict  {verdict_in_words(case)}"
+    yield f"verdict  {verdict_in_words(board)}"
     yield f"needs    {ours(status.needs) or 'nothing'}"
     number = count(len(taints), "taint will be removed", "taints will be removed")
     yield f"taints   {': '.join(filter(None, (number, '; '.join(taints))))}"

@@ -87,25 +87,25 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 def explain(signal: Signal, spot: Spot, policy: Policy, now: datetime) -> Explanation:
     """Simulate a signal under a policy, and under the same policy with every class enforced."""
     outcome = Trial(signal, spot, policy, now).run()
-    ((case, _),) = outcome.first.pairs
+    ((board, _),) = outcome.first.pairs
     classes = frozenset({spot.device_class} if spot.device_class else ())
-    place = msgspec.structs.replace(case.place, device_classes=classes)
-    faults = faults_of(case.verdict)
+    place = msgspec.structs.replace(board.place, device_classes=classes)
+    faults = faults_of(board.verdict)
     rows = [policy.row(fault.fault_class, place) for fault in faults]
     milder = any(row.mode != MODES[-1] for row in rows)
     enforced = Trial(signal, spot, _enforced(policy, place), now).run() if milder else None
     why = ""
-    if isinstance(case.verdict, Unknown):
-        why = case.verdict.why
-    elif isinstance(case.verdict, Healthy):
-        why = case.verdict.evidence
+    if isinstance(board.verdict, Unknown):
+        why = board.verdict.why
+    elif isinstance(board.verdict, Healthy):
+        why = board.verdict.evidence
     held = [f"emergency stop: {policy.stopped}"] if policy.stopped else []
     held += [pause] if (pause := policy.pause(place, now)) else []
     claimed = f", claimed through {spot.device_class}" if spot.device_class else ""
     return Explanation(
         signal=signal.in_words(),
         place=f"node {spot.node}, driver {GPU_DRIVER}, pool {spot.node}{claimed}",
-        verdict=type(case.verdict).__name__,
+        verdict=type(board.verdict).__name__,
         why=why,
         faults=tuple(_fault(fault, row) for fault, row in zip(faults, rows, strict=True)),
         deferred=tuple(held),
@@ -156,12 +156,12 @@ def _row(row: Row) -> ExplainedRow:
 
 
 def _course(outcome: Outcome) -> Course:
-    ((_, desired),) = outcome.last.pairs
+    ((_, planned),) = outcome.last.pairs
     return Course(
         lines=tuple(_lines(outcome.steps)),
         repaired_after=outcome.repaired_after,
         released_after=outcome.closed_after,
-        end=desired.deferred or desired.reason,
+        end=planned.granted.deferred or planned.course.reason,
     )
 
 

@@ -12,7 +12,7 @@ from remediator.metrics.incidents import incident_rows
 from remediator.metrics.mig import mig_rows
 from remediator.metrics.rows import Rows, labels
 from remediator.plan.spending import Used
-from remediator.plan.trusted_kinds import WatchedKind
+from remediator.plan.trust import WatchedKind
 
 _COUNTED: tuple[WatchedKind, ...] = ("slices", "claims", "rules")
 """What devices are counted from."""

@@ -12,10 +12,11 @@ import msgspec
 
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.model.taint_rule import Rule
-from remediator.plan.case import Case, Desired
+from remediator.plan.board import Board
 from remediator.plan.fleet import Fleet
 from remediator.plan.monitors import evicts_monitor
 from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.stages import Planned
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, EvictPod, Step, gpu_of
 from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
@@ -131,13 +132,13 @@ def described(decision: NodeDecision, *, everything: bool) -> NodePlan:
     kinds = (Sick, Unknown, Healthy)
     pairs = sorted(by_index, key=lambda pair: kinds.index(type(pair[0].verdict)))
     gpus = (
-        _gpu(case, desired)
-        for case, desired in pairs
+        _gpu(board, planned)
+        for board, planned in pairs
         if everything
-        or desired.incident is not None
-        or case.rules
-        or isinstance(case.verdict, Sick)
-        or desired.undecided is not None
+        or planned.incident is not None
+        or board.rules.stored
+        or isinstance(board.verdict, Sick)
+        or planned.demanded.undecided is not None
     )
     return NodePlan(
         node=decision.node,
@@ -149,30 +150,31 @@ def described(decision: NodeDecision, *, everything: bool) -> NodePlan:
     )
 
 
-def _index(case: Case) -> int | None:
-    return case.gpu.minor if case.gpu else None
+def _index(board: Board) -> int | None:
+    return board.gpu.minor if board.gpu else None
 
 
-def _gpu(case: Case, desired: Desired) -> GpuPlan:
-    incident, monitor = desired.incident, evicts_monitor(case, desired)
+def _gpu(board: Board, planned: Planned) -> GpuPlan:
+    incident, monitor = planned.incident, evicts_monitor(board, planned)
+    granted, needs = planned.granted, planned.demanded.repair.needs
     return GpuPlan(
-        uuid=case.uuid,
-        index=_index(case),
-        verdict=_verdict(case),
+        uuid=board.uuid,
+        index=_index(board),
+        verdict=_verdict(board),
         incident=incident.name if incident else "",
         phase=incident.status.phase if incident else "",
-        desired=tuple(map(_rule, desired.rules)),
-        stored=tuple(map(_rule, case.rules)),
-        deferred=f"{desired.deferred_by}: {desired.deferred}" if desired.deferred else "",
-        needs=desired.repair.needs if desired.repair.needs != "nothing" else "",
-        why="; ".join(filter(None, (desired.reason, monitor))),
-        remarks=(*desired.remarks, *filter(None, (monitor,))),
-        wake_at=desired.wake_at,
+        desired=tuple(map(_rule, planned.rules)),
+        stored=tuple(map(_rule, board.rules.stored)),
+        deferred=f"{granted.deferred_by}: {granted.deferred}" if granted.deferred else "",
+        needs=needs if needs != "nothing" else "",
+        why="; ".join(filter(None, (planned.course.reason, monitor))),
+        remarks=(*planned.course.remarks, *filter(None, (monitor,))),
+        wake_at=planned.wake_at,
     )
 
 
-def _verdict(case: Case) -> str:
-    match case.verdict:
+def _verdict(board: Board) -> str:
+    match board.verdict:
         case Sick(faults):
             return f"sick: {', '.join(fault.cause for fault in faults)}"
         case Healthy():

@@ -33,7 +33,7 @@ from remediator.controller.watches import (
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.node import RawNode, facts
-from remediator.plan.trusted_kinds import WatchedKind
+from remediator.plan.trust import WatchedKind
 from remediator.plan.view import NodeView
 
 

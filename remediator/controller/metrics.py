@@ -141,14 +141,14 @@ class Metrics:
         for step in decision.steps:
             self.steps.labels(type(step).__name__).inc()
         self._nodes[decision.node] = Tally(
-            type(case.verdict).__name__.lower() for case, _ in decision.pairs
+            type(board.verdict).__name__.lower() for board, _ in decision.pairs
         )
-        unbound = sum(bool(case.unbound) for case, _ in decision.pairs)
-        ignoring = {claim for case, _ in decision.pairs for claim in case.ignoring}
+        unbound = sum(bool(board.presence.unbound) for board, _ in decision.pairs)
+        ignoring = {claim for board, _ in decision.pairs for claim in board.users.ignoring}
         amiss = {"gpus_not_taintable": unbound, "taint_ignored_claims": len(ignoring)}
         self._amiss[decision.node] = Tally(amiss)
         self._held[decision.node] = Tally(
-            desired.deferred_by for _, desired in decision.pairs if desired.deferred
+            planned.granted.deferred_by for _, planned in decision.pairs if planned.granted.deferred
         )
 
     def forget(self, nodes: Collection[str]) -> None:

@@ -36,7 +36,7 @@ from remediator.plan.api_words import need_of
 from remediator.plan.disruption import Disruption
 from remediator.plan.fleet import Fleet
 from remediator.plan.steps import Step
-from remediator.plan.trusted_kinds import WatchedKind
+from remediator.plan.trust import WatchedKind
 from remediator.plan.view import NodeView
 
 

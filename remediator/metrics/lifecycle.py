@@ -8,8 +8,8 @@ from typing import Literal, get_args
 
 from remediator.diagnose.fault import SEVERITY
 from remediator.metrics.family import Family
-from remediator.plan.case import DeferredBy
 from remediator.plan.spared_pods import REASONS as SPARED
+from remediator.plan.stages import DeferredBy
 
 PREFIX = "draguard_remediator"
 OTHER = "other"

@@ -1,6 +1,6 @@
 """The policy's words, and the words by which the API calls the same: one table for both ways.
 
-The policy file and the metrics write them in lower case, as YAML and Prometheus do; objects of
+The policy file and the metrics write them in lower board, as YAML and Prometheus do; objects of
 Kubernetes in CamelCase. Classes of faults are not among them: they are part of the taint's key
 `draguard.dev/<class>`, and one word for the policy, the taint and the incident is worth more than
 the custom. Pure.

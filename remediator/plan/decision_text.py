@@ -4,14 +4,15 @@ from collections.abc import Sequence
 
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.model.incident import GPU_UUID
-from remediator.plan.case import Case, Desired
+from remediator.plan.board import Board
+from remediator.plan.stages import Planned
 from remediator.plan.steps import Step, WriteStatus
 from remediator.plan.view import NodeView
 
 
-def counts(view: NodeView, pairs: Sequence[tuple[Case, Desired]]) -> str:
+def counts(view: NodeView, pairs: Sequence[tuple[Board, Planned]]) -> str:
     """Return how many GPUs of a node are healthy, sick and unknown."""
-    verdicts = [case.verdict for case, _ in pairs]
+    verdicts = [board.verdict for board, _ in pairs]
     healthy = sum(isinstance(verdict, Healthy) for verdict in verdicts)
     sick = sum(isinstance(verdict, Sick) for verdict in verdicts)
     gpus = view.report.gpus if view.report else ()
@@ -20,15 +21,15 @@ def counts(view: NodeView, pairs: Sequence[tuple[Case, Desired]]) -> str:
     return f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown{more}"
 
 
-def sentence(view: NodeView, pairs: Sequence[tuple[Case, Desired]], steps: list[Step]) -> str:
+def sentence(view: NodeView, pairs: Sequence[tuple[Board, Planned]], steps: list[Step]) -> str:
     """Return what is known of a node's GPUs, what is done now and what is deferred."""
     gpu_texts = [
-        f"{case.uuid} {incident.status.cause} ({incident.status.scope.summary}): "
-        f"{desired.deferred or desired.reason}"
-        for case, desired in pairs
-        if (incident := desired.incident) is not None
+        f"{board.uuid} {incident.status.cause} ({incident.status.scope.summary}): "
+        f"{planned.granted.deferred or planned.course.reason}"
+        for board, planned in pairs
+        if (incident := planned.incident) is not None
     ]
-    verdicts = [case.verdict for case, _ in pairs]
+    verdicts = [board.verdict for board, _ in pairs]
     unknown = sorted({verdict.why for verdict in verdicts if isinstance(verdict, Unknown)})
     names = [type(step).__name__ for step in steps if not isinstance(step, WriteStatus)]
     done = ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))

@@ -13,7 +13,8 @@ from remediator.model.incident import AffectedPod, Incident
 from remediator.model.node import PROBLEM, NodeCondition
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan import drained_elsewhere
-from remediator.plan.case import Case, DeferredBy, Desired
+from remediator.plan.board import Board
+from remediator.plan.stages import Deferral, DeferredBy, Demanded, Granted
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
@@ -27,29 +28,25 @@ LOOK_AGAIN, LOOK_AGAIN_DRAINING = timedelta(seconds=5), timedelta(seconds=60)
 """When to list the pods again: one is not in the list yet, or is being drained."""
 
 
-def deferred(case: Case, desired: Desired) -> Desired:
-    """Return what is desired without the disruptions that must not begin now: NoSchedule only."""
-    why = case.no_disruption
-    if not why:
-        return desired
-    begins = _begins(case, desired)
-    if not (begins or desired.eviction.pods):
-        return desired
-    milder = _without(case, desired, begins, why, "Blindness")
-    eviction = msgspec.structs.replace(desired.eviction, pods=())
-    return msgspec.structs.replace(milder, eviction=eviction)
+def grant(board: Board, demanded: Demanded, now: datetime) -> Granted:
+    """Return what is demanded of a GPU without the disruptions that must not begin there now.
 
-
-def until_drained(case: Case, desired: Desired, now: datetime) -> Desired:
-    """Return what is desired without evictions of pods that another system has to drain first.
-
-    Every pod on a device is looked at before NoExecute begins there. Requests to the Eviction API
-    name single pods, which are looked at one by one.
+    Before NoExecute begins on a device, every pod on it is looked at: another system may have to
+    drain it first. Requests to the Eviction API name single pods, which are looked at one by one.
     """
-    begins = _begins(case, desired)
+    granted = Granted(
+        demanded=demanded,
+        rules=demanded.rules,
+        deferrals=(demanded.hold,) if demanded.hold else (),
+        evicts=demanded.eviction.devices,
+        wake_at=demanded.wake_at,
+    )
+    begins = [] if demanded.undecided else _begins(board, demanded.rules)
     if not begins:
-        return desired
-    theirs, unknown = drained_elsewhere.devices(case), drained_elsewhere.not_looked_at(case)
+        return granted
+    if why := board.trust.refusal("disrupt"):
+        return _without(board, granted, begins, "Blindness", why)
+    theirs, unknown = drained_elsewhere.devices(board), drained_elsewhere.not_looked_at(board)
     waits = [
         rule
         for rule in begins
@@ -57,23 +54,25 @@ def until_drained(case: Case, desired: Desired, now: datetime) -> Desired:
         or (rule.effect == "NoExecute" and str(rule.device) in unknown)
     ]
     if not waits:
-        return desired
-    why = drained_elsewhere.why(case, {str(rule.device) for rule in waits})
+        return granted
+    why = drained_elsewhere.why(board, {str(rule.device) for rule in waits})
     owned = any(str(rule.device) in theirs for rule in waits)
-    milder = _without(case, desired, waits, why, "PodOwner" if owned else "PodsUnknown")
+    milder = _without(board, granted, waits, "PodOwner" if owned else "PodsUnknown", why)
     again = now + (LOOK_AGAIN if unknown else LOOK_AGAIN_DRAINING)
-    return msgspec.structs.replace(milder, wake_at=min(desired.wake_at or again, again))
+    return msgspec.structs.replace(milder, wake_at=min(granted.wake_at or again, again))
 
 
-def _begins(case: Case, desired: Desired) -> list[Rule]:
+def _begins(board: Board, rules: Iterable[Rule]) -> list[Rule]:
     """Return the rules by which evictions would begin, or become deletions."""
-    stored: dict[Device, Effect] = {rule.device: rule.effect for rule in case.rules}
-    return [rule for rule in desired.rules if _raises(rule, stored.get(rule.device))]
+    stored: dict[Device, Effect] = {rule.device: rule.effect for rule in board.rules.stored}
+    return [rule for rule in rules if _raises(rule, stored.get(rule.device))]
 
 
-def _without(case: Case, desired: Desired, begins: list[Rule], why: str, by: DeferredBy) -> Desired:
-    """Return what is desired with milder rules in place of some that would begin."""
-    stored: dict[Device, Effect] = {rule.device: rule.effect for rule in case.rules}
+def _without(
+    board: Board, granted: Granted, begins: list[Rule], by: DeferredBy, why: str
+) -> Granted:
+    """Return the same with milder rules in place of some that would begin."""
+    stored: dict[Device, Effect] = {rule.device: rule.effect for rule in board.rules.stored}
     # What goes on stays an eviction while what would begin waits.
     rules = (
         msgspec.structs.replace(
@@ -81,15 +80,12 @@ def _without(case: Case, desired: Desired, begins: list[Rule], why: str, by: Def
         )
         if rule in begins
         else rule
-        for rule in desired.rules
+        for rule in granted.rules
     )
-    evicts = bool(begins) and all(rule.effect == "Evict" for rule in begins)
-    held = f"{'Evict' if evicts else 'NoExecute'} deferred: {why}"
+    evicts = all(rule.effect == "Evict" for rule in begins)
+    deferral = Deferral(by, f"{'Evict' if evicts else 'NoExecute'} deferred: {why}")
     return msgspec.structs.replace(
-        desired,
-        rules=tuple(rules),
-        deferred="; ".join(text for text in (desired.deferred, held) if text),
-        deferred_by=desired.deferred_by if desired.deferred else by,
+        granted, rules=tuple(rules), deferrals=(*granted.deferrals, deferral)
     )
 
 
@@ -99,11 +95,11 @@ def _raises(rule: Rule, stored: Effect | None) -> bool:
     return rule.effect in EVICTING and EFFECTS.index(rule.effect) > before
 
 
-def _confirmed(case: Case, incident: Incident) -> bool:
+def _confirmed(board: Board, incident: Incident) -> bool:
     """Whether the pods of an incident are being evicted, which was confirmed when it began."""
     status = incident.status
     anew = status.eviction_start_time is None and all(
-        rule.effect != "NoExecute" for rule in case.rules
+        rule.effect != "NoExecute" for rule in board.rules.stored
     )
     return incident.open and status.evicting_at is not None and not anew
 
@@ -131,11 +127,11 @@ class Disruption(msgspec.Struct, frozen=True):
 
 
 def disruption(
-    steps: Iterable[Step], cases: Iterable[Case], conditions: Iterable[NodeCondition]
+    steps: Iterable[Step], cases: Iterable[Board], conditions: Iterable[NodeCondition]
 ) -> Disruption:
     """Return what steps begin, and go on with: that was confirmed when it began."""
     begun = {
-        case.uuid for case in cases for incident in case.incidents if _confirmed(case, incident)
+        board.uuid for board in cases for incident in board.incidents if _confirmed(board, incident)
     }
     reported = {
         condition.type
@@ -167,13 +163,13 @@ def disruption(
     return Disruption(frozenset(devices), repair, frozenset(continued))
 
 
-def untainting(steps: Iterable[Step], all_desired: Iterable[Desired]) -> Mapping[str, str]:
+def untainting(steps: Iterable[Step], all_demanded: Iterable[Demanded]) -> Mapping[str, str]:
     """Return which GPUs steps untaint after verified recovery, with the incidents that end."""
     going = {step.stored.gpu for step in steps if isinstance(step, DeleteRule)}
     return {
-        desired.uuid: desired.incident.name
-        for desired in all_desired
-        if desired.closing and desired.incident and desired.uuid in going
+        demanded.uuid: demanded.incident.name
+        for demanded in all_demanded
+        if demanded.course.kind == "closes" and demanded.incident and demanded.uuid in going
     }
 
 

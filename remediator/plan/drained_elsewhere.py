@@ -13,7 +13,7 @@ import msgspec
 
 from remediator.model.claim import Absent
 from remediator.model.pod import PodFacts
-from remediator.plan.case import Case
+from remediator.plan.board import Board
 from remediator.plan.words import some
 from remediator.policy.duration import spelled
 
@@ -60,46 +60,46 @@ def drainer(pod: PodFacts) -> Drainer | None:
     return DRAINERS.get(pod.owner_kind)
 
 
-def drained_elsewhere(case: Case, uid: str) -> Drainer | None:
+def drained_elsewhere(board: Board, uid: str) -> Drainer | None:
     """Return who drains the pod of a UID while it runs, None for others."""
-    pods = (pod for pod in case.pods or () if pod.uid == uid and pod.running)
+    pods = (pod for pod in board.pods or () if pod.uid == uid and pod.running)
     return next((found for found in map(drainer, pods) if found), None)
 
 
-def devices(case: Case) -> frozenset[str]:
+def devices(board: Board) -> frozenset[str]:
     """Return the devices that a pod holds, in any way, that another system drains."""
-    return frozenset(pod.device for pod in case.affected if drained_elsewhere(case, pod.uid))
+    return frozenset(pod.device for pod in board.users.holders if drained_elsewhere(board, pod.uid))
 
 
-def not_looked_at(case: Case) -> frozenset[str]:
+def not_looked_at(board: Board) -> frozenset[str]:
     """Return the devices that are reserved for a pod of which nothing is known, or a group."""
-    return frozenset(entry.device for entry in case.absent)
+    return frozenset(entry.device for entry in board.users.absent)
 
 
-def why(case: Case, devices: Collection[str]) -> str:
+def why(board: Board, devices: Collection[str]) -> str:
     """Return which pods on some devices are waited for, and what a user does about it."""
-    unknown = _unknown(case, [entry for entry in case.absent if entry.device in devices])
-    return "; ".join(text for text in (drained(case, devices), *unknown) if text)
+    unknown = _unknown(board, [entry for entry in board.users.absent if entry.device in devices])
+    return "; ".join(text for text in (drained(board, devices), *unknown) if text)
 
 
-def drained(case: Case, devices: Collection[str]) -> str:
+def drained(board: Board, devices: Collection[str]) -> str:
     """Return which pods on some devices another system drains, and what a user does about it."""
-    here = [pod for pod in case.affected if pod.device in devices]
+    here = [pod for pod in board.users.holders if pod.device in devices]
     parts = (
         f"{pods}: {found.what}, and {found.effect}. What to do: {found.remedy}"
         for found in DRAINERS.values()
-        for own in ([pod for pod in here if drained_elsewhere(case, pod.uid) == found],)
+        for own in ([pod for pod in here if drained_elsewhere(board, pod.uid) == found],)
         if (pods := _listed(f"{pod.namespace}/{pod.pod}" for pod in own))
     )
     return "; ".join(parts)
 
 
-def _unknown(case: Case, entries: Collection[Absent]) -> list[str]:
+def _unknown(board: Board, entries: Collection[Absent]) -> list[str]:
     """Return of which pods nothing is known, why, and what ends it."""
     if not entries:
         return []
     without, ends = "are listed without it", AWAITED
-    if case.pods is None:
+    if board.pods is None:
         without, ends = "cannot be listed", REFUSED
     kinds = ((False, "its owner"), (True, "PodGroup, the owner of its pods"))
     parts = [

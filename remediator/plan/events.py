@@ -12,9 +12,9 @@ from remediator.model.incident import PODS_LIMIT, AffectedPod
 from remediator.model.node import REPAIR_NEEDED
 from remediator.model.taint_rule import EVICTING
 from remediator.plan import history, overrides
-from remediator.plan.case import Case, Desired
+from remediator.plan.board import Board
 from remediator.plan.drained_elsewhere import drained_elsewhere
-from remediator.plan.eviction_requests import is_passed_by
+from remediator.plan.evictions import is_passed_by
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.node_condition import HELD as NODE_HELD
 from remediator.plan.node_condition import (
@@ -24,6 +24,7 @@ from remediator.plan.node_condition import (
     VERIFYING,
     WAITING,
 )
+from remediator.plan.stages import Planned
 from remediator.plan.steps import Step, WriteNodeConditions, WriteStatus
 from remediator.plan.timeline import kernel
 from remediator.plan.view import NodeView
@@ -91,7 +92,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def of_decision(
-    view: NodeView, steps: Iterable[Step], pairs: Iterable[tuple[Case, Desired]]
+    view: NodeView, steps: Iterable[Step], pairs: Iterable[tuple[Board, Planned]]
 ) -> tuple[Event, ...]:
     """Return all events of one decision about a node."""
     planned = tuple(steps)
@@ -135,10 +136,10 @@ def of_condition(view: NodeView, steps: Iterable[Step]) -> Iterator[Event]:
 
 
 def of_steps(
-    steps: Iterable[Step], pairs: Iterable[tuple[Case, Desired]] = ()
+    steps: Iterable[Step], pairs: Iterable[tuple[Board, Planned]] = ()
 ) -> tuple[Event, ...]:
     """Return the events for what a plan writes down: on the incident, its node and the pods."""
-    known = {desired.uuid: (case, desired) for case, desired in pairs}
+    known = {planned.uuid: (board, planned) for board, planned in pairs}
     writes = [step for step in steps if isinstance(step, WriteStatus)]
     found = [
         event
@@ -184,7 +185,7 @@ def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterato
     yield Event("Node", node, node, reason, f"{name}: {text}", kind, incident=name)
 
 
-def _on_pods(step: WriteStatus, case: Case, desired: Desired) -> Iterator[Event]:
+def _on_pods(step: WriteStatus, board: Board, planned: Planned) -> Iterator[Event]:
     """Warn pods that will be evicted when the taint stands or join later; report evicted ones."""
     old, new = step.incident.status, step.status
     noted = (
@@ -194,37 +195,38 @@ def _on_pods(step: WriteStatus, case: Case, desired: Desired) -> Iterator[Event]
     )
     # The same words again are the same Event, so no pod is warned twice.
     emptied = new.evicting_at is not None and old.evicting_at is None
-    if new.tainted_at is not None and (emptied or desired.goal in EVICTING):
+    if new.tainted_at is not None and (emptied or planned.demanded.goal in EVICTING):
         for pod in new.affected:
-            if (emptied or pod.uid not in noted) and not _is_spared(pod, case, desired, new.fault):
-                why = f"will be evicted: {_why(step, pod)}{_when(new.tainted_at, desired)}"
+            if (emptied or pod.uid not in noted) and not _is_spared(pod, board, planned, new.fault):
+                why = f"will be evicted: {_why(step, pod)}{_when(new.tainted_at, planned)}"
                 yield from _on_pod(step, pod, POD_PLANNED, why)
     for pod in new.evicted:
         if pod not in old.evicted and not may_stay(pod, new.fault):
             yield from _on_pod(step, pod, POD_EVICTED, f"evicted: {_why(step, pod)}")
 
 
-def _is_spared(pod: AffectedPod, case: Case, desired: Desired, fault: str) -> bool:
+def _is_spared(pod: AffectedPod, board: Board, planned: Planned, fault: str) -> bool:
     """Whether a pod stays: for want of a device, by its toleration, or passed by."""
-    if pod.via == GANG or may_stay(pod, fault) or _is_left_to_others(pod, case):
+    if pod.via == GANG or may_stay(pod, fault) or _is_left_to_others(pod, board):
         return True
-    only_requests = desired.goal == "Evict"
-    return only_requests and (pod.via == ADMIN or bool(is_passed_by(case, pod.uid)))
+    only_requests = planned.demanded.goal == "Evict"
+    return only_requests and (pod.via == ADMIN or bool(is_passed_by(board, pod.uid)))
 
 
-def _is_left_to_others(pod: AffectedPod, case: Case) -> bool:
+def _is_left_to_others(pod: AffectedPod, board: Board) -> bool:
     """Whether another system drains a pod: a NoExecute that stands reaches it by its claim."""
-    if not drained_elsewhere(case, pod.uid):
+    if not drained_elsewhere(board, pod.uid):
         return False
-    stands = {str(rule.device) for rule in case.rules if rule.effect == "NoExecute"}
+    stands = {str(rule.device) for rule in board.rules.stored if rule.effect == "NoExecute"}
     return pod.device not in stands or pod.via == EXTENDED_RESOURCE
 
 
-def _when(tainted_at: datetime, desired: Desired) -> str:
+def _when(tainted_at: datetime, planned: Planned) -> str:
     """Return when evictions begin at the earliest, and what follows."""
-    if desired.eviction.notice is None:
+    notice = planned.demanded.eviction.notice
+    if notice is None:
         return ""
-    plan, begins = desired.eviction.notice.plan, tainted_at + desired.eviction.notice.settle
+    plan, begins = notice.plan, tainted_at + notice.settle
     if plan == AT_ONCE:
         return f"; not before {moment(begins)}"
     ends = moment(begins + plan.within)

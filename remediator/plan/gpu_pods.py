@@ -17,7 +17,6 @@ from exporter.model.device import GPU_DRIVER, Device
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
-from remediator.plan.trusted_kinds import distrusted
 from remediator.plan.view import NodeView
 
 NOT_LISTED = "the pods of the node could not be listed"
@@ -76,7 +75,7 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
         for pod in view.pods or ()
         if pod.running and (pod.plugin_resources or _claims_one(pod, known, held))
     }
-    why = distrusted(view.blind, "True")
+    why = view.trust().refusal("name pods")
     if view.pods is None:
         return Neighbours((), why or NOT_LISTED)
     # What is reserved is older than the list of pods, or younger: it counts if it can be trusted.

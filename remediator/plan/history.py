@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from remediator.model.incident import Incident, of_gpu
 from remediator.model.intent import LASTING, Intent, Kind, counts
 from remediator.plan.api_words import MODES
-from remediator.plan.escalation import ACTED, FRESH
+from remediator.plan.effects import ACTED, FRESH
 from remediator.plan.words import class_of, days, ordinal
 from remediator.policy.table import Policy, Row
 

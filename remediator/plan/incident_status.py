@@ -23,30 +23,35 @@ from remediator.model.incident import (
 )
 from remediator.model.taint_rule import EVICTING
 from remediator.plan.api_words import MODES, NEEDS
-from remediator.plan.case import Case, Desired
+from remediator.plan.board import Board
 from remediator.plan.drain import affected_in_scope, empty_since
 from remediator.plan.foreign_changes import in_words
 from remediator.plan.incident_conditions import conditions
 from remediator.plan.needs import missing_since
 from remediator.plan.phase import phase, progress
 from remediator.plan.recovery import confirmed, errors_rose, volatile_before
+from remediator.plan.stages import Planned
 from remediator.plan.timeline import timeline
 from remediator.policy.table import Mode
 
 
-def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
+def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> IncidentStatus:
     """Return what the incident should read now, but for what `due.called_since` returns.
 
     What was found is in the desired incident (`incident_spec`); the rest of it is as stored.
     """
-    incident = desired.incident
+    incident = planned.incident
     if incident is None:
-        raise ValueError(f"{case.uuid} has no incident to write a status for")
-    old, done = incident.status, progress(case, desired, incident.status, now)
-    closed = bool(desired.closing or desired.ending) and not case.rules
-    stands = phase(case, desired, old, done)
-    empty, affected = empty_since(case, desired, incident, now), affected_in_scope(case, incident)
-    spared = old.would_taint if isinstance(case.verdict, Unknown) else desired.record.would
+        raise ValueError(f"{board.uuid} has no incident to write a status for")
+    old, done = incident.status, progress(board, planned, incident.status, now)
+    closes = planned.course.kind == "closes"
+    closed = planned.course.is_over and not board.rules.stored
+    stands = phase(board, planned, old, done)
+    empty, affected = (
+        empty_since(board, planned.granted, incident, now),
+        affected_in_scope(board, incident),
+    )
+    spared = old.would_taint if isinstance(board.verdict, Unknown) else planned.record.would
     new = IncidentStatus(
         schema_version=SCHEMA_VERSION,
         observed_generation=incident.metadata.generation,
@@ -59,60 +64,62 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         phase=stands,
         phase_since=old.phase_since if stands == old.phase and old.phase_since else now,
         mode=MODES[mode],
-        message=desired.deferred or desired.reason,
-        tainted_at=_tainted_at(case, old, now, tainted=done.tainted),
+        message=planned.granted.deferred or planned.course.reason,
+        tainted_at=_tainted_at(board, old, now, tainted=done.tainted),
         evicting_at=old.evicting_at or (now if done.evicting else None),
-        eviction_start_time=None if closed else desired.eviction.since,
-        eviction_attempt_time=None if closed else desired.eviction.attempted,
-        device_rounds=desired.eviction.rounds,
+        eviction_start_time=None if closed else planned.since,
+        eviction_attempt_time=None if closed else planned.attempted,
+        device_rounds=planned.rounds,
         drained_at=old.drained_at or (now if done.drained else None),
         closed_at=now if closed else None,
-        seen_through=desired.record.seen_through or old.seen_through,
-        handled_through=(desired.record.seen_through or old.seen_through) if closed else None,
-        conditions=conditions(case, desired, old, now),
-        rules=_records(case, old),
-        hardware=desired.hardware,
-        would_taint=() if closed or desired.closing else spared,
-        informed=case.peers[:INFORMED_LIMIT],
-        foreign=in_words(case),
-        needs=NEEDS[desired.repair.needs],
-        device_classes=tuple(sorted(case.place.device_classes)),
-        recurrence=desired.record.recurrence,
-        untaint="OnConfirmation" if desired.record.sticky else "Automatic",
+        seen_through=planned.record.seen_through or old.seen_through,
+        handled_through=(planned.record.seen_through or old.seen_through) if closed else None,
+        conditions=conditions(board, planned, old, now),
+        rules=_records(board, old),
+        hardware=old.hardware,
+        would_taint=() if closed or closes else spared,
+        informed=board.peers[:INFORMED_LIMIT],
+        foreign=in_words(board),
+        needs=NEEDS[planned.demanded.repair.needs],
+        device_classes=tuple(sorted(board.place.device_classes)),
+        recurrence=planned.record.recurrence,
+        untaint="OnConfirmation" if planned.record.sticky else "Automatic",
         empty_since=empty,
-        node_gone_since=_node_gone_since(case, old, now),
-        probation_until=now + desired.record.probation if closed and desired.closing else None,
-        intents=desired.record.intents,
+        node_gone_since=_node_gone_since(board, old, now),
+        probation_until=now + planned.record.probation if closed and closes else None,
+        intents=planned.record.intents,
         clock_set_back_ms=old.clock_set_back_ms,
     )
-    new = _pods(case, new, old, affected)
-    new = _soak(case, new, old, now, news=desired.record.is_new)
-    new = _opening(case, desired, new, old, now)
-    return msgspec.structs.replace(new, timeline=timeline(old, new, desired, now))
+    new = _pods(board, new, old, affected)
+    new = _soak(board, new, old, now, news=planned.record.is_new)
+    new = _opening(board, planned, new, old, now)
+    return msgspec.structs.replace(new, timeline=timeline(old, new, planned, now))
 
 
 def _tainted_at(
-    case: Case, old: IncidentStatus, now: datetime, *, tainted: bool
+    board: Board, old: IncidentStatus, now: datetime, *, tainted: bool
 ) -> datetime | None:
     """Return since when the taint is whole; a rule that is new in it restarts the time.
 
     Once all rules are gone it keeps the time of the last one: rates count that (`spending`).
     """
     if not tainted:
-        return None if case.rules else old.tainted_at
+        return None if board.rules.stored else old.tainted_at
     recorded = {record.uid for record in old.rules if record.effect != "None"}
-    new = [rule for rule in case.rules if rule.effect != "None" and rule.uid not in recorded]
+    new = [
+        rule for rule in board.rules.stored if rule.effect != "None" and rule.uid not in recorded
+    ]
     return now if new or old.tainted_at is None else old.tainted_at
 
 
-def _node_gone_since(case: Case, old: IncidentStatus, now: datetime) -> datetime | None:
-    if not case.node_gone:
+def _node_gone_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
+    if not board.machine.gone:
         return None
-    return old.node_gone_since or (None if case.clock_doubt else now)
+    return old.node_gone_since or (None if board.trust.refusal("end a clock") else now)
 
 
 def _soak(
-    case: Case, new: IncidentStatus, old: IncidentStatus, now: datetime, *, news: bool
+    board: Board, new: IncidentStatus, old: IncidentStatus, now: datetime, *, news: bool
 ) -> IncidentStatus:
     """Note since when we saw health without a gap, and the memory errors counted then.
 
@@ -120,16 +127,16 @@ def _soak(
     whatever its date, or health that the node dates later than we did: it may forget
     why. While our clock is not trusted it dates nothing.
     """
-    if not isinstance(case.verdict, Healthy) or case.clock_doubt:
+    if not isinstance(board.verdict, Healthy) or board.trust.refusal("end a clock"):
         return new
-    quiet = not (news or new.seen_through != old.seen_through or errors_rose(case, old))
+    quiet = not (news or new.seen_through != old.seen_through or errors_rose(board, old))
     begun = old.healthy_since
-    goes_on = quiet and begun is not None and not begun < case.verdict.since <= now
-    memory = case.gpu.memory if case.gpu else None
+    goes_on = quiet and begun is not None and not begun < board.verdict.since <= now
+    memory = board.gpu.memory if board.gpu else None
     volatile = memory.dbe_volatile if memory else None
     aggregate = memory.dbe_aggregate if memory else None
     if goes_on and old.soak_dbe_volatile is not None:
-        volatile = volatile_before(case, old)
+        volatile = volatile_before(board, old)
     if goes_on and old.soak_dbe_aggregate is not None:
         aggregate = old.soak_dbe_aggregate
     since = begun if goes_on and begun else now
@@ -137,67 +144,67 @@ def _soak(
     return msgspec.structs.replace(
         new,
         healthy_since=since,
-        soak_confirmed_time=confirmed_at or (now if confirmed(case, since) else None),
-        soak_epoch=case.gpu.epoch if case.gpu else 0,
+        soak_confirmed_time=confirmed_at or (now if confirmed(board, since) else None),
+        soak_epoch=board.gpu.epoch if board.gpu else 0,
         soak_dbe_volatile=volatile,
         soak_dbe_aggregate=aggregate,
     )
 
 
 def _opening(
-    case: Case, desired: Desired, new: IncidentStatus, old: IncidentStatus, now: datetime
+    board: Board, planned: Planned, new: IncidentStatus, old: IncidentStatus, now: datetime
 ) -> IncidentStatus:
     """Note boot and epoch of the last new signal, as soon as they are known, and its slices.
 
     The place of the board, too: another one in it, or none, shows what a repair has done.
     """
     later = new.seen_through is not None and new.seen_through != old.seen_through
-    signal = later or desired.record.is_new
-    slot = case.gpu.pci_bus_id if case.gpu and case.reported else ""
-    epoch = case.gpu.epoch if case.gpu else 0
+    signal = later or planned.record.is_new
+    slot = board.gpu.pci_bus_id if board.gpu and board.presence.reported else ""
+    epoch = board.gpu.epoch if board.gpu else 0
     return msgspec.structs.replace(
         new,
-        opened_boot_id=(case.boot_id if signal else "") or old.opened_boot_id or case.boot_id,
+        opened_boot_id=(board.boot_id if signal else "") or old.opened_boot_id or board.boot_id,
         opened_epoch=(epoch if signal else 0) or old.opened_epoch or epoch,
-        placed=desired.record.placed,
-        seen_signals=desired.record.seen,
+        placed=planned.record.slices,
+        seen_signals=planned.record.seen,
         pci_bus_id=slot or old.pci_bus_id,
-        siblings=_siblings(case, old),
-        missing_since_time=missing_since(case, old, now),
+        siblings=_siblings(board, old),
+        missing_since_time=missing_since(board, old, now),
     )
 
 
-def _siblings(case: Case, old: IncidentStatus) -> tuple[str, ...] | None:
+def _siblings(board: Board, old: IncidentStatus) -> tuple[str, ...] | None:
     """Return the other GPUs of the node; frozen while this one is missing, or is about to be.
 
     More than can be kept are none: a GPU that is left out would look like a new board.
     """
-    roster = case.roster
-    if roster is None or not case.reported:
+    roster = board.machine.roster
+    if roster is None or not board.presence.reported:
         return old.siblings
-    if old.siblings is not None and case.uuid not in roster.slots:
+    if old.siblings is not None and board.uuid not in roster.slots:
         return old.siblings
-    found = {*(old.siblings or ()), *roster.known} - {case.uuid}
+    found = {*(old.siblings or ()), *roster.known} - {board.uuid}
     return tuple(sorted(found)) if len(found) <= SIBLINGS_LIMIT else None
 
 
-def _records(case: Case, old: IncidentStatus) -> tuple[RuleRecord, ...]:
+def _records(board: Board, old: IncidentStatus) -> tuple[RuleRecord, ...]:
     """Return the rules that stand; one that cannot be seen now is as it was last seen."""
     found = {
         rule.name: RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect)
-        for rule in (*case.unseen, *case.rules)
+        for rule in (*board.rules.unseen, *board.rules.stored)
     }
-    if not case.rules_known:
+    if not board.rules.known:
         found = {record.name: record for record in old.rules} | found
     return tuple(sorted(found.values(), key=lambda record: record.device))
 
 
 def _pods(
-    case: Case, new: IncidentStatus, old: IncidentStatus, affected: tuple[AffectedPod, ...]
+    board: Board, new: IncidentStatus, old: IncidentStatus, affected: tuple[AffectedPod, ...]
 ) -> IncidentStatus:
     """Note the affected pods, and the pods that have left a device under NoExecute."""
-    holding = {_key(pod) for pod in case.affected}
-    evicting = {str(rule.device) for rule in case.rules if rule.effect in EVICTING}
+    holding = {_key(pod) for pod in board.users.holders}
+    evicting = {str(rule.device) for rule in board.rules.stored if rule.effect in EVICTING}
     known = {_key(pod) for pod in old.evicted}
     gone = [
         pod

@@ -7,27 +7,28 @@ the incident says in time how to keep it.
 """
 
 from remediator.model.claim import ADMIN, may_stay
-from remediator.plan.case import Case, Desired
-from remediator.plan.eviction_requests import is_passed_by
+from remediator.plan.board import Board
+from remediator.plan.evictions import is_passed_by
+from remediator.plan.stages import Planned
 from remediator.plan.words import some
 
 EVICTS_MONITOR = "EvictsMonitor"
 """Condition of an incident: NoExecute evicts a pod that watches the node's GPUs."""
 
 
-def evicts_monitor(case: Case, desired: Desired) -> str:
+def evicts_monitor(board: Board, planned: Planned) -> str:
     """Return which monitors NoExecute evicts, or would, and how to keep them; "" for none."""
-    incident = desired.incident
-    if incident is None or desired.closing or desired.ending:
+    incident = planned.incident
+    if incident is None or planned.course.is_over:
         return ""
-    devices = _devices(desired)
+    devices = _devices(planned)
     names = sorted(
         {
             f"{pod.namespace}/{pod.pod}"
-            for pod in case.affected
+            for pod in board.users.holders
             if pod.via == ADMIN
             and pod.device in devices
-            and is_passed_by(case, pod.uid) == "DaemonSet"
+            and is_passed_by(board, pod.uid) == "DaemonSet"
             and not may_stay(pod, incident.status.fault)
         }
     )
@@ -41,13 +42,13 @@ def evicts_monitor(case: Case, desired: Desired) -> str:
     )
 
 
-def _devices(desired: Desired) -> frozenset[str]:
+def _devices(planned: Planned) -> frozenset[str]:
     """Return the devices for which NoExecute is the goal, in the mode in force or in enforce."""
-    goes_on = desired.goal == "NoExecute"
+    goes_on = planned.demanded.goal == "NoExecute"
     ruled = {
         str(rule.device)
-        for rule in desired.rules
+        for rule in planned.rules
         if rule.effect == "NoExecute" or (goes_on and rule.effect != "None")
     }
-    spared = {would.device for would in desired.record.would if would.effect == "NoExecute"}
+    spared = {would.device for would in planned.record.would if would.effect == "NoExecute"}
     return frozenset(ruled | spared)

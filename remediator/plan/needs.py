@@ -22,8 +22,9 @@ from remediator.diagnose.fault import (
 from remediator.diagnose.missing_gpus import MISSING_FOR
 from remediator.model.incident import Incident, IncidentStatus
 from remediator.plan.api_words import need_of
-from remediator.plan.case import Case, Repair
-from remediator.plan.escalation import Demand
+from remediator.plan.board import Board
+from remediator.plan.effects import Demand
+from remediator.plan.stages import Repair
 from remediator.plan.words import class_of
 from remediator.policy.table import HIGHEST, Policy, Row
 
@@ -52,15 +53,15 @@ class _FaultNeed(msgspec.Struct, frozen=True):
 
 
 def needs(
-    case: Case, incident: Incident, demands: tuple[Demand, ...], policy: Policy, now: datetime
+    board: Board, incident: Incident, demands: tuple[Demand, ...], policy: Policy, now: datetime
 ) -> Repair:
     """Return what would repair a GPU: as it was while nothing is known, nothing once healthy."""
-    row = policy.row(class_of(incident.status.fault), case.place)
-    gone = not_brought_back(case, incident.status, now)
+    row = policy.row(class_of(incident.status.fault), board.place)
+    gone = not_brought_back(board, incident.status, now)
     # What was requested already stays requested while two policies disagree, and by when, too.
     stays = bool(policy.disagrees) and incident.status.needs_since is not None
     insisted = stays and incident.status.deadline_start_time is not None
-    match case.verdict:
+    match board.verdict:
         case Healthy():
             return Repair()
         case Unknown():
@@ -77,13 +78,13 @@ def needs(
                 for demand in standing
             ]
             if stays:
-                fault_needs += _switched_off(case, case.verdict, policy, gone=gone)
+                fault_needs += _switched_off(board, board.verdict, policy, gone=gone)
             return _sum(fault_needs, stays=stays, insisted=insisted)
 
 
-def _switched_off(case: Case, verdict: Sick, policy: Policy, *, gone: bool) -> list[_FaultNeed]:
+def _switched_off(board: Board, verdict: Sick, policy: Policy, *, gone: bool) -> list[_FaultNeed]:
     """Return what faults need whose class is off, so that nothing is demanded for them."""
-    rows = [(fault, policy.row(fault.fault_class, case.place)) for fault in verdict.faults]
+    rows = [(fault, policy.row(fault.fault_class, board.place)) for fault in verdict.faults]
     return [
         _FaultNeed(_need(fault, gone=gone), row, fault.alone)
         for fault, row in rows
@@ -127,21 +128,21 @@ def _may_evict(row: Row) -> bool:
     return "NoExecute" == row.highest == HIGHEST.get(row.fault_class, "NoExecute")
 
 
-def missing_since(case: Case, old: IncidentStatus, now: datetime) -> datetime | None:
+def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
     """Return since when it has been missing after a reboot; as before while it is unknown."""
-    roster = case.roster
+    roster = board.machine.roster
     if roster is None:
         return old.missing_since_time
-    if case.uuid in roster.slots or roster.aside:
+    if board.uuid in roster.slots or roster.aside:
         return None
     rebooted = old.opened_boot_id and roster.boot_id and roster.boot_id != old.opened_boot_id
     return old.missing_since_time or (now if rebooted else None)
 
 
-def not_brought_back(case: Case, status: IncidentStatus, now: datetime) -> bool:
+def not_brought_back(board: Board, status: IncidentStatus, now: datetime) -> bool:
     """Whether the node was rebooted and has been without the GPU for long enough since then."""
     since = status.missing_since_time
-    seen = missing_since(case, status, now)
+    seen = missing_since(board, status, now)
     return since is not None and since == seen and now - since >= MISSING_FOR
 
 

@@ -28,12 +28,13 @@ from remediator.model.node import (
     SIGNATURE,
     NodeCondition,
 )
-from remediator.plan.case import Case, Desired
+from remediator.plan.board import Board
 from remediator.plan.due_repairs import Due, due_gpus, enforced
 from remediator.plan.gpu_pods import Neighbours, neighbours
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.protected_pods import in_words, with_promises
 from remediator.plan.recovery import unseen_rules
+from remediator.plan.stages import Planned
 from remediator.plan.steps import WriteNodeConditions
 from remediator.plan.view import NodeView
 from remediator.plan.words import some
@@ -82,7 +83,7 @@ _SWITCHED_OFF = _Answer(False, SWITCHED_OFF, "writing this condition is switched
 
 def conditions(
     view: NodeView,
-    pairs: Iterable[tuple[Case, Desired]],
+    pairs: Iterable[tuple[Board, Planned]],
     now: datetime,
     options: HandoverOptions = OFF,
     stopped: str = "",
@@ -125,33 +126,35 @@ def conditions(
 
 
 def wake_at(
-    pairs: Iterable[tuple[Case, Desired]], now: datetime, options: HandoverOptions = OFF
+    pairs: Iterable[tuple[Board, Planned]], now: datetime, options: HandoverOptions = OFF
 ) -> datetime | None:
     """Return when the next deadline passes, which alone can change the answer."""
     ends = (due_gpu.until(options.deadline, now) for due_gpu in due_gpus(pairs) if options.enabled)
     return min((at for at in ends if at is not None and at > now), default=None)
 
 
-def _soaked(pairs: Iterable[tuple[Case, Desired]]) -> tuple[str, ...]:
-    found = (incident for case, _, incident in enforced(pairs) if isinstance(case.verdict, Healthy))
+def _soaked(pairs: Iterable[tuple[Board, Planned]]) -> tuple[str, ...]:
+    found = (
+        incident for board, _, incident in enforced(pairs) if isinstance(board.verdict, Healthy)
+    )
     return tuple(sorted(f"{incident.spec.uuid} (incident {incident.name})" for incident in found))
 
 
-def _others(pairs: Iterable[tuple[Case, Desired]], due: tuple[Due, ...]) -> tuple[str, ...]:
+def _others(pairs: Iterable[tuple[Board, Planned]], due: tuple[Due, ...]) -> tuple[str, ...]:
     """Return the GPUs that have an open incident, are not healthy and need no node-level act."""
-    named = {due_gpu.case.uuid for due_gpu in due}
+    named = {due_gpu.board.uuid for due_gpu in due}
     return tuple(
         sorted(
-            f"{case.uuid} (needs {desired.repair.needs}, incident {incident.name})"
-            for case, desired, incident in enforced(pairs)
-            if case.uuid not in named and not isinstance(case.verdict, Healthy)
+            f"{board.uuid} (needs {planned.demanded.repair.needs}, incident {incident.name})"
+            for board, planned, incident in enforced(pairs)
+            if board.uuid not in named and not isinstance(board.verdict, Healthy)
         )
     )
 
 
 def _answer(  # noqa: PLR0917 - everything that the answer rests on
     view: NodeView,
-    pairs: tuple[tuple[Case, Desired], ...],
+    pairs: tuple[tuple[Board, Planned], ...],
     due: tuple[Due, ...],
     old: NodeCondition | None,
     now: datetime,
@@ -159,7 +162,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     stopped: str,
 ) -> _Answer | None:
     """Return what the condition should read, None where an unknown state leaves it as it is."""
-    undecided = any(_is_undecided(case, desired) for case, desired in pairs)
+    undecided = any(_is_undecided(board, planned) for board, planned in pairs)
     if not due:
         return None if undecided else _answer_for_none(_soaked(pairs), _others(pairs, due), old)
     standing = tuple(due_gpu for due_gpu in due if due_gpu.stands)
@@ -187,18 +190,18 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     return None if kept else answer or _waiting(due, seen, deadline, now)
 
 
-def _is_undecided(case: Case, desired: Desired) -> bool:
+def _is_undecided(board: Board, planned: Planned) -> bool:
     """Whether it is not known if a GPU needs an act on its node.
 
     An incident that has lost its status, or whose rules cannot be seen, is in no mode that calls
     for an act. An incident that this decision opens has no mode yet. Neither means that no act is
     needed.
     """
-    opened = [incident for incident in case.incidents if incident.open]
+    opened = [incident for incident in board.incidents if incident.open]
     lost = any(incident.blank or not incident.status.mode for incident in opened)
-    mine = desired.incident
+    mine = planned.incident
     new = mine is not None and mine.name not in [incident.name for incident in opened]
-    return lost or new or desired.undecided is not None or bool(unseen_rules(case))
+    return lost or new or planned.demanded.undecided is not None or bool(unseen_rules(board))
 
 
 def _answer_for_none(
@@ -246,18 +249,18 @@ def _with_joining(due: tuple[Due, ...], standing: tuple[Due, ...]) -> tuple[Due,
     The node is repaired once for all of them; none of them asks for more.
     """
     needed = NEEDS.index(most_needed(due_gpu.need for due_gpu in due))
-    named = {due_gpu.case.uuid for due_gpu in due}
+    named = {due_gpu.board.uuid for due_gpu in due}
     joining = (
         due_gpu
         for due_gpu in standing
-        if due_gpu.joins and due_gpu.case.uuid not in named and NEEDS.index(due_gpu.need) <= needed
+        if due_gpu.joins and due_gpu.board.uuid not in named and NEEDS.index(due_gpu.need) <= needed
     )
     return (*due, *joining)
 
 
 def _calling(due: tuple[Due, ...], pods: str) -> _Answer:
     reason = NODE_REPAIRS[most_needed(due_gpu.need for due_gpu in due)]
-    due = tuple(sorted(due, key=lambda due_gpu: due_gpu.case.uuid))
+    due = tuple(sorted(due, key=lambda due_gpu: due_gpu.board.uuid))
     causes = tuple(due_gpu.incident.status.cause for due_gpu in due)
     message = _bounded(f"{_needs(due)}; {pods}")
     return _Answer(needed=True, reason=reason, message=message, causes=causes)
@@ -319,7 +322,7 @@ _GOOD: Mapping[Literal["True", "False"], Literal["True", "False"]] = {
 
 def _needs(due: tuple[Due, ...]) -> str:
     named = (
-        f"{due_gpu.case.uuid} ({due_gpu.incident.status.cause}, incident {due_gpu.incident.name})"
+        f"{due_gpu.board.uuid} ({due_gpu.incident.status.cause}, incident {due_gpu.incident.name})"
         for due_gpu in due
     )
     names = some(named, NAMED_LIMIT)

@@ -1,79 +1,179 @@
 """The plans of a node's GPUs: each is decided alone, then cut to what all may do together.
 
-Where this program fails on a GPU, `undecided_gpu` keeps it as it is, and the others go on. Pure.
+Where this program fails on a GPU, nothing changes for it and its incident records the bug; the
+others go on.
 """
 
 from datetime import datetime
 
 import msgspec
 
-from remediator.plan.affected_pods import moving
+from remediator.diagnose.fault import Unknown, attempt, or_unknown
+from remediator.model.incident import IncidentStatus
+from remediator.model.incident_caps import capped
+from remediator.plan import incident_status, incidents, recovery
+from remediator.plan.api_words import mode_of
+from remediator.plan.board import Board
+from remediator.plan.boards import bind_boards
 from remediator.plan.budget import budget
-from remediator.plan.case import Case, Desired
-from remediator.plan.cases import cases
-from remediator.plan.disruption import deferred, until_drained
+from remediator.plan.disruption import grant
+from remediator.plan.due_repairs import waits_for_call
+from remediator.plan.emptied_rules import Turned, turned
+from remediator.plan.evictions import plan_evictions
 from remediator.plan.fleet import Fleet
-from remediator.plan.gpu_decision import decided
-from remediator.plan.gpu_plan import GpuPlan, gpu_plan
+from remediator.plan.gpu_decision import decide_or_keep, keep
+from remediator.plan.incident_conditions import STATE_UNKNOWN, condition
 from remediator.plan.node_condition import HandoverOptions
-from remediator.plan.undecided_gpu import or_undecided, undecided
+from remediator.plan.stages import Demanded, Granted, Planned
+from remediator.plan.steps import Step, WriteStatus, no_eviction_of_others, steps_of
+from remediator.plan.timeline import kernel
 from remediator.plan.view import NodeView
+from remediator.plan.words import class_of
 from remediator.policy.table import Policy
 
 
-def gpu_plans(  # noqa: PLR0917 - everything that a decision rests on
-    view: NodeView,
-    fleet: Fleet,
-    policy: Policy,
-    now: datetime,
-    options: HandoverOptions,
-    stopped: str,
-) -> list[GpuPlan]:
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the decision about a node rests on."""
+
+    view: NodeView
+    fleet: Fleet
+    policy: Policy
+    now: datetime
+    options: HandoverOptions
+    stopped: str
+    """Why no new disruption may begin on this node now, "" when one may."""
+
+
+class GpuPlan(msgspec.Struct, frozen=True):
+    """One GPU, with the steps for it alone."""
+
+    board: Board
+    planned: Planned
+    steps: list[Step]
+    closings: tuple[WriteStatus, ...] = ()
+    """Of younger incidents of the GPU: they follow everything else."""
+    turned: Turned = Turned()
+
+
+def gpu_plans(inputs: Inputs) -> list[GpuPlan]:
     """Return the plan of each GPU of a node."""
-    plans = _planned(view, fleet, policy, now, options, stopped)
+    plans = _plan_gpus(inputs)
     if again := frozenset(rule for plan in plans for rule in plan.turned.filled):
         # What pods are under again counts in the caps at once, as it will once that is noted.
-        fleet = msgspec.structs.replace(fleet, filled_again=again)
-        plans = _planned(view, fleet, policy, now, options, stopped)
+        fleet = msgspec.structs.replace(inputs.fleet, filled_again=again)
+        plans = _plan_gpus(msgspec.structs.replace(inputs, fleet=fleet))
     return plans
 
 
-def _planned(  # noqa: PLR0917 - everything that a decision rests on
-    view: NodeView,
-    fleet: Fleet,
-    policy: Policy,
-    now: datetime,
-    options: HandoverOptions,
-    stopped: str,
-) -> list[GpuPlan]:
-    granted = _granted(view, fleet, policy, now, calling=options.enabled)
-    moved = (_moved(case, desired, fleet, policy, now) for case, desired in granted)
-    return [gpu_plan(view, case, desired, policy, now, options, stopped) for case, desired in moved]
+def _plan_gpus(inputs: Inputs) -> list[GpuPlan]:
+    policy, now = inputs.policy, inputs.now
+    boards = bind_boards(inputs.view, now, policy.disagrees)
+    demanded = [_grant_alone(*decide_or_keep(board, policy, now), now) for board in boards]
+    granted = budget(
+        (each for _, each in demanded),
+        inputs.fleet,
+        policy,
+        now,
+        {board.uuid: board.place for board, _ in demanded},
+        calling=inputs.options.enabled,
+    )
+    by_gpu = {each.uuid: each for each in granted}
+    return [_plan_gpu(board, by_gpu[board.uuid], inputs) for board, _ in demanded]
 
 
-def _granted(
-    view: NodeView, fleet: Fleet, policy: Policy, now: datetime, *, calling: bool
-) -> list[tuple[Case, Desired]]:
-    """Return every GPU with what should be so for it, cut to what may be done now."""
-    known = [decided(case, policy, now) for case in cases(view, now, policy.disagrees)]
-    known = [_or_deferred(case, desired, now) for case, desired in known]
-    places = {case.uuid: case.place for case, _ in known}
-    all_desired = (desired for _, desired in known)
-    granted = budget(all_desired, fleet, policy, now, places, calling=calling)
-    by_gpu = {desired.uuid: desired for desired in granted}
-    return [(case, by_gpu[case.uuid]) for case, _ in known]
+def _grant_alone(board: Board, demanded: Demanded, now: datetime) -> tuple[Board, Granted]:
+    """Return what a GPU may do by itself; where this program fails, nothing changes for it."""
+    granted = attempt(grant, board, demanded, now)
+    if not isinstance(granted, Unknown):
+        return board, granted
+    same, nothing = keep(board, granted)
+    return same, grant(same, nothing, now)
 
 
-def _or_deferred(case: Case, desired: Desired, now: datetime) -> tuple[Case, Desired]:
-    if desired.undecided is not None:
-        return case, desired
-    return or_undecided(case, lambda: until_drained(case, deferred(case, desired), now))
+def _plan_gpu(board: Board, granted: Granted, inputs: Inputs) -> GpuPlan:
+    """Return the steps of one GPU; where this program fails to give them, nothing changes."""
+    undecided = granted.demanded.undecided
+    plan = undecided or _with_steps(board, granted, inputs)
+    if isinstance(plan, GpuPlan):
+        return plan
+    same, nothing = keep(board, plan)
+    noted = bug_noted(board, plan, inputs.now)
+    steps = [] if isinstance(noted, Unknown) else noted  # the log reports the bug all the same
+    planned = Planned(granted=grant(same, nothing, inputs.now))
+    return GpuPlan(same, planned, [*no_eviction_of_others(same), *steps])
 
 
-def _moved(
-    case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: datetime
-) -> tuple[Case, Desired]:
-    """Return what a budget has granted, with the pods that are to be evicted for it."""
-    if desired.undecided is not None:
-        return undecided(case, desired.undecided)
-    return or_undecided(case, lambda: moving(case, desired, fleet, policy, now))
+@or_unknown
+def _with_steps(board: Board, granted: Granted, inputs: Inputs) -> GpuPlan:
+    fleet, policy, now = inputs.fleet, inputs.policy, inputs.now
+    frozen = fleet.stopped or policy.stopped or policy.pause(board.place, now)
+    planned = plan_evictions(board, granted, now, frozen=bool(frozen))
+    status = _status(board, planned, inputs)
+    steps = steps_of(board, planned, status)
+    if planned.incident is None or status is None:
+        return GpuPlan(board, planned, steps)
+    duplicates = planned.demanded.duplicates
+    closings = tuple(
+        WriteStatus(*closed)
+        for closed in incidents.close_duplicates(board, planned.incident, duplicates, now)
+    )
+    return GpuPlan(board, planned, steps, closings, turned(planned.incident.status, status))
+
+
+def _status(board: Board, planned: Planned, inputs: Inputs) -> IncidentStatus | None:
+    """Return how the incident of a GPU should read now, None for a GPU that has none."""
+    if planned.incident is None:
+        return None
+    before, policy, now = planned.incident.status, inputs.policy, inputs.now
+    called = waits_for_call(
+        board,
+        planned,
+        now,
+        stopped=inputs.stopped,
+        calling=inputs.options.enabled,
+        called=inputs.view.repair_called,
+    )
+    since = called.called if called else None
+    deadline = called.deadline if called else None
+    mode = policy.row(class_of(before.fault), board.place).mode
+    if recovery.unseen_rules(board):
+        # Nothing is called for now, and it is not known that nothing should be: it stays as it was.
+        mode = mode_of(before.mode) or mode
+        since, deadline = before.needs_since, before.deadline_start_time
+    elif planned.demanded.repair.stays:  # so does the mode, until the policies agree
+        mode = "enforce"
+    return msgspec.structs.replace(
+        incident_status.status(board, planned, mode, now),
+        needs_since=since,
+        deadline_start_time=deadline,
+    )
+
+
+@or_unknown
+def bug_noted(board: Board, why: Unknown, now: datetime) -> list[WriteStatus]:
+    """Return the step that records a bug in the GPU's incident, where it can be recorded there."""
+    incident = next((candidate for candidate in board.incidents if candidate.open), None)
+    # One that cannot be read as it is stored now cannot be written either.
+    if incident is None or incident.node != board.node or not why.bug:
+        return []
+    status = _as_before(incident.status, why.why, now)
+    return [WriteStatus(incident, status)] if status != incident.status else []
+
+
+def _as_before(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
+    """Return the status of an incident about whose GPU nothing is decided: as before, and why.
+
+    Health that was seen until now has a gap. Words that differ in figures only are no change.
+    """
+    known = next((stored for stored in old.conditions if stored.type == STATE_UNKNOWN), None)
+    message = known.message if known and kernel(known.message) == kernel(why) else why
+    unknown = condition(STATE_UNKNOWN, "ReportUnusable", message, known, now)
+    others = (stored for stored in old.conditions if stored.type != STATE_UNKNOWN)
+    new = msgspec.structs.replace(
+        old,
+        message=message,
+        healthy_since=None,
+        soak_confirmed_time=None,
+        conditions=(*others, unknown),
+    )
+    return capped(new)

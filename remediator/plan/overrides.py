@@ -16,13 +16,12 @@ from remediator.model import intent as words
 from remediator.model.incident import Incident, intending
 from remediator.model.intent import Intent, IntentRecord, Kind, counts
 from remediator.plan import history
-from remediator.plan.case import Case
-from remediator.plan.escalation import is_later
-from remediator.plan.signals import is_counted, last_reported
+from remediator.plan.board import Board
+from remediator.plan.signals import is_counted, is_later, last_reported
 
 
-def given(
-    case: Case, incident: Incident, signal: datetime | None, now: datetime, *, news: bool = False
+def read_intents(
+    board: Board, incident: Incident, signal: datetime | None, now: datetime, *, news: bool = False
 ) -> tuple[IntentRecord, ...]:
     """Return the intents of users, and whether each counts now.
 
@@ -32,16 +31,16 @@ def given(
     before = {record.kind: record for record in incident.status.intents}
     wiped = bool(incident.metadata.uid) and not incident.status.timeline
     found: list[IntentRecord] = []
-    for kind, intent in _merged_intents(case.incidents, incident, now).items():
+    for kind, intent in _merged_intents(board.incidents, incident, now).items():
         recorded = before.get(kind)
         known = recorded if recorded is not None and recorded.concerns(intent) else None
-        if kind == "RepairConfirmed" and known is None and not case.believed:
+        if kind == "RepairConfirmed" and known is None and not board.machine.believed:
             # Which errors it is for is not known before the next report.
             found += [recorded] if recorded is not None and recorded.state != "InForce" else []
             continue
         seen_time = known.seen_time if known else now
-        through = known.seen_through_time if known else last_reported(case.gpu, signal)
-        later = signal is not None and is_later(signal, through, case.reported_at)
+        through = known.seen_through_time if known else last_reported(board.gpu, signal)
+        later = signal is not None and is_later(signal, through, board.reported_at)
         # With its status an incident has lost which signals a confirmation was given for.
         # One that is read together with a new signal may have been given before that.
         unread = wiped or (news and incident.status.seen_through is not None)
@@ -157,9 +156,9 @@ def _merged_intents(
     return merged
 
 
-def inherited(case: Case, begun: Incident, now: datetime) -> Incident:
+def inherited(board: Board, begun: Incident, now: datetime) -> Incident:
     """Return a new incident with the former intents of users for its GPU that still hold."""
-    before, intents = history.inheritance(case.incidents, case.uuid, now)
+    before, intents = history.inheritance(board.incidents, board.uuid, now)
     if not intents:
         return begun
     for kind, intent in intents.items():

@@ -8,8 +8,9 @@ import msgspec
 from remediator.diagnose.fault import Healthy, Unknown
 from remediator.model.incident import IncidentStatus, Phase
 from remediator.model.taint_rule import EVICTING
-from remediator.plan.case import Case, Desired
+from remediator.plan.board import Board
 from remediator.plan.drain import seen_twice
+from remediator.plan.stages import Planned
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -27,10 +28,10 @@ class Progress(msgspec.Struct, frozen=True):
         return self.tainted and self.empty
 
 
-def progress(case: Case, desired: Desired, old: IncidentStatus, now: datetime) -> Progress:
-    stored = {rule.device: rule.effect for rule in case.rules}
-    taints = {rule.device for rule in desired.rules if rule.effect != "None"}
-    moves = desired.emptying
+def progress(board: Board, planned: Planned, old: IncidentStatus, now: datetime) -> Progress:
+    stored = {rule.device: rule.effect for rule in board.rules.stored}
+    taints = {rule.device for rule in planned.rules if rule.effect != "None"}
+    moves = planned.granted.emptying
     return Progress(
         tainted=bool(taints) and all(stored.get(device, "None") != "None" for device in taints),
         evicting=bool(moves) and all(stored.get(device) in EVICTING for device in moves),
@@ -110,9 +111,9 @@ ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
 """Each phase with what is true in it; the first row that is true holds."""
 
 
-def phase(case: Case, desired: Desired, old: IncidentStatus, done: Progress) -> str:
+def phase(board: Board, planned: Planned, old: IncidentStatus, done: Progress) -> str:
     """Return the phase that is true now; while that cannot be known, the one before."""
-    facts = _facts(case, desired, old, done)
+    facts = _facts(board, planned, old, done)
     ends = facts.ended or facts.verified
     unclear = (facts.ended and facts.ruled) or (facts.unknown and not (ends or facts.repairing))
     return old.phase if unclear and old.phase else phase_of(facts)
@@ -122,21 +123,21 @@ def phase_of(facts: Facts) -> Phase:
     return next(phase for phase, _, holds in ROWS if holds(facts))
 
 
-def _facts(case: Case, desired: Desired, old: IncidentStatus, done: Progress) -> Facts:
-    healthy = isinstance(case.verdict, Healthy)
-    waits = desired.verified or (not healthy and done.tainted and done.empty)
-    joined = bool(desired.eviction.joined_too_often and desired.eviction.blocked)
-    unprovable = desired.record.unprovable and done.tainted and not healthy
-    moving = bool(desired.emptying)
-    emptied = old.drained_at is not None or not (moving or desired.pending)
+def _facts(board: Board, planned: Planned, old: IncidentStatus, done: Progress) -> Facts:
+    healthy = isinstance(board.verdict, Healthy)
+    waits = planned.course.verified or (not healthy and done.tainted and done.empty)
+    joined = bool(planned.joined_too_often and planned.blocked)
+    unprovable = planned.record.unprovable and done.tainted and not healthy
+    moving = bool(planned.granted.emptying)
+    emptied = old.drained_at is not None or not (moving or planned.course.pending)
     return Facts(
-        ruled=bool(case.rules),
-        ended=bool(desired.ending),
-        verified=desired.closing,
-        repairing=bool(desired.record.repair_seen) and not healthy and emptied,
-        unknown=isinstance(case.verdict, Unknown),
+        ruled=bool(board.rules.stored),
+        ended=planned.course.kind == "ends",
+        verified=planned.course.kind == "closes",
+        repairing=bool(planned.record.repair_seen) and not healthy and emptied,
+        unknown=isinstance(board.verdict, Unknown),
         healthy=healthy,
-        human=bool(desired.record.confirmation and waits) or unprovable or joined,
-        settled=not desired.pending and (done.drained or not moving),
+        human=bool(planned.record.confirmation and waits) or unprovable or joined,
+        settled=not planned.course.pending and (done.drained or not moving),
         done=done,
     )

@@ -18,9 +18,10 @@ from remediator.model.claim import ADMIN
 from remediator.model.incident import Incident, IncidentStatus
 from remediator.model.incident_caps import cut
 from remediator.plan import overrides
-from remediator.plan.case import Case, Desired
-from remediator.plan.eviction_requests import counted_from
+from remediator.plan.board import Board
+from remediator.plan.evictions import counted_from
 from remediator.plan.gpu_pods import Neighbours, Promise
+from remediator.plan.stages import Planned
 from remediator.plan.words import some
 
 NAMED = 3
@@ -31,19 +32,19 @@ LEAVING = "until its time to leave is over"
 
 
 def with_promises(
-    seen: Neighbours, pairs: Iterable[tuple[Case, Desired]], now: datetime
+    seen: Neighbours, pairs: Iterable[tuple[Board, Planned]], now: datetime
 ) -> Neighbours:
     """Return the pods in the way, with what they were promised."""
     decided = tuple(pairs)
-    known = {name for case, _ in decided for name in _holders(case)}
+    known = {name for board, _ in decided for name in _holders(board)}
     somewhere = tuple(name for name in seen.pods if name not in known)
     found: list[Promise] = []
-    for case, desired in decided:
-        opened = (incident for incident in case.incidents if incident.open)
-        incident = desired.incident or next(opened, None)
+    for board, planned in decided:
+        opened = (incident for incident in board.incidents if incident.open)
+        incident = planned.incident or next(opened, None)
         if incident is not None:
-            held = _held(case, desired, incident, seen, somewhere, now)
-            leaving = _leaving(case, desired, incident, seen, now)
+            held = _held(board, planned, incident, seen, somewhere, now)
+            leaving = _leaving(board, planned, incident, seen, now)
             found += [promise for promise in (held, leaving) if promise is not None]
     found.sort(key=lambda promise: (promise.why, promise.pods))
     return msgspec.structs.replace(seen, promised=tuple(found))
@@ -60,19 +61,19 @@ def in_words(promises: Iterable[Promise]) -> tuple[str, ...]:
 
 
 def _held(  # noqa: PLR0917 - everything that it rests on
-    case: Case,
-    desired: Desired,
+    board: Board,
+    planned: Planned,
     incident: Incident,
     seen: Neighbours,
     somewhere: tuple[str, ...],
     now: datetime,
 ) -> Promise | None:
     """Return what a user's hold promises to pods that hold the GPU, or may."""
-    hold: intent.Intent | None = overrides.in_force(desired.record.intents, "Hold")
-    if desired.undecided is not None:
+    hold: intent.Intent | None = overrides.in_force(planned.record.intents, "Hold")
+    if planned.demanded.undecided is not None:
         own = incident.spec.intents.get("Hold")
         hold = own if own is not None and intent.counts(own, now) else None
-    pods = (*_there(case, seen), *somewhere)
+    pods = (*_there(board, seen), *somewhere)
     if hold is None or not (pods or seen.unknown):
         return None
     why = f"{cut(intent.in_words('Hold', hold), WORDS_LIMIT)}, incident {incident.name}"
@@ -80,64 +81,68 @@ def _held(  # noqa: PLR0917 - everything that it rests on
 
 
 def _leaving(
-    case: Case, desired: Desired, incident: Incident, seen: Neighbours, now: datetime
+    board: Board, planned: Planned, incident: Incident, seen: Neighbours, now: datetime
 ) -> Promise | None:
     """Return what `evict.within` promises to pods on a device that is evicted from.
 
     From the taint on: pods that come later could see it.
     """
-    since = incident.status.eviction_start_time if desired.undecided else desired.eviction.since
+    since = incident.status.eviction_start_time if planned.demanded.undecided else planned.since
     effects = {"Evict"} if since else {"Evict", "NoSchedule"}
-    devices = {str(rule.device) for rule in desired.rules if rule.effect in effects}
-    pods = _there(case, seen, devices)
-    until = _until(case, desired, since, incident.status, now)
+    devices = {str(rule.device) for rule in planned.rules if rule.effect in effects}
+    pods = _there(board, seen, devices)
+    until = _until(board, planned, since, incident.status, now)
     if not pods or (until is not None and now >= until):
         return None
-    stands = bool(case.no_disruption) or case.pods is None or isinstance(case.verdict, Unknown)
+    stands = (
+        bool(board.trust.refusal("disrupt"))
+        or board.pods is None
+        or isinstance(board.verdict, Unknown)
+    )
     why = f"{LEAVING}, incident {incident.name}"
     return Promise(why=why, pods=pods, until=None if stands else until)
 
 
 def _until(
-    case: Case, desired: Desired, since: datetime | None, status: IncidentStatus, now: datetime
+    board: Board, planned: Planned, since: datetime | None, status: IncidentStatus, now: datetime
 ) -> datetime | None:
     """Return when the time of evicted pods is over; None: it is not over, and the end is unknown.
 
     Where evictions wait for a budget it is over as if they had begun: that may last for ever.
     """
-    plan, notice = desired.eviction.plan, desired.eviction.notice
+    plan, notice = planned.demanded.eviction.plan, planned.demanded.eviction.notice
     if since is not None and plan is not None:
         return (counted_from(status, plan, now) or since) + plan.within
     if since is not None:
-        return now if desired.eviction.blocked else None
-    if _begins(case, desired):
+        return now if planned.blocked else None
+    if _begins(board, planned):
         return None
     if notice is None or status.tainted_at is None or not notice.plan.within:
         return now
     return status.tainted_at + notice.settle + notice.plan.within
 
 
-def _begins(case: Case, desired: Desired) -> bool:
+def _begins(board: Board, planned: Planned) -> bool:
     """Whether evictions of some pods are about to be requested."""
-    requested = {str(rule.device) for rule in desired.rules if rule.effect == "Evict"}
-    running = {pod.uid for pod in case.pods or () if pod.running}
+    requested = {str(rule.device) for rule in planned.rules if rule.effect == "Evict"}
+    running = {pod.uid for pod in board.pods or () if pod.running}
     there = any(
-        affected.device in requested and affected.uid in running for affected in case.affected
+        affected.device in requested and affected.uid in running for affected in board.users.holders
     )
-    return there and bool(desired.eviction.devices) and not desired.deferred
+    return there and bool(planned.granted.evicts) and not planned.granted.deferred
 
 
-def _there(case: Case, seen: Neighbours, devices: Iterable[str] | None = None) -> tuple[str, ...]:
+def _there(board: Board, seen: Neighbours, devices: Iterable[str] | None = None) -> tuple[str, ...]:
     """Return the pods on the GPU, or on some devices of it, that are in the way or may be."""
-    found = _holders(case, devices)
+    found = _holders(board, devices)
     return tuple(pod for pod in found if seen.unknown or pod in seen.pods)
 
 
-def _holders(case: Case, devices: Iterable[str] | None = None) -> tuple[str, ...]:
+def _holders(board: Board, devices: Iterable[str] | None = None) -> tuple[str, ...]:
     chosen = None if devices is None else set(devices)
     names = {
         f"{pod.namespace}/{pod.pod}"
-        for pod in case.affected
+        for pod in board.users.holders
         if pod.pod and pod.via != ADMIN and (chosen is None or pod.device in chosen)
     }
     return tuple(sorted(names))

@@ -12,14 +12,15 @@ import msgspec
 
 from remediator.diagnose.fault import Unknown, attempt
 from remediator.plan import events, history, node_condition
-from remediator.plan.case import Case, Desired
+from remediator.plan.board import Board
 from remediator.plan.decision_text import counts, sentence
 from remediator.plan.disruption import Disruption, disruption, untainting
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
 from remediator.plan.node_condition import HandoverOptions
-from remediator.plan.node_plan import gpu_plans
+from remediator.plan.node_plan import Inputs, gpu_plans
 from remediator.plan.order import bounded, goes_on, ordered
+from remediator.plan.stages import Planned
 from remediator.plan.steps import (
     DeleteIncident,
     Step,
@@ -66,7 +67,7 @@ class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
     counts: str
     """Only how many GPUs are healthy, sick and unknown."""
     wake_at: datetime | None
-    pairs: tuple[tuple[Case, Desired], ...]
+    pairs: tuple[tuple[Board, Planned], ...]
     begins: Disruption = Disruption()
     """What the steps begin to do to running pods."""
     unconfirmed: str = ""
@@ -89,9 +90,11 @@ def decide_node(
     if not view.gone:
         fleet = msgspec.structs.replace(fleet, seen_node=view.node)
     stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
-    plans = gpu_plans(view, fleet, policy, now, options, stopped)
+    plans = gpu_plans(
+        Inputs(view=view, fleet=fleet, policy=policy, now=now, options=options, stopped=stopped)
+    )
     uncalled = stopped or view.clock_doubt or policy.disagrees
-    pairs = tuple((plan.case, plan.desired) for plan in plans)
+    pairs = tuple((plan.board, plan.planned) for plan in plans)
     unsettled = any(plan.turned.emptied for plan in plans)
     conditions = attempt(
         lambda: node_condition.conditions(view, pairs, now, options, uncalled, unsettled=unsettled)
@@ -108,7 +111,7 @@ def decide_node(
     ]
     steps = bounded(view, ordered(steps, view.rules))
     posted = attempt(lambda: events.of_decision(view, steps, pairs))
-    verdicts = ((case.uuid, case.verdict) for case, _ in pairs)
+    verdicts = ((board.uuid, board.verdict) for board, _ in pairs)
     made = (*verdicts, ("", conditions), ("", old), ("", posted))
     stored = (view.facts.conditions if view.facts else None) or ()
     return NodeDecision(
@@ -118,10 +121,10 @@ def decide_node(
         sentence=sentence(view, pairs, steps),
         counts=counts(view, pairs),
         wake_at=_earliest(
-            _wake_at(desired for _, desired in pairs), node_condition.wake_at(pairs, now, options)
+            _wake_at(planned for _, planned in pairs), node_condition.wake_at(pairs, now, options)
         ),
         pairs=pairs,
-        begins=disruption(steps, (case for case, _ in pairs), stored),
+        begins=disruption(steps, (board for board, _ in pairs), stored),
         bugs=tuple(
             Bug(uuid, part.bug) for uuid, part in made if isinstance(part, Unknown) and part.bug
         ),
@@ -187,7 +190,7 @@ class Reconciler:
                 self._cluster.post(event, now)
         if failed:
             _, first = next(iter(failed.values()))
-            others = [desired for _, desired in decision.pairs if desired.uuid not in failed]
+            others = [planned for _, planned in decision.pairs if planned.uuid not in failed]
             again = decision.wake_at if decision.unconfirmed else _wake_at(others)
             raise StepsFailedError(first, again) from first
         return decision
@@ -208,7 +211,7 @@ class Reconciler:
         steps = [
             step
             for step in second.steps
-            if not disruption([step], (case for case, _ in second.pairs), ())
+            if not disruption([step], (board for board, _ in second.pairs), ())
         ]
         return msgspec.structs.replace(
             second, steps=steps, begins=Disruption(), unconfirmed=differs
@@ -219,7 +222,7 @@ class Reconciler:
 
         Those GPUs stay as they are until the watches have caught up; the others go on.
         """
-        untaints = untainting(decision.steps, (desired for _, desired in decision.pairs))
+        untaints = untainting(decision.steps, (planned.demanded for _, planned in decision.pairs))
         if not untaints:
             return decision
         differs = self._cluster.confirm(view, Disruption(untainted=frozenset(untaints.values())))
@@ -242,8 +245,8 @@ class Reconciler:
         return msgspec.structs.replace(decision, wake_at=min(again, decision.wake_at or again))
 
 
-def _wake_at(all_desired: Iterable[Desired]) -> datetime | None:
-    return _earliest(*(desired.wake_at for desired in all_desired))
+def _wake_at(plans: Iterable[Planned]) -> datetime | None:
+    return _earliest(*(planned.wake_at for planned in plans))
 
 
 def _earliest(*times: datetime | None) -> datetime | None:

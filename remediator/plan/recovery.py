@@ -17,7 +17,7 @@ from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.diagnose.suspicion import CODES
 from remediator.model.incident import Incident, IncidentStatus
 from remediator.model.intent import Intent
-from remediator.plan.case import Case
+from remediator.plan.board import Board
 from remediator.plan.words import class_of, days, xid_in
 from remediator.policy.table import Policy
 
@@ -31,41 +31,41 @@ NOTED_WITHIN = timedelta(seconds=10)
 """After a soak: what was not stored by then, this cluster's CRD does not know."""
 
 
-def past_pending(case: Case, policy: Policy) -> Case:
+def without_pending(board: Board, policy: Policy) -> Board:
     """Return the case without what waits for a reset, where it holds back the end of another.
 
     A contained error comes with a row remap nearly always. The GPU is sound until the reset, and
     where the policy only observes such a remap, the slice need not wait for it. The remap gets
     an incident of its own when this one is closed.
     """
-    row = policy.row("pending", case.place)
-    open_classes = {incident.status.fault for incident in case.incidents if incident.open}
+    row = policy.row("pending", board.place)
+    open_classes = {incident.status.fault for incident in board.incidents if incident.open}
     if row.ceiling != "observe" or open_classes != {"contained"}:
-        return case
-    if not isinstance(case.verdict, Sick) or case.verdict.but_pending is None:
-        return case
-    return msgspec.structs.replace(case, verdict=case.verdict.but_pending)
+        return board
+    if not isinstance(board.verdict, Sick) or board.verdict.but_pending is None:
+        return board
+    return msgspec.structs.replace(board, verdict=board.verdict.but_pending)
 
 
-def unknown(case: Case, incident: Incident, confirmed: Intent | None = None) -> str:
+def unknown(board: Board, incident: Incident, confirmed: Intent | None = None) -> str:
     """Return why nothing may change, "" when enough is known.
 
     A report without an earlier error proves nothing: an agent may have lost it. So the end of the
     fault that opened the incident must be seen, where no recovery action covers it; a user who
     confirms the repair replaces that.
     """
-    if isinstance(case.verdict, Unknown):
-        return case.verdict.why
-    if not isinstance(case.verdict, Healthy) or case.gpu is None or confirmed:
+    if isinstance(board.verdict, Unknown):
+        return board.verdict.why
+    if not isinstance(board.verdict, Healthy) or board.gpu is None or confirmed:
         return ""
     if incident.status.fault == "memory":
-        if incident.status.cause == "sram-threshold" and case.gpu.memory.sram_threshold is None:
+        if incident.status.cause == "sram-threshold" and board.gpu.memory.sram_threshold is None:
             return "whether the SRAM threshold is exceeded could not be read"
-        return memory.unread(case.gpu)
-    return _unseen_end(case, case.gpu, incident)
+        return memory.unread(board.gpu)
+    return _unseen_end(board, board.gpu, incident)
 
 
-def _unseen_end(case: Case, gpu: GpuHealth, incident: Incident) -> str:
+def _unseen_end(board: Board, gpu: GpuHealth, incident: Incident) -> str:
     """Return which end has not been seen, "" when nothing is missing."""
     unread = links.unread(gpu, incident.status.cause)
 
@@ -78,7 +78,7 @@ def _unseen_end(case: Case, gpu: GpuHealth, incident: Incident) -> str:
             or any(xid_in(line) not in _WITHOUT_END for line in incident.status.evidence)
         )
     )
-    if needs_epoch and not _new_epoch(case, gpu, incident.status):
+    if needs_epoch and not _new_epoch(board, gpu, incident.status):
         return f"no new epoch since {incident.status.cause}, and the driver has no recovery action"
     return unread
 
@@ -89,9 +89,9 @@ _SIGNALS = ("xid-", "sxid-", "recovery-action-")
 _WITHOUT_END = frozenset({"", "94", *map(str, CODES)})
 
 
-def _new_epoch(case: Case, gpu: GpuHealth, status: IncidentStatus) -> bool:
+def _new_epoch(board: Board, gpu: GpuHealth, status: IncidentStatus) -> bool:
     """Whether the GPU was reset, or its node rebooted, after the last signal."""
-    if case.boot_id and status.opened_boot_id and case.boot_id != status.opened_boot_id:
+    if board.boot_id and status.opened_boot_id and board.boot_id != status.opened_boot_id:
         return True
     if status.opened_epoch and gpu.epoch > status.opened_epoch:
         return True
@@ -99,7 +99,7 @@ def _new_epoch(case: Case, gpu: GpuHealth, status: IncidentStatus) -> bool:
     return begun is not None and signal is not None and begun > signal
 
 
-def verified_at(case: Case, incident: Incident, policy: Policy, now: datetime) -> datetime | None:
+def verified_at(board: Board, incident: Incident, policy: Policy, now: datetime) -> datetime | None:
     """Return when recovery will have held for the soak time, None while health is not recorded.
 
     It counts from when we recorded health, without a gap; a younger date of the
@@ -107,16 +107,20 @@ def verified_at(case: Case, incident: Incident, policy: Policy, now: datetime) -
     rose since then are a gap, and so is a time in which our clock was not trusted.
     """
     recorded = incident.status.healthy_since
-    if not isinstance(case.verdict, Healthy) or recorded is None or case.clock_doubt:
+    if (
+        not isinstance(board.verdict, Healthy)
+        or recorded is None
+        or board.trust.refusal("end a clock")
+    ):
         return None
-    if errors_rose(case, incident.status):
+    if errors_rose(board, incident.status):
         return None
-    soak = policy.row(class_of(incident.status.fault), case.place).soak
-    claimed = case.verdict.since
+    soak = policy.row(class_of(incident.status.fault), board.place).soak
+    claimed = board.verdict.since
     return (max(recorded, claimed) if claimed <= now else recorded) + soak
 
 
-def unproven(case: Case, incident: Incident, *, waits_for_user: bool = False) -> str:
+def unproven(board: Board, incident: Incident, *, waits_for_user: bool = False) -> str:
     """Return what the agent has still to confirm, "" when the soak is proven.
 
     One report of long ago proves no soak. While the agent observes, it renews its Lease with the
@@ -128,80 +132,80 @@ def unproven(case: Case, incident: Incident, *, waits_for_user: bool = False) ->
     """
     begun = incident.status.healthy_since
     stored = incident.status.soak_confirmed_time
-    proven = begun is not None and (stored is not None or confirmed(case, begun))
-    if proven and (waits_for_user or not case.overtaken):
+    proven = begun is not None and (stored is not None or confirmed(board, begun))
+    if proven and (waits_for_user or not board.machine.agent.overtaken):
         return ""
-    if not case.confirmable:
+    if not board.machine.agent.confirmable:
         return "the agent does not confirm its reports: upgrade it, or confirm the repair"
     return "waiting for the agent to confirm its report by renewing its Lease"
 
 
-def confirmed(case: Case, begun: datetime) -> bool:
+def confirmed(board: Board, begun: datetime) -> bool:
     """Whether the agent has confirmed its reports often enough since a soak began."""
-    return sum(renewal > begun for renewal in case.renewals) >= RENEWALS_NEEDED
+    return sum(renewal > begun for renewal in board.machine.agent.renewals) >= RENEWALS_NEEDED
 
 
-def errors_rose(case: Case, status: IncidentStatus) -> bool:
+def errors_rose(board: Board, status: IncidentStatus) -> bool:
     """Whether the GPU counts more uncorrected memory errors than when its health began."""
-    memory = case.gpu.memory if case.gpu else None
+    memory = board.gpu.memory if board.gpu else None
     if memory is None:
         return False
     counted = (
-        (memory.dbe_volatile, volatile_before(case, status)),
+        (memory.dbe_volatile, volatile_before(board, status)),
         (memory.dbe_aggregate, status.soak_dbe_aggregate),
     )
     return any(new is not None and old is not None and new > old for new, old in counted)
 
 
-def volatile_before(case: Case, status: IncidentStatus) -> int | None:
+def volatile_before(board: Board, status: IncidentStatus) -> int | None:
     """Return the errors since the driver loaded, as counted when health began.
 
     A driver that was loaded since then counts from zero, and all its errors are new: it shows by
     another epoch, or by a count that fell.
     """
-    if case.gpu is None or status.soak_dbe_volatile is None:
+    if board.gpu is None or status.soak_dbe_volatile is None:
         return status.soak_dbe_volatile
-    counted = case.gpu.memory.dbe_volatile
-    loaded = bool(status.soak_epoch) and case.gpu.epoch != status.soak_epoch
+    counted = board.gpu.memory.dbe_volatile
+    loaded = bool(status.soak_epoch) and board.gpu.epoch != status.soak_epoch
     fell = counted is not None and counted < status.soak_dbe_volatile
     return 0 if loaded or fell else status.soak_dbe_volatile
 
 
-def unseen_rules(case: Case) -> str:
+def unseen_rules(board: Board) -> str:
     """Return why it is unknown whether its rules are gone, "" where none stood when last seen.
 
     Without DeviceTaintRules an incident is all that there is, and it may end. But rules that it has
     made are stored, and taint a recovered GPU again as soon as they are served.
     """
-    stood = case.unseen or any(
-        incident.open and incident.status.rules for incident in case.incidents
+    stood = board.rules.unseen or any(
+        incident.open and incident.status.rules for incident in board.incidents
     )
-    return "" if case.rules_served or not stood else NOT_SERVED
+    return "" if board.rules.served or not stood else NOT_SERVED
 
 
-def proof(case: Case) -> str:
-    evidence = case.verdict.evidence if isinstance(case.verdict, Healthy) else ""
+def proof(board: Board) -> str:
+    evidence = board.verdict.evidence if isinstance(board.verdict, Healthy) else ""
     return f"recovery verified: {evidence}, for the whole soak time"
 
 
-def gone_until(case: Case, incident: Incident) -> datetime | None:
+def gone_until(board: Board, incident: Incident) -> datetime | None:
     """Return when a node that is gone will have been gone for long enough."""
     since = incident.status.node_gone_since
-    return since + NODE_GONE_FOR if since and case.node_gone else None
+    return since + NODE_GONE_FOR if since and board.machine.gone else None
 
 
-def ending(case: Case, incident: Incident, confirmed: Intent | None, now: datetime) -> str:
+def ending(board: Board, incident: Incident, confirmed: Intent | None, now: datetime) -> str:
     """Return why an incident ends without verified recovery, "" while it goes on."""
-    until = gone_until(case, incident)
-    if until is not None and now >= until and not case.clock_doubt:
+    until = gone_until(board, incident)
+    if until is not None and now >= until and not board.trust.refusal("end a clock"):
         return f"node {incident.node} has been gone for {days(NODE_GONE_FOR)}"
-    if confirmed is not None and taken_out(case):
+    if confirmed is not None and taken_out(board):
         return f"the GPU is no longer there, and {confirmed.by} confirmed the repair"
-    other = other_board(case, incident.status)
+    other = other_board(board, incident.status)
     return f"another board is in its place: {other}" if other else ""
 
 
-def other_board(case: Case, status: IncidentStatus) -> str:
+def other_board(board: Board, status: IncidentStatus) -> str:
     """Return the UUID of the board that was put in the place of this one, "" while none is proven.
 
     Names and numbers are given anew at each boot, so a device name proves nothing: where a
@@ -209,22 +213,22 @@ def other_board(case: Case, status: IncidentStatus) -> str:
     node did not have before, while NVML lists every GPU on the bus: a board that is added can
     get the number of one that is still there and does not answer.
     """
-    roster = case.roster
-    if roster is None or status.siblings is None or not taken_out(case) or not roster.complete:
+    roster = board.machine.roster
+    if roster is None or status.siblings is None or not taken_out(board) or not roster.complete:
         return ""
-    new = sorted(roster.slots.keys() - {case.uuid, *status.siblings})
+    new = sorted(roster.slots.keys() - {board.uuid, *status.siblings})
     here = (uuid for uuid in new if status.pci_bus_id and roster.slots[uuid] == status.pci_bus_id)
     return next(here, "")
 
 
-def taken_out(case: Case) -> bool:
+def taken_out(board: Board) -> bool:
     """Whether a fresh report of the node no longer lists a GPU, and no other node does."""
-    published = any(case.uuid in (device.uuid, device.parent_uuid) for device in case.inventory)
-    readable = case.believed and case.nvml_up
-    return readable and not (case.reported or case.elsewhere or published)
+    published = any(board.uuid in (device.uuid, device.parent_uuid) for device in board.inventory)
+    readable = board.machine.believed and board.machine.nvml_up
+    return readable and not (board.presence.reported or board.presence.elsewhere or published)
 
 
-def repair_seen(case: Case, status: IncidentStatus, signal: datetime | None) -> str:
+def repair_seen(board: Board, status: IncidentStatus, signal: datetime | None) -> str:
     """Return what shows that a repair of a GPU is under way, "" while nothing does.
 
     Compared with the boot and the epoch of the last new signal; `signal` is the youngest one, and
@@ -232,8 +236,8 @@ def repair_seen(case: Case, status: IncidentStatus, signal: datetime | None) -> 
     """
     if signal != status.seen_through:
         return ""
-    if case.boot_id and status.opened_boot_id and case.boot_id != status.opened_boot_id:
-        return f"reboot seen: boot {case.boot_id[:13]}"
-    if case.gpu and status.opened_epoch and case.gpu.epoch > status.opened_epoch:
-        return f"reset seen: epoch {case.gpu.epoch}"
-    return "the GPU is away" if taken_out(case) else ""
+    if board.boot_id and status.opened_boot_id and board.boot_id != status.opened_boot_id:
+        return f"reboot seen: boot {board.boot_id[:13]}"
+    if board.gpu and status.opened_epoch and board.gpu.epoch > status.opened_epoch:
+        return f"reset seen: epoch {board.gpu.epoch}"
+    return "the GPU is away" if taken_out(board) else ""

@@ -12,9 +12,10 @@ from remediator.model.incident import AffectedPod, Incident, IncidentStatus
 from remediator.model.incident_caps import capped
 from remediator.model.node import NodeCondition
 from remediator.model.taint_rule import Rule
-from remediator.plan.case import Case, Desired
+from remediator.plan.board import Board
+from remediator.plan.hardware import without_disruption
 from remediator.plan.spared_pods import Spared, spared
-from remediator.plan.tainted_hardware import lowered
+from remediator.plan.stages import Planned
 
 
 class OpenIncident(msgspec.Struct, frozen=True):
@@ -83,69 +84,69 @@ Step = (
 )
 
 
-def steps_of(case: Case, desired: Desired, status: IncidentStatus | None) -> list[Step]:
+def steps_of(board: Board, planned: Planned, status: IncidentStatus | None) -> list[Step]:
     """Return the steps for one GPU; `status` is how its incident should read now, if it has one.
 
     A status records what is stored, so it follows the rules. What was found is recorded at once:
     the desired incident has it beside what is stored of the rest.
     """
-    steps = list(_steps(case, desired))
-    incident = desired.incident
+    steps = list(_steps(board, planned))
+    incident = planned.incident
     if incident is None or status is None or not incident.metadata.uid:
         return steps
-    stored = next(candidate for candidate in case.incidents if candidate.name == incident.name)
+    stored = next(candidate for candidate in board.incidents if candidate.name == incident.name)
     followed = not any(isinstance(step, _BEFORE_STATUS) for step in steps)
     new_status = capped(status if followed else incident.status)
     if stored.status != new_status:
         begins = new_status.evicting_at is not None and stored.status.evicting_at is None
-        steps.append(WriteStatus(stored, new_status, spared(case, desired) if begins else ()))
+        steps.append(WriteStatus(stored, new_status, spared(board, planned) if begins else ()))
     return steps
 
 
 _BEFORE_STATUS = CreateRule | ChangeRule | DeleteRule
 
 
-def _steps(case: Case, desired: Desired) -> Iterable[Step]:
-    stored = {rule.device: rule for rule in case.rules}
-    desired_rules = {rule.device: rule for rule in desired.rules}
+def _steps(board: Board, planned: Planned) -> Iterable[Step]:
+    stored = {rule.device: rule for rule in board.rules.stored}
+    desired_rules = {rule.device: rule for rule in planned.rules}
     gone = [rule for device, rule in stored.items() if device not in desired_rules]
     adds = any(device not in stored for device in desired_rules)
-    if desired.incident is not None and not desired.incident.metadata.uid:
-        yield OpenIncident(desired.incident)
+    if planned.incident is not None and not planned.incident.metadata.uid:
+        yield OpenIncident(planned.incident)
     for rule in gone:
-        yield from _going(case, desired, rule, news=adds)
-    yield from (DeleteRule(rule, desired.reason) for rule in case.leftovers)
+        yield from _going(board, planned, rule, news=adds)
+    yield from (DeleteRule(rule, planned.course.reason) for rule in board.rules.leftovers)
     for device, rule in desired_rules.items():
         if device not in stored:
             yield CreateRule(rule)
         elif stored[device].stripped or _content(rule) != _content(stored[device]):
             yield ChangeRule(stored[device], rule)
-    for pod in desired.eviction.pods:
-        delete = pod.uid in desired.eviction.delete
-        yield EvictPod(case.uuid, pod, delete=delete, unhurried=bool(desired.eviction.blocked))
+    for pod in planned.pods:
+        delete = pod.uid in planned.delete
+        yield EvictPod(board.uuid, pod, delete=delete, unhurried=bool(planned.blocked))
 
 
-def no_eviction_of_others(case: Case) -> Iterable[Step]:
+def no_eviction_of_others(board: Board) -> Iterable[Step]:
     """Lower the rules of a GPU whose name is proven to stand for other hardware."""
-    for rule in case.rules:
-        if (mild := lowered(rule, case.inventory)) != rule:
+    for rule in board.rules.stored:
+        if (mild := without_disruption(rule, board.inventory)) != rule:
             yield ChangeRule(rule, mild)
 
 
-def _going(case: Case, desired: Desired, rule: Rule, *, news: bool) -> Iterable[Step]:
+def _going(board: Board, planned: Planned, rule: Rule, *, news: bool) -> Iterable[Step]:
     """Remove a rule; one on other hardware evicts no pod there while its own GPU is handled.
 
     Its own hardware gets its rule first, and an incident that records what was tainted: the next
     writer must find it there.
     """
-    known = {record.uid for record in desired.incident.status.rules} if desired.incident else None
+    known = {record.uid for record in planned.incident.status.rules} if planned.incident else None
     noted = known is None or rule.uid in known
-    if not displaced(rule, case.inventory) or (noted and not news):
-        yield DeleteRule(rule, desired.reason)
-    elif (mild := lowered(rule, case.inventory)) != rule:
+    if not displaced(rule, board.inventory) or (noted and not news):
+        yield DeleteRule(rule, planned.course.reason)
+    elif (mild := without_disruption(rule, board.inventory)) != rule:
         yield ChangeRule(rule, mild)
     elif noted:
-        yield DeleteRule(rule, desired.reason)
+        yield DeleteRule(rule, planned.course.reason)
 
 
 def written(step: Step) -> frozenset[str]:

@@ -15,7 +15,7 @@ from remediator.model.incident import (
 )
 from remediator.model.taint_rule import EFFECTS
 from remediator.plan import overrides
-from remediator.plan.case import Desired
+from remediator.plan.stages import Planned
 from remediator.plan.words import ordinal, some
 
 KERNEL = 1024
@@ -25,29 +25,30 @@ NAMED = 5
 
 
 def timeline(
-    old: IncidentStatus, new: IncidentStatus, desired: Desired, now: datetime
+    old: IncidentStatus, new: IncidentStatus, planned: Planned, now: datetime
 ) -> tuple[TimelineEntry, ...]:
     """Return the stored entries and those for what has changed."""
-    fresh = tuple(TimelineEntry(now, new.phase, text) for text in _changes(old, new, desired))
+    fresh = tuple(TimelineEntry(now, new.phase, text) for text in _changes(old, new, planned))
     entries = (*old.timeline, *fresh)
     if len(entries) <= TIMELINE_LIMIT:
         return entries
     return (entries[0], *entries[1 - TIMELINE_LIMIT :])
 
 
-def _changes(old: IncidentStatus, new: IncidentStatus, desired: Desired) -> Iterator[str]:
+def _changes(old: IncidentStatus, new: IncidentStatus, planned: Planned) -> Iterator[str]:
     opening = not old.timeline
     if opening or (new.phase, new.mode) != (old.phase, old.mode):
-        decided = new.message if new.message != desired.deferred else desired.reason
-        seen = _seen(desired, opening=opening)
-        yield f"seen: {seen}; decided: {decided}; done: {_done(old, new)}; {_row(desired)}"
+        decided = new.message if new.message != planned.granted.deferred else planned.course.reason
+        seen = _seen(planned, opening=opening)
+        yield f"seen: {seen}; decided: {decided}; done: {_done(old, new)}; {_row(planned)}"
     held = next(
         (condition.message for condition in old.conditions if condition.type == "Deferred"), ""
     )
-    if desired.deferred and kernel(desired.deferred) != kernel(held):
-        yield f"seen: {_seen(desired, opening=False)}; decided: {desired.deferred}; {_row(desired)}"
+    deferred = planned.granted.deferred
+    if deferred and kernel(deferred) != kernel(held):
+        yield f"seen: {_seen(planned, opening=False)}; decided: {deferred}; {_row(planned)}"
     if new.recurrence > 1 and new.recurrence != old.recurrence:
-        yield f"seen: {ordinal(new.recurrence)} incident of the GPU that counts; {_row(desired)}"
+        yield f"seen: {ordinal(new.recurrence)} incident of the GPU that counts; {_row(planned)}"
     for record in overrides.changes(old.intents, new.intents):
         yield overrides.in_words(record)
     kinds = {entry.kind for entry in new.intents}
@@ -61,15 +62,15 @@ def kernel(text: str) -> str:
     return text.partition(" (")[0][:KERNEL]
 
 
-def _seen(desired: Desired, *, opening: bool) -> str:
-    if desired.incident is None:
+def _seen(planned: Planned, *, opening: bool) -> str:
+    if planned.incident is None:
         return "nothing"
-    found = desired.incident.status
+    found = planned.incident.status
     return "; ".join(found.evidence) if opening and found.evidence else found.cause or "nothing"
 
 
-def _row(desired: Desired) -> str:
-    return f"row {desired.record.row}" if desired.record.row else "no row"
+def _row(planned: Planned) -> str:
+    return f"row {planned.record.row}" if planned.record.row else "no row"
 
 
 def _done(old: IncidentStatus, new: IncidentStatus) -> str:

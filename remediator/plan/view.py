@@ -14,7 +14,7 @@ from remediator.model.node import PROBLEM, REPAIR_NEEDED, NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import ForeignRule, Rule
 from remediator.plan.fleet import GpuPlace
-from remediator.plan.trusted_kinds import Blind, distrusted
+from remediator.plan.trust import Blind, Knowledge, Trust
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Why our own clock is not to be trusted now, "" when it is. By one that is wrong everything
     may be old."""
     blind: Blind = {}
-    """By kind of object, why what is known of it cannot be trusted now (`trusted_kinds`)."""
+    """By kind of object, why what is known of it cannot be trusted now (`trust`)."""
     inventory: tuple[SliceDevice, ...] = ()
     """Devices that this node publishes."""
     unbound: Mapping[str, str] = {}
@@ -105,8 +105,21 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
 
         Nor can it be acted on while what a taint rests on cannot be trusted.
         """
-        if blind := distrusted(self.blind, "NoSchedule"):
-            return blind
+        return self.trust().refusal("restrict")
+
+    def trust(self, disagrees: str = "") -> Trust:
+        """Return what is in doubt; `disagrees` is that of the policy."""
+        doubts: dict[Knowledge, str] = {
+            **self.blind,
+            "report": self.without_report,
+            "clock": self.clock_doubt,
+            "policy": disagrees,
+        }
+        return Trust({kind: why for kind, why in doubts.items() if why})
+
+    @property
+    def without_report(self) -> str:
+        """Why the node has no report to go by, "" when it has one that is fresh."""
         if self.report is None:
             return f"{self.node} has no report"
         if self.report.schema_version > SCHEMA_VERSION + 1:

@@ -14,7 +14,7 @@ from exporter.model.resource_slices import ResourceSlice, inventory
 from kubeapi.lease import Lease
 from remediator.diagnose.fault import Healthy, Sick
 from remediator.model.claim import Claim, affected_pods
-from remediator.plan.cases import cases
+from remediator.plan.boards import bind_boards
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
 from remediator.policy.load import read
@@ -35,15 +35,15 @@ def test_a_healthy_report_has_the_size_of_a_real_one() -> None:
 
 
 def test_every_gpu_of_a_healthy_node_is_judged_healthy() -> None:
-    judged = cases(view(), NOW)
+    judged = bind_boards(view(), NOW)
 
     assert len(judged) == 8
-    assert all(isinstance(case.verdict, Healthy) for case in judged)
+    assert all(isinstance(board.verdict, Healthy) for board in judged)
 
 
 def test_the_failed_gpu_is_judged_sick_and_its_siblings_healthy() -> None:
-    judged = cases(view(failed=3), NOW)
-    sick = [case.uuid for case in judged if isinstance(case.verdict, Sick)]
+    judged = bind_boards(view(failed=3), NOW)
+    sick = [board.uuid for board in judged if isinstance(board.verdict, Sick)]
 
     assert sick == [fleet_objects.gpu_uuid(7, 3)]
 

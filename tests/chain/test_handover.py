@@ -13,12 +13,13 @@ from remediator.diagnose.fault import Fault, Healthy, Sick, Verdict
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from remediator.model.node import HARDWARE_READY, REPAIR_NEEDED, NodeFacts
-from remediator.plan.case import Case, Desired, Repair
+from remediator.plan.board import Board
 from remediator.plan.node_condition import HandoverOptions, conditions
+from remediator.plan.stages import Planned, Repair
 from simulator.cluster.workloads import gpu_request
 from tests.chain.scene import Scene
 from tests.lab.cluster import NODES, await_true
-from tests.remediator.builders import at, gpu, uuid, view
+from tests.remediator.builders import at, gpu, make_board, make_granted, uuid, view
 
 NODE = "node-a"
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
@@ -56,7 +57,7 @@ class Handing:
         return {condition["type"]: condition for condition in found}
 
 
-def _pair(verdict: Verdict, *, closing: bool) -> tuple[Case, Desired]:
+def _pair(verdict: Verdict, *, closing: bool) -> tuple[Board, Planned]:
     meta = ObjectMeta(name=f"{uuid(0).lower()}-1", uid="stored")
     status = IncidentStatus(
         fault="node",
@@ -67,18 +68,18 @@ def _pair(verdict: Verdict, *, closing: bool) -> tuple[Case, Desired]:
         deadline_start_time=BEGAN,
     )
     incident = Incident(meta, IncidentSpec(NODE, uuid(0)), status)
-    case = Case(node=NODE, uuid=uuid(0), verdict=verdict, incidents=(incident,))
-    desired = Desired(
-        uuid=uuid(0),
+    board = make_board(verdict, incidents=(incident,))
+    granted = make_granted(
+        uuid(0),
         incident=incident,
         repair=Repair(
             needs="node-reboot",
             calls="node-reboot" if isinstance(verdict, Sick) else "nothing",
             insists="node-reboot",
         ),
-        closing=closing,
+        kind="closes" if closing else "stands",
     )
-    return case, desired
+    return board, Planned(granted=granted)
 
 
 BEGAN = clock.now()

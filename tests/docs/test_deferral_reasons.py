@@ -7,7 +7,7 @@ import pytest
 
 from remediator.metrics.families import CLUSTER_FAMILIES
 from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
-from remediator.plan.case import DeferredBy
+from remediator.plan.stages import DeferredBy
 
 ROOT = Path(__file__).parents[2]
 REASONS: tuple[DeferredBy, ...] = get_args(DeferredBy)

@@ -1,6 +1,7 @@
 """Short ways to write down a node, its GPUs and what happened to them."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -17,13 +18,16 @@ from exporter.model.node_health import (
 from exporter.model.node_health_words import mig_mode, reset_request
 from exporter.model.resource_slices import SliceDevice
 from kubeapi.types import ObjectMeta
+from remediator.diagnose.fault import Verdict
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.incident import EVICTION_BLOCKED, AffectedPod, Incident, intending
 from remediator.model.intent import Intent, Kind
 from remediator.model.node import NodeCondition
 from remediator.model.taint_rule import EVICTING, Rule
+from remediator.plan.board import Agent, Board, BoardRules, Machine, Presence, Users
 from remediator.plan.fleet import Fleet
 from remediator.plan.spending import Spending
+from remediator.plan.stages import Course, CourseKind, Deferral, Demanded, Granted
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
@@ -219,6 +223,40 @@ def _waits(incident: Incident) -> bool:
         if condition.type == EVICTION_BLOCKED
     ]
     return incident.status.eviction_start_time is None or stated == ["True"]
+
+
+_PARTS = {"agent": Agent, "rules": BoardRules, "users": Users, "presence": Presence}
+
+
+def make_board(verdict: Verdict, index: int = 0, **fields: Any) -> Board:
+    """Return the board of a GPU; a field of its machine, rules, users or presence is enough."""
+    parts: dict[str, Any] = {
+        part: kind(**{name: fields.pop(name) for name in kind.__struct_fields__ if name in fields})
+        for part, kind in _PARTS.items()
+    }
+    ours: dict[str, Any] = {
+        name: fields.pop(name) for name in Machine.__struct_fields__ if name in fields
+    }
+    ours = {"node": NODE, "agent": parts.pop("agent")} | ours
+    fields = {"uuid": uuid(index), "verdict": verdict} | parts | fields
+    return Board(machine=Machine(**ours), **fields)
+
+
+def make_granted(
+    gpu: str = "",
+    *rules: Rule,
+    kind: CourseKind = "stands",
+    deferral: Deferral | None = None,
+    evicts: tuple[Device, ...] = (),
+    call: Deferral | None = None,
+    **demanded: Any,
+) -> Granted:
+    """Return what is granted to a GPU, and what was demanded; the rules are the same."""
+    demand = Demanded(
+        uuid=gpu or uuid(0), course=Course(kind=kind, reason="a test"), rules=rules, **demanded
+    )
+    deferrals = (deferral,) if deferral else ()
+    return Granted(demanded=demand, rules=rules, deferrals=deferrals, evicts=evicts, call=call)
 
 
 class Stored:

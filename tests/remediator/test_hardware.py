@@ -13,7 +13,7 @@ from remediator.model.incident import Incident
 from remediator.plan.fleet import Fleet
 from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule
-from remediator.plan.trusted_kinds import WatchedKind
+from remediator.plan.trust import WatchedKind
 from remediator.plan.view import NodeView
 from remediator.policy.place import Area
 from remediator.policy.table import Policy

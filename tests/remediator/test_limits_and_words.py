@@ -2,7 +2,7 @@
 
 import msgspec
 
-from remediator.plan.cases import cases
+from remediator.plan.boards import bind_boards
 from tests.remediator.builders import (
     RESET,
     T0,
@@ -56,9 +56,9 @@ class TestWords:
         seen = view(dead())
         newer = report_with(seen, schema_version=3)
 
-        (case,) = cases(msgspec.structs.replace(seen, report=newer), T0)
+        (board,) = bind_boards(msgspec.structs.replace(seen, report=newer), T0)
 
-        assert "newer than this version knows" in getattr(case.verdict, "why", "")
+        assert "newer than this version knows" in getattr(board.verdict, "why", "")
 
     def test_what_is_not_known_keeps_the_phase(self) -> None:
         stored = Stored()

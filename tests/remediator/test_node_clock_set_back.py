@@ -13,7 +13,7 @@ from kubeapi.types import EARLIEST, LATEST
 from remediator.diagnose.fault import Healthy, Sick
 from remediator.model.incident import Incident
 from remediator.model.intent import IntentRecord
-from remediator.plan.node_clock import by_clock_of_now
+from remediator.plan.signals import by_clock_of_now
 from tests.exporter.worlds import at, seen
 from tests.remediator.agent_and_leader import UNREAD, AgentAndLeader, reading
 from tests.remediator.builders import LASTS, NODE

@@ -96,8 +96,8 @@ def test_no_eviction_without_a_settled_taint_on_the_whole_scope(
             assert status.tainted_at is not None
             assert at(second) >= status.tainted_at + timedelta(seconds=3)
             recorded = {record.device for record in status.rules if record.effect != "None"}
-            (desired,) = [desired for _, desired in decision.pairs if desired.uuid == step.rule.gpu]
-            assert {str(rule.device) for rule in desired.rules} <= recorded
+            (planned,) = [planned for _, planned in decision.pairs if planned.uuid == step.rule.gpu]
+            assert {str(rule.device) for rule in planned.rules} <= recorded
         settle(stored, seen, second)
 
 

@@ -7,7 +7,7 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Healthy
-from remediator.plan.cases import cases
+from remediator.plan.boards import bind_boards
 from remediator.plan.fleet import Fleet
 from remediator.plan.order import MOST_OPEN
 from remediator.plan.reconcile import decide_node
@@ -115,7 +115,7 @@ class TestOthers:
         nameless = msgspec.structs.replace(dead(1), uuid="unknown-0000:3b:00.0")
         seen = view(dead(0), nameless)
 
-        assert [case.uuid for case in cases(seen, at(1))] == [uuid(0)]
+        assert [board.uuid for board in bind_boards(seen, at(1))] == [uuid(0)]
         assert "1 without a name" in decide_node(seen, Fleet(), ENFORCE, at(1)).sentence
 
     def test_an_instance_number_used_again_does_not_condemn_the_new_slice(self) -> None:
@@ -295,16 +295,16 @@ def test_a_gpu_that_moved_is_reported_by_the_node_that_has_it() -> None:
 
     # It takes its own rule down, because the node is observed without the board.
     assert [type(step).__name__ for step in decision.steps] == ["DeleteRule"]
-    assert [desired.incident for _, desired in decision.pairs] == [None]
+    assert [planned.incident for _, planned in decision.pairs] == [None]
     unanswered = msgspec.structs.replace(left, stale="the agent is silent")
     assert decide_node(stored.over(unanswered), Fleet(), ENFORCE, at(5)).steps == []
 
 
 def test_healthy_says_since_when_and_by_what() -> None:
-    (case,) = cases(view(gpu(0)), at(1))
+    (board,) = bind_boards(view(gpu(0)), at(1))
 
-    assert isinstance(case.verdict, Healthy)
-    assert "recovery action" in case.verdict.evidence
+    assert isinstance(board.verdict, Healthy)
+    assert "recovery action" in board.verdict.evidence
 
 
 class TestEndlessGpus:

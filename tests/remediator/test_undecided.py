@@ -107,8 +107,8 @@ def test_a_gpu_on_which_we_fail_stays_tainted_and_its_neighbour_gets_its_taint(k
     decision = tick(stored, seen, 20)
     assert is_unknown_for_a_bug(decision)
     assert all(isinstance(step, WriteStatus) for step in about(decision, 0))
-    (desired,) = [desired for _, desired in decision.pairs if desired.uuid == uuid(0)]
-    assert desired.rules == tuple(before.values())
+    (planned,) = [planned for _, planned in decision.pairs if planned.uuid == uuid(0)]
+    assert planned.rules == tuple(before.values())
     for second in (25, 30):
         settle(stored, seen, second)
 

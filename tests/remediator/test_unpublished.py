@@ -9,7 +9,7 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth
 from remediator.model.incident import Incident, Target
 from remediator.model.node import NodeFacts
-from remediator.plan.cases import cases
+from remediator.plan.boards import bind_boards
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.reconcile import decide_node
 from remediator.plan.view import NodeView
@@ -124,9 +124,9 @@ def test_an_exemption_of_one_slice_holds_while_it_is_unpublished(mode: str) -> N
     if mode == "enforce":
         stored.incidents.clear()
 
-    (case,) = cases(stored.over(view(sick, inventory=tuple(others))), at(1))
+    (board,) = bind_boards(stored.over(view(sick, inventory=tuple(others))), at(1))
 
-    assert first.uuid in case.place.devices
+    assert first.uuid in board.place.devices
 
 
 def test_a_board_that_moved_is_not_of_the_pool_that_it_came_from() -> None:
@@ -137,10 +137,10 @@ def test_a_board_that_moved_is_not_of_the_pool_that_it_came_from() -> None:
     scope = before.status.scope
     came = Target(DRIVER, "node-z", "gpu-3", uuid(0))
     incident = _with_scope(before, (came, *scope.devices))
-    (case,) = cases(msgspec.structs.replace(UNPUBLISHED, incidents=(incident,)), at(1))
-    assert case.place.pools == {NODE}
+    (board,) = bind_boards(msgspec.structs.replace(UNPUBLISHED, incidents=(incident,)), at(1))
+    assert board.place.pools == {NODE}
 
-    (moved,) = cases(
+    (moved,) = bind_boards(
         msgspec.structs.replace(UNPUBLISHED, incidents=(_with_scope(before, (came,)),)), at(1)
     )
     assert moved.place.pools == {NODE}
@@ -152,9 +152,9 @@ def test_what_is_published_outranks_what_is_remembered() -> None:
     other = Device("gpu.example.com", "rack", "gpu-0")
     device = msgspec.structs.replace(published(dead())[0], device=other)
 
-    (case,) = cases(stored.over(view(dead(), inventory=(device,))), at(1))
+    (board,) = bind_boards(stored.over(view(dead(), inventory=(device,))), at(1))
 
-    assert (case.place.drivers, case.place.pools) == ({other.driver}, {other.pool})
+    assert (board.place.drivers, board.place.pools) == ({other.driver}, {other.pool})
 
 
 def _with_scope(incident: Incident, devices: tuple[Target, ...]) -> Incident:

@@ -6,8 +6,8 @@ import pytest
 from draguard.cluster.intents import confirmation_refusal
 from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict
 from remediator.model.incident import Condition, IncidentStatus
-from remediator.plan.case import Case
-from tests.remediator.builders import NODE, T0, at, gpu, uuid
+from remediator.plan.board import Board
+from tests.remediator.builders import T0, at, gpu, make_board
 from tests.remediator.plan.fleets import an_incident
 
 HEALTHY = Healthy(at(0), "answers")
@@ -16,13 +16,13 @@ UNKNOWN = Unknown("the agent of node-a has been silent")
 WAITS = Condition("NeedsHuman", "True", "Sticky", T0, "3rd incident")
 
 
-def case(verdict: Verdict, **more: object) -> Case:
-    one = Case(node=NODE, uuid=uuid(0), verdict=verdict, gpu=gpu(0), reported=True)
+def case(verdict: Verdict, **more: object) -> Board:
+    one = make_board(verdict, gpu=gpu(0), reported=True)
     one = msgspec.structs.replace(one, believed=True, nvml_up=True, confirmable=True)
     return msgspec.structs.replace(one, **more)
 
 
-def refused(judged: Case | None, **status: object) -> str:
+def refused(judged: Board | None, **status: object) -> str:
     stored = msgspec.structs.replace(IncidentStatus(phase="Tainted"), **status)
     return confirmation_refusal(msgspec.structs.replace(an_incident("a0"), status=stored), judged)
 
@@ -35,7 +35,7 @@ def test_of_a_gpu_that_is_still_sick(phase: str) -> None:
 
 
 @pytest.mark.parametrize("one", [case(HEALTHY), case(UNKNOWN), None], ids=["well", "?", "unread"])
-def test_where_recovery_alone_untaints(one: Case | None) -> None:
+def test_where_recovery_alone_untaints(one: Board | None) -> None:
     assert "needs no confirmation (phase Tainted)" in refused(one)
 
 
@@ -50,7 +50,7 @@ def test_where_recovery_alone_untaints(one: Case | None) -> None:
     ],
     ids=str,
 )
-def test_not_where_a_user_is_waited_for(one: Case | None, status: dict[str, object]) -> None:
+def test_not_where_a_user_is_waited_for(one: Board | None, status: dict[str, object]) -> None:
     assert refused(one, **status) == ""
 
 

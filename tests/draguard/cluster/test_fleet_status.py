@@ -103,8 +103,8 @@ def test_the_emergency_stop_holds_what_would_be_done() -> None:
     def held(seen: Objects) -> str:
         deciding = Deciding(seen, 150)
         (decision,) = deciding.decisions(["node-a"], ENFORCE, lambda _: ())
-        ((_, desired),) = decision.pairs
-        return desired.deferred
+        ((_, planned),) = decision.pairs
+        return planned.granted.deferred
 
     assert held(lost) == ""
     assert "ana" in held(msgspec.structs.replace(lost, stopped="ana: roll-out"))

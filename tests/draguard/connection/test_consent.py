@@ -8,8 +8,7 @@ import pytest
 from draguard.connection.session import confirmed
 from draguard.render.consequences import consequences
 from remediator.diagnose.fault import Fault, Sick
-from remediator.plan.case import Case
-from tests.remediator.builders import NODE, T0, at, uuid
+from tests.remediator.builders import T0, at, make_board
 from tests.remediator.plan.fleets import an_incident
 
 
@@ -48,10 +47,10 @@ def test_without_a_terminal_the_flag_alone_goes_on(
 
 def test_the_verdict_the_needs_and_what_follows_are_shown() -> None:
     fault = Fault(fault_class="lost", cause="xid-79", last_seen=T0, evidence="XID 79, off the bus")
-    case = Case(node=NODE, uuid=uuid(0), verdict=Sick((fault,)))
+    board = make_board(Sick((fault,)))
     one = an_incident("a0", needs="node-reboot")
 
-    stated = "\n".join(consequences(one, case, ["NoExecute on gpu-0"], at(4 * 3600), at(0)))
+    stated = "\n".join(consequences(one, board, ["NoExecute on gpu-0"], at(4 * 3600), at(0)))
 
     assert "verdict  sick: XID 79, off the bus\n" in stated
     assert "needs    node-reboot\n" in stated

@@ -19,7 +19,7 @@ from remediator.controller.observe import Cluster
 from remediator.controller.rate_limit import Pace
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.plan.reconcile import NodeDecision, Reconciler, StepsFailedError
-from remediator.plan.trusted_kinds import WatchedKind
+from remediator.plan.trust import WatchedKind
 from remediator.policy.table import Policy, without_rules
 from tests.chain.scene import resource_slice
 from tests.lab.cluster import await_true

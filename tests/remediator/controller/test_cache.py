@@ -20,7 +20,7 @@ from remediator.model.incident import (
     incident_name,
 )
 from remediator.model.taint_rule import RawRule, Rule
-from remediator.plan.cases import cases
+from remediator.plan.boards import bind_boards
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import OpenIncident
 from tests.chain.scene import resource_slice
@@ -377,7 +377,7 @@ def test_the_incident_of_a_board_is_reported_where_it_is_published_though_nobody
     cache.incident(incident.name, incident)
     cache.slice("s1", None, slice_of("node-a", 0))
 
-    (case,) = cases(cache.view("node-a", silent_a), at(1))
+    (board,) = bind_boards(cache.view("node-a", silent_a), at(1))
 
-    assert case.incidents == (incident,)
-    assert not case.elsewhere
+    assert board.incidents == (incident,)
+    assert not board.presence.elsewhere

@@ -26,7 +26,7 @@ from remediator.model.claim import (
 )
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
-from remediator.plan.cases import cases
+from remediator.plan.boards import bind_boards
 from tests.remediator.builders import DRIVER, T0, gpu, report, uuid
 from tests.remediator.controller.test_cache import Marks, believed, health, incident, slice_of
 from tests.remediator.playing import claim
@@ -153,9 +153,9 @@ class TestSlices:
         cache.slice("s", None, _vfio("node-a"))
         cache.claim("team/c", None, claim("gpu-vfio-0"))
 
-        (case,) = cases(cache.view("node-a", believed), T0)
+        (board,) = bind_boards(cache.view("node-a", believed), T0)
 
-        assert [pod.device for pod in case.affected] == [f"{DRIVER}/node-a/gpu-vfio-0"]
+        assert [pod.device for pod in board.users.holders] == [f"{DRIVER}/node-a/gpu-vfio-0"]
 
 
 def _vfio(node: str) -> ResourceSlice:
@@ -201,10 +201,10 @@ class TestPeers:
         self.fill(cache)
         cache.incident("node-a-1", incident())
 
-        (case,) = cases(cache.view("node-a", believed), T0)
+        (board,) = bind_boards(cache.view("node-a", believed), T0)
 
-        assert [(pod.pod, pod.via) for pod in case.gang] == [("w-1", "Gang")]
-        assert [pod.pod for pod in case.affected] == ["w-0"]
+        assert [(pod.pod, pod.via) for pod in board.users.gang] == [("w-1", "Gang")]
+        assert [pod.pod for pod in board.users.holders] == ["w-0"]
 
     def test_nothing_of_other_nodes_is_looked_up_without_an_incident(self, cache: Cache) -> None:
         self.fill(cache)
@@ -218,9 +218,9 @@ class TestPeers:
         cache.incident("node-a-1", incident())
         cache.claim("team/w-1", channel("node-b", "w-1"), None)
 
-        (case,) = cases(cache.view("node-a", believed), T0)
+        (board,) = bind_boards(cache.view("node-a", believed), T0)
 
-        assert case.gang == ()
+        assert board.users.gang == ()
 
 
 def test_one_nodes_view_costs_the_same_in_a_cluster_ten_times_as_large() -> None:

@@ -10,7 +10,7 @@ from remediator.controller.crashes import Crashes
 from remediator.diagnose.fault import Healthy, Sick
 from remediator.model.claim import Claim
 from remediator.model.pod import PodFacts
-from remediator.plan.cases import cases
+from remediator.plan.boards import bind_boards
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     SLICE_5,
@@ -78,7 +78,7 @@ def test_errors_of_two_teams_on_one_gpu_make_it_suspect() -> None:
 
     assert set(found) == {uuid(0)}
     assert found[uuid(0)].cause == "xid-31-repeated"
-    first, second = cases(msgspec.structs.replace(last, suspects=found), at(1))
+    first, second = bind_boards(msgspec.structs.replace(last, suspects=found), at(1))
     assert isinstance(first.verdict, Sick)
     assert isinstance(second.verdict, Healthy)
 

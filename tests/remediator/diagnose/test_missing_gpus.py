@@ -12,7 +12,7 @@ from remediator.diagnose.fault import Sick, Unknown
 from remediator.diagnose.missing_gpus import NEVER_LISTED, NOT_REPORTED, unlisted
 from remediator.diagnose.surroundings import Surroundings
 from remediator.diagnose.verdict import verdict
-from remediator.plan.cases import cases
+from remediator.plan.boards import bind_boards
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     BOOT,
@@ -120,12 +120,14 @@ class TestMissing:
     def test_it_has_a_case_and_new_work_is_kept_away_from_its_name(self) -> None:
         stored = Stored()
         seen = self.offered()
-        case = next(candidate for candidate in cases(seen, at(1)) if candidate.uuid == uuid(1))
+        board = next(
+            candidate for candidate in bind_boards(seen, at(1)) if candidate.uuid == uuid(1)
+        )
 
         settle(stored, seen, 1)
         settle(stored, seen, 60)
 
-        assert not case.reported
+        assert not board.presence.reported
         assert stored.effects() == {"gpu-1": "NoSchedule"}
         assert stored.incident.status.cause == "gpu-missing"
 
@@ -143,4 +145,4 @@ class TestMissing:
 def test_a_board_that_moved_is_reported_by_the_node_that_has_it() -> None:
     seen = TestMissing().offered(elsewhere={uuid(1): ("node-b",)})
 
-    assert [case.uuid for case in cases(seen, at(1))] == [uuid(0)]
+    assert [board.uuid for board in bind_boards(seen, at(1))] == [uuid(0)]

@@ -390,6 +390,6 @@ class TestIncidents:
         decisions = [settle(stored, seen, second) for second in (1, 5, 10, 4000)]
 
         assert {
-            desired.repair.calls for decision in decisions for _, desired in decision.pairs
+            planned.demanded.repair.calls for decision in decisions for _, planned in decision.pairs
         } == {"nothing"}
         assert set(stored.effects().values()) == ({"NoSchedule"} if by == "kmsg" else set())

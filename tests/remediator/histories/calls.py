@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from remediator.diagnose.fault import Healthy
 from remediator.model.incident import Incident
 from remediator.model.node import PROBLEM
-from remediator.plan.case import Desired
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.reconcile import NodeDecision
+from remediator.plan.stages import Planned
 from remediator.plan.steps import WriteNodeConditions, WriteStatus
-from remediator.plan.trusted_kinds import NEEDED
+from remediator.plan.trust import NEEDED
 from remediator.policy.table import Evict
 from tests.remediator.builders import Stored, at
 from tests.remediator.histories.machines import Machine
@@ -37,15 +37,15 @@ class Calls:
     ) -> None:
         """Check one decision; `held` says what lets nothing begin on the whole node."""
         machine = self._machine
-        for case, _ in decision.pairs:
+        for board, _ in decision.pairs:
             # What the driver requests right behind an error may be its answer to it.
-            answered = machine.now - machine.signal_of(case.uuid, pending=True) > NEAR
-            if isinstance(case.verdict, Healthy) and answered:
-                machine.asks_node.discard(case.uuid)
+            answered = machine.now - machine.signal_of(board.uuid, pending=True) > NEAR
+            if isinstance(board.verdict, Healthy) and answered:
+                machine.asks_node.discard(board.uuid)
         free = {
-            desired.uuid
-            for _, desired in decision.pairs
-            if not (_waits(desired) or desired.repair.deferred)
+            planned.uuid
+            for _, planned in decision.pairs
+            if not (_waits(planned) or planned.granted.call)
         }
         for step in decision.steps:
             match step:
@@ -58,7 +58,7 @@ class Calls:
                     if any(condition.status == PROBLEM[condition.type] for condition in new):
                         assert options.enabled
                         assert not deferred, f"called for under {deferred}"
-                        unseen = bool(machine.blind & set(NEEDED["True"]))
+                        unseen = bool(machine.blind & set(NEEDED["name pods"][0]))
                         self._nobody_is_in_the_way(stored, options, plan, free, unseen=unseen)
                 case WriteStatus(incident, status):
                     begins = status.deadline_start_time
@@ -74,7 +74,7 @@ class Calls:
     def judge_rest(self, stored: Stored, options: HandoverOptions, plan: Evict) -> None:
         """Check what the Node says once nothing is left to do."""
         machine = self._machine
-        unknown = machine.blind & set(NEEDED["True"]) or machine.gone
+        unknown = machine.blind & set(NEEDED["name pods"][0]) or machine.gone
         if not unknown and any(self._calls(stored, kind) for kind in stored.conditions):
             everything = machine.boards() | machine.asks_node
             self._nobody_is_in_the_way(stored, options, plan, everything)
@@ -120,6 +120,9 @@ class Calls:
         return truly if stored == since else (since - at(0)).total_seconds()
 
 
-def _waits(desired: Desired) -> bool:
+def _waits(planned: Planned) -> bool:
     """Whether a GPU waits for more than its pods, which the deadline of its repair overrides."""
-    return bool(desired.deferred) and desired.deferred_by not in {"PodOwner", "PodsUnknown"}
+    return bool(planned.granted.deferred) and planned.granted.deferred_by not in {
+        "PodOwner",
+        "PodsUnknown",
+    }

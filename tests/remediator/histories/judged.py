@@ -9,14 +9,14 @@ from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import SEVERITY, Unknown
 from remediator.diagnose.surroundings import NEAR
 from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
-from remediator.plan.case import Desired
 from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.stages import Planned
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, Step, WriteStatus, gpu_of
 from remediator.plan.view import NodeView
 from tests.remediator.histories.calls import Calls
 from tests.remediator.histories.errors import PENDING
 from tests.remediator.histories.played import Played
-from tests.remediator.histories.taints import in_force, is_rebound, raises
+from tests.remediator.histories.taints import follows_name, in_force, raises
 
 SETTLE, SOAK = 3.0, 600.0
 """Seconds, as in `builders.policy`."""
@@ -57,11 +57,11 @@ class Judged(Played):
     def _unknown_changes_nothing(self, decision: NodeDecision) -> None:
         if not self.enforced:
             return
-        unknown = {case.uuid for case, _ in decision.pairs if isinstance(case.verdict, Unknown)}
+        unknown = {board.uuid for board, _ in decision.pairs if isinstance(board.verdict, Unknown)}
         for step in decision.steps:
             if isinstance(step, RULE_STEPS) and gpu_of(step) in unknown:
                 lowers = isinstance(step, ChangeRule) and step.stored.effect in EVICTING
-                assert is_rebound(step, decision) or lowers or isinstance(step, DeleteRule), step
+                assert follows_name(step, decision) or lowers or isinstance(step, DeleteRule), step
 
     def _blindness_changes_nothing(self, seen: NodeView, decision: NodeDecision) -> None:
         """Only a person takes rules down then; nobody is evicted without claims."""
@@ -70,7 +70,7 @@ class Judged(Played):
             if not (self.machine.unseen and self.enforced and isinstance(step, RULE_STEPS)):
                 continue
             lowers = isinstance(step, ChangeRule) and step.stored.effect in EVICTING
-            if not (lowers or is_rebound(step, decision)):
+            if not (lowers or follows_name(step, decision)):
                 assert isinstance(step, DeleteRule), step
                 there = [device for device in seen.inventory if device.device == step.stored.device]
                 moved = any(_is_other(step.stored, device) for device in there)
@@ -82,7 +82,7 @@ class Judged(Played):
     def _nothing_goes_without_a_reason(self, seen: NodeView, decision: NodeDecision) -> None:
         """Verified recovery, other hardware, another board, a node gone for a week, or a person."""
         published = {device.device: device.uuid or device.parent_uuid for device in seen.inventory}
-        all_desired = {desired.uuid: desired for _, desired in decision.pairs}
+        all_desired = {planned.uuid: planned for _, planned in decision.pairs}
         for step in decision.steps:
             if not (self.enforced and isinstance(step, ChangeRule | DeleteRule)):
                 continue
@@ -90,51 +90,52 @@ class Judged(Played):
             if isinstance(step, ChangeRule) and step.rule.uuid == step.stored.uuid and not other:
                 assert EFFECTS.index(step.rule.effect) >= EFFECTS.index(step.stored.effect)
             if isinstance(step, DeleteRule):
-                desired = all_desired[step.stored.gpu]
+                planned = all_desired[step.stored.gpu]
                 stated = {
-                    intent.kind for intent in desired.record.intents if intent.state == "InForce"
+                    intent.kind for intent in planned.record.intents if intent.state == "InForce"
                 }
                 mild = step.stored.effect in {"None", "NoSchedule"}
                 narrowed = step.stored.fault == "contained" and mild
                 narrowed &= not self._was_named(step.stored)
-                if desired.closing:
-                    self._recovery_was_true(desired, stated)
-                elif desired.ending:
-                    self._it_is_over(desired, stated)
+                if planned.course.kind == "closes":
+                    self._recovery_was_true(planned, stated)
+                elif planned.course.kind == "ends":
+                    self._it_is_over(planned, stated)
                 else:
                     assert other or "Ignore" in stated or narrowed, step
 
     def _nothing_ends_unseen(self, decision: NodeDecision) -> None:
         """An incident is closed by what is seen of its GPU, whether or not it had rules."""
-        known = {desired.uuid: (case, desired) for case, desired in decision.pairs}
+        known = {planned.uuid: (board, planned) for board, planned in decision.pairs}
         for step in decision.steps:
             if not isinstance(step, WriteStatus) or not self.enforced:
                 continue
-            case, desired = known[step.incident.spec.uuid]
-            mine = desired.incident is not None and desired.incident.name == step.incident.name
+            board, planned = known[step.incident.spec.uuid]
+            mine = planned.incident is not None and planned.incident.name == step.incident.name
             if not mine or step.status.closed_at is None or not step.incident.open:
                 continue
-            stated = {intent.kind for intent in desired.record.intents if intent.state == "InForce"}
-            if desired.closing:
-                self._recovery_was_true(desired, stated)
-            elif isinstance(case.verdict, Unknown):
-                self._it_is_over(desired, stated)
+            stated = {intent.kind for intent in planned.record.intents if intent.state == "InForce"}
+            if planned.course.kind == "closes":
+                self._recovery_was_true(planned, stated)
+            elif isinstance(board.verdict, Unknown):
+                self._it_is_over(planned, stated)
 
-    def _it_is_over(self, desired: Desired, stated: set[str]) -> None:
+    def _it_is_over(self, planned: Planned, stated: set[str]) -> None:
         """Check an end without verified recovery: another board, a node gone, or a person."""
-        swapped = desired.uuid not in self.machine.boards()
-        swapped &= desired.ending.startswith("another board is in its place")
-        assert swapped or self.machine.gone or "RepairConfirmed" in stated, desired.ending
+        swapped = planned.uuid not in self.machine.boards()
+        why = planned.course.reason
+        swapped &= why.startswith("another board is in its place")
+        assert swapped or self.machine.gone or "RepairConfirmed" in stated, why
 
     def _was_named(self, rule: Rule) -> bool:
         """Whether a source has just named the slice that a rule is for."""
         named = self.machine.named.get((rule.gpu, rule.uuid))
         return named is not None and self.machine.now - named <= NEAR.total_seconds()
 
-    def _recovery_was_true(self, desired: Desired, stated: set[str]) -> None:
-        machine, gpu = self.machine, desired.uuid
+    def _recovery_was_true(self, planned: Planned, stated: set[str]) -> None:
+        machine, gpu = self.machine, planned.uuid
         # What waits for a reset, and is only observed, holds back no slice of a contained error.
-        alone = desired.incident is not None and desired.incident.status.fault == "contained"
+        alone = planned.incident is not None and planned.incident.status.fault == "contained"
         # And it is no fault, past or present, of a GPU whose driver requests nothing.
         answered = any(
             health.uuid == gpu and health.recovery_action.value == 0 for health in machine.gpus
@@ -154,7 +155,7 @@ class Judged(Played):
         for step in decision.steps:
             if isinstance(step, CreateRule) or (isinstance(step, ChangeRule) and raises(step)):
                 stated = answers[gpu_of(step)]
-                follows = is_rebound(step, decision)
+                follows = follows_name(step, decision)
                 assert follows or not (self.stopped or self.paused or "Hold" in stated), step
                 assert "Ignore" not in stated, step
 
@@ -162,17 +163,17 @@ class Judged(Played):
         for step in decision.steps:
             if isinstance(step, CreateRule):
                 repaired = step.rule.gpu in self.machine.repaired
-                assert is_rebound(step, decision) or not repaired, "a user said it is repaired"
+                assert follows_name(step, decision) or not repaired, "a user said it is repaired"
                 assert step.rule.effect not in EVICTING, "nothing is evicted before it is tainted"
                 assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
             if isinstance(step, ChangeRule) and step.rule.effect in EVICTING:
                 self._slice_has_settled(step)
             if isinstance(step, ChangeRule) and raises(step):
-                (desired,) = [
+                (planned,) = [
                     answer for _, answer in decision.pairs if answer.uuid == step.rule.gpu
                 ]
                 stored = [rule for rule in self.calm.rules.values() if rule.effect != "None"]
-                expected = {rule.device for rule in desired.rules if rule.effect != "None"}
+                expected = {rule.device for rule in planned.rules if rule.effect != "None"}
                 assert expected <= {rule.device for rule in stored}
                 settled = self.machine.now - SETTLE
                 rules = [rule for rule in stored if rule.gpu == step.rule.gpu]

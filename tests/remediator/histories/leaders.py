@@ -83,9 +83,9 @@ class Leaders(Outside):
 
     def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
         super().judge(seen, decision, before)
-        for _, desired in decision.pairs:
-            stated = {intent.kind for intent in desired.record.intents}
-            if desired.closing and "RepairConfirmed" not in stated:
+        for _, planned in decision.pairs:
+            stated = {intent.kind for intent in planned.record.intents}
+            if planned.course.kind == "closes" and "RepairConfirmed" not in stated:
                 assert self.machine.now - self.doubted_at >= SOAK - ROUNDED, (
                     "verified by a wrong clock"
                 )

@@ -18,7 +18,7 @@ from exporter.model.xid_dedup import PATIENCE
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import Rule
-from remediator.plan.trusted_kinds import NEEDED, WatchedKind
+from remediator.plan.trust import NEEDED, WatchedKind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import ALWAYS_CONFIRMED, NODE, at, gpu, mig_gpu, report, view
 from tests.remediator.histories import errors
@@ -134,7 +134,7 @@ class Machine:
     @property
     def unseen(self) -> bool:
         """Whether something is not seen without which nothing may begin or end."""
-        return bool(self.blind & set(NEEDED["NoSchedule"]))
+        return bool(self.blind & set(NEEDED["restrict"][0]))
 
     def devices(self, index: int) -> list[str]:
         return [device.device.device for device in self._published(self.gpus[index])]

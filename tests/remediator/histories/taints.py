@@ -7,7 +7,6 @@ from remediator.model.incident import Incident
 from remediator.model.taint_rule import EFFECTS, EVICTING
 from remediator.plan.reconcile import NodeDecision
 from remediator.plan.steps import ChangeRule, CreateRule, Step
-from remediator.plan.trusted_kinds import distrusted
 from remediator.plan.view import NodeView
 from tests.remediator.builders import Stored
 from tests.remediator.histories.slices import partition_of, shares_memory
@@ -48,22 +47,22 @@ class Taints:
         Another compute instance may be free beside one that an error meant when it was new, and so
         may be one of which neither its name nor a report says where it is.
         """
-        if distrusted(seen.blind, "rebind"):
+        if seen.trust().refusal("rebind"):
             return
         has = {rule.device for rule in stored.rules.values() if rule.effect != "None"}
-        for case, desired in decision.pairs:
-            incident = desired.incident and stored.incidents.get(desired.incident.name)
-            if not incident or not incident.open or desired.ending or desired.closing:
+        for board, planned in decision.pairs:
+            incident = planned.incident and stored.incidents.get(planned.incident.name)
+            if not incident or not incident.open or planned.course.is_over:
                 continue
             if any(
                 (intent.kind, intent.state) == ("Ignore", "InForce")
-                for intent in desired.record.intents
+                for intent in planned.record.intents
             ):
                 continue
             meant = self._hardware.get(incident.name, set())
             slices = {part.uuid for part in incident.status.hardware} & meant
             failed = {target.uuid for target in incident.status.placed or ()}
-            reported = {part.uuid for part in case.gpu.instances} if case.gpu else set[str]()
+            reported = {part.uuid for part in board.gpu.instances} if board.gpu else set[str]()
             for device in seen.inventory:
                 gpu = device.parent_uuid or device.uuid
                 placed = device.uuid in reported or placement_of(device.device.device)
@@ -74,7 +73,7 @@ class Taints:
                     for other in seen.inventory
                     if device.kind == other.kind == "mig" and shares_memory(device, other)
                 )
-                mine = gpu == desired.uuid and (gpu in meant or made_of)
+                mine = gpu == planned.uuid and (gpu in meant or made_of)
                 if mine or device.uuid in slices:
                     assert device.device in has, f"{device.device} of {incident.name} is free"
 
@@ -85,12 +84,12 @@ class Taints:
         return bool(places) if own is None else any(own.intersects(place) for place in places)
 
 
-def is_rebound(step: Step, decision: NodeDecision) -> bool:
+def follows_name(step: Step, decision: NodeDecision) -> bool:
     """Whether a step follows hardware that was tainted before to another name."""
     if not isinstance(step, CreateRule | ChangeRule) or step.rule.effect in EVICTING:
         return False
-    desired = next(desired for _, desired in decision.pairs if desired.uuid == step.rule.gpu)
-    return step.rule in desired.rebound
+    planned = next(planned for _, planned in decision.pairs if planned.uuid == step.rule.gpu)
+    return step.rule in planned.demanded.renamed
 
 
 def raises(step: ChangeRule) -> bool:
@@ -109,8 +108,8 @@ def reported(stored: Stored) -> dict[str, tuple[str, str]]:
 def in_force(decision: NodeDecision) -> dict[str, set[str]]:
     """Return by GPU the kinds of answers that count now."""
     return {
-        desired.uuid: {
-            intent.kind for intent in desired.record.intents if intent.state == "InForce"
+        planned.uuid: {
+            intent.kind for intent in planned.record.intents if intent.state == "InForce"
         }
-        for _, desired in decision.pairs
+        for _, planned in decision.pairs
     }

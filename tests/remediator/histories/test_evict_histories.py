@@ -8,7 +8,7 @@ from hypothesis.stateful import initialize, rule
 
 from remediator.diagnose.fault import Unknown
 from remediator.model.taint_rule import EVICTING
-from remediator.plan.eviction_requests import COUNTS_LEAST, COUNTS_MOST
+from remediator.plan.evictions import COUNTS_LEAST, COUNTS_MOST
 from remediator.plan.reconcile import NodeDecision
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, WriteStatus
 from remediator.plan.view import NodeView
@@ -177,22 +177,22 @@ class EvictHistory(History):
         self, seen: NodeView, decision: NodeDecision
     ) -> None:
         hardware = {str(part.device): part.parent_uuid or part.uuid for part in seen.inventory}
-        cases = {case.uuid: (case, desired) for case, desired in decision.pairs}
+        cases = {case.uuid: (case, planned) for case, planned in decision.pairs}
         rules = {str(taint_rule.device): taint_rule for taint_rule in self.calm.rules.values()}
         for step in decision.steps:
             if not isinstance(step, EvictPod):
                 continue
-            case, desired = cases[step.gpu]
+            case, planned = cases[step.gpu]
             device = step.pod.device
             assert not isinstance(case.verdict, Unknown)
             assert step.pod.pod not in self.machine.tenants.ending, "it was told to end before"
             assert rules[device].effect in EVICTING, "the rule is stored before the request"
             assert rules[device].gpu == step.gpu
             assert hardware.get(device, step.gpu) == step.gpu, "other hardware has this name"
-            assert rules[device].device in desired.eviction.devices
+            assert rules[device].device in planned.granted.evicts
             assert not self.stopped
             assert "Hold" not in {
-                intent.kind for intent in desired.record.intents if intent.state == "InForce"
+                intent.kind for intent in planned.record.intents if intent.state == "InForce"
             }
             tenant = [
                 it

@@ -126,11 +126,14 @@ class FleetHistory(RuleBasedStateMachine):
         begins = {rule.gpu for rule in evicts if rule.effect == "NoExecute"}
         evicting = self.stored.evicting()
         here = [gpu for where, gpu in self._suffering("NoExecute") if where == node]
-        for _, desired in decision.pairs:
-            if desired.deferred_by == "Budget" and "NoExecute deferred" in desired.deferred:
+        for _, planned in decision.pairs:
+            if (
+                planned.granted.deferred_by == "Budget"
+                and "NoExecute deferred" in planned.granted.deferred
+            ):
                 full = len(evicting) >= EVICTING or len(evicting & set(here)) >= EVICTING_ON_NODE
                 assert full or begins or self._began_lately(), (
-                    f"nothing goes on: {desired.deferred}"
+                    f"nothing goes on: {planned.granted.deferred}"
                 )
 
     def _began_lately(self) -> list[float]:

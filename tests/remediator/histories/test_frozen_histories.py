@@ -13,7 +13,7 @@ from remediator.model.incident import Incident
 from remediator.plan.disruption import disruption
 from remediator.plan.reconcile import NodeDecision, Reconciler
 from remediator.plan.steps import ChangeRule
-from remediator.plan.trusted_kinds import WatchedKind
+from remediator.plan.trust import WatchedKind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import NODE, Stored
 from tests.remediator.histories.frozen import LaggingCluster, Truth
@@ -124,7 +124,7 @@ class FrozenHistory(EvictHistory):
                 device, gpu = step.rule.device, step.rule.gpu
                 assert not tenants.of_slurm(device), f"behind Slurm's back: {step}"
                 assert hardware.get(device, gpu) == gpu, f"of other hardware: {step}"
-        cases = [case for case, _ in decision.pairs]
+        cases = [board for board, _ in decision.pairs]
         begins = disruption(decision.steps, cases, self.calm.conditions.values())
         whole = [it.device for it in (*truth.devices, *seen.inventory)] if begins.repair else []
         for device in {*begins.devices, *whole}:

@@ -1,6 +1,7 @@
 """Fleets in few words: GPUs `a0`, `a1`, `b0`... on `node-a`, `node-b`..., one device each."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -8,7 +9,6 @@ from exporter.model.device import Device
 from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import Need
 from remediator.model.incident import (
-    AffectedPod,
     Incident,
     IncidentSpec,
     IncidentStatus,
@@ -16,10 +16,10 @@ from remediator.model.incident import (
 )
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.budget import budget
-from remediator.plan.case import Desired, Eviction, Repair
 from remediator.plan.fleet import Fleet, GpuPlace
+from remediator.plan.stages import Granted, Repair
 from remediator.policy.limits import Limits
-from tests.remediator.builders import DRIVER, at, policy, uuid
+from tests.remediator.builders import DRIVER, at, make_granted, policy, uuid
 
 NOW = at(0)
 
@@ -77,23 +77,22 @@ def desired(
     name: str,
     *effects: Effect,
     incident: Incident | None = None,
-    evict: tuple[AffectedPod, ...] = (),
     calls: Need = "nothing",
-    **fields: object,
-) -> Desired:
+    rules: tuple[Rule, ...] | None = None,
+    **fields: Any,
+) -> Granted:
     """What should be so for one GPU: a rule for each effect, on a device of its own."""
-    rules = tuple(
+    made = tuple(
         rule(name, effect, device="" if number == 0 else f"gpu-{name[1:]}-part-{number}")
         for number, effect in enumerate(effects)
     )
-    standard = Desired(
-        uuid=gpu_of(name),
+    return make_granted(
+        gpu_of(name),
+        *(made if rules is None else rules),
         incident=incident or an_incident(name),
-        rules=rules,
-        eviction=Eviction(pods=evict),
         repair=Repair(calls=calls),
+        **fields,
     )
-    return msgspec.structs.replace(standard, **fields)
 
 
 def place(name: str, **fields: object) -> GpuPlace:
@@ -106,8 +105,8 @@ def places(*names: str, **fields: object) -> dict[str, GpuPlace]:
 
 
 def grant(
-    limits: Limits, fleet: Fleet, *all_desired: Desired, now: datetime = NOW, calling: bool = False
-) -> dict[str, Desired]:
+    limits: Limits, fleet: Fleet, *all_desired: Granted, now: datetime = NOW, calling: bool = False
+) -> dict[str, Granted]:
     """Return what was granted, by GPU as `a0`."""
     answers = budget(all_desired, fleet, policy(limits), now, calling=calling)
     return {
@@ -116,5 +115,5 @@ def grant(
     }
 
 
-def effects(answer: Desired) -> list[str]:
+def effects(answer: Granted) -> list[str]:
     return [taint_rule.effect for taint_rule in answer.rules]

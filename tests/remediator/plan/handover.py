@@ -1,7 +1,7 @@
 """Short ways to write down what a handover is decided on."""
 
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,17 +16,28 @@ from remediator.model.incident import (
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.plan.api_words import NEEDS
-from remediator.plan.case import Case, Desired, Repair
+from remediator.plan.board import Board
 from remediator.plan.node_condition import (
     HandoverOptions,
     conditions,
 )
 from remediator.plan.reconcile import decide_node
+from remediator.plan.stages import Deferral, Planned, Repair
 from remediator.plan.steps import EvictPod
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import Policy
-from tests.remediator.builders import NODE, Stored, at, gpu, policy, uuid, view
+from tests.remediator.builders import (
+    NODE,
+    Stored,
+    at,
+    gpu,
+    make_board,
+    make_granted,
+    policy,
+    uuid,
+    view,
+)
 
 ON = HandoverOptions(enabled=True, deadline=timedelta(hours=1))
 EKS = msgspec.structs.replace(ON, accelerated_hardware_ready=True)
@@ -47,7 +58,7 @@ def pair(
     mode: str = "Enforce",
     since: datetime | None = at(0),  # noqa: B008 - immutable
     insists: bool = True,
-) -> tuple[Case, Desired]:
+) -> tuple[Board, Planned]:
     """A GPU with an open incident, and what is desired for it."""
     name = f"{uuid(index).lower()}-1"
     incident = Incident(
@@ -62,19 +73,26 @@ def pair(
             deadline_start_time=since if insists else None,
         ),
     )
-    case = Case(node=NODE, uuid=uuid(index), verdict=verdict, incidents=(incident,))
-    return case, Desired(
-        uuid=uuid(index),
+    board = make_board(verdict, index, incidents=(incident,))
+    granted = make_granted(
+        uuid(index),
         incident=incident,
         repair=Repair(
             needs=needs,
             calls=needs if isinstance(verdict, Sick) else "nothing",
             insists=needs if insists else "nothing",
-            deferred=call_deferred,
         ),
-        deferred=deferred,
-        closing=closing,
+        call=Deferral("Budget", call_deferred) if call_deferred else None,
+        deferral=Deferral("Budget", deferred) if deferred else None,
+        kind="closes" if closing else "stands",
     )
+    return board, Planned(granted=granted)
+
+
+def but(planned: Planned, **demanded: Any) -> Planned:
+    """Return the same where something else is demanded."""
+    demand = msgspec.structs.replace(planned.demanded, **demanded)
+    return Planned(granted=msgspec.structs.replace(planned.granted, demanded=demand))
 
 
 def node(
@@ -91,7 +109,7 @@ def pod(name: str, **fields: object) -> PodFacts:
 
 def reported(
     seen: NodeView,
-    *pairs: tuple[Case, Desired],
+    *pairs: tuple[Board, Planned],
     seconds: float = 60,
     options: HandoverOptions = ON,
     stopped: str = "",
@@ -102,7 +120,7 @@ def reported(
 
 
 def repair(
-    seen: NodeView, *pairs: tuple[Case, Desired], seconds: float = 60, stopped: str = ""
+    seen: NodeView, *pairs: tuple[Board, Planned], seconds: float = 60, stopped: str = ""
 ) -> NodeCondition:
     return reported(seen, *pairs, seconds=seconds, stopped=stopped)[REPAIR_NEEDED]
 

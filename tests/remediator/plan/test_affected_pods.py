@@ -28,11 +28,23 @@ from remediator.model.claim import (
 from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
-from remediator.plan.affected_pods import LOOK_AGAIN, gang, moving, to_evict
-from remediator.plan.case import Case, Desired, Eviction
-from remediator.plan.fleet import Fleet
-from remediator.policy.table import Policy
-from tests.remediator.builders import DRIVER, NODE, Stored, action, at, dead, gpu, uuid, view
+from remediator.plan.board import Board
+from remediator.plan.evictions import LOOK_AGAIN, plan_evictions, to_evict
+from remediator.plan.gang import gang
+from remediator.plan.stages import Deferral, DeferredBy, Planned
+from tests.remediator.builders import (
+    DRIVER,
+    NODE,
+    Stored,
+    action,
+    at,
+    dead,
+    gpu,
+    make_board,
+    make_granted,
+    uuid,
+    view,
+)
 from tests.remediator.playing import claim, settle, tick
 
 GPU = Device(DRIVER, NODE, "gpu-0")
@@ -60,24 +72,23 @@ def pod(name: str = "nb-0", **fields: Any) -> PodFacts:
     return PodFacts(namespace="team", name=name, uid=f"u-{name}", **fields)
 
 
-def case(**fields: Any) -> Case:
+def board(**fields: Any) -> Board:
     standard: dict[str, Any] = {
-        "node": NODE,
-        "uuid": uuid(0),
         "verdict": Sick(()),
-        "rules": (rule(),),
-        "affected": (hold(),),
+        "stored": (rule(),),
+        "holders": (hold(),),
         "pods": (pod(),),
     }
-    return Case(**(standard | fields))
+    return make_board(**(standard | fields))
 
 
-DESIRED = Desired(uuid=uuid(0), rules=(rule(),), eviction=Eviction(devices=(GPU,)))
+GRANTED = make_granted(uuid(0), rule(), evicts=(GPU,))
+PLANNED = Planned(granted=GRANTED)
 
 
 class TestMoving:
     def test_a_pod_by_resource_name_under_a_noexecute_in_force_is_moved(self) -> None:
-        assert to_evict(case(), DESIRED, at(0)) == (hold(),)
+        assert to_evict(board(), PLANNED, at(0)) == (hold(),)
 
     @pytest.mark.parametrize(
         "fields",
@@ -87,69 +98,72 @@ class TestMoving:
             {"pods": (pod(running=False),)},
             {"pods": (pod(terminating=True),)},
             {"pods": (msgspec.structs.replace(pod(), uid="another"),)},
-            {"rules": (rule("NoSchedule"),)},
-            {"rules": ()},
-            {"rules": (rule(device=Device(DRIVER, NODE, "gpu-1")),)},
-            {"affected": (hold(via=""),)},
-            {"affected": (hold(via=ADMIN),)},
-            {"affected": (hold(device=Device(DRIVER, NODE, "gpu-1")),)},
+            {"stored": (rule("NoSchedule"),)},
+            {"stored": ()},
+            {"stored": (rule(device=Device(DRIVER, NODE, "gpu-1")),)},
+            {"holders": (hold(via=""),)},
+            {"holders": (hold(via=ADMIN),)},
+            {"holders": (hold(device=Device(DRIVER, NODE, "gpu-1")),)},
             {"verdict": Unknown("no report")},
         ],
     )
     def test_nobody_else_is(self, fields: dict[str, Any]) -> None:
-        assert to_evict(case(**fields), DESIRED, at(0)) == ()
+        assert to_evict(board(**fields), PLANNED, at(0)) == ()
 
     @pytest.mark.parametrize("rules", [(), (rule("NoSchedule"),)])
     def test_nobody_is_for_a_rule_that_is_to_go_or_to_be_milder(
         self, rules: tuple[Rule, ...]
     ) -> None:
-        assert to_evict(case(), msgspec.structs.replace(DESIRED, rules=rules), at(0)) == ()
+        assert (
+            to_evict(board(), Planned(granted=make_granted(uuid(0), *rules, evicts=(GPU,))), at(0))
+            == ()
+        )
 
     def test_nobody_is_for_a_rule_that_stands_without_a_fault_that_evicts_now(self) -> None:
-        over = msgspec.structs.replace(DESIRED, eviction=Eviction())
+        over = make_granted(uuid(0), rule())
 
-        assert to_evict(case(), over, at(0)) == ()
+        assert to_evict(board(), Planned(granted=over), at(0)) == ()
 
     @pytest.mark.parametrize("by", ["Correlation", "EmergencyStop", "Maintenance", "Human"])
-    def test_nobody_is_while_harm_is_held_back(self, by: str) -> None:
-        held = msgspec.structs.replace(DESIRED, deferred="wait", deferred_by=by)
+    def test_nobody_is_while_harm_is_held_back(self, by: DeferredBy) -> None:
+        held = msgspec.structs.replace(GRANTED, deferrals=(Deferral(by, "wait"),))
 
-        assert to_evict(case(), held, at(0)) == ()
+        assert to_evict(board(), Planned(granted=held), at(0)) == ()
 
     def test_a_budget_has_let_pass_what_is_stored(self) -> None:
-        held = msgspec.structs.replace(DESIRED, deferred="its sibling waits", deferred_by="Budget")
+        held = msgspec.structs.replace(
+            GRANTED, deferrals=(Deferral("Budget", "its sibling waits"),)
+        )
 
-        assert to_evict(case(), held, at(0)) == (hold(),)
+        assert to_evict(board(), Planned(granted=held), at(0)) == (hold(),)
 
     def test_a_pod_with_two_devices_is_moved_once(self) -> None:
         second = Device(DRIVER, NODE, "gpu-1")
-        both = case(rules=(rule(), rule(device=second)), affected=(hold(), hold(device=second)))
-        devices = Eviction(devices=(GPU, second))
-        desired = msgspec.structs.replace(DESIRED, rules=both.rules, eviction=devices)
+        both = board(stored=(rule(), rule(device=second)), holders=(hold(), hold(device=second)))
+        granted = make_granted(uuid(0), *both.rules.stored, evicts=(GPU, second))
 
-        assert len(to_evict(both, desired, at(0))) == 1
+        assert len(to_evict(both, Planned(granted=granted), at(0))) == 1
 
     def test_the_emergency_stop_keeps_everybody_where_they_are(self) -> None:
-        assert (
-            moving(case(), DESIRED, Fleet(stopped="by hand"), Policy(), at(0)).eviction.pods == ()
-        )
+        assert plan_evictions(board(), GRANTED, at(0), frozen=True).pods == ()
 
     def test_it_is_looked_at_again_while_somebody_is_to_be_moved(self) -> None:
-        assert moving(case(), DESIRED, Fleet(), Policy(), at(0)).wake_at == at(0) + LOOK_AGAIN
+        assert plan_evictions(board(), GRANTED, at(0), frozen=False).wake_at == at(0) + LOOK_AGAIN
 
     def test_it_is_looked_at_again_while_the_pods_cannot_be_listed(self) -> None:
         assert (
-            moving(case(pods=None), DESIRED, Fleet(), Policy(), at(0)).wake_at == at(0) + LOOK_AGAIN
+            plan_evictions(board(pods=None), GRANTED, at(0), frozen=False).wake_at
+            == at(0) + LOOK_AGAIN
         )
 
     def test_an_earlier_look_is_kept(self) -> None:
-        desired = msgspec.structs.replace(DESIRED, wake_at=at(1))
+        granted = msgspec.structs.replace(GRANTED, wake_at=at(1))
 
-        assert moving(case(), desired, Fleet(), Policy(), at(0)).wake_at == at(1)
+        assert plan_evictions(board(), granted, at(0), frozen=False).wake_at == at(1)
 
     def test_nothing_is_woken_for_a_pod_that_is_not_to_be_moved(self) -> None:
-        for quiet in (case(pods=()), case(pods=None, rules=())):
-            assert moving(quiet, DESIRED, Fleet(), Policy(), at(0)) == DESIRED
+        for quiet in (board(pods=()), board(pods=None, stored=())):
+            assert plan_evictions(quiet, GRANTED, at(0), frozen=False) == PLANNED
 
 
 def by_resource_name() -> Claim:
@@ -246,14 +260,14 @@ class TestGang:
 def test_only_an_extended_pod_that_runs_under_two_noexecutes_is_ever_moved(
     effects: list[str], via: str, running: bool, terminating: bool
 ) -> None:
-    seen = case(
-        rules=(rule(effects[0]),),
-        affected=(hold(via=via),),
+    seen = board(
+        stored=(rule(effects[0]),),
+        holders=(hold(via=via),),
         pods=(pod(running=running, terminating=terminating),),
     )
-    desired = msgspec.structs.replace(DESIRED, rules=(rule(effects[1]),))
+    granted = make_granted(uuid(0), rule(effects[1]), evicts=(GPU,))
 
-    moved = bool(to_evict(seen, desired, at(0)))
+    moved = bool(to_evict(seen, Planned(granted=granted), at(0)))
 
     due = effects == ["NoExecute", "NoExecute"] and via == EXTENDED_RESOURCE
     assert moved == (due and running and not terminating)

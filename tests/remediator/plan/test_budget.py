@@ -5,11 +5,10 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from remediator.model.incident import AffectedPod
 from remediator.model.taint_rule import Effect
 from remediator.plan.budget import budget
-from remediator.plan.case import Desired
 from remediator.plan.fleet import Fleet
+from remediator.plan.stages import Deferral, Granted
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
 from remediator.policy.place import Area
 from remediator.policy.windows import Once, Window
@@ -153,15 +152,6 @@ class TestCaps:
 
         assert answer.rules == standing
 
-    def test_a_held_eviction_asks_no_pod_to_go(self) -> None:
-        pod = AffectedPod("team", "train-0", "", "gpu")
-        none = limits(evict=Caps(cluster=Cap(0)))
-
-        answer = grant(none, Fleet(), desired("a0", "NoSchedule", evict=(pod,)))["a0"]
-
-        assert answer.eviction.pods == ()
-        assert "NoExecute deferred" in answer.deferred
-
     def test_one_node_cannot_taint_more_gpus_than_any_machine_has(self) -> None:
         invented = [desired(f"a{number}", "NoSchedule") for number in range(40)]
 
@@ -170,7 +160,7 @@ class TestCaps:
         assert sum(bool(answer.rules) for answer in answers.values()) == 16
 
     def test_what_a_person_holds_is_reported_before_what_the_budget_holds(self) -> None:
-        one = desired("a0", "NoExecute", deferred="ann asked to wait", deferred_by="Human")
+        one = desired("a0", "NoExecute", deferral=Deferral("Human", "ann asked to wait"))
 
         answer = grant(limits(evict=Caps(cluster=Cap(0))), Fleet(), one)["a0"]
 
@@ -308,7 +298,7 @@ class TestStopped:
         standing = stored(rule("a0", "NoExecute"), rule("a0", "NoSchedule", "part"))
         fleet = msgspec.structs.replace(self.STOP, rules=standing)
         lowered = desired("a0", "None")
-        closing = desired("a0", closing=True, calls="node-reboot")
+        closing = desired("a0", kind="closes", calls="node-reboot")
 
         for answer in (lowered, closing):
             assert grant(LIFTED, fleet, answer)["a0"] == answer
@@ -322,15 +312,6 @@ class TestStopped:
 
         assert answer.rules == standing
         assert answer.deferred
-
-    def test_what_evicts_already_asks_no_further_pod_to_go(self) -> None:
-        fleet = msgspec.structs.replace(self.STOP, rules=stored(rule("a0", "NoExecute")))
-        pod = AffectedPod("team", "train-0", "", "gpu")
-
-        answer = grant(LIFTED, fleet, desired("a0", "NoExecute", evict=(pod,)))["a0"]
-
-        assert effects(answer) == ["NoExecute"]
-        assert answer.eviction.pods == ()
 
     def test_a_call_for_repair_of_the_node_is_held_too(self) -> None:
         answer = grant(LIFTED, self.STOP, desired("a0", calls="node-reboot"))["a0"]
@@ -362,7 +343,7 @@ class TestMaintenance:
         name="weekend", area=Area(pools=("node-a",)), when=Once(start=at(-60), until=at(600))
     )
 
-    def at_weekend(self, name: str) -> Desired:
+    def at_weekend(self, name: str) -> Granted:
         paused = msgspec.structs.replace(policy(LIFTED), maintenance=(self.WEEKEND,))
         fleet = Fleet(places=places("a0", "b0"))
         (answer,) = budget((desired(name, "NoSchedule"),), fleet, paused, NOW)

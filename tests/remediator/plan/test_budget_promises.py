@@ -12,9 +12,9 @@ from exporter.model.device import Device
 from remediator.model.incident import Incident, IncidentStatus, RuleRecord
 from remediator.model.taint_rule import EFFECTS, Effect, Rule
 from remediator.plan.budget import budget
-from remediator.plan.case import Desired
 from remediator.plan.fleet import Changed, Fleet, names_on
 from remediator.plan.spending import RuleAction, Spending, placed, suffers
+from remediator.plan.stages import Granted
 from remediator.policy.limits import GROUNDS, LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
 from tests.remediator.builders import at, policy
 from tests.remediator.plan.fleets import (
@@ -62,7 +62,7 @@ def rules_of(draw: st.DrawFn, name: str) -> tuple[Rule, ...]:
 
 
 @st.composite
-def all_desired_of(draw: st.DrawFn, node: str) -> tuple[Desired, ...]:
+def all_desired_of(draw: st.DrawFn, node: str) -> tuple[Granted, ...]:
     names = draw(st.lists(st.sampled_from(NAMES), unique=True))
     mine = [name for name in names if name.startswith(node)]
     return tuple(
@@ -123,7 +123,7 @@ def fleets(draw: st.DrawFn) -> Fleet:
     )
 
 
-def after(fleet: Fleet, answers: tuple[Desired, ...]) -> Fleet:
+def after(fleet: Fleet, answers: tuple[Granted, ...]) -> Fleet:
     """Return the fleet when a node's grants are carried out."""
     gpus = {answer.uuid for answer in answers}
     others = tuple(taint_rule for taint_rule in fleet.rules if taint_rule.gpu not in gpus)
@@ -176,7 +176,7 @@ def counted(fleet: Fleet, action: RuleAction) -> dict[tuple[Ground, str], int]:
     st.permutations(range(3)),
 )
 def test_no_limit_is_exceeded_by_new_harm_whatever_the_order_of_nodes(
-    fleet: Fleet, limits: Limits, all_desired: tuple[tuple[Desired, ...], ...], order: list[int]
+    fleet: Fleet, limits: Limits, all_desired: tuple[tuple[Granted, ...], ...], order: list[int]
 ) -> None:
     for index in order:
         before = fleet
@@ -213,7 +213,7 @@ def _again(fleet: Fleet, gpus: set[str], action: RuleAction, now: datetime) -> i
 
 @given(fleets(), LIMITS, all_desired_of("a"))
 def test_healing_is_never_held_and_what_stands_is_never_weakened(
-    fleet: Fleet, limits: Limits, all_desired: tuple[Desired, ...]
+    fleet: Fleet, limits: Limits, all_desired: tuple[Granted, ...]
 ) -> None:
     answers = {desired.uuid: desired for desired in budget(all_desired, fleet, policy(limits), NOW)}
 
@@ -237,7 +237,7 @@ def _rank(rule: Rule | None) -> int:
 
 @given(fleets(), LIMITS, all_desired_of("a"), st.randoms(use_true_random=False))
 def test_the_order_of_anything_does_not_matter(
-    fleet: Fleet, limits: Limits, all_desired: tuple[Desired, ...], chance: random.Random
+    fleet: Fleet, limits: Limits, all_desired: tuple[Granted, ...], chance: random.Random
 ) -> None:
     mixed = list(all_desired)
     rules, incidents = list(fleet.rules), list(fleet.incidents)
@@ -283,14 +283,14 @@ def more(cap: Cap | Rate | None) -> Cap | Rate | None:
     return cap and msgspec.structs.replace(cap, amount=cap.amount + 10)
 
 
-def _milder(expected: Desired, other: Desired) -> bool:
+def _milder(expected: Granted, other: Granted) -> bool:
     got = {rule.device: _rank(rule) for rule in other.rules}
     return all(_rank(rule) <= got.get(rule.device, -1) for rule in expected.rules)
 
 
 @given(fleets(), LIMITS, all_desired_of("a"))
 def test_everything_reopens_by_itself_when_the_others_are_well_again(
-    fleet: Fleet, limits: Limits, all_desired: tuple[Desired, ...]
+    fleet: Fleet, limits: Limits, all_desired: tuple[Granted, ...]
 ) -> None:
     """Hours later, the stop let go, the first GPU in line gets what no limit of 0 forbids."""
     later = NOW + timedelta(hours=3)
@@ -308,7 +308,7 @@ def _zeros(caps: Caps) -> list[object]:
 
 @given(fleets(), LIMITS, all_desired_of("a"))
 def test_whatever_is_held_says_by_whom_and_why_and_the_rest_says_nothing(
-    fleet: Fleet, limits: Limits, all_desired: tuple[Desired, ...]
+    fleet: Fleet, limits: Limits, all_desired: tuple[Granted, ...]
 ) -> None:
     by_gpu = {desired.uuid: desired for desired in all_desired}
     for answer in budget(all_desired, fleet, policy(limits), NOW):

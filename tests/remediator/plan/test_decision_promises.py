@@ -119,11 +119,15 @@ def test_severity_falls_only_by_verified_recovery(incident: list[Moment]) -> Non
         for name, old in before.items():
             new = stored.incidents[name]
             assert severity(new.status.fault) >= severity(old.status.fault)
-        (desired,) = [answer for _, answer in decision.pairs] or [None]
+        (planned,) = [answer for _, answer in decision.pairs] or [None]
         for step in decision.steps:
             if isinstance(step, ChangeRule):
                 assert EFFECTS.index(step.rule.effect) >= EFFECTS.index(step.stored.effect)
-            if isinstance(step, DeleteRule) and desired is not None and not desired.closing:
+            if (
+                isinstance(step, DeleteRule)
+                and planned is not None
+                and planned.course.kind != "closes"
+            ):
                 assert step.stored.fault == "contained"  # a source has named the slice
         settle(stored, moment.seen, moment.seconds, SHORT)
 
@@ -140,12 +144,13 @@ def test_a_rule_goes_only_for_the_four_reasons(incident: list[Moment]) -> None:
             gone = [step.stored for step in decision.steps if isinstance(step, DeleteRule)]
             published = {device.device: device.uuid for device in moment.seen.inventory}
             for rule in gone:
-                (case, desired) = next(pair for pair in decision.pairs if pair[1].uuid == rule.gpu)
-                verified = desired.closing and isinstance(case.verdict, Healthy)
+                (case, planned) = next(pair for pair in decision.pairs if pair[1].uuid == rule.gpu)
+                verified = (planned.course.kind == "closes") and isinstance(case.verdict, Healthy)
                 other = published.get(rule.device) not in (None, rule.uuid)
-                gone_for_a_week = desired.ending.startswith("node ")
-                person = moment.rows != "enforce" or bool(desired.ending)
-                person |= any(intent.kind == "Ignore" for intent in desired.record.intents)
+                ends = planned.course.kind == "ends"
+                gone_for_a_week = ends and planned.course.reason.startswith("node ")
+                person = moment.rows != "enforce" or ends
+                person |= any(intent.kind == "Ignore" for intent in planned.record.intents)
                 narrowed = rule.fault == "contained" and rule.effect != "NoExecute"
                 assert verified or other or gone_for_a_week or person or narrowed, rule
                 if verified:
@@ -178,15 +183,15 @@ def test_nothing_is_made_or_raised_under_a_hold_or_an_ignore(incident: list[Mome
         people_act(stored, moment)
         for _ in range(3):
             decision = tick(stored, moment.seen, moment.seconds, rows_of(moment))
-            for _, desired in decision.pairs:
+            for _, planned in decision.pairs:
                 counts = {
-                    intent.kind for intent in desired.record.intents if intent.state == "InForce"
+                    intent.kind for intent in planned.record.intents if intent.state == "InForce"
                 }
                 if not counts & {"Hold", "Ignore"}:
                     continue
                 for step in decision.steps:
                     if isinstance(step, CreateRule):
-                        assert step.rule in desired.rebound
+                        assert step.rule in planned.demanded.renamed
                         assert "Ignore" not in counts
                     if isinstance(step, ChangeRule):
                         weaker = EFFECTS.index(step.rule.effect) <= EFFECTS.index(

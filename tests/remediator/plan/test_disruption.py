@@ -5,10 +5,9 @@ import pytest
 from exporter.model.device import Device
 from remediator.diagnose.fault import Unknown
 from remediator.model.incident import AffectedPod
-from remediator.plan.case import Case
 from remediator.plan.disruption import disruption
 from remediator.plan.steps import EvictPod
-from tests.remediator.builders import DRIVER, at, uuid
+from tests.remediator.builders import DRIVER, at, make_board, uuid
 from tests.remediator.plan.fleets import an_incident
 
 
@@ -20,9 +19,9 @@ def test_an_eviction_begins_where_its_incident_has_not_begun_one(*, begun: bool)
         evicting_at=at(-60) if begun else None,
         eviction_start_time=at(-60) if begun else None,
     )
-    case = Case(node="node-a", uuid=uuid(0), verdict=Unknown("not read"), incidents=(incident,))
+    board = make_board(Unknown("not read"), incidents=(incident,))
     step = EvictPod(uuid(0), AffectedPod("default", "train", "train", str(device), "uid"))
 
-    found = disruption([step], [case], ())
+    found = disruption([step], [board], ())
 
     assert found.devices == (frozenset() if begun else frozenset({device}))

@@ -14,9 +14,8 @@ from remediator.model.incident import (
     Target,
 )
 from remediator.model.taint_rule import Rule
-from remediator.plan.case import Case, Desired
 from remediator.plan.drain import empty_since
-from tests.remediator.builders import DRIVER, NODE, at, uuid
+from tests.remediator.builders import DRIVER, NODE, at, make_board, make_granted, uuid
 from tests.remediator.playing import pod
 
 BEFORE, NOW = "gpu-0", "gpu-1"
@@ -32,12 +31,8 @@ def test_a_gpu_is_not_empty_of_a_pod_that_its_incident_does_not_name_yet(*, runn
     scope = tuple(Target(DRIVER, NODE, name, uuid(0)) for name in (BEFORE, NOW))
     status = IncidentStatus(evicting_at=at(0), scope=ScopeRecord("the GPU under two names", scope))
     incident = Incident(ObjectMeta(name="one"), IncidentSpec(NODE, uuid(0)), status)
-    case = Case(
-        node=NODE,
-        uuid=uuid(0),
-        verdict=Unknown("it does not answer"),
-        affected=(under(NOW),),
-        pods=(pod(running=running),),
+    board = make_board(
+        Unknown("it does not answer"), holders=(under(NOW),), pods=(pod(running=running),)
     )
     evicts = Rule(
         device=Device(DRIVER, NODE, BEFORE),
@@ -49,6 +44,6 @@ def test_a_gpu_is_not_empty_of_a_pod_that_its_incident_does_not_name_yet(*, runn
         gpu=uuid(0),
         node=NODE,
     )
-    desired = Desired(uuid=uuid(0), rules=(evicts,))
+    granted = make_granted(uuid(0), evicts)
 
-    assert empty_since(case, desired, incident, at(5)) == (None if running else at(5))
+    assert empty_since(board, granted, incident, at(5)) == (None if running else at(5))

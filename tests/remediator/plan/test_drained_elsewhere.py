@@ -15,21 +15,34 @@ from remediator.model.claim import (
 )
 from remediator.model.incident import Condition
 from remediator.model.pod import PodFacts
-from remediator.plan.affected_pods import to_evict
+from remediator.model.taint_rule import Rule
+from remediator.plan.board import Board
 from remediator.plan.budget import budget
-from remediator.plan.case import Case, DeferredBy, Desired, Eviction
-from remediator.plan.disruption import until_drained
+from remediator.plan.disruption import grant
 from remediator.plan.due_repairs import due_gpus
 from remediator.plan.events import POD_PLANNED
+from remediator.plan.evictions import to_evict
 from remediator.plan.fleet import Fleet
 from remediator.plan.node_condition import WAITING
+from remediator.plan.stages import Course, Deferral, DeferredBy, Demanded, Planned
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps
 from remediator.policy.table import Evict, Mode, Policy
-from tests.remediator.builders import RESET, Stored, at, dead, gpu, mig_gpu, policy, uuid, view
+from tests.remediator.builders import (
+    RESET,
+    Stored,
+    at,
+    dead,
+    gpu,
+    make_granted,
+    mig_gpu,
+    policy,
+    uuid,
+    view,
+)
 from tests.remediator.plan import evict_first
 from tests.remediator.plan.handover import pair, reconciled
-from tests.remediator.plan.test_affected_pods import case, hold, rule
+from tests.remediator.plan.test_affected_pods import board, hold, rule
 from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
 
 SLURM = "NodeSet.slinky.slurm.net"
@@ -139,12 +152,16 @@ def test_pods_of_others_are_evicted_as_before(kind: str) -> None:
     assert played(busy(slurmd(owner_kind=kind))).effects() == {"gpu-0": "NoExecute"}
 
 
+def demand(*rules: Rule, hold: Deferral | None = None) -> Demanded:
+    course = Course(kind="stands", reason="a test")
+    return Demanded(uuid=uuid(0), course=course, rules=rules, hold=hold)
+
+
 @pytest.mark.parametrize("via", ["", EXTENDED_RESOURCE, ADMIN])
 def test_it_counts_however_the_pod_holds_the_device(via: str) -> None:
-    desired = Desired(uuid=uuid(0), rules=(rule(),))
-    one = case(rules=(), affected=(hold("worker-0", via),), pods=(slurmd(),))
+    one = board(stored=(), holders=(hold("worker-0", via),), pods=(slurmd(),))
 
-    (kept,) = until_drained(one, desired, at(0)).rules
+    (kept,) = grant(one, demand(rule()), at(0)).rules
     assert kept.effect == "NoSchedule"
 
 
@@ -265,12 +282,11 @@ class TestEvictionApi:
         assert "NoExecute deferred: team/worker-0" in deferral(stored).message
 
     def test_one_that_a_noexecute_in_force_does_not_reach_is_left_alone(self) -> None:
-        evicting = Eviction(devices=(rule().device,))
-        desired = Desired(uuid=uuid(0), rules=(rule(),), eviction=evicting)
+        planned = Planned(granted=make_granted(uuid(0), rule(), evicts=(rule().device,)))
         beside = (hold("worker-0"), hold("nb-0"))
-        one = case(affected=beside, pods=(slurmd(), pod("nb-0")))
+        one = board(holders=beside, pods=(slurmd(), pod("nb-0")))
 
-        assert to_evict(one, desired, at(0)) == (hold("nb-0"),)
+        assert to_evict(one, planned, at(0)) == (hold("nb-0"),)
 
 
 def test_a_noexecute_that_stands_is_not_taken_back() -> None:
@@ -312,9 +328,10 @@ def test_the_node_is_repaired_after_the_deadline_as_over_any_pod(
     assert stored.effects() == {"gpu-0": ours}
 
 
-def waiting(by: DeferredBy = "PodOwner", index: int = 0) -> tuple[Case, Desired]:
-    one, desired = pair(index)
-    return one, msgspec.structs.replace(desired, deferred="drain it", deferred_by=by)
+def waiting(by: DeferredBy = "PodOwner", index: int = 0) -> tuple[Board, Planned]:
+    one, planned = pair(index)
+    deferred = msgspec.structs.replace(planned.granted, deferrals=(Deferral(by, "drain it"),))
+    return one, Planned(granted=deferred)
 
 
 @pytest.mark.parametrize(
@@ -329,26 +346,26 @@ def test_what_else_defers_the_repair_of_the_node_still_does(by: DeferredBy, defe
 def test_a_gpu_whose_request_waits_for_a_budget_joins_that_of_another_of_its_node() -> None:
     """Whether or not a pod of a NodeSet is on either: their node is repaired once for both."""
     rows = policy(msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1))))
-    both = tuple(waiting(index=index)[1] for index in (0, 1))
+    both = tuple(waiting(index=index)[1].granted for index in (0, 1))
     granted = budget(both, Fleet(), rows, at(0), calling=True)
-    assert [desired.repair.deferred for desired in granted] == ["", ""]
+    assert [each.call for each in granted] == [None, None]
 
-    one, desired = waiting()
-    capped = msgspec.structs.replace(desired.repair, deferred="is used up")
-    (due_gpu,) = due_gpus([(one, msgspec.structs.replace(desired, repair=capped))])
+    one, planned = waiting()
+    capped = msgspec.structs.replace(planned.granted, call=Deferral("Budget", "is used up"))
+    (due_gpu,) = due_gpus([(one, Planned(granted=capped))])
     assert (due_gpu.joins, due_gpu.deferred) == (True, "is used up")
 
 
 def test_what_defers_more_gives_the_reason() -> None:
     """Under a reason of its own, evictions that go on would be requested during a hold."""
-    held = Desired(uuid=uuid(0), rules=(rule(),), deferred="on hold", deferred_by="Human")
-    one: Case = case(rules=(), affected=(hold("worker-0"),), pods=(slurmd(),))
+    held = demand(rule(), hold=Deferral("Human", "on hold"))
+    one: Board = board(stored=(), holders=(hold("worker-0"),), pods=(slurmd(),))
 
-    assert until_drained(one, held, at(0)).deferred_by == "Human"
+    assert grant(one, held, at(0)).deferred_by == "Human"
 
 
 def test_what_defers_more_after_it_gives_the_reason_too() -> None:
-    waits = Desired(uuid=uuid(0), rules=(rule(),), deferred="drain it", deferred_by="PodOwner")
+    waits = make_granted(uuid(0), rule(), deferral=Deferral("PodOwner", "drain it"))
 
     (stopped,) = budget((waits,), Fleet(stopped="by hand"), Policy(), at(0))
     assert (stopped.deferred_by, stopped.held_back) == ("EmergencyStop", True)

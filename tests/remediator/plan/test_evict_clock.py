@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remediator.model.incident import IncidentStatus
-from remediator.plan.eviction_requests import counted_from
+from remediator.plan.evictions import counted_from
 from remediator.plan.steps import EvictPod, WriteStatus
 from remediator.policy.table import Evict
 from tests.remediator.builders import Stored, at, policy

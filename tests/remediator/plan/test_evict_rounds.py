@@ -9,8 +9,8 @@ import pytest
 
 from exporter.model.node_health import XidRecord
 from remediator.model.incident_caps import capped
-from remediator.plan.case import ROUNDS
-from remediator.plan.eviction_requests import FREE_FOR
+from remediator.plan.evictions import FREE_FOR
+from remediator.plan.stages import ROUNDS
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
 from tests.remediator.builders import (

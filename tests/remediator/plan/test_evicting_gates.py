@@ -187,8 +187,8 @@ def test_a_wave_of_one_cause_stops_the_step_to_noexecute() -> None:
 
     assert not [step for step in decision.steps if isinstance(step, ChangeRule)]
     assert requested(decision) == []
-    ((_, desired),) = decision.pairs
-    assert desired.deferred.startswith("NoExecute deferred: ")
+    ((_, planned),) = decision.pairs
+    assert planned.granted.deferred.startswith("NoExecute deferred: ")
 
 
 def test_who_joins_a_drained_gpu_is_evicted_only_where_the_budget_has_room() -> None:

@@ -8,7 +8,7 @@ import pytest
 from exporter.model.node_health import XidRecord
 from remediator.model.claim import Claim, Toleration
 from remediator.model.taint_rule import Rule
-from remediator.plan.case import ROUNDS
+from remediator.plan.stages import ROUNDS
 from remediator.plan.steps import EvictPod
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict

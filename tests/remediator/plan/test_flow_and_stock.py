@@ -133,7 +133,8 @@ class TestCalls:
 
     def held(self, *known: Incident, mine: Incident | None = None) -> str:
         call = desired("z0", calls="node-reboot", incident=mine or an_incident("z0"))
-        return grant(self.ONE, Fleet(incidents=known), call, calling=True)["z0"].repair.deferred
+        answer = grant(self.ONE, Fleet(incidents=known), call, calling=True)["z0"]
+        return answer.call.why if answer.call else ""
 
     def called(self, seconds: float, **status: Any) -> Incident:
         return an_incident("a0", mode="Enforce", needs_since=at(seconds), **status)

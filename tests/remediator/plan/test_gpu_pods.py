@@ -13,10 +13,10 @@ from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.gpu_pods import NOT_LISTED, NOT_LIVE, NOT_PUBLISHED, neighbours
 from remediator.plan.node_condition import WAITING
-from remediator.plan.trusted_kinds import Blind
+from remediator.plan.trust import Blind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import DRIVER, NODE, uuid
-from tests.remediator.plan.handover import node, pair, pod, repair, reported, stored
+from tests.remediator.plan.handover import but, node, pair, pod, repair, reported, stored
 from tests.remediator.playing import claim
 
 NOBODY = pod("web", claims=())
@@ -220,15 +220,13 @@ class TestWhatIsNotKnown:
         assert repair(with_plugin(node()), pair()).status == "True"
 
     def test_a_device_plugin_explains_nothing_where_devices_were_published_before(self) -> None:
-        case, desired = pair()
-        assert desired.incident is not None
+        board, planned = pair()
+        assert planned.incident is not None
         scope = ScopeRecord("whole GPU", (Target(DRIVER, NODE, "gpu-0", uuid(0)),))
-        found = msgspec.structs.replace(desired.incident.status, scope=scope)
-        incident = msgspec.structs.replace(desired.incident, status=found)
+        found = msgspec.structs.replace(planned.incident.status, scope=scope)
+        incident = msgspec.structs.replace(planned.incident, status=found)
 
-        found = repair(
-            with_plugin(node()), (case, msgspec.structs.replace(desired, incident=incident))
-        )
+        found = repair(with_plugin(node()), (board, but(planned, incident=incident)))
 
         assert NOT_PUBLISHED in found.message
 

@@ -9,7 +9,7 @@ from remediator.plan.reconcile import Reconciler
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
 from tests.remediator.builders import action, at, dead, gpu, policy, view
-from tests.remediator.plan.test_trusted_kinds import Looking
+from tests.remediator.plan.test_trust import Looking
 from tests.remediator.playing import claim, pod
 
 DIFFERS = "the report of node-a differs from what the watch reported"

@@ -19,7 +19,7 @@ from remediator.model.intent import IntentRecord
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan import api_words
-from remediator.plan.case import Case, Desired, Record
+from remediator.plan.board import Board
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.node_condition import (
     HELD,
@@ -32,12 +32,14 @@ from remediator.plan.node_condition import (
     HandoverOptions,
     wake_at,
 )
+from remediator.plan.stages import Course, Planned, Record
 from tests.remediator.builders import NODE, at, uuid
 from tests.remediator.plan.handover import (
     HEALTHY,
     ON,
     SICK,
     UNKNOWN,
+    but,
     node,
     pair,
     pod,
@@ -76,13 +78,13 @@ def test_the_greatest_need_of_the_node_names_the_reason() -> None:
     assert uuid(1) in found.message
 
 
-def recorded(decided: tuple[Case, Desired], needs: Need) -> tuple[Case, Desired]:
+def recorded(decided: tuple[Board, Planned], needs: Need) -> tuple[Board, Planned]:
     """The same with another need in the stored incident."""
-    case, desired = decided
-    assert desired.incident is not None
-    status = msgspec.structs.replace(desired.incident.status, needs=api_words.NEEDS[needs])
-    incident = msgspec.structs.replace(desired.incident, status=status)
-    return case, msgspec.structs.replace(desired, incident=incident)
+    board, planned = decided
+    assert planned.incident is not None
+    status = msgspec.structs.replace(planned.incident.status, needs=api_words.NEEDS[needs])
+    incident = msgspec.structs.replace(planned.incident, status=status)
+    return board, but(planned, incident=incident)
 
 
 def test_what_the_faults_of_a_sick_gpu_ask_for_now_counts_at_once() -> None:
@@ -147,11 +149,11 @@ def test_the_pod_on_a_device_of_a_pool_that_was_once_in_scope_is_waited_for() ->
     lost = Device("gpu.example.com", "rack-7", "gpu-7")
     held = claim("gpu-8", driver="gpu.example.com", pool="rack-7")
     seen = node(pods=(), claims=(held,))
-    case, desired = pair()
-    assert desired.incident is not None
+    board, planned = pair()
+    assert planned.incident is not None
     scope = ScopeRecord("whole GPU", (Target("gpu.example.com", "rack-7", "gpu-7", uuid(0)),))
-    found = msgspec.structs.replace(desired.incident.status, scope=scope)
-    incident = msgspec.structs.replace(desired.incident, status=found)
+    found = msgspec.structs.replace(planned.incident.status, scope=scope)
+    incident = msgspec.structs.replace(planned.incident, status=found)
     rule = Rule(
         device=lost,
         uuid=uuid(0),
@@ -164,7 +166,7 @@ def test_the_pod_on_a_device_of_a_pool_that_was_once_in_scope_is_waited_for() ->
     )
 
     assert repair(seen, pair()).status == "True", "nothing ties that pool to this node"
-    in_scope = (case, msgspec.structs.replace(desired, incident=incident))
+    in_scope = (board, but(planned, incident=incident))
     assert repair(seen, in_scope).reason == WAITING
     assert repair(msgspec.structs.replace(seen, rules=(rule,)), pair()).reason == WAITING
 
@@ -210,7 +212,7 @@ def test_after_the_deadline_nobody_is_waited_for_and_who_is_left_is_named() -> N
 )
 def test_the_node_is_looked_at_again_when_the_next_deadline_passes(
     seconds: float,
-    pairs: tuple[tuple[Case, Desired], ...],
+    pairs: tuple[tuple[Board, Planned], ...],
     options: HandoverOptions,
     expected: datetime | None,
 ) -> None:
@@ -250,13 +252,13 @@ def test_below_enforce_nothing_is_reported_and_what_was_reported_is_taken_back(m
 
 
 def test_an_incident_that_is_not_stored_is_not_reported() -> None:
-    case, desired = pair()
-    assert desired.incident is not None
+    board, planned = pair()
+    assert planned.incident is not None
     fresh = msgspec.structs.replace(
-        desired.incident, metadata=ObjectMeta(name=desired.incident.name)
+        planned.incident, metadata=ObjectMeta(name=planned.incident.name)
     )
 
-    assert reported(node(), (case, msgspec.structs.replace(desired, incident=fresh))) == {}
+    assert reported(node(), (board, but(planned, incident=fresh))) == {}
 
 
 @pytest.mark.parametrize("verdict", [SICK, HEALTHY, UNKNOWN])
@@ -285,18 +287,25 @@ def test_the_soak_of_what_never_stopped_the_node_is_not_reported_on_it() -> None
 
 
 def test_an_incident_that_ends_or_that_a_person_ignores_asks_for_nothing() -> None:
-    case, desired = pair()
-    ends = msgspec.structs.replace(desired, ending="another board answers under this name")
+    board, planned = pair()
     stated = IntentRecord(
         kind="Ignore", by="ana", reason="a test board", state="InForce", seen_time=at(0)
     )
-    ignored = msgspec.structs.replace(desired, record=Record(intents=(stated,)))
     expired = msgspec.structs.replace(stated, state="Expired")
 
-    assert repair(node(stored()), (case, ends)).reason == NOTHING_NEEDED
-    assert repair(node(stored()), (case, ignored)).reason == NOTHING_NEEDED
-    again = msgspec.structs.replace(desired, record=Record(intents=(expired,)))
-    assert repair(node(), (case, again)).status == "True"
+    assert (
+        repair(
+            node(stored()),
+            (board, but(planned, course=Course(kind="ends", reason="another board"))),
+        ).reason
+        == NOTHING_NEEDED
+    )
+    assert (
+        repair(node(stored()), (board, but(planned, record=Record(intents=(stated,))))).reason
+        == NOTHING_NEEDED
+    )
+    again = but(planned, record=Record(intents=(expired,)))
+    assert repair(node(), (board, again)).status == "True"
 
 
 def test_the_order_of_observation_does_not_matter() -> None:
@@ -320,7 +329,7 @@ def test_an_unknown_gpu_changes_nothing(status: Literal["True", "False"]) -> Non
 @pytest.mark.parametrize("others", [(), (pair(1, verdict=UNKNOWN),)])
 @pytest.mark.parametrize("mine", [pair(), pair(deferred="no"), pair(verdict=UNKNOWN)])
 def test_a_pod_that_arrives_takes_it_back_whatever_is_held_or_unknown(
-    mine: tuple[Case, Desired], others: tuple[tuple[Case, Desired], ...], stopped: str
+    mine: tuple[Board, Planned], others: tuple[tuple[Board, Planned], ...], stopped: str
 ) -> None:
     busy = node(stored(), pods=(pod("train-0"),), claims=(claim("gpu-1"),))
 

@@ -9,6 +9,7 @@ from remediator.plan.node_condition import (
     OFF,
     HandoverOptions,
 )
+from remediator.plan.stages import Deferral, Planned
 from tests.remediator.plan.handover import (
     EKS,
     ON,
@@ -52,9 +53,10 @@ def test_a_cause_that_is_no_xid_has_a_reason_of_its_own(cause: str) -> None:
 
 
 def test_the_alias_names_no_xid_of_a_gpu_that_waits_and_is_not_in_the_call() -> None:
-    case, waiting = pair(0, cause="xid-119", call_deferred="maintenance")
-    repair = msgspec.structs.replace(waiting.repair, deferred_by="Maintenance")
-    apart = (case, msgspec.structs.replace(waiting, repair=repair))
+    board, waiting = pair(0, cause="xid-119")
+    call = Deferral("Maintenance", "maintenance")
+    granted = msgspec.structs.replace(waiting.granted, call=call)
+    apart = (board, Planned(granted=granted))
 
     found = reported(node(), apart, pair(1, cause="recovery-action-7"), options=EKS)
 

@@ -316,7 +316,8 @@ class TestCosts:
     def held(self, limits: Limits, fleet: Fleet, incident: Incident | None = None) -> str:
         requested = desired("a0", calls="node-reboot", incident=incident)
         answers = grant(limits, fleet, requested, calling=True)
-        return answers["a0"].repair.deferred
+        call = answers["a0"].call
+        return call.why if call else ""
 
     def test_a_call_on_another_node_counts(self) -> None:
         fleet = Fleet(incidents=(self.CALLED,))
@@ -353,14 +354,14 @@ class TestCosts:
 
         answers = grant(self.ONE, Fleet(), *both, calling=True)
 
-        assert [bool(answer.repair.deferred) for answer in answers.values()] == [False, True]
+        assert [bool(answer.call) for answer in answers.values()] == [False, True]
 
     def test_further_gpus_of_a_node_that_is_called_for_cost_nothing_more(self) -> None:
         both = (desired("a0", calls="node-reboot"), desired("a1", calls="node-reboot"))
 
         answers = grant(self.ONE, Fleet(), *both, calling=True)
 
-        assert not any(answer.repair.deferred for answer in answers.values())
+        assert not any(answer.call for answer in answers.values())
 
     def test_calls_hold_no_eviction(self) -> None:
         fleet = Fleet(incidents=(self.CALLED,), places={gpu_of("b0"): place("b0")})
@@ -370,7 +371,7 @@ class TestCosts:
     def test_where_nobody_is_called_nothing_is_requested(self) -> None:
         fleet = Fleet(incidents=(self.CALLED,))
 
-        assert not grant(self.ONE, fleet, desired("a0", calls="node-reboot"))["a0"].repair.deferred
+        assert not grant(self.ONE, fleet, desired("a0", calls="node-reboot"))["a0"].call
 
 
 def test_a_recovered_gpu_calls_nobody() -> None:

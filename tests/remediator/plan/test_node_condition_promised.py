@@ -8,11 +8,13 @@ import msgspec
 from exporter.model.node_health import GpuHealth, RecoveryAction
 from remediator.diagnose.fault import Unknown
 from remediator.model.pod import PodFacts
+from remediator.plan.disruption import grant
+from remediator.plan.gpu_decision import keep
 from remediator.plan.gpu_pods import neighbours
 from remediator.plan.node_condition import WAITING
 from remediator.plan.protected_pods import with_promises
 from remediator.plan.reconcile import decide_node
-from remediator.plan.undecided_gpu import undecided
+from remediator.plan.stages import Deferral, Planned
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import Evict, Policy
@@ -138,7 +140,8 @@ class TestHold:
         stored = self.held(seen)
         found = decide_node(stored.over(seen), stored.fleet(), policy(LIFTED), at(HOUR), ON)
         (case,) = (case for case, _ in found.pairs if case.uuid == uuid(1))
-        odd = undecided(case, Unknown("a bug", bug="trace"))
+        same, kept = keep(case, Unknown("a bug", bug="trace"))
+        odd = same, Planned(granted=grant(same, kept, at(HOUR)))
 
         promised = with_promises(neighbours(seen, ()), [odd], at(HOUR)).promised
 
@@ -208,12 +211,11 @@ class TestWithin:
         stored, seen = Stored(), busy(sick())
         reconciled(stored, seen, 1, waits())
         found = decide_node(stored.over(seen), stored.fleet(), waits(), at(5), ON)
-        ((case, desired),) = (pair for pair in found.pairs if pair[0].uuid == uuid(1))
-        assert desired.eviction.devices
-        quiet = msgspec.structs.replace(desired.eviction, devices=())
-        held = msgspec.structs.replace(
-            desired, deferred="a budget", deferred_by="Budget", eviction=quiet
-        )
+        ((case, planned),) = (pair for pair in found.pairs if pair[0].uuid == uuid(1))
+        assert planned.granted.evicts
+        deferred = (Deferral("Budget", "a budget"),)
+        quiet = msgspec.structs.replace(planned.granted, evicts=(), deferrals=deferred)
+        held = msgspec.structs.replace(planned, granted=quiet)
         both = neighbours(seen, ())
 
         early, late = (
@@ -222,7 +224,7 @@ class TestWithin:
         )
 
         assert ([promise.pods for promise in early], late) == ([("team/big",)], ())
-        assert with_promises(both, [(case, desired)], at(9 * HOUR)).promised != ()
+        assert with_promises(both, [(case, planned)], at(9 * HOUR)).promised != ()
 
     def test_a_time_that_stands_still_is_not_over(self) -> None:
         """The second GPU is unknown for hours, and its evictions were requested for a minute."""

@@ -8,12 +8,13 @@ from remediator.diagnose.fault import NODE_LEVEL
 from remediator.model.claim import Claim
 from remediator.model.node import HARDWARE_READY, REPAIR_NEEDED, NodeCondition
 from remediator.model.pod import PodFacts
-from remediator.plan.case import Case, Desired
+from remediator.plan.board import Board
 from remediator.plan.node_condition import (
     MESSAGE_LIMIT,
     OFF,
     HandoverOptions,
 )
+from remediator.plan.stages import Planned
 from remediator.plan.view import NodeView
 from tests.remediator.builders import at
 from tests.remediator.plan.handover import (
@@ -44,7 +45,7 @@ pairs_drawn = st.lists(
         since=st.sampled_from([None, at(0), at(3000)]),
     ),
     max_size=5,
-    unique_by=lambda case: case[0].uuid,
+    unique_by=lambda pair: pair[0].uuid,
 )
 conditions_drawn = st.sampled_from(
     [
@@ -76,7 +77,7 @@ moments = st.sampled_from([60.0, 3600.0, 7000.0])
 @given(nodes_drawn, pairs_drawn, moments, options_drawn, st.sampled_from(["", "drill"]))
 def test_promises_over_any_node(
     seen: NodeView,
-    pairs: list[tuple[Case, Desired]],
+    pairs: list[tuple[Board, Planned]],
     seconds: float,
     options: HandoverOptions,
     stopped: str,
@@ -98,10 +99,10 @@ def test_promises_over_any_node(
         assert options.enabled
         assert not stopped
         assert any(
-            case.verdict is SICK
-            and desired.repair.needs in NODE_LEVEL
-            and not (desired.deferred or desired.closing)
-            for case, desired in pairs
+            board.verdict is SICK
+            and planned.demanded.repair.needs in NODE_LEVEL
+            and not (planned.granted.deferred or planned.course.is_over)
+            for board, planned in pairs
         )
 
     facts = msgspec.structs.replace(seen.facts, conditions=tuple(after.values()))

@@ -38,7 +38,7 @@ def test_a_gpu_that_a_pod_has_come_back_to_counts_at_once() -> None:
 
     decision = tick(stored, view(dead(0), dead(1), pods=PODS, claims=(WEB, TRAIN)), 60, ONE)
 
-    (held,) = [desired.deferred for case, desired in decision.pairs if case.uuid == uuid(1)]
+    (held,) = [planned.granted.deferred for case, planned in decision.pairs if case.uuid == uuid(1)]
     assert stored.effects() == {"gpu-0": "NoExecute", "gpu-1": "NoSchedule"}
     assert "evict.cluster=1 is used up (1/1" in held
 
@@ -59,7 +59,7 @@ def test_a_gpu_that_a_pod_has_come_back_to_takes_no_room_from_itself() -> None:
     decision = tick(stored, seen, 60, ONE)
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert not any(desired.deferred for _, desired in decision.pairs)
+    assert not any(planned.granted.deferred for _, planned in decision.pairs)
 
 
 def test_nor_does_a_further_device_of_it_wait_for_its_own_sake() -> None:

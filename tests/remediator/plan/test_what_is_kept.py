@@ -7,11 +7,20 @@ from remediator.diagnose.fault import Fault, Source, Unknown
 from remediator.diagnose.verdict import verdict
 from remediator.model.claim import Claim
 from remediator.model.incident import EVICTION_BLOCKED, SEEN_LIMIT, Condition, SeenSignal
-from remediator.plan.case import Case, Desired
-from remediator.plan.eviction_requests import noted
-from remediator.plan.incident_spec import credible
-from remediator.plan.signals import seen
-from tests.remediator.builders import NODE, Stored, at, dead, gpu, policy, uuid, view, xid
+from remediator.plan.evictions import plan_evictions
+from remediator.plan.incidents import without_forged
+from remediator.plan.signals import with_reported
+from tests.remediator.builders import (
+    Stored,
+    at,
+    dead,
+    gpu,
+    make_board,
+    make_granted,
+    policy,
+    view,
+    xid,
+)
 from tests.remediator.plan.fleets import an_incident
 from tests.remediator.playing import claim, pod, settle
 
@@ -39,7 +48,7 @@ def fault(*sources: Source) -> Fault:
 def test_a_forged_line_is_believed_only_while_nothing_better_is_known(
     known: tuple[Source, ...], by: tuple[tuple[Source, ...], ...], believed: int
 ) -> None:
-    found = credible([fault(*sources) for sources in by], an_incident("a0", sources=known))
+    found = without_forged([fault(*sources) for sources in by], an_incident("a0", sources=known))
     assert len(found) == believed
     assert len(by) == 1 or not found[0].forgeable
 
@@ -49,7 +58,7 @@ def test_new_signals_take_the_room_of_silent_ones() -> None:
         SeenSignal(code=1000 + code, count=1, first_seen_time=at(0)) for code in range(SEEN_LIMIT)
     )
     fresh = gpu(0, xid(48), xid(95), xid(119), xid(13), xid(9999))
-    kept = seen(Case(node=NODE, uuid=uuid(0), verdict=verdict(fresh), gpu=fresh), before)
+    kept = with_reported(make_board(verdict(fresh), gpu=fresh), before)
     assert kept is not None
     assert len(kept) == SEEN_LIMIT
     assert {signal.code for signal in kept} >= {48, 95, 119}
@@ -61,9 +70,9 @@ def test_not_knowing_leaves_the_words_of_blocked_evictions_as_they_were() -> Non
         Condition(type=kind, status="True", reason="x", message=text, last_transition_time=at(0))
         for kind, text in (("Deferred", "another"), (EVICTION_BLOCKED, "web"))
     )
-    case = Case(node=NODE, uuid=uuid(0), verdict=Unknown("the agent is silent"))
-    desired = Desired(uuid=uuid(0), incident=an_incident("a0", conditions=reported))
-    assert noted(case, desired, at(9), frozen=False).eviction.blocked == "web"
+    board = make_board(Unknown("the agent is silent"))
+    granted = make_granted(incident=an_incident("a0", conditions=reported))
+    assert plan_evictions(board, granted, at(9), frozen=False).blocked == "web"
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,14 @@ from remediator.model.incident import (
 )
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
-from remediator.plan.case import ROUNDS, Case, Desired
-from remediator.plan.drained_elsewhere import DRAINERS, drainer
+from remediator.plan.board import Board
+from remediator.plan.drained_elsewhere import DRAINERS, drained_elsewhere, drainer
+from remediator.plan.stages import ROUNDS, Granted, Planned
 from remediator.policy.table import Evict
 
+LOOK_AGAIN, LOOK_AGAIN_BLOCKED = timedelta(seconds=5), timedelta(seconds=60)
+"""Interval of looks while a pod is to be evicted: a PodDisruptionBudget may have refused, and no
+event reports when it allows. The controller limits how often the eviction is really requested."""
 FREE_FOR = timedelta(minutes=1)
 """How long no pod has held a device when its rounds expire. Longer than a scheduler without support
 for taints needs to allocate it again."""
@@ -77,21 +81,82 @@ def tolerations(
     return found
 
 
-def in_force(case: Case, desired: Desired) -> dict[str, Rule]:
+def plan_evictions(board: Board, granted: Granted, now: datetime, *, frozen: bool) -> Planned:
+    """Return which pods are evicted for what is granted, with the clock of their evictions.
+
+    `frozen`: an emergency stop or a maintenance window stops evictions that go on, too.
+    """
+    if granted.incident is None and not board.rules.stored:
+        return Planned(granted=granted, wake_at=granted.wake_at)
+    planned = _recorded(board, granted, now, frozen=frozen)
+    evict = () if frozen else to_evict(board, planned, now)
+    missed = _missed(board, granted)
+    unseen = board.pods is None and (missed or in_force(board, granted))
+    if not (evict or unseen or planned.since):
+        return planned
+    again = now + (LOOK_AGAIN_BLOCKED if planned.blocked else LOOK_AGAIN)
+    delete, plan = frozenset[str](), granted.demanded.eviction.plan
+    if plan is not None and plan.then != "wait" and plan.extended_resources != "wait":
+        # Pods that NoExecute would delete if it reached them.
+        unreached = {pod.uid for pod in missed}
+        delete = frozenset(pod.uid for pod in evict if pod.uid in unreached)
+    wake_at = min(planned.wake_at or again, again)
+    return msgspec.structs.replace(planned, pods=evict, delete=delete, wake_at=wake_at)
+
+
+def to_evict(board: Board, planned: Planned, now: datetime) -> tuple[AffectedPod, ...]:
+    """Return the pods for which an eviction is requested, each once.
+
+    These hold a device under `Evict`, or a NoExecute in force does not reach them. No pod is
+    evicted while the state of the GPU or the pods of the node are unknown, or while disruption is
+    deferred altogether: a budget has already granted what is stored.
+    """
+    unknown = isinstance(board.verdict, Unknown) or bool(board.trust.refusal("disrupt"))
+    if board.pods is None or unknown or planned.granted.held_back:
+        return ()
+    missed = [*_missed(board, planned.granted), *to_request(board, planned, now)]
+    if not missed:
+        return ()
+    here = {pod.uid for pod in board.pods if pod.running and not pod.terminating}
+    found = {affected.uid: affected for affected in missed if affected.uid in here}
+    return tuple(found.values())
+
+
+def _missed(board: Board, granted: Granted) -> list[AffectedPod]:
+    """Return pods on a device under a stored, still desired NoExecute that does not reach them.
+
+    The eviction controller walks `spec.resourceClaims` only and skips a claim that stands for an
+    extended resource (kubernetes#141290). Such a pod has no way to tolerate a taint. One that
+    another system drains is left to it. None is evicted that no fault has evicted now: a rule
+    stands on a GPU that is healthy again, too.
+    """
+    desired = {rule.device for rule in granted.rules if rule.effect == "NoExecute"}
+    stored = {rule.device for rule in board.rules.stored if rule.effect == "NoExecute"}
+    reached = {str(device) for device in stored & desired & set(granted.evicts)}
+    return [
+        pod
+        for pod in board.users.holders
+        if pod.via == EXTENDED_RESOURCE
+        and pod.device in reached
+        and not drained_elsewhere(board, pod.uid)
+    ]
+
+
+def in_force(board: Board, granted: Granted) -> dict[str, Rule]:
     """Return the stored rules whose pods are evicted by the Eviction API now, by device."""
-    desired_devices = {rule.device for rule in desired.rules if rule.effect == "Evict"}
+    desired = {rule.device for rule in granted.rules if rule.effect == "Evict"}
     return {
         str(rule.device): rule
-        for rule in case.rules
-        if rule.effect == "Evict" and rule.device in desired_devices & set(desired.eviction.devices)
+        for rule in board.rules.stored
+        if rule.effect == "Evict" and rule.device in desired & set(granted.evicts)
     }
 
 
-def to_request(case: Case, desired: Desired, now: datetime) -> tuple[AffectedPod, ...]:
+def to_request(board: Board, planned: Planned, now: datetime) -> tuple[AffectedPod, ...]:
     """Return the pods for which an eviction is to be requested, each once."""
-    rules, joined = in_force(case, desired), desired.eviction.joined_too_often
-    there = (pod for pod in _there(case, rules) if pod.device not in joined)
-    found = {pod.uid: pod for pod in there if not _passed_by(case, pod, rules, now)}
+    rules, joined = in_force(board, planned.granted), planned.joined_too_often
+    there = (pod for pod in _there(board, rules) if pod.device not in joined)
+    found = {pod.uid: pod for pod in there if not _passed_by(board, pod, rules, now)}
     return tuple(found.values())
 
 
@@ -110,69 +175,69 @@ def _counts(plan: Evict) -> timedelta:
     return min(max(plan.within / 10, COUNTS_LEAST), COUNTS_MOST)
 
 
-def resumes(case: Case, incident: Incident, devices: Collection[Device], now: datetime) -> bool:
+def resumes(board: Board, incident: Incident, devices: Collection[Device], now: datetime) -> bool:
     """Whether evictions would begin anew on devices under `Evict`: a budget must grant them."""
     rules = {
         str(rule.device): rule
-        for rule in case.rules
+        for rule in board.rules.stored
         if rule.effect == "Evict" and rule.device in devices
     }
     ended = incident.status.evicting_at is not None and incident.status.eviction_start_time is None
-    return ended and any(not _passed_by(case, pod, rules, now) for pod in _there(case, rules))
+    return ended and any(not _passed_by(board, pod, rules, now) for pod in _there(board, rules))
 
 
-def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desired:
-    """Return the desired state with the record of its evictions for the incident.
+def _recorded(board: Board, granted: Granted, now: datetime, *, frozen: bool) -> Planned:
+    """Return the record of the evictions for the incident.
 
     While nothing is known the record stays; that time does not count (`counted_from`). A hold ends
     the clock, so that it starts over.
     """
-    if desired.incident is None:
-        return desired
-    old = desired.incident.status
-    blocking = (
-        condition.message
-        for condition in old.conditions
-        if condition.type == EVICTION_BLOCKED and condition.status == "True"
-    )
-    known = next(blocking, "")
-    rules = in_force(case, desired)
-    as_it_was = _with(
-        desired,
+    if granted.incident is None:
+        return Planned(granted=granted, wake_at=granted.wake_at)
+    old = granted.incident.status
+    as_it_was = Planned(
+        granted=granted,
         since=old.eviction_start_time,
         attempted=old.eviction_attempt_time,
         rounds=old.device_rounds,
+        wake_at=granted.wake_at,
     )
-    if isinstance(case.verdict, Unknown) or bool(case.no_disruption) or case.pods is None:
-        return _with(as_it_was, blocked=known)
-    rounds = _kept_rounds(case, desired, old, now)
+    if isinstance(board.verdict, Unknown) or board.trust.refusal("disrupt") or board.pods is None:
+        blocked = (
+            condition.message
+            for condition in old.conditions
+            if condition.type == EVICTION_BLOCKED and condition.status == "True"
+        )
+        return msgspec.structs.replace(as_it_was, blocked=next(blocked, ""))
+    rules = in_force(board, granted)
+    rounds = _kept_rounds(board, granted, old, now)
     # Once no pod is left under NoExecute the time is over: the next slice gets all of its own.
-    no_execute = {str(rule.device): rule for rule in desired.rules if rule.effect == "NoExecute"}
-    if not rules and _there(case, no_execute, terminating=True):
-        return _with(as_it_was, rounds=rounds)
-    held = frozen or desired.held_back
-    there = () if held else _there(case, rules, terminating=True)
+    no_execute = {str(rule.device): rule for rule in granted.rules if rule.effect == "NoExecute"}
+    if not rules and _there(board, no_execute, terminating=True):
+        return msgspec.structs.replace(as_it_was, rounds=rounds)
+    held = frozen or granted.held_back
+    there = () if held else _there(board, rules, terminating=True)
     if not there:
-        return _with(desired, rounds=rounds)
-    since, attempted = _clock(desired, old, now)
-    counted = _counted_rounds(case, desired, rounds, there, now)
-    changed = _with(desired, since=since, attempted=attempted, rounds=counted)
-    return _with(changed, blocked=_in_the_way(case, changed, rules, now))
-
-
-def _with(desired: Desired, **fields: object) -> Desired:
-    eviction = msgspec.structs.replace(desired.eviction, **fields)
-    return msgspec.structs.replace(desired, eviction=eviction)
+        return Planned(granted=granted, rounds=rounds, wake_at=granted.wake_at)
+    since, attempted = _clock(granted, old, now)
+    planned = Planned(
+        granted=granted,
+        since=since,
+        attempted=attempted,
+        rounds=_counted_rounds(board, granted, rounds, there, now),
+        wake_at=granted.wake_at,
+    )
+    return msgspec.structs.replace(planned, blocked=_in_the_way(board, planned, rules, now))
 
 
 def _clock(
-    desired: Desired, old: IncidentStatus, now: datetime
+    granted: Granted, old: IncidentStatus, now: datetime
 ) -> tuple[datetime, datetime | None]:
     """Return from when `within` counts and until when attempts are known, to be stored.
 
     Once the time is over, and between two attempts that are near enough, nothing is written.
     """
-    plan, last = desired.eviction.plan or Evict(), old.eviction_attempt_time
+    plan, last = granted.demanded.eviction.plan or Evict(), old.eviction_attempt_time
     start = counted_from(old, plan, now)
     if start is None or old.eviction_start_time is None:
         return now, now
@@ -182,15 +247,15 @@ def _clock(
 
 
 def _there(
-    case: Case, rules: Mapping[str, Rule], *, terminating: bool = False
+    board: Board, rules: Mapping[str, Rule], *, terminating: bool = False
 ) -> tuple[AffectedPod, ...]:
     """Return the pods that run on a device; admin access uses nothing."""
     if not rules:
         return ()
-    pods = {pod.uid: pod for pod in case.pods or () if pod.running}
+    pods = {pod.uid: pod for pod in board.pods or () if pod.running}
     return tuple(
         affected
-        for affected in case.affected
+        for affected in board.users.holders
         if affected.device in rules
         and affected.via != ADMIN
         and affected.uid in pods
@@ -198,9 +263,9 @@ def _there(
     )
 
 
-def is_passed_by(case: Case, uid: str) -> PassedBy | None:
+def is_passed_by(board: Board, uid: str) -> PassedBy | None:
     """Return which kind of pod it is of which no eviction is ever requested, None for others."""
-    pod = next((candidate for candidate in case.pods or () if candidate.uid == uid), None)
+    pod = next((candidate for candidate in board.pods or () if candidate.uid == uid), None)
     if pod is not None and pod.owner.startswith("DaemonSet/"):
         return "DaemonSet"
     if pod is not None and (found := drainer(pod)):
@@ -208,41 +273,41 @@ def is_passed_by(case: Case, uid: str) -> PassedBy | None:
     return "MirrorPod" if pod is not None and pod.mirror else None
 
 
-def _passed_by(case: Case, pod: AffectedPod, rules: Mapping[str, Rule], now: datetime) -> str:
+def _passed_by(board: Board, pod: AffectedPod, rules: Mapping[str, Rule], now: datetime) -> str:
     """Return why no eviction is requested of a pod, "" when it is."""
-    if kind := is_passed_by(case, pod.uid):
+    if kind := is_passed_by(board, pod.uid):
         return PASSED_BY[kind]
     if pod.via == EXTENDED_RESOURCE:
         return ""
     held = [
         held_device.device
-        for held_device in case.affected
+        for held_device in board.users.holders
         if held_device.uid == pod.uid and held_device.device in rules
     ]
     return (
         "tolerates NoExecute"
-        if all(_tolerates(case, pod, rules[device], now) for device in held)
+        if all(_tolerates(board, pod, rules[device], now) for device in held)
         else ""
     )
 
 
-def _tolerates(case: Case, pod: AffectedPod, rule: Rule, now: datetime) -> bool:
+def _tolerates(board: Board, pod: AffectedPod, rule: Rule, now: datetime) -> bool:
     """Whether a pod tolerates a device's taint still, counted from when it is evicted from."""
-    lasting = case.tolerations.get((pod.uid, str(rule.device)))
+    lasting = board.users.tolerations.get((pod.uid, str(rule.device)))
     if lasting is None or lasting == FOR_EVER:
         return lasting is not None
     return now - (rule.time_added or now) < lasting
 
 
 def _kept_rounds(
-    case: Case, desired: Desired, old: IncidentStatus, now: datetime
+    board: Board, granted: Granted, old: IncidentStatus, now: datetime
 ) -> tuple[DeviceRounds, ...]:
     """Return the rounds that are kept: of devices under a rule that were not free for long.
 
     A claim that is allocated holds its device, also while it is reserved for no pod.
     """
-    ruled = {str(rule.device) for rule in desired.rules}
-    held = {pod.device for pod in case.affected if pod.via != ADMIN}
+    ruled = {str(rule.device) for rule in granted.rules}
+    held = {pod.device for pod in board.users.holders if pod.via != ADMIN}
     kept = (
         msgspec.structs.replace(
             entry, free_since_time=None if entry.device in held else entry.free_since_time or now
@@ -255,14 +320,14 @@ def _kept_rounds(
 
 
 def _counted_rounds(
-    case: Case,
-    desired: Desired,
+    board: Board,
+    granted: Granted,
     kept: tuple[DeviceRounds, ...],
     there: tuple[AffectedPod, ...],
     now: datetime,
 ) -> tuple[DeviceRounds, ...]:
     """Return which round each device is in: one more where pods have joined since the last."""
-    joined = _joined(case, desired, now)
+    joined = _joined(board, granted, now)
     found = {entry.device: entry for entry in kept}
     for device in {pod.device for pod in there}:
         before = found.get(device)
@@ -274,46 +339,46 @@ def _counted_rounds(
     return tuple(found[device] for device in sorted(found))
 
 
-def _joined(case: Case, desired: Desired, now: datetime) -> frozenset[str]:
+def _joined(board: Board, granted: Granted, now: datetime) -> frozenset[str]:
     """Return the devices held by pods that the incident does not name yet.
 
     Where not all pods can be listed it is unknown which pods are new.
     """
-    incident = desired.incident
+    incident = granted.incident
     if incident is None or incident.status.affected_left_out or incident.status.evicted_left_out:
         return frozenset()
-    rules = in_force(case, desired)
+    rules = in_force(board, granted)
     known = {pod.uid for pod in (*incident.status.affected, *incident.status.evicted)}
     named = {str(target.name) for target in incident.status.scope.devices}
     return frozenset(
         affected.device
-        for affected in _there(case, rules)
+        for affected in _there(board, rules)
         if affected.uid not in known
         and affected.device in named
-        and not _passed_by(case, affected, rules, now)
+        and not _passed_by(board, affected, rules, now)
     )
 
 
-def _in_the_way(case: Case, desired: Desired, rules: Mapping[str, Rule], now: datetime) -> str:
+def _in_the_way(board: Board, planned: Planned, rules: Mapping[str, Rule], now: datetime) -> str:
     """Return which pods are left and why, once nothing but waiting is done about them."""
     plan, since, joined = (
-        desired.eviction.plan,
-        desired.eviction.since,
-        desired.eviction.joined_too_often,
+        planned.demanded.eviction.plan,
+        planned.since,
+        planned.joined_too_often,
     )
     overdue = bool(plan and since and now - since >= plan.within)
-    if not overdue and to_request(case, desired, now):
+    if not overdue and to_request(board, planned, now):
         return ""
-    pods = {pod.uid: pod for pod in case.pods or ()}
+    pods = {pod.uid: pod for pod in board.pods or ()}
     there = {
         affected.uid: affected
-        for affected in _there(case, rules)
+        for affected in _there(board, rules)
         if overdue or affected.device in joined
     }
     blockers: list[str] = []
     for affected in sorted(there.values()):
         ready = "Ready" if pods[affected.uid].ready else "not Ready"
-        why = _passed_by(case, affected, rules, now) or case.refusals.get(
+        why = _passed_by(board, affected, rules, now) or board.users.refusals.get(
             affected.uid, "no answer yet"
         )
         blockers.append(f"{affected.namespace}/{affected.pod} ({ready}): {why}")

@@ -1,4 +1,4 @@
-"""The case of each GPU of a node, from the view of that node.
+"""The boards of a node, from the view of that node: here names are bound to hardware.
 
 A report is bound only to devices that the reporting node publishes. A UUID that two nodes claim, or
 that another node publishes, is Unknown for both: no node can get another node's device tainted by
@@ -24,13 +24,12 @@ from remediator.diagnose.verdict import verdict
 from remediator.model.claim import absent, affected_pods
 from remediator.model.incident import GPU_UUID, Incident, concerns, of_gpu
 from remediator.model.taint_rule import Rule
-from remediator.plan.affected_pods import gang
-from remediator.plan.case import Case, Roster
-from remediator.plan.eviction_requests import tolerations
+from remediator.plan.board import Agent, Board, BoardRules, Machine, Presence, Roster, Users
+from remediator.plan.evictions import tolerations
+from remediator.plan.gang import gang
 from remediator.plan.ignored_taints import ignoring
-from remediator.plan.node_clock import by_clock_of_now
 from remediator.plan.overrides import with_confirmed
-from remediator.plan.trusted_kinds import distrusted
+from remediator.plan.signals import by_clock_of_now
 from remediator.plan.view import NodeView
 from remediator.policy.table import Place
 
@@ -38,8 +37,8 @@ _NVIDIAS = ".nvidia.com"
 """How the names of NVIDIA's DRA drivers end: that of GPUs, that of ComputeDomains."""
 
 
-def cases(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Case, ...]:
-    """Return a case for each GPU that the report, a slice it misses, an incident or a rule names.
+def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Board, ...]:
+    """Return a board for each GPU that the report, a slice it misses, an incident or a rule names.
 
     A GPU that was put into another node is handled by the node that has it now. `disagrees` is that
     of the policy.
@@ -62,43 +61,48 @@ def cases(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Case, ...
     here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
     here |= left | {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
     uuids = sorted(uuid for uuid in here if GPU_UUID.fullmatch(uuid))
-    common = attempt(_common, bound, now, disagrees)
-    return tuple(_case_or_blank(bound, uuid, reported.get(uuid), common) for uuid in uuids)
+    shared = attempt(_shared, bound, now, disagrees)
+    return tuple(_board_or_blank(bound, uuid, reported.get(uuid), shared) for uuid in uuids)
 
 
-class _Common(msgspec.Struct, frozen=True, kw_only=True):
+class _Shared(msgspec.Struct, frozen=True, kw_only=True):
     """What is the same for every GPU of a node."""
 
     now: datetime
-    unbelieved: str
-    """Why the report as a whole cannot be believed, "" when it can."""
+    machine: Machine
     around: Surroundings
     repeated: frozenset[str]
     """UUIDs that the report has more than once."""
-    nvml_up: bool
-    roster: Roster | None
-    gone: bool
-    distrust: str
-    no_disruption: str
-    brakes_unknown: str
-    no_rebind: str
 
 
-def _common(view: NodeView, now: datetime, disagrees: str) -> _Common:
-    brakes_unknown = view.clock_doubt or disagrees
+def _shared(view: NodeView, now: datetime, disagrees: str) -> _Shared:
     named = Counter(gpu.uuid for gpu in view.report.gpus) if view.report else Counter[str]()
-    return _Common(
-        now=now,
-        unbelieved=view.unbelieved,
-        around=surroundings(view.report),
-        repeated=frozenset(uuid for uuid, times in named.items() if times > 1),
+    unbelieved = view.unbelieved
+    report = None if unbelieved else view.report
+    machine = Machine(
+        node=view.node,
+        trust=view.trust(disagrees),
+        gone=view.gone,
+        boot_id=report.boot_id if report else "",
+        reported_at=report.observed_at if report else None,
+        believed=not unbelieved,
         nvml_up=_nvml_up(view),
         roster=_roster(view),
-        gone=view.gone,
-        distrust=distrusted(view.blind, "untaint"),
-        no_disruption=distrusted(view.blind, "NoExecute") or brakes_unknown,
-        brakes_unknown=brakes_unknown,
-        no_rebind=distrusted(view.blind, "rebind"),
+        agent=Agent(
+            confirmable=bool(view.report and view.report.content_hash),
+            renewals=view.renewals,
+            overtaken=view.overtaken,
+            behind=view.behind,
+        ),
+        inventory=view.inventory,
+        pods=view.pods,
+        cordons=view.facts.cordons if view.facts else (),
+    )
+    return _Shared(
+        now=now,
+        machine=machine,
+        around=surroundings(view.report),
+        repeated=frozenset(uuid for uuid, times in named.items() if times > 1),
     )
 
 
@@ -140,84 +144,72 @@ def _unread(view: NodeView, uuid: str) -> Unknown | None:
     return Unknown(f"{why}: mend or delete it")
 
 
-def _case_or_blank(
-    view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common | Unknown
-) -> Case:
+def _board_or_blank(
+    view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared | Unknown
+) -> Board:
     """Return what is known of a GPU; where this program fails on it, its incidents and rules."""
-    case = _case(view, uuid, gpu, common) if isinstance(common, _Common) else common
-    if isinstance(case, Case):
-        return case
-    return Case(
-        node=view.node,
+    board = _board(view, uuid, gpu, shared) if isinstance(shared, _Shared) else shared
+    if isinstance(board, Board):
+        return board
+    return Board(
         uuid=uuid,
-        verdict=case,
-        blank=case,
-        inventory=view.inventory,
+        machine=Machine(node=view.node, inventory=view.inventory),
+        verdict=board,
+        undecidable=board,
         incidents=of_gpu(view.incidents, uuid),
-        rules=_rules(view, uuid),
+        rules=BoardRules(stored=_rules(view, uuid)),
     )
 
 
 @or_unknown
-def _case(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> Case | Unknown:
+def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) -> Board | Unknown:
     if unread := _unread(view, uuid):
         return unread
     rules, incidents = _rules(view, uuid), of_gpu(view.incidents, uuid)
     parts = published_parts(uuid, gpu, view.inventory)
     place = _place(view, uuid, parts, incidents, rules)
     elsewhere = view.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents)
-    why = common.unbelieved or _unusable(view, uuid, gpu, common)
+    why = view.unbelieved or _unusable(view, uuid, gpu, shared.repeated)
     ruled = {rule.device for rule in rules}
     devices = {device.device for device in parts} | ruled
     devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
     if view.report and not why:
         incidents = tuple(by_clock_of_now(known, view.node, view.report) for known in incidents)
-    around = with_confirmed(common.around, gpu, incidents, view.boot_id or "", common.now)
+    around = with_confirmed(shared.around, gpu, incidents, view.boot_id or "", shared.now)
     judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
     holders = affected_pods(view.claims, frozenset(devices), view.pods)
-    return Case(
-        node=view.node,
+    return Board(
         uuid=uuid,
+        machine=shared.machine,
         verdict=joined(judged, view.suspects.get(uuid)),
-        ignoring=ignoring(rules, view.claims),
-        remarks=() if gpu is None or why else remarks(gpu, around),
         gpu=None if why else gpu,
-        inventory=view.inventory,
         incidents=incidents,
-        rules=rules,
-        leftovers=tuple(leftover for leftover in view.leftovers if leftover.device in ruled),
-        affected=holders,
-        gang=gang(holders, view.claims, view.pods) if any(it.open for it in incidents) else (),
+        rules=BoardRules(
+            stored=rules,
+            leftovers=tuple(leftover for leftover in view.leftovers if leftover.device in ruled),
+            unseen=tuple(rule for rule in view.unseen if rule.gpu == uuid),
+            served=view.rules_served,
+            known=view.rules_served and not view.blind.get("rules"),
+            foreign=tuple(rule for rule in view.foreign if any(map(rule.selects, devices))),
+        ),
+        users=Users(
+            holders=holders,
+            gang=gang(holders, view.claims, view.pods) if any(it.open for it in incidents) else (),
+            absent=absent(view.claims, devices, view.pods, view.pods_gone),
+            refusals=view.refusals,
+            tolerations=tolerations(rules, view.claims, view.pods),
+            ignoring=ignoring(rules, view.claims),
+        ),
         place=place,
-        boot_id=view.report.boot_id if view.report and not why else "",
-        reported_at=view.report.observed_at if view.report and not why else None,
-        pods=view.pods,
-        absent=absent(view.claims, devices, view.pods, view.pods_gone),
-        refusals=view.refusals,
-        tolerations=tolerations(rules, view.claims, view.pods),
-        clock_doubt=view.clock_doubt,
-        foreign=tuple(rule for rule in view.foreign if any(map(rule.selects, devices))),
-        node_gone=common.gone,
-        believed=not common.unbelieved,
-        distrust=common.distrust,
-        no_disruption=common.no_disruption,
-        brakes_unknown=common.brakes_unknown,
-        no_rebind=common.no_rebind,
-        unbound=view.unbound.get(uuid, ""),
-        rules_served=view.rules_served,
-        rules_known=view.rules_served and not view.blind.get("rules"),
-        unseen=tuple(rule for rule in view.unseen if rule.gpu == uuid),
-        confirmable=bool(view.report and view.report.content_hash),
-        renewals=view.renewals,
-        overtaken=view.overtaken,
-        behind=view.behind,
-        nvml_up=common.nvml_up,
-        reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
-        elsewhere=elsewhere,
-        left=_left(view, uuid),
+        unusable=why,
+        presence=Presence(
+            reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
+            unbound=view.unbound.get(uuid, ""),
+            elsewhere=elsewhere,
+            left=_left(view, uuid),
+        ),
         peers=view.domains.get(uuid, ()),
-        roster=common.roster,
-        cordons=view.facts.cordons if view.facts else (),
+        remarks=() if gpu is None or why else remarks(gpu, around),
     )
 
 
@@ -343,13 +335,13 @@ def _roster(view: NodeView) -> Roster | None:
     )
 
 
-def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None, common: _Common) -> str:
+def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None, repeated: frozenset[str]) -> str:
     """Return why a report that is believed shows nothing about a GPU, "" when it does."""
     others = view.elsewhere.get(uuid, ())
     if others:
         return f"{uuid} is claimed by {view.node} and by {', '.join(others)}"
     if gpu is None:
         return f"the report of {view.node} does not speak of {uuid}"
-    if uuid in common.repeated:
+    if uuid in repeated:
         return f"the report of {view.node} speaks of {uuid} more than once"
     return ""

@@ -13,7 +13,7 @@ from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
 from remediator.plan.reconcile import NodeDecision, Reconciler, decide_node
 from remediator.plan.steps import DeleteRule, Step
-from remediator.plan.trusted_kinds import NEEDED, Decision, WatchedKind, distrusted
+from remediator.plan.trust import NEEDED, Act, Knowledge, Trust, WatchedKind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     NODE,
@@ -44,18 +44,30 @@ def blind(seen: NodeView, *kinds: WatchedKind) -> NodeView:
     return msgspec.structs.replace(seen, blind=dict.fromkeys(kinds, REFUSED))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("decision", NEEDED)
-def test_a_decision_rests_on_its_kinds_and_on_no_other(
-    kind: WatchedKind, decision: Decision
+ROWS: dict[Act, tuple[Knowledge, ...]] = {
+    "restrict": (*PLACE, "report"),
+    "rebind": ("slices", "rules", "incidents"),
+    "release": PLACE,
+    "disrupt": (*PLACE, "claims", "clock", "policy"),
+    "begin a call": ("clock", "policy"),
+    "name pods": ("slices", "claims"),
+    "end a clock": ("clock",),
+}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "report", "clock", "policy"])
+@pytest.mark.parametrize("act", NEEDED)
+def test_an_act_rests_on_its_row_of_the_matrix_and_on_nothing_else(
+    kind: Knowledge, act: Act
 ) -> None:
-    assert bool(distrusted({kind: REFUSED}, decision)) == (kind in NEEDED[decision])
+    assert Trust({kind: REFUSED}).refusal(act) == (REFUSED if kind in ROWS[act] else "")
 
 
-def test_an_eviction_rests_on_all_that_a_taint_rests_on_and_on_claims() -> None:
-    assert set(NEEDED["NoExecute"]) == {*NEEDED["NoSchedule"], "claims"}
-    assert NEEDED["untaint"] == NEEDED["NoSchedule"]
-    assert set(NEEDED["True"]) == {"slices", "claims"}
+def test_the_first_group_of_doubts_gives_the_reason() -> None:
+    trust = Trust({"policy": "two policies", "claims": "no claims", "slices": "no slices"})
+
+    assert trust.refusal("disrupt") == "no slices; no claims"
+    assert trust.refusal("begin a call") == "two policies"
 
 
 @pytest.mark.parametrize("kind", PLACE)
@@ -310,7 +322,7 @@ def test_why_no_device_can_be_tainted_is_reported(fields: dict[str, object], why
     assert stored.effects() == {}
     assert why in stored.incident.status.message
     decision = decide_node(msgspec.structs.replace(seen, **fields), Fleet(), policy(), at(100))
-    assert [bool(case.unbound) for case, _ in decision.pairs] == [True]
+    assert [bool(board.presence.unbound) for board, _ in decision.pairs] == [True]
 
 
 def allocated(seconds: float, tolerant: bool = False) -> NodeView:  # noqa: FBT002 - a table

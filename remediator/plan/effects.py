@@ -1,0 +1,615 @@
+"""How far each fault may go now: the least of its caps. What follows for each device.
+
+An effect rises in this order: no rule, None, NoSchedule, Evict, NoExecute. Every fault starts at
+NoExecute, and each cap that applies limits it. So a fault evicts pods only if no cap applies: its
+class allows it, its evidence is complete, and every device of it has had a stored NoSchedule for
+the settle time. The scheduler and the eviction controller watch apart, so the order of two writes
+is not the order of their effects.
+
+A *ceiling* says how far a fault can ever go. A *deferral* ends by itself: its `goal` is higher than
+its limit. A new brake on a fault is a row of `CAPS`, with its test.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from exporter.model.device import Device
+from remediator.diagnose.fault import Fault, Healthy, weight
+from remediator.diagnose.scope import scope
+from remediator.diagnose.surroundings import NEAR
+from remediator.model.claim import ADMIN
+from remediator.model.incident import (
+    HARDWARE_LIMIT,
+    PLACED_LIMIT,
+    RULES_NOT_SERVED,
+    Incident,
+    IncidentStatus,
+    Target,
+    WouldTaint,
+)
+from remediator.model.taint_rule import EFFECTS, EVICTING, LOST, Effect, Rule
+from remediator.plan.board import Board
+from remediator.plan.drained_elsewhere import drained
+from remediator.plan.evictions import counted_from
+from remediator.plan.signals import is_new
+from remediator.plan.stages import Notice
+from remediator.plan.words import severity
+from remediator.policy.duration import spelled
+from remediator.policy.table import Evict, Row, mildest_eviction
+from remediator.policy.windows import moment
+
+Limit = Effect | None
+"""How far an effect may go; None: no rule at all."""
+CapName = Literal[
+    "unreported",
+    "observed",
+    "forgeable",
+    "unpublished",
+    "better evidence",
+    "evidence",
+    "later pods",
+    "ceiling",
+    "siblings",
+    "settle",
+    "requests",
+    "nothing",
+]
+FRESH = timedelta(minutes=5)
+"""A contained error has killed its process when it is written. A pod that took the slice later than
+this came afterwards and is not evicted for it."""
+ACTED = frozenset({"Tainted", "Evicting", "Drained"})
+"""Phases in which the scope had been found."""
+AWAITING = "AwaitingEvidence"
+"""Condition of an incident: since when a doubtful fault of a patient class waits."""
+FORGEABLE = (
+    "any program of the node can forge what syslog(2) reads, and no second source bears it out"
+)
+UNPUBLISHED = "the failed MIG instance is not published"
+LATER = "its process is dead, and whoever holds its devices came after it"
+TAINTING = "every device in scope is tainted first"
+
+
+class Cap(msgspec.Struct, frozen=True):
+    """One reason why a fault goes no further now."""
+
+    name: CapName
+    limit: Limit
+    goal: Effect
+    """How far it lets the fault go in the end."""
+    reason: str
+    until: datetime | None = None
+    """When time alone ends it."""
+
+
+SIBLINGS = Cap("siblings", "NoSchedule", "NoExecute", TAINTING)
+"""A pod that is evicted from one slice must not land on a sibling that is about to be tainted."""
+_NOTHING = Cap(
+    "nothing", "NoExecute", "NoExecute", "evidence complete, settle time over: pods are evicted"
+)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One fault of an incident, as its caps look at it."""
+
+    board: Board
+    incident: Incident
+    fault: Fault
+    row: Row
+    targets: tuple[Target, ...]
+    """Devices in its scope."""
+    exact: bool
+    """The instance that it names, if any, is published."""
+    doubt: str
+    """What its evidence lacks to evict pods, "" when it suffices."""
+    now: datetime
+
+    @property
+    def highest(self) -> Effect:
+        """How far its class allows a rule to go."""
+        return "None" if self.row.highest == "observe" else self.row.highest
+
+    @property
+    def tainted_since(self) -> datetime | None:
+        return tainted_since(self.board.rules.stored, self.incident, self.targets)
+
+    @property
+    def awaits(self) -> str:
+        """What is missing of evidence that often arrives in two parts, before a taint."""
+        tainted = {rule.device for rule in self.board.rules.stored if rule.effect != "None"}
+        whole = all(target.name in tainted for target in self.targets)
+        return self.doubt if self.row.patient and not whole else ""
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What one fault demands now."""
+
+    fault: Fault
+    row: Row
+    targets: tuple[Target, ...]
+    cap: Cap
+    """The least of its caps: it decides how far the fault goes."""
+    goal: Effect
+    """How far it goes in the end."""
+    awaits: str = ""
+    """Which evidence it waits for, or has waited for, while its scope is not tainted."""
+    needs_human: bool = False
+    """Only the kernel log reports it, no other source can confirm it, and the settle time is
+    over."""
+    wake_at: datetime | None = None
+    new: bool = False
+    """The incident has not recorded its signal before."""
+
+    @property
+    def effect(self) -> Limit:
+        """None: nothing yet."""
+        return self.cap.limit
+
+
+def _unreported(finding: Finding) -> Cap | None:
+    if finding.board.gpu is None:
+        return Cap("unreported", None, "NoSchedule", "the GPU is not reported")
+    return None
+
+
+def _observed(finding: Finding) -> Cap | None:
+    if finding.row.highest == "observe":
+        return Cap("observed", None, "None", "observed only: no rule is made for it")
+    return None
+
+
+def _forgeable(finding: Finding) -> Cap | None:
+    if finding.fault.forgeable:
+        return Cap("forgeable", None, "None", f"suspected only: {FORGEABLE}")
+    return None
+
+
+def _unpublished(finding: Finding) -> Cap | None:
+    if not (finding.targets or finding.exact):
+        return Cap("unpublished", None, "NoSchedule", f"suspected only: {UNPUBLISHED}")
+    return None
+
+
+def _better_evidence(finding: Finding) -> Cap | None:
+    """Wait for a second source until the settle time is over.
+
+    It counts from when the incident began to wait (`record`), which neither a repeated signal nor
+    one that comes and goes moves.
+    """
+    if not finding.awaits:
+        return None
+    incident, now = finding.incident, finding.now
+    opened = incident.metadata.creation_timestamp
+    not_noted = opened if opened and not incident.status.conditions else now
+    until = (waits_since(incident.status, now) or not_noted) + finding.row.settle
+    why = f"waiting for better evidence: {finding.doubt}"
+    return Cap("better evidence", None, "NoExecute", why, until) if now < until else None
+
+
+def _evidence(finding: Finding) -> Cap | None:
+    return _no_further("evidence", finding, finding.doubt) if finding.doubt else None
+
+
+def _later_pods(finding: Finding) -> Cap | None:
+    """Evict no pod for an error that was over before all pods on its devices came.
+
+    So also after a loss of every incident and rule, when no record says that it was handled. Admin
+    access uses nothing, whenever it came.
+    """
+    fault, board = finding.fault, finding.board
+    if fault.ended is None:
+        return None
+    names = {str(target.name) for target in finding.targets}
+    ended = {pod.uid for pod in board.pods or () if not pod.running}
+    here = [
+        held.uid
+        for held in board.users.holders
+        if held.device in names and held.via != ADMIN and held.uid not in ended
+    ]
+    begun = {pod.uid: pod.started for pod in board.pods or () if pod.uid in here}
+    dates = [begun.get(uid) for uid in here]
+    all_later = bool(dates) and all(at is not None and at > fault.last_seen for at in dates)
+    return _no_further("later pods", finding, LATER) if all_later else None
+
+
+def _ceiling(finding: Finding) -> Cap | None:
+    if finding.row.highest in EVICTING:
+        return None
+    why = f"class {finding.row.fault_class} goes no further"
+    return _no_further("ceiling", finding, why)
+
+
+def _no_further(name: CapName, finding: Finding, why: str) -> Cap:
+    """Return a ceiling of NoSchedule, or of what the class allows at most."""
+    least = milder("NoSchedule", finding.highest)
+    return Cap(name, least, least, f"{least} only: {why}")
+
+
+def _siblings(finding: Finding) -> Cap | None:
+    return SIBLINGS if finding.tainted_since is None else None
+
+
+def _settle(finding: Finding) -> Cap | None:
+    since = finding.tainted_since
+    if since is not None and finding.fault.fault_class == "contained":
+        since = _own_since(finding, since)
+        if since is None:
+            return SIBLINGS
+    if since is None or finding.now >= (settled := since + finding.row.settle):
+        return None
+    why = f"settling for {finding.row.settle.total_seconds():g} s"
+    return Cap("settle", "NoSchedule", "NoExecute", why, settled)
+
+
+def _requests(finding: Finding) -> Cap | None:
+    """Evict by the Eviction API first, where the policy says so."""
+    plan = finding.row.evict
+    if not finding.row.evicts_first:
+        return None
+    goal: Effect = "NoExecute" if plan.then == "NoExecute" else "Evict"
+    since = counted_from(finding.incident.status, plan, finding.now)
+    until = since + plan.within if plan.then == "NoExecute" and since else None
+    if until is not None and finding.now >= until:
+        return None
+    why = "evidence complete and settled: pods are evicted by the Eviction API"
+    why += f" until {moment(until)}, then deleted" if until else ""
+    return Cap("requests", "Evict", goal, why, until)
+
+
+def _nothing(finding: Finding) -> Cap:
+    if not finding.row.evicts_first:
+        return _NOTHING
+    within = spelled(finding.row.evict.within)
+    why = f"pods that are left {within} after the first eviction are deleted"
+    return msgspec.structs.replace(_NOTHING, reason=why)
+
+
+CAPS: tuple[Callable[[Finding], Cap | None], ...] = (
+    _unreported,
+    _observed,
+    _forgeable,
+    _unpublished,
+    _better_evidence,
+    _evidence,
+    _later_pods,
+    _ceiling,
+    _siblings,
+    _settle,
+    _requests,
+    _nothing,
+)
+"""Every cap of one fault. Of equal limits the first decides and gives the reason."""
+NO_RULE: frozenset[CapName] = frozenset({"unreported", "observed", "forgeable", "unpublished"})
+"""What lets no rule be made, however long it is waited."""
+
+
+def demands_of(
+    board: Board, incident: Incident, faults: Iterable[tuple[Fault, Row]], now: datetime
+) -> tuple[Demand, ...]:
+    """Return what each fault of an incident demands now.
+
+    Evictions are deferred until all devices that the faults of one GPU taint are tainted.
+    """
+    demands = [_demand(_finding(board, incident, fault, row, now)) for fault, row in faults]
+    tainting = (
+        demand for demand in demands if demand.row.mode == "enforce" and demand.effect is not None
+    )
+    everything = tuple(sorted({target for demand in tainting for target in demand.targets}))
+    whole = tainted_since(board.rules.stored, incident, everything) is not None
+    return tuple(demands) if whole else tainted_first(demands)
+
+
+def tainted_first(demands: Iterable[Demand]) -> tuple[Demand, ...]:
+    """Return the same demands without their evictions."""
+    return tuple(
+        msgspec.structs.replace(demand, cap=SIBLINGS) if demand.effect in EVICTING else demand
+        for demand in demands
+    )
+
+
+def _finding(board: Board, incident: Incident, fault: Fault, row: Row, now: datetime) -> Finding:
+    targets, exact = (), True
+    if board.gpu is not None:
+        found = scope(fault, board.gpu, board.inventory)
+        targets, exact = _slices_meant(board, incident, fault, found.targets), found.exact
+    doubt = fault.doubt or ("" if exact else UNPUBLISHED)
+    if not doubt and fault.ended is not None and abs(now - fault.last_seen) > FRESH:
+        doubt = "its process died long ago, or the clocks differ"
+    return Finding(board, incident, fault, row, targets, exact, doubt, now)
+
+
+def _demand(finding: Finding) -> Demand:
+    caps = [cap for rule in CAPS if (cap := rule(finding)) is not None]
+    least = min(caps, key=lambda cap: _rank(cap.limit))
+    goal = EFFECTS[min(_rank(cap.goal) for cap in caps) - 1]
+    demand = Demand(
+        fault=finding.fault,
+        row=finding.row,
+        targets=finding.targets,
+        cap=least,
+        goal=goal,
+        awaits="" if least.name in NO_RULE else finding.awaits,
+        wake_at=least.until,
+        new=is_new(finding.board, finding.incident, finding.fault),
+    )
+    asks = finding.fault.unprovable and least.limit is not None and goal not in EVICTING
+    since = finding.tainted_since if asks else None
+    if since is None:
+        return demand
+    # The settle time has brought no second source: a user looks.
+    settled = since + finding.row.settle
+    if finding.now < settled:
+        return msgspec.structs.replace(demand, wake_at=settled)
+    return msgspec.structs.replace(demand, needs_human=True)
+
+
+def _rank(limit: Limit) -> int:
+    return 0 if limit is None else 1 + EFFECTS.index(limit)
+
+
+def milder(effect: Effect, other: Effect) -> Effect:
+    return EFFECTS[min(EFFECTS.index(effect), EFFECTS.index(other))]
+
+
+def stronger(effect: Effect, other: Effect) -> Effect:
+    return EFFECTS[max(EFFECTS.index(effect), EFFECTS.index(other))]
+
+
+def _slices_meant(
+    board: Board, incident: Incident, fault: Fault, targets: tuple[Target, ...]
+) -> tuple[Target, ...]:
+    """Return the slices that an instance fault meant when it was new.
+
+    Instance ids are used again: after a change of the layout an old error must not be read as one
+    of the slice that got its number. A recorded placement names the memory by itself.
+    """
+    if fault.instance is None or fault.placement is not None:
+        return targets
+    if not is_new(board, incident, fault):
+        if incident.status.placed is not None:
+            return tuple(target for target in targets if target in incident.status.placed)
+        acted = any(entry.phase in ACTED for entry in incident.status.timeline)
+        known = set(incident.status.scope.devices)
+        return tuple(target for target in targets if target in known) if known or acted else targets
+    earlier = [known for known in board.incidents if not is_new(board, known, fault)]
+    before = [known.status.placed for known in earlier if known.status.placed is not None]
+    meant = {target.uuid for part in before for target in part}
+    return tuple(target for target in targets if target.uuid in meant) if before else targets
+
+
+def slices_to_record(incident: Incident, demands: Iterable[Demand]) -> tuple[Target, ...]:
+    """Return the slices that instance faults of the incident meant when they were new.
+
+    A contained error without a known slice means all of them: a later source names one.
+    """
+    recorded = incident.status.seen_through is not None
+    before = incident.status.scope.devices if recorded else ()
+    known = before if incident.status.placed is None else incident.status.placed
+    found = {
+        target
+        for demand in demands
+        if demand.fault.fault_class == "contained" and demand.new
+        for target in demand.targets
+    }
+    return (*known, *sorted(found - set(known)))[-PLACED_LIMIT:]
+
+
+def tainted_since(
+    rules: tuple[Rule, ...], incident: Incident, targets: tuple[Target, ...]
+) -> datetime | None:
+    """Return since when the targets' stored rules taint, as the incident has recorded them.
+
+    It counts for the very rules that are recorded by their UIDs. A rule of the same GPU that is not
+    recorded yet is new, also one that was deleted and made again: pods must not move to what it
+    taints. The scheduler and the eviction controller may have lost the rules while they were not
+    served, so that time starts over.
+    """
+    unserved = next(
+        (
+            condition
+            for condition in incident.status.conditions
+            if condition.type == RULES_NOT_SERVED
+        ),
+        None,
+    )
+    if unserved is not None and unserved.status == "True":
+        return None
+    recorded = {rule.uid for rule in incident.status.rules if rule.effect != "None"}
+    tainting = [rule for rule in rules if rule.effect != "None"]
+    if any(rule.uid not in recorded for rule in tainting):
+        return None
+    known = {rule.device for rule in tainting}
+    whole = bool(targets) and all(target.name in known for target in targets)
+    since = incident.status.tainted_at if whole else None
+    return max(since, unserved.last_transition_time) if since and unserved else since
+
+
+def _own_since(finding: Finding, since: datetime) -> datetime | None:
+    """Return since when slices are tainted themselves, and not only others under their names.
+
+    A slice that was made anew is other hardware to a contained error, and has pods of its own.
+    """
+    parts = finding.incident.status.hardware
+    known = {part.uuid: part.tainted_time for part in parts if part.uuid}
+    own = {target.uuid for target in finding.targets} - {finding.board.uuid}
+    if own - known.keys() and len(parts) < HARDWARE_LIMIT:
+        return None
+    return max([since, *(at for uuid in own if (at := known.get(uuid)))])
+
+
+def waits_since(status: IncidentStatus, now: datetime) -> datetime | None:
+    """Return since when a doubtful fault waits, as noted; None: not, or it was over in between.
+
+    It was over if the GPU had been healthy for more than a minute: what comes then is another.
+    """
+    found = (
+        condition
+        for condition in status.conditions
+        if (condition.type, condition.status) == (AWAITING, "True")
+    )
+    since = next((condition.last_transition_time for condition in found), None)
+    healthy = status.healthy_since
+    over = since is not None and healthy is not None and since <= healthy < now - NEAR
+    return None if over else since
+
+
+def strongest_rules(
+    board: Board,
+    incident: Incident,
+    demands: tuple[Demand, ...],
+    kept: tuple[Rule, ...],
+) -> tuple[Rule, ...]:
+    """Return for each device the strongest of its demands and of the rule that stands on it.
+
+    What stands is recorded under the incident that leads.
+    """
+    held = {pod.device for pod in board.users.holders}
+    desired = {rule.device: msgspec.structs.replace(rule, incident=incident.name) for rule in kept}
+    # From the mildest class; among equals as an incident is named (`weight`).
+    order = sorted(
+        demands, key=lambda each: (severity(each.fault.fault_class), *weight(each.fault)[1:])
+    )
+    for demand in order:
+        row = demand.row
+        shown = row.mode == "dry-run" and row.ceiling != "observe"
+        for target in demand.targets:
+            unenforced: Effect | None = "None" if shown and str(target.name) in held else None
+            effect = demand.effect if row.mode == "enforce" else unenforced
+            if effect is not None:
+                rule = _rule(board, incident, demand.fault, target, effect)
+                desired[target.name] = _joined(rule, desired.get(target.name))
+    return tuple(desired[device] for device in sorted(desired))
+
+
+def _joined(rule: Rule, standing: Rule | None) -> Rule:
+    """Return one rule for a device, in the words of the demand with the strongest effect.
+
+    Among equals the standing rule keeps its words, if it has any, unless a worse class demands it.
+    A rule must not name a class whose ceiling is below its effect: it would be lowered to it.
+    """
+    if standing is None:
+        return rule
+    effect = stronger(rule.effect, standing.effect)
+    worse = severity(rule.fault) > severity(standing.fault)
+    unanswered = standing.cause == LOST and standing.fault == rule.fault
+    changes = effect == rule.effect and (worse or unanswered or standing.effect != effect)
+    words_of = rule if changes else standing
+    return msgspec.structs.replace(
+        words_of, effect=effect, incident=rule.incident, uuid=rule.uuid, uid="", resource_version=""
+    )
+
+
+def _would_wait(board: Board, demand: Demand) -> list[str]:
+    """Return what mode enforce would wait for where a milder mode spares devices.
+
+    Pods that are not listed are left out: an incident that opens knows none yet.
+    """
+    devices = {str(target.name) for target in demand.targets}
+    why = drained(board, devices) if demand.goal in EVICTING else ""
+    return [f"it would be deferred: {why}"] if why else []
+
+
+def _rule(board: Board, incident: Incident, fault: Fault, target: Target, effect: Effect) -> Rule:
+    return Rule(
+        device=target.name,
+        effect=effect,
+        fault=fault.fault_class,
+        cause=fault.cause,
+        incident=incident.name,
+        uuid=target.uuid,
+        gpu=board.uuid,
+        node=board.node,
+        classes=tuple(sorted(board.place.device_classes)),
+    )
+
+
+def would(demands: tuple[Demand, ...]) -> tuple[WouldTaint, ...]:
+    """Return what enforce mode would do to each device that a milder mode spares."""
+    spared: dict[str, Effect] = {}
+    for demand in demands:
+        if demand.row.mode != "enforce" and demand.effect is not None:
+            for target in demand.targets:
+                name = str(target.name)
+                spared[name] = stronger(demand.goal, spared.get(name, demand.goal))
+    return tuple(WouldTaint(device, effect) for device, effect in sorted(spared.items()))
+
+
+def pending(demands: tuple[Demand, ...]) -> bool:
+    """Whether enforce mode has not reached its goal; what is only observed has none.
+
+    A pod that is evicted under `Evict` need not be there for the next step.
+    """
+    return any(
+        demand.effect not in (demand.goal, "Evict")
+        for demand in demands
+        if demand.row.mode == "enforce" and demand.row.ceiling != "observe"
+    )
+
+
+def _evicting(demands: tuple[Demand, ...]) -> list[Demand]:
+    return [
+        demand for demand in demands if demand.row.mode == "enforce" and demand.effect in EVICTING
+    ]
+
+
+def evicting(demands: tuple[Demand, ...]) -> tuple[Device, ...]:
+    """Return the devices whose pods the faults have evicted now."""
+    return tuple(
+        sorted({target.name for demand in _evicting(demands) for target in demand.targets})
+    )
+
+
+def evict_plan(demands: tuple[Demand, ...]) -> Evict | None:
+    """Return how they are evicted: the mildest plan of their classes."""
+    plans = [demand.row.evict for demand in _evicting(demands)]
+    return mildest_eviction(plans) if plans else None
+
+
+def notice(demands: tuple[Demand, ...]) -> Notice | None:
+    """Return what is to come for pods, at the earliest, once their devices are tainted."""
+    rows = [
+        demand.row for demand in demands if demand.row.mode == "enforce" and demand.goal in EVICTING
+    ]
+    if not rows:
+        return None
+    plan = mildest_eviction([row.evict for row in rows])
+    return Notice(settle=min(row.settle for row in rows), plan=plan)
+
+
+def goal(demands: tuple[Demand, ...]) -> Effect:
+    """Return the strongest effect that enforce mode goes for."""
+    strongest: Effect = "None"
+    for demand in demands:
+        if demand.row.mode == "enforce":
+            strongest = stronger(strongest, demand.goal)
+    return strongest
+
+
+def leading(demands: tuple[Demand, ...]) -> Demand | None:
+    """Return the demand of the worst class."""
+    return max(demands, key=lambda demand: severity(demand.fault.fault_class), default=None)
+
+
+def reason(board: Board, incident: Incident, demands: tuple[Demand, ...]) -> str:
+    """Return the reason, from the demand that goes furthest."""
+    first = leading(demands)
+    parts: list[str] = []
+    over = all(demand.effect == demand.goal and demand.goal not in EVICTING for demand in demands)
+    if isinstance(board.verdict, Healthy) and over:
+        return f"verifying: {board.verdict.evidence}"
+    if first is not None and first.row.mode != "enforce":
+        parts.append(f"{first.row.mode}: enforce would go up to {first.goal}")
+        parts += _would_wait(board, first)
+    elif first is not None and not first.targets:
+        why = f": {board.presence.unbound}" if board.presence.unbound else ""
+        parts.append(UNPUBLISHED if first.fault.instance else f"no published device to taint{why}")
+    elif first is not None:
+        parts.append(first.cap.reason)
+    if isinstance(board.verdict, Healthy):
+        parts.append(f"verifying: {board.verdict.evidence}")
+    stands = sorted({demand.fault.cause for demand in demands if demand.fault.ended is None})
+    if first is not None and first.fault.ended is not None and stands:
+        parts.append(f"not untainted while {', '.join(stands)} stands")
+    return "; ".join(parts) or f"{incident.status.cause} still stands"

@@ -1,0 +1,386 @@
+"""A taint belongs to hardware: which stored rules may stay, and which names they follow.
+
+A rule selects a device by its name, and names move: boards are renumbered, swapped and cut anew.
+So an incident stores what it has tainted as hardware: the GPU, one MIG slice by its UUID, or the
+memory slices of an instance. As long as it is open, each device that its node publishes of that
+hardware has a rule, whatever else is known or deferred. Such a rule only keeps new work away: to
+evict needs fresh evidence.
+
+A rule goes for four reasons: verified recovery (`recovery`), proof of another UUID under its name
+(or that its board is elsewhere), a node gone for a week (`recovery`), and a user: a lowered policy,
+an intent, a deletion by hand. Here are the proofs and the policy.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from exporter.model.node_health import MemorySlices
+from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.scope import displaced, gpus_behind, hardware_of, is_unplaced, made_of
+from remediator.diagnose.surroundings import NEAR
+from remediator.model.incident import HARDWARE_LIMIT, Hardware, Incident
+from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
+from remediator.plan import history
+from remediator.plan.board import Board
+from remediator.plan.effects import Demand, milder, slices_to_record, stronger
+from remediator.plan.signals import slices_named
+from remediator.plan.words import class_of, severity, some
+from remediator.policy.table import Policy, Row
+
+RESTRICTION = "NoSchedule"
+"""The most that a rule may record because of what was stored once."""
+
+
+class Taints(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of a GPU that stand, under the names that its hardware has now."""
+
+    kept: tuple[Rule, ...] = ()
+    """All that may stay."""
+    firm: tuple[Rule, ...] = ()
+    """Those of them that no later source takes away, by naming another slice."""
+    renamed: tuple[Rule, ...] = ()
+    """Those that follow tainted hardware to another name."""
+    parts: tuple[Hardware, ...] = ()
+    """The hardware that the incident has tainted."""
+    extends: bool = False
+    """A rule will be created where nothing keeps work away now."""
+
+
+def follow_names(  # noqa: PLR0917 - the facts, and when
+    board: Board,
+    incident: Incident,
+    standing: tuple[Rule, ...],
+    demands: tuple[Demand, ...],
+    policy: Policy,
+    now: datetime,
+) -> Taints:
+    """Return what stands of an incident, each part of its hardware under each of its names."""
+    firm = tuple(
+        rule for rule in standing if not _is_of_another_slice(board, incident, rule, demands, now)
+    )
+    gone = tuple(rule for rule in standing if rule not in firm)
+    parts = tainted_hardware(board, incident, now, demands, gone)
+    renamed = _rules_under_new_names(board, incident, parts, standing, policy)
+    has = {rule.device for rule in board.rules.stored if _restricts(rule.effect)}
+    return Taints(
+        kept=with_new_names(standing, renamed),
+        firm=with_new_names(firm, renamed),
+        renamed=renamed,
+        parts=parts,
+        extends=any(rule.device not in has for rule in renamed),
+    )
+
+
+def rules_that_may_stay(board: Board, policy: Policy) -> tuple[Rule, ...]:
+    """Return the stored rules that may stay, each within what the policy allows its class."""
+    # No rule stays under a name that is proven to stand for other hardware, or on a node that its
+    # board has left.
+    proper = [
+        without_disruption(rule, board.inventory)
+        for rule in board.rules.stored
+        if (not displaced(rule, board.inventory) or _may_be_the_failed_one(rule, board))
+        and not (board.presence.left and rule.node == board.node)
+    ]
+    if policy.disagrees:
+        return tuple(proper)
+    capped: list[tuple[Rule, Effect | None]] = [
+        (rule, _ceiling(policy.row(class_of(rule.fault), board.place))) for rule in proper
+    ]
+    return tuple(
+        msgspec.structs.replace(rule, effect=milder(rule.effect, ceiling))
+        for rule, ceiling in capped
+        if ceiling is not None
+    )
+
+
+def _may_be_the_failed_one(rule: Rule, board: Board) -> bool:
+    """Whether a slice was made anew under a rule's name, and nothing says of which memory.
+
+    The incident has recorded which memory has failed. Once the node's report or the name shows
+    where the new slice is, that slice has a rule of its own or none.
+    """
+    recorded = any(
+        part.placement
+        for incident in board.incidents
+        if incident.open
+        for part in incident.status.hardware
+    )
+    return (rule.fault == "contained" and recorded) and any(
+        device.device == rule.device and is_unplaced(device, board.gpu)
+        for device in board.inventory
+        if board.uuid == device.parent_uuid
+    )
+
+
+def displaced_rules(board: Board, policy: Policy) -> tuple[Rule, ...]:
+    """Return the rules whose names stand for other hardware now: their own is still to be found."""
+    return tuple(
+        rule
+        for rule in board.rules.stored
+        if not board.presence.left
+        and displaced(rule, board.inventory)
+        and (policy.disagrees or _ceiling(policy.row(class_of(rule.fault), board.place)))
+    )
+
+
+def _ceiling(row: Row) -> Effect | None:
+    """Return the strongest effect that a stored rule of a class may keep, None for no rule."""
+    highest = row.highest
+    ceiling: Effect | None = None if highest == "observe" else highest
+    if row.mode == "enforce":
+        return ceiling
+    return "None" if row.mode == "dry-run" and ceiling else None
+
+
+def _whole_since(incident: Incident) -> datetime | None:
+    """Return since when the whole GPU is tainted, whatever its slices have been since."""
+    status = incident.status
+    gpus = (part for part in status.hardware if not (part.uuid or part.placement))
+    return next((part.tainted_time for part in gpus if part.tainted_time), status.tainted_at)
+
+
+def _is_of_another_slice(
+    board: Board, incident: Incident, rule: Rule, demands: tuple[Demand, ...], now: datetime
+) -> bool:
+    """Whether a later source has named another slice than the one that this rule taints.
+
+    Only a contained error, only before the first eviction, and only where the whole GPU was tainted
+    just now for want of that source. An error that comes later proves nothing about the slice of an
+    earlier one, also where that error is over by now.
+    """
+    if history.was_lost(incident) or not incident.status.phase:
+        return False  # since when the whole GPU is tainted is not known, or not any more
+    tainted_at, scope = _whole_since(incident), incident.status.scope.devices
+    # By the hardware as well: a slice that has just got another name was tainted under the old one.
+    names, hardware = {target.name for target in scope}, {target.uuid for target in scope} - {""}
+    whole = all(
+        device.device in names or device.uuid in hardware
+        for device in board.inventory
+        if device.parent_uuid == board.uuid
+    )
+    if not whole or (tainted_at is not None and now - tainted_at > NEAR):
+        return False
+    own = rule.uuid in slices_named(board, incident.status.seen_signals)
+    if own or not any(demand.new for demand in demands):
+        return False  # a rule made anew, such as under another name, is no news of a slice
+    contained = {
+        incident.status.fault,
+        rule.fault,
+        *(demand.fault.fault_class for demand in demands),
+    }
+    desired = {target.name for demand in demands for target in demand.targets}
+    mild = rule.effect not in EVICTING and contained == {"contained"}
+    if not (mild and desired):
+        return False
+    if rule.uuid != rule.gpu and any(device.uuid == rule.uuid for device in board.inventory):
+        # By its hardware: an older name of a slice that is not meant would bring its taint back.
+        return all(target.uuid != rule.uuid for demand in demands for target in demand.targets)
+    published = any(device.device == rule.device and device.uuid for device in board.inventory)
+    return published and rule.device not in desired
+
+
+def tainted_hardware(
+    board: Board,
+    incident: Incident,
+    now: datetime,
+    demands: tuple[Demand, ...] = (),
+    gone: tuple[Rule, ...] = (),
+) -> tuple[Hardware, ...]:
+    """Return the hardware that an incident has tainted, each with the strongest effect ever stored.
+
+    A rule names its hardware by UUID, except for an error of one instance of dynamic MIG, whose
+    partitions have none: there the fault names it. `gone` are rules that should not have been made:
+    a later source has named another slice.
+    """
+    found = {_key(part): part for part in incident.status.hardware}
+    stored = {rule.device: rule for rule in board.rules.stored if _restricts(rule.effect)}
+    parts: list[Hardware] = []
+    contained = {rule.device for rule in stored.values() if rule.fault == "contained"}
+    for demand in (demand for demand in demands if _is_contained(demand)):
+        rules = [stored[target.name] for target in demand.targets if target.name in stored]
+        parts += [part for rule in rules if (part := _part_of_fault(demand, rule))]
+        contained |= {rule.device for rule in rules}
+    known = (part.placement for part in (*found.values(), *parts) if not part.uuid)
+    places = [place for place in known if place is not None]
+    failed = {target.uuid for target in slices_to_record(incident, demands)}
+    for rule in stored.values():
+        part = Hardware(effect=rule.effect, fault=rule.fault, cause=rule.cause)
+        if rule.uuid != rule.gpu and rule.device in contained:
+            anew = [] if rule.uuid in failed else places
+            place = _place_of(rule, anew, board, incident)
+            parts.append(msgspec.structs.replace(part, uuid=rule.uuid, placement=place))
+        if rule.fault != "contained" or _is_of_whole(rule, board):
+            parts.append(part)
+    for part in sorted(parts, key=_key):
+        found[_key(part)] = _joined(part, found.get(_key(part)), now)
+    if gone:
+        own = slices_named(board, incident.status.seen_signals)
+        found = {
+            key: part
+            for key, part in found.items()
+            if part.uuid in own or not _was_too_much(part, demands)
+        }
+    return tuple(found[key] for key in sorted(found)[:HARDWARE_LIMIT])
+
+
+def _rules_under_new_names(
+    board: Board,
+    incident: Incident,
+    parts: Iterable[Hardware],
+    standing: Iterable[Rule],
+    policy: Policy,
+) -> tuple[Rule, ...]:
+    """Return the rules for devices of tainted hardware that nothing keeps work away from now.
+
+    Only on the incident's own node: on another one a board is what that node's report lists.
+    What the policy lets no class taint any more stays without a rule.
+    """
+    if incident.node != board.node or board.trust.refusal("rebind"):
+        return ()
+    has = {rule.device for rule in standing if _restricts(rule.effect)}
+    found: dict[str, Rule] = {}
+    ordered = sorted(parts, key=lambda part: severity(part.fault))
+    named = {part.uuid for part in ordered if part.placement is None} - {""}
+    for part in ordered:
+        row = policy.row(class_of(part.fault), board.place)
+        spared = row.mode != "enforce" or row.ceiling == "observe" or not _restricts(row.ceiling)
+        if spared and not policy.disagrees:
+            continue
+        for device in board.inventory:
+            if device.device not in has and _is_of(device, part, named, board):
+                found[str(device.device)] = _rule(board, incident, part, device)
+    return tuple(found[name] for name in sorted(found))
+
+
+def with_new_names(rules: tuple[Rule, ...], renamed: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Return rules, one for each device, with those of new names in their places."""
+    anew = {rule.device for rule in renamed}
+    return (*(rule for rule in rules if rule.device not in anew), *renamed)
+
+
+def without_disruption(rule: Rule, inventory: tuple[SliceDevice, ...]) -> Rule:
+    """Return a rule without its disruption where other hardware is proven under its name."""
+    if rule.effect == milder(rule.effect, RESTRICTION) or not displaced(rule, inventory):
+        return rule
+    return msgspec.structs.replace(rule, effect=RESTRICTION)
+
+
+def new_names_in_words(rules: tuple[Rule, ...]) -> str:
+    """Return the names under which the hardware is tainted anew, "" for none."""
+    names = some(rule.device.device for rule in rules)
+    return f"the taint follows the hardware to {names}" if names else ""
+
+
+def _place_of(
+    rule: Rule, places: Iterable[MemorySlices], board: Board, incident: Incident
+) -> MemorySlices | None:
+    """Return the failed memory that a slice was made of later; None if it failed itself.
+
+    What is recorded of it once stays. A slice that cannot be seen now was seen when it got its
+    rule.
+    """
+    known = next((part for part in incident.status.hardware if part.uuid == rule.uuid), None)
+    if known is not None:
+        return known.placement
+    seen = [device for device in board.inventory if device.uuid == rule.uuid]
+    return next(
+        (
+            place
+            for place in places
+            if not seen or any(made_of(device, place, board.gpu) for device in seen)
+        ),
+        None,
+    )
+
+
+def _is_contained(demand: Demand) -> bool:
+    """Whether a contained error taints."""
+    contained = demand.fault.fault_class == "contained"
+    return contained and demand.effect is not None and demand.row.mode == "enforce"
+
+
+def _part_of_fault(demand: Demand, rule: Rule) -> Hardware | None:
+    """Return what a contained error means, by a rule that is stored for it.
+
+    An error that no source has placed means the GPU, once the wait for such a source is over.
+    """
+    fault = demand.fault
+    if fault.placement is None and (fault.instance is not None or demand.awaits):
+        return None
+    return Hardware(
+        placement=fault.placement, effect=rule.effect, fault=rule.fault, cause=rule.cause
+    )
+
+
+def _is_of_whole(rule: Rule, board: Board) -> bool:
+    """Whether a rule is of a GPU that is known to have no slices."""
+    # Not by what is published now: slices may be wiped for a moment.
+    return rule.uuid == rule.gpu and board.gpu is not None and board.gpu.mig is False
+
+
+def _joined(new: Hardware, old: Hardware | None, now: datetime) -> Hardware:
+    if old is None:
+        return msgspec.structs.replace(new, tainted_time=now)
+    words = new if severity(new.fault) > severity(old.fault) else old
+    return msgspec.structs.replace(
+        words, effect=stronger(new.effect, old.effect), tainted_time=old.tainted_time
+    )
+
+
+def _was_too_much(part: Hardware, demands: tuple[Demand, ...]) -> bool:
+    """Whether a part was tainted only because no source had named a slice, and one has now.
+
+    Its rule may be gone already: an earlier plan may have been cut off in the middle.
+    """
+    meant = {target.uuid for demand in demands for target in demand.targets}
+    # Evictions from a slice say nothing about the GPU: an error without a slice evicts no pod.
+    mild = part.effect not in EVICTING or not part.uuid
+    return part.fault == "contained" and mild and part.placement is None and part.uuid not in meant
+
+
+def _key(part: Hardware) -> tuple[str, int, int]:
+    """Return what a part is; the GPU comes first."""
+    return (
+        (part.uuid, part.placement.start, part.placement.size)
+        if part.placement
+        else (part.uuid, -1, -1)
+    )
+
+
+def _restricts(effect: str) -> bool:
+    return effect in EFFECTS[EFFECTS.index(RESTRICTION) :]
+
+
+def _is_of(device: SliceDevice, part: Hardware, named: set[str], board: Board) -> bool:
+    """Whether a device is of a part.
+
+    While the failed slice itself is published, no other slice is meant in its memory: it is another
+    compute instance there. Slices that were made of that memory later are all meant.
+    """
+    if part.uuid:
+        return device.uuid == part.uuid
+    mine = board.uuid in gpus_behind(device, board.inventory)
+    place = part.placement
+    if place is None or not mine:
+        return mine
+    if device.kind == "mig" and device.uuid is not None and device.uuid not in named:
+        there = (other for other in board.inventory if other.uuid in named)
+        if any(made_of(other, place, board.gpu) for other in there):
+            return False
+    return made_of(device, place, board.gpu)
+
+
+def _rule(board: Board, incident: Incident, part: Hardware, device: SliceDevice) -> Rule:
+    return Rule(
+        device=device.device,
+        effect=RESTRICTION,
+        fault=part.fault,
+        cause=part.cause,
+        incident=incident.name,
+        uuid=hardware_of(device, board.uuid),
+        gpu=board.uuid,
+        node=board.node,
+        classes=tuple(sorted(board.place.device_classes)),
+    )

@@ -1,0 +1,287 @@
+"""What the stages of a decision hand on, about one GPU: one type for each, and none is changed.
+
+    demanded ─► granted ─► planned ─► status and steps
+
+What is *demanded* follows from the GPU alone. What is *granted* of it is cut to what may be done
+now. What is *planned* says which pods are evicted for that.
+"""
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from exporter.model.device import Device
+from remediator.diagnose.fault import Need, Unknown
+from remediator.model.incident import (
+    AffectedPod,
+    DeviceRounds,
+    Incident,
+    SeenSignal,
+    Target,
+    WouldTaint,
+)
+from remediator.model.intent import IntentRecord
+from remediator.model.taint_rule import Effect, Rule
+from remediator.policy.table import Evict
+
+CourseKind = Literal[
+    "no incident", "elsewhere", "undecided", "ends", "closes", "unknown", "stands", "ignored"
+]
+"""`closes`: recovery is verified. `ends`: without verified recovery. For both the rules go first.
+`undecided`: nothing is decided about it, and all stays as it stands."""
+DeferredBy = Literal[
+    "Budget",
+    "Correlation",
+    "EmergencyStop",
+    "Maintenance",
+    "Human",
+    "Blindness",
+    "PodOwner",
+    "PodsUnknown",
+]
+"""Reason of the condition `Deferred`. `PodOwner`: pods must be drained elsewhere first.
+`PodsUnknown`: a pod on the device is not listed, so its owner is not known."""
+BY_PODS: frozenset[DeferredBy] = frozenset({"PodOwner", "PodsUnknown"})
+"""What a pod on a device defers: evictions from there, and no repair of the node. Who creates a pod
+can name any owner, and must not keep a sick GPU from repair by that."""
+ONLY_NEW: frozenset[DeferredBy] = frozenset({*BY_PODS, "Budget"})
+"""What defers what would begin, and stops no eviction that goes on."""
+
+
+class Deferral(msgspec.Struct, frozen=True):
+    """What defers something, and why."""
+
+    by: DeferredBy
+    why: str
+
+
+class Course(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of the incident of a GPU."""
+
+    kind: CourseKind
+    reason: str
+    """Why, in a sentence."""
+    remarks: tuple[str, ...] = ()
+    """What of `reason` is not about the next step, and so is true where that is deferred, too."""
+    verified: bool = False
+    """Health has held for the whole soak time, and the agent has confirmed it."""
+    pending: bool = False
+    """Enforce mode has not reached its goal: it waits for evidence, or for the settle time."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.kind in ("ends", "closes")
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """The notice that pods get before they are evicted, so that they can checkpoint."""
+
+    settle: timedelta
+    """From the last NoSchedule to the first eviction."""
+    plan: Evict
+
+
+class EvictionDemand(msgspec.Struct, frozen=True, kw_only=True):
+    """From which devices pods are to be evicted now, and how."""
+
+    notice: Notice | None = None
+    """What comes for the pods of devices that are tainted now; None where nothing does."""
+    plan: Evict | None = None
+    """How the classes with `Evict` evict pods now; None while no class does."""
+    devices: tuple[Device, ...] = ()
+    """Those whose pods a fault has evicted now, in whichever way."""
+    resumes: bool = False
+    """Evictions under `Evict` would begin anew: no pod was there, or something deferred them."""
+
+
+class Repair(msgspec.Struct, frozen=True, kw_only=True):
+    """What would repair a GPU, and for which of that a repair of the node is called for."""
+
+    needs: Need = "nothing"
+    calls: Need = "nothing"
+    """The same, as far as classes in mode enforce need it: a repair may be called for that."""
+    would_call: Need = "nothing"
+    """A node-level act that enforce mode would call for, and the mode in force does not."""
+    would_insist: bool = False
+    """A repair would be called for after the deadline, even while pods hold a GPU of the node."""
+    insists: Need = "nothing"
+    """The same, as far as classes that may evict need it: pods are waited for until the deadline
+    only."""
+    stays: bool = False
+    """It is requested already, and stays so in a milder mode while two policies disagree."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What the incident records, whatever is done about it."""
+
+    seen_through: datetime | None = None
+    """The youngest signal that this answer has taken into account, by the node's clock."""
+    seen: tuple[SeenSignal, ...] | None = None
+    """The signals that it has taken into account."""
+    is_new: bool = False
+    """A signal is new, whatever its date: it may be dated before `seen_through`."""
+    would: tuple[WouldTaint, ...] = ()
+    """What enforce mode would do in the end and the mode in force does not."""
+    awaits: str = ""
+    """Which evidence is waited for, or was, before a doubtful fault is tainted."""
+    row: str = ""
+    """Row of the policy that led."""
+    recurrence: int = 0
+    """Which incident of this GPU within the repeat window it is."""
+    confirmation: str = ""
+    """Why recovery alone does not untaint it; "" when it does, or a user has confirmed."""
+    sticky: bool = False
+    """Recovery alone does not untaint it, whatever was confirmed since."""
+    unprovable: bool = False
+    """Only the kernel log reports the fault, and no other source can confirm it: a user looks."""
+    probation: timedelta = timedelta()
+    """How long a new fault counts as a relapse, once this is closed."""
+    repair_seen: str = ""
+    """What shows that its repair is under way now."""
+    intents: tuple[IntentRecord, ...] = ()
+    """What users want, and what became of it."""
+    slices: tuple[Target, ...] = ()
+    """Slices that errors of one instance meant when they were new."""
+
+
+class Demanded(msgspec.Struct, frozen=True, kw_only=True):
+    """What should be so for one GPU, whatever else happens in the cluster."""
+
+    uuid: str
+    course: Course
+    incident: Incident | None = None
+    """With what was found now; the rest of it is as stored. None: there is none to write."""
+    duplicates: tuple[Incident, ...] = ()
+    """Younger open incidents of the same GPU: they are closed."""
+    rules: tuple[Rule, ...] = ()
+    """Rules that should stand, complete: a stored rule that is not here should go."""
+    renamed: tuple[Rule, ...] = ()
+    """Those of `rules` that follow tainted hardware to another name: no new disruption."""
+    goal: Effect = "None"
+    """The strongest effect that enforce mode goes for."""
+    hold: Deferral | None = None
+    """A user's: nothing new is demanded as long as it counts."""
+    wake_at: datetime | None = None
+    """When time alone changes the answer."""
+    eviction: EvictionDemand = EvictionDemand()
+    repair: Repair = Repair()
+    record: Record = Record()
+    undecided: Unknown | None = None
+    """Why nothing is decided about it: `rules` are those that stand, and its incident records the
+    reason."""
+
+
+class Granted(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be done of that now: no device gets less than what it has and may keep."""
+
+    demanded: Demanded
+    rules: tuple[Rule, ...]
+    deferrals: tuple[Deferral, ...] = ()
+    evicts: tuple[Device, ...] = ()
+    """Devices whose pods may be evicted now."""
+    call: Deferral | None = None
+    """Why no repair of the node may be called for it now, beside what is deferred altogether."""
+    wake_at: datetime | None = None
+
+    @property
+    def uuid(self) -> str:
+        return self.demanded.uuid
+
+    @property
+    def incident(self) -> Incident | None:
+        return self.demanded.incident
+
+    @property
+    def resumes(self) -> bool:
+        """Evictions by request begin anew."""
+        return self.demanded.eviction.resumes and bool(self.evicts)
+
+    @property
+    def deferred(self) -> str:
+        """What is deferred, and why; "" where nothing is."""
+        return "; ".join(deferral.why for deferral in self.deferrals)
+
+    @property
+    def deferred_by(self) -> DeferredBy:
+        """What stops more gives the reason: it also stops evictions that go on."""
+        by = self.deferrals[0].by if self.deferrals else "Budget"
+        for deferral in self.deferrals[1:]:
+            by = deferral.by if by in ONLY_NEW else by
+        return by
+
+    @property
+    def held_back(self) -> bool:
+        """Evictions that go on are deferred too, not only those that would begin."""
+        return bool(self.deferrals) and self.deferred_by not in ONLY_NEW
+
+    @property
+    def repair_held_back(self) -> str:
+        """What is deferred altogether, and with it a call for repair of the node."""
+        return "" if self.deferred_by in BY_PODS else self.deferred
+
+    @property
+    def emptying(self) -> frozenset[Device]:
+        """Devices that are to be emptied now: under NoExecute, or evicted from."""
+        return frozenset(
+            rule.device
+            for rule in self.rules
+            if rule.effect == "NoExecute" or (rule.effect == "Evict" and rule.device in self.evicts)
+        )
+
+
+ROUNDS = 3
+"""Rounds of evictions of a device, each for pods that joined a claim after the one before. Then a
+user looks: the controller of these pods does not know that the device is tainted."""
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """Which pods are evicted for what is granted, and since when."""
+
+    granted: Granted
+    pods: tuple[AffectedPod, ...] = ()
+    """To be evicted by the Eviction API: under `Evict`, or where NoExecute does not reach them."""
+    delete: frozenset[str] = frozenset()
+    """UIDs of those that are deleted instead, because NoExecute would delete them."""
+    since: datetime | None = None
+    """When the first eviction of the present pods was requested, as `evict.within` counts."""
+    attempted: datetime | None = None
+    """Until when evictions are known to have been requested."""
+    rounds: tuple[DeviceRounds, ...] = ()
+    """Rounds of evictions so far, by device."""
+    blocked: str = ""
+    """Which pods are left once the time for evictions is over, and why."""
+    wake_at: datetime | None = None
+
+    @property
+    def demanded(self) -> Demanded:
+        return self.granted.demanded
+
+    @property
+    def uuid(self) -> str:
+        return self.granted.uuid
+
+    @property
+    def incident(self) -> Incident | None:
+        return self.granted.incident
+
+    @property
+    def course(self) -> Course:
+        return self.demanded.course
+
+    @property
+    def record(self) -> Record:
+        return self.demanded.record
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.granted.rules
+
+    @property
+    def joined_too_often(self) -> frozenset[str]:
+        """Devices that new pods joined too often after evictions: a user has to look."""
+        return frozenset(
+            counted.device
+            for counted in self.rounds
+            if counted.rounds > ROUNDS and counted.free_since_time is None
+        )
