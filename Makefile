@@ -31,7 +31,7 @@ verify: $(STAMP) ## Test what is exhaustive: each version and setting, browser, 
 	$(BIN)/python -m tests.lab.builds verify
 	$(BIN)/pytest $(PARALLEL) -m verify $(TESTS)
 	HISTORIES=600 $(BIN)/pytest $(PARALLEL) -m hypothesis $(SEARCH) --hypothesis-seed=$(DRAWN_BY) $(TESTS)
-	$(BIN)/python -m tests.mutants --draw 10 --seed $(DRAWN_BY)
+	$(BIN)/python -m tests.mutants --drawn 10 --seed $(DRAWN_BY) --package remediator --quick --share 80
 	$(if $(TESTS),,$(MAKE) node-if-possible)
 
 node: $(STAMP) ## Test on a real node: kubelet, containerd, images, Helm. Needs root (KEEP=1 leaves it up)

@@ -55,7 +55,7 @@ def parts(*, seed: int, scale: float = 1.0, jobs: int = 1) -> tuple[Part, ...]:
         _fuzz(seed, of(1_000_000), of(FUZZ_TAKES)),
         _drawn(seed, of(300), of(DRAWN_TAKES), workers=2 if jobs == 1 else 1),
         _search(seed, scale, of(SEARCH_TAKES)),
-        _mutants(seed, scale, of(MUTANTS_TAKE)),
+        _mutants(seed, of(300), of(MUTANTS_TAKE)),
         _fleet(of(10_000), of(750), of(FLEET_TAKES)),
     )
 
@@ -136,13 +136,11 @@ def property_tests(folder: Path) -> list[str]:
     ]
 
 
-def _mutants(seed: int, scale: float, about: float) -> Part:
-    count = len(list((ROOT / "tests" / "mutants").rglob("*.patch")))
-    some = max(1, round(count * scale))
-    options = ("--draw", str(some), "--seed", str(seed)) if scale < 1.0 else ()
+def _mutants(seed: int, count: int, about: float) -> Part:
+    options = ("--drawn", str(count), "--seed", str(seed), "--share", "95")
     return Part(
         name="mutants",
-        what=f"{some if options else count} of {count} patches that the tests must see",
+        what=f"{count} mutants drawn from the source; 95 % must be killed or explained",
         command=_python("tests.mutants", *options),
         figures=closing.last_line,
         about=about,

@@ -1,55 +1,49 @@
-"""`python -m tests.mutants`: changes one line after another in a copy, and sees tests turn red.
+"""`python -m tests.mutants`: changes an operator in a copy of the tree, and sees tests turn red.
 
-Without --drawn it makes the mutants of the patch files here; each breaks one promise, and has to be
-killed. With --drawn it makes random ones of the source itself, and says which share is killed.
+The mutants are drawn from the source. The program prints those that no test sees, and ends with 1
+when fewer than the wanted share are killed or explained (tests/mutants/explained.txt).
 """
 
 import argparse
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from time import monotonic
 
-from tests.mutants import drawn
 from tests.mutants.copies import ROOT, CopyError, copies, head
-from tests.mutants.patches import Patch, PatchError, mutant_of, patches
-from tests.mutants.report import progress, share, sum_of, survivors
-from tests.mutants.run import Mutant, Outcome, all_judged, red_anyway
-from tests.mutants.verdict import Ran, pytest_run
+from tests.mutants.drawn import PACKAGES, Mutant, draw, steps_of
+from tests.mutants.explained import FILE, explained
+from tests.mutants.report import progress, share, summary, unseen
+from tests.mutants.run import Outcome, all_judged, judged, red_without_mutants
+from tests.mutants.verdict import pytest_run
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Return 0 when all is as it should be, 1 when a patch survived or nothing could be said."""
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Return 0 when enough mutants are killed."""
     options = _options(arguments)
     try:
-        return _drawn(options) if options.drawn else _patches(options)
-    except (CopyError, PatchError) as error:
+        outcomes = _outcomes(options, root)
+    except CopyError as error:
         _say(str(error))
         return 1
+    _say(*unseen(outcomes))
+    if outcomes:
+        _say(summary(outcomes))
+    return 0 if outcomes and share(outcomes) >= options.share else 1
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--draw", type=_number, metavar="N", help="so many of the patches [all]")
-    which.add_argument("--drawn", type=_number, metavar="N", help="so many random mutants instead")
-    which.add_argument("--only", nargs="+", metavar="NAME", help="the patches of these names")
+    parser.add_argument("--drawn", type=_number, default=10, metavar="N", help="so many [10]")
     parser.add_argument("--seed", metavar="S", help="of the draw [the hash of the commit]")
-    parser.add_argument("--package", choices=drawn.PACKAGES, help="of --drawn [both]")
+    parser.add_argument("--package", choices=PACKAGES, help="drawn from this one only [both]")
     parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="with --drawn: no tests that start programs, which take ten minutes of the exporter",
+        "--share", type=_number, default=80, metavar="P", help="percent that it wants [80]"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="no tests that play long stories or start programs"
     )
     parser.add_argument("--jobs", type=_number, default=2, metavar="N", help="side by side [2]")
-    parser.add_argument(
-        "--pytest",
-        default="",
-        metavar="ARGUMENTS",
-        help="""for every run of pytest, such as '-m "not verify"'""",
-    )
     return parser.parse_args(arguments)
 
 
@@ -59,66 +53,36 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _patches(options: argparse.Namespace) -> int:
-    chosen = _chosen(options)
-    outcomes = _outcomes([mutant_of(patch) for patch in chosen], options, at_once=True)
-    _say(*survivors(outcomes), sum_of(outcomes))
-    return 0 if all(outcome.killed for outcome in outcomes) else 1
-
-
-def _chosen(options: argparse.Namespace) -> list[Patch]:
-    """Return the requested patches, by name."""
-    every = patches()
-    if options.draw:
-        seed = options.seed or head()
-        _say(f"drawn with seed {seed}; again: {_again('--draw', options.draw, seed)}")
-        chosen = Random(seed).sample(every, min(options.draw, len(every)))  # noqa: S311 - a draw
-        return sorted(chosen, key=lambda patch: patch.name)
-    desired: set[str] = set(options.only or ())
-    if unknown := desired - {patch.name for patch in every}:
-        raise PatchError(f"no patch is called {', '.join(sorted(unknown))}")
-    return [patch for patch in every if patch.name in desired or not desired]
-
-
-def _drawn(options: argparse.Namespace) -> int:
-    seed = options.seed or head()
-    _say(f"drawn with seed {seed}; again: {_again('--drawn', options.drawn, seed)}")
-    packages = (options.package,) if options.package else drawn.PACKAGES
-    found = drawn.draw(drawn.every_place(ROOT, packages), ROOT, options.drawn, seed)
-    mutants = [drawn.mutant_of(place, ROOT, quick=options.quick) for place in found]
-    outcomes = _outcomes(mutants, options, drawn.OPTIONS, at_once=False)
-    _say(*survivors(outcomes), share(outcomes))
-    return 1 if any(outcome.verdict == "error" for outcome in outcomes) else 0
-
-
-def _again(which: str, number: int, seed: str) -> str:
-    return f"python -m tests.mutants {which} {number} --seed {shlex.quote(seed)}"
-
-
-def _outcomes(
-    mutants: Sequence[Mutant],
-    options: argparse.Namespace,
-    more: Sequence[str] = (),
-    *,
-    at_once: bool,
-) -> list[Outcome]:
-    """Judge mutants, but for those whose tests are red without them: these are errors."""
-    arguments = (*more, *shlex.split(options.pytest))
-
-    def test(folder: Path, paths: Sequence[str]) -> Ran:
-        return pytest_run(folder, (*arguments, *paths))
-
-    with copies(max(1, min(options.jobs, len(mutants)))) as folders:
+def _outcomes(options: argparse.Namespace, root: Path) -> list[Outcome]:
+    """Draw mutants and judge them; none where tests are red without a mutant."""
+    seed = options.seed or head(root)
+    packages = (options.package,) if options.package else PACKAGES
+    with copies(min(options.jobs, options.drawn), root) as folders:
+        # From a copy: the checkout may change meanwhile.
+        mutants = draw(folders[0], packages, options.drawn, seed)
+        reasons = explained((folders[0] / FILE).read_text(encoding="utf-8"))
+        _say(f"{len(mutants)} mutants, drawn with --seed {seed}")
+        steps = {
+            mutant: steps_of(mutant.path, folders[0], quick=options.quick)
+            for mutant in mutants
+            if mutant.lasting not in reasons
+        }
         begun = monotonic()
-        errors = red_anyway(mutants, folders, test, at_once=at_once)
-        _say(f"without a mutant: {len(errors)} red anyway, seen in {monotonic() - begun:.0f} s")
-        red = {outcome.mutant.name for outcome in errors}
-        sound = [mutant for mutant in mutants if mutant.name not in red]
+        all_steps = [step for own in steps.values() for step in own]
+        red = red_without_mutants(all_steps, folders, pytest_run)
+        if red:
+            _say(red, "tests are red without a mutant")
+            return []
+        _say(f"all tests are green without a mutant, seen in {monotonic() - begun:.0f} s")
 
-        def tell(number: int, outcome: Outcome) -> None:
-            _say(progress(number, len(sound), outcome))
+        def judge(mutant: Mutant, folder: Path) -> Outcome:
+            return judged(mutant, steps[mutant], folder, pytest_run)
 
-        return errors + all_judged(sound, folders, tell, test)
+        def report(number: int, outcome: Outcome) -> None:
+            _say(progress(number, len(steps), outcome))
+
+        known = [Outcome(mutant=m, verdict="explained") for m in mutants if m not in steps]
+        return known + all_judged(list(steps), folders, judge, report)
 
 
 def _say(*lines: str) -> None:

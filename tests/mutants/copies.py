@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class CopyError(Exception):
-    """The tree cannot be copied, or a copy cannot be changed; the message says why."""
+    """The tree cannot be copied; the message says why."""
 
 
 @contextmanager
@@ -58,33 +58,9 @@ def environment(folder: Path) -> Mapping[str, str]:
     return {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def apply_patch(patch: Path, folder: Path) -> None:
-    """Change a tree as a patch says. Raises CopyError."""
-    _git(folder, "apply", str(patch.resolve()))
-
-
-def check_patch(patch: Path, folder: Path) -> None:
-    """Raise CopyError where a patch does not fit to a tree."""
-    _git(folder, "apply", "--check", str(patch.resolve()))
-
-
-@contextmanager
-def restored(file: Path) -> Generator[None]:
-    """Put a file back as it was; what is done to it meanwhile must change it."""
-    before = file.read_bytes()
-    try:
-        yield
-    finally:
-        file.write_bytes(before)
-
-
 def _git(folder: Path, *arguments: str) -> str:
-    # Of a repository above the folder git would apply a patch to nothing, and call it done.
-    only_here = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.resolve().parent)}
     command = ["git", *arguments]
-    done = subprocess.run(
-        command, cwd=folder, env=only_here, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CopyError(f"{' '.join(command)} in {folder}: {done.stderr.strip()}")
     return done.stdout

@@ -1,20 +1,18 @@
-"""Source into random mutants, and what the tests of a package see of them: a share.
+"""Source into random mutants, each with the tests that may see it.
 
-The patches say what must never slip through; these say how much does. Each is one operator at a
-place that is as likely as any other. Its tests are those of its package that need no real server:
-first those of its own room, then those of all others, last those that start programs of ours.
+A mutant is one operator at one place that is as likely as any other. Its tests are those of its
+package that need no real server: first those of its own room, then those of all others, last
+those that play long stories or start programs.
 """
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
 
 from tests.mutants.places import Place, places
-from tests.mutants.run import Mutant, Step
 
 Package = Literal["remediator", "exporter"]
 PACKAGES: tuple[Package, ...] = get_args(Package)
@@ -38,82 +36,71 @@ SLOW: dict[Package, tuple[str, ...]] = {
     ),
 }
 """Tests that play long stories or start programs."""
-OPTIONS = ("-p", "tests.mutants.no_servers")
-"""For every run of pytest."""
+Step = tuple[str, ...]
+"""Paths of one run of pytest."""
 
 
-class Drawn(msgspec.Struct, frozen=True, order=True, kw_only=True):
-    """One place of one file."""
+class Mutant(msgspec.Struct, frozen=True, order=True, kw_only=True):
+    """One changed line of one file."""
 
     path: str
+    """The file, from the root of the project."""
     place: Place
+    before: str
+    """The line as it is, without its indent."""
+    after: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.path}:{self.place.line}:{self.place.column} in {self.place.within}"
+
+    @property
+    def lasting(self) -> str:
+        """What stays the same when lines move, or a function goes to another module."""
+        return f"{self.place.within}\n- {self.before}\n+ {self.after}"
 
 
-def modules(root: Path, packages: Sequence[Package] = PACKAGES) -> list[Path]:
-    """Return the files that mutants are drawn from."""
-    rooms = (root / package / room for package in packages for room in ROOMS[package])
-    return sorted(file for room in rooms for file in room.glob("*.py"))
+def draw(root: Path, packages: Sequence[Package], number: int, seed: str) -> list[Mutant]:
+    """Draw so many mutants, all different; the same ones for the same seed."""
+    every = every_place(root, packages)
+    drawn = random.Random(seed).sample(every, min(number, len(every)))  # noqa: S311 - a draw
+    return [_mutant(path, place, root) for path, place in drawn]
 
 
-def every_place(root: Path, packages: Sequence[Package] = PACKAGES) -> list[Drawn]:
-    """Return all that can be drawn."""
+def every_place(root: Path, packages: Sequence[Package] = PACKAGES) -> list[tuple[str, Place]]:
+    """Return all files and places that can be drawn."""
+    folders = (root / package / room for package in packages for room in ROOMS[package])
     return [
-        Drawn(path=file.relative_to(root).as_posix(), place=place)
-        for file in modules(root, packages)
+        (file.relative_to(root).as_posix(), place)
+        for file in sorted(file for folder in folders for file in folder.rglob("*.py"))
         for place in places(file.read_text(encoding="utf-8"))
     ]
 
 
-def draw(every: Sequence[Drawn], root: Path, number: int, seed: str) -> list[Drawn]:
-    """Draw so many mutants that compile, all different; the same ones for the same seed."""
-    mixed = random.Random(seed).sample(every, len(every))  # noqa: S311 - a draw, to be repeated
-    return list(islice((found for found in mixed if _compiles(root, found)), number))
-
-
-def _compiles(root: Path, found: Drawn) -> bool:
-    try:
-        compile(found.place.changed(_source(root, found)), "mutant", "exec")
-    except SyntaxError:
-        return False
-    return True
-
-
-def _source(root: Path, found: Drawn) -> str:
-    return (root / found.path).read_text(encoding="utf-8")
-
-
-def mutant_of(found: Drawn, root: Path, *, quick: bool = False) -> Mutant:
-    """Return a mutant with the tests that may see it; `quick` leaves out the slow ones."""
-    place, source = found.place, _source(root, found)
+def _mutant(path: str, place: Place, root: Path) -> Mutant:
+    source = (root / path).read_text(encoding="utf-8")
     before, after = (
         text.splitlines()[place.line - 1].strip() for text in (source, place.changed(source))
     )
-
-    def apply(folder: Path) -> None:
-        (folder / found.path).write_text(place.changed(_source(folder, found)), encoding="utf-8")
-
-    return Mutant(
-        name=f"{found.path}:{place.line}:{place.column}",
-        path=found.path,
-        about=f"- {before}\n  + {after}",
-        steps=steps_of(found.path, root, quick=quick),
-        apply=apply,
-    )
+    return Mutant(path=path, place=place, before=before, after=after)
 
 
 def steps_of(path: str, root: Path, *, quick: bool = False) -> tuple[Step, ...]:
-    """Return the tests of a module's package: of its room, of others, and the slow ones."""
-    package = path.split("/", 1)[0]
-    slow, tests = SLOW["exporter" if package == "exporter" else "remediator"], root / "tests"
-    named = {
-        entry.relative_to(tests / package).as_posix(): entry for entry in _units(tests / package)
-    }
-    own = [entry for entry in named.values() if entry == tests / Path(path).parent]
-    late = [entry for name, entry in named.items() if name in slow]
-    rest = [entry for entry in named.values() if entry not in own and entry not in late]
+    """Return the tests of a module's package: of its room, of others, and the slow ones.
+
+    `quick` leaves out the slow ones.
+    """
+    package: Package = "exporter" if path.startswith("exporter/") else "remediator"
+    tests = root / "tests" / package
+    rooms = {tests / room for room in ROOMS[package] if path.startswith(f"{package}/{room}/")}
+    units = list(_units(tests))
+    own = [unit for unit in units if unit in rooms]
+    late = [unit for unit in units if unit.relative_to(tests).as_posix() in SLOW[package]]
+    rest = [unit for unit in units if unit not in own and unit not in late]
     parts = (own, rest) if quick else (own, rest, late)
-    paths = (tuple(entry.relative_to(root).as_posix() for entry in part) for part in parts)
-    return tuple(step for step in paths if step)
+    return tuple(
+        tuple(unit.relative_to(root).as_posix() for unit in part) for part in parts if part
+    )
 
 
 def _units(folder: Path) -> Iterator[Path]:

@@ -8,6 +8,7 @@ that says yes or no. Texts, annotations, options of classes and what is logged a
 import ast
 import io
 import tokenize
+from bisect import bisect_left
 
 import msgspec
 
@@ -43,6 +44,8 @@ class Place(msgspec.Struct, frozen=True, order=True, kw_only=True):
     """In characters, from 0."""
     old: str
     new: str
+    within: str = "module"
+    """The function or class, such as `Budget.left`."""
 
     def changed(self, source: str) -> str:
         """Return the source with this change."""
@@ -70,6 +73,7 @@ class _Reader(ast.NodeVisitor):
         self._lines = source.splitlines()
         self._tokens = _tokens(source)
         self._says_yes_or_no = False
+        self._within: list[str] = []
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """Pass over a text; before Python 3.12 its parts do not know where they stand."""
@@ -79,15 +83,19 @@ class _Reader(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._within.append(node.name)
         for statement in node.body:
             self.visit(statement)
+        self._within.pop()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._within.append(node.name)
         outside = self._says_yes_or_no
         self._says_yes_or_no = isinstance(node.returns, ast.Name) and node.returns.id == "bool"
         for part in (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body):
             self.visit(part)
         self._says_yes_or_no = outside
+        self._within.pop()
 
     def visit_Return(self, node: ast.Return) -> None:
         if node.value is not None and self._says_yes_or_no:
@@ -157,14 +165,17 @@ class _Reader(ast.NodeVisitor):
 
     def _add(self, line: int, column: int, old: str, new: str) -> None:
         if self._lines[line - 1].startswith(old, column):
-            self.found.append(Place(line=line, column=column, old=old, new=new))
+            within = ".".join(self._within) or "module"
+            self.found.append(Place(line=line, column=column, old=old, new=new, within=within))
 
     def _between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> None:
         """Note the operator between two operands, where brackets may stand as well."""
         begin = left.end_lineno or 0, self._column(left.end_lineno or 0, left.end_col_offset or 0)
         end = right.lineno, self._column(right.lineno, right.col_offset)
-        for line, column, text in self._tokens:
-            if begin <= (line, column) < end and text == old.split(maxsplit=1)[0]:
+        for line, column, text in self._tokens[bisect_left(self._tokens, begin) :]:
+            if (line, column) >= end:
+                return
+            if text == old.split(maxsplit=1)[0]:
                 self._add(line, column, old, new)
                 return
 

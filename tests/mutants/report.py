@@ -1,9 +1,12 @@
-"""Outcomes into what the program prints. Pure."""
+"""Outcomes into what the program prints, and the share that it wants. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from tests.mutants.run import Outcome
+from tests.mutants.verdict import Verdict
 
+SEEN: frozenset[Verdict] = frozenset({"killed", "killed by time-out", "explained"})
 _LAST_WORDS = 15
 """Lines of pytest's that are shown of an error."""
 
@@ -15,24 +18,24 @@ def progress(number: int, all_of_them: int, outcome: Outcome) -> str:
     return f"{number:>{width}}/{all_of_them} {seconds:>7} {outcome.verdict}: {outcome.mutant.name}"
 
 
-def survivors(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def unseen(outcomes: Iterable[Outcome]) -> Iterator[str]:
     """Give each mutant that no test has seen, and each of which nothing can be said."""
     for outcome in sorted(outcomes, key=lambda outcome: outcome.mutant.name):
-        if not outcome.killed:
-            yield f"{outcome.verdict}: {outcome.mutant.name}\n  {outcome.mutant.about}"
+        if outcome.verdict not in SEEN:
+            mutant = outcome.mutant
+            yield f"{outcome.verdict}: {mutant.name}\n  - {mutant.before}\n  + {mutant.after}"
             yield from (f"    {line}" for line in outcome.output.splitlines()[-_LAST_WORDS:])
 
 
-def sum_of(outcomes: Sequence[Outcome]) -> str:
-    """Return the closing line: a mutant that was killed has passed."""
-    killed = sum(outcome.killed for outcome in outcomes)
-    return f"{killed} passed, {len(outcomes) - killed} failed"
+def share(outcomes: Sequence[Outcome]) -> float:
+    """Return how many of a hundred were killed or are explained."""
+    return 100 * sum(outcome.verdict in SEEN for outcome in outcomes) / len(outcomes)
 
 
-def share(outcomes: Sequence[Outcome]) -> str:
-    """Return which share was killed of those of which anything can be said."""
-    known = [outcome for outcome in outcomes if outcome.verdict != "error"]
-    killed = sum(outcome.killed for outcome in known)
-    part = f" ({killed / len(known):.0%})" if known else ""
-    errors = len(outcomes) - len(known)
-    return f"killed {killed} of {len(known)}{part}" + (f", {errors} errors" if errors else "")
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Return the closing line."""
+    counts = Counter(outcome.verdict.partition(" ")[0] for outcome in outcomes)
+    return (
+        f"{share(outcomes):.0f} % of {len(outcomes)} mutants: {counts['killed']} killed, "
+        f"{counts['explained']} explained, {counts['survived']} survived, {counts['error']} errors"
+    )

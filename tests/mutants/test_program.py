@@ -1,95 +1,78 @@
-"""The command: what it draws, what it says, and when it ends with 1."""
+"""The command on a small tree with real tests: what it says, and when it ends with 1."""
 
-import shutil
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+import subprocess
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from tests.mutants import __main__ as program
-from tests.mutants.copies import ROOT
-from tests.mutants.patches import patches
-from tests.mutants.verdict import Ran
+from tests.mutants.__main__ import main
+from tests.mutants.explained import FILE
 
-NAME = "policy-an-hour-is-a-minute"
-(PATCH,) = [patch for patch in patches() if patch.name == NAME]
-
-
-class Played:
-    """Pytest as it would end on a copy of the one file, by what stands there."""
-
-    def __init__(self, with_mutant: Ran, without: Ran = Ran(0)) -> None:  # noqa: B008 - frozen
-        self._ends = {True: with_mutant, False: without}
-        self.arguments: list[tuple[str, ...]] = []
-
-    def __call__(self, folder: Path, arguments: Sequence[str]) -> Ran:
-        self.arguments.append(tuple(arguments))
-        return self._ends[PATCH.added in (folder / PATCH.path).read_text(encoding="utf-8")]
-
-
-@pytest.fixture
-def on_one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
-    """Copies have the file that the patch changes, and nothing else."""
-
-    @contextmanager
-    def copies(number: int) -> Generator[list[Path]]:
-        assert number == 1
-        (tmp_path / PATCH.path).parent.mkdir(parents=True)
-        shutil.copy(ROOT / PATCH.path, tmp_path / PATCH.path)
-        yield [tmp_path]
-
-    monkeypatch.setattr(program, "copies", copies)
-    return monkeypatch
-
-
+SOURCE = "def left(a, b):\n    return a - b\n\n\ndef full(a, b):\n    return a >= b\n"
+IMPORT = "from remediator.plan.budget import full, left\n"
+LEFT = f"{IMPORT}def test_left(): assert left(3, 1) == 2\n"
+FULL = "def test_full(): assert full(2, {})\n"
+REASON = "full\n- return a >= b\n+ return a > b\nNo budget is ever that full.\n"
+OPTIONS = ("--drawn", "2", "--seed", "s", "--package", "remediator")
 Captured = pytest.CaptureFixture[str]
 
 
-def test_a_mutant_that_is_killed_has_passed(
-    on_one_file: pytest.MonkeyPatch, capsys: Captured
+def tree(root: Path, tests: str, explained: str = "") -> Path:
+    """Return a repository whose budget has two operators, and these tests."""
+    files = {
+        "remediator/__init__.py": "",
+        "remediator/plan/__init__.py": "",
+        "remediator/plan/budget.py": SOURCE,
+        "tests/remediator/plan/test_budget.py": tests,
+        FILE: explained,
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("share", "explained", "status", "closing"),
+    [
+        ("50", "", 0, "50 % of 2 mutants: 1 killed, 0 explained, 1 survived, 0 errors"),
+        ("51", "", 1, "50 % of 2 mutants: 1 killed, 0 explained, 1 survived, 0 errors"),
+        ("100", REASON, 0, "100 % of 2 mutants: 1 killed, 1 explained, 0 survived, 0 errors"),
+    ],
+    ids=["enough are killed", "too few are killed", "a survivor is explained"],
+)
+def test_it_ends_with_the_share(
+    tmp_path: Path, share: str, explained: str, status: int, closing: str
 ) -> None:
-    played = Played(Ran(1))
-    on_one_file.setattr(program, "pytest_run", played)
+    root = tree(tmp_path, LEFT + FULL.format(1), explained)
 
-    assert program.main(["--only", NAME, "--pytest", "-m 'not slow'"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "1 passed, 0 failed"
-    assert lines[-2].endswith(f"killed: {NAME}")
-    assert played.arguments == [("-m", "not slow", *PATCH.red)] * 2
-
-
-def test_a_survivor_fails_with_its_promise(
-    on_one_file: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    on_one_file.setattr(program, "pytest_run", Played(Ran(0)))
-
-    assert program.main(["--only", NAME]) == 1
-    stated = capsys.readouterr().out
-    assert f"survived: {NAME}\n  {PATCH.promise}\n" in stated
-    assert stated.endswith("\n0 passed, 1 failed\n")
+    with redirect_stdout(StringIO()) as printed:
+        assert main([*OPTIONS, "--share", share], root) == status
+    assert printed.getvalue().endswith(f"\n{closing}\n")
+    survivor = "remediator/plan/budget.py:6:13 in full\n  - return a >= b\n  + return a > b\n"
+    assert (f"\nsurvived: {survivor}" in printed.getvalue()) == (not explained)
 
 
-def test_what_is_red_anyway_proves_nothing(
-    on_one_file: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    on_one_file.setattr(program, "pytest_run", Played(Ran(1), without=Ran(1, "was red before")))
+def test_what_is_red_anyway_proves_nothing(tmp_path: Path, capsys: Captured) -> None:
+    root = tree(tmp_path, LEFT + FULL.format(3))
 
-    assert program.main(["--only", NAME]) == 1
-    stated = capsys.readouterr().out
-    assert f"error: {NAME}" in stated
-    assert "was red before" in stated
-    assert stated.endswith("\n0 passed, 1 failed\n")
+    assert main(OPTIONS, root) == 1
+    printed = capsys.readouterr().out
+    assert "assert full(2, 3)" in printed
+    assert printed.endswith("\ntests are red without a mutant\n")
 
 
-def test_a_name_that_no_patch_has_is_an_error(capsys: Captured) -> None:
-    assert program.main(["--only", NAME, "nothing-of-that-name"]) == 1
-    assert capsys.readouterr().out == "no patch is called nothing-of-that-name\n"
+def test_no_checkout_is_reported(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["--seed", "s"], tmp_path) == 1
+    assert "git ls-files" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
 def test_a_number_is_above_zero(number: str, capsys: Captured) -> None:
     with pytest.raises(SystemExit) as ended:
-        program.main([f"--draw={number}"])
+        main([f"--drawn={number}"])
     assert ended.value.code == 2
     assert "is no number above 0" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What is made of pytest's ends, and of a mutant: killed by a test that fails, and by no other."""
+"""What is made of pytest's ends, and of a mutant: killed by a test that was green without it."""
 
 import subprocess
 from collections.abc import Sequence
@@ -7,19 +7,22 @@ from threading import Event
 
 import pytest
 
-from tests.mutants.copies import CopyError, copies, environment, restored
+from tests.mutants.copies import CopyError, copies, environment
+from tests.mutants.drawn import Mutant
 from tests.mutants.no_servers import needs_a_server
-from tests.mutants.report import progress, share, sum_of, survivors
-from tests.mutants.run import Mutant, Outcome, all_judged, judged, red_anyway
+from tests.mutants.places import Place
+from tests.mutants.report import progress, share, summary, unseen
+from tests.mutants.run import Outcome, all_judged, judged, red_without_mutants
 from tests.mutants.verdict import Ran, Verdict, pytest_run
 
-GREEN, RED, EMPTY = Ran(0), Ran(1, "FAILED test_a.py"), Ran(5)
+GREEN, RED, ENDED = Ran(0), Ran(1, "FAILED test_a.py"), Ran(-9, "no memory")
 
 
 @pytest.mark.parametrize(
     ("ran", "verdict"),
     [
         (Ran(0), "survived"),
+        (Ran(5), "survived"),
         (Ran(1, "FAILED tests/test_a.py::test_b - assert 1 == 2"), "killed"),
         (
             Ran(1, "FAILED test_a - Failed: Timeout (>120.0s) from pytest-timeout."),
@@ -27,14 +30,12 @@ GREEN, RED, EMPTY = Ran(0), Ran(1, "FAILED test_a.py"), Ran(5)
         ),
         (Ran(1, "+++++++++++ Timeout +++++++++++"), "killed by time-out"),
         (Ran(None), "killed by time-out"),
-        (Ran(2, "ERROR tests/test_a.py"), "error"),
-        (Ran(3), "error"),
-        (Ran(4), "error"),
-        (Ran(5), "error"),
+        (Ran(2, "ERROR tests/test_a.py"), "killed"),
+        (Ran(4, "ImportError while loading conftest"), "killed"),
         (Ran(-9), "error"),
     ],
 )
-def test_only_a_test_that_fails_kills(ran: Ran, verdict: Verdict) -> None:
+def test_whatever_ends_green_tests_kills_but_for_a_signal(ran: Ran, verdict: Verdict) -> None:
     assert ran.verdict == verdict
 
 
@@ -42,15 +43,19 @@ class TestRealPytest:
     @pytest.mark.parametrize(
         ("text", "verdict"),
         [
+            ("def test_a(): pass\n", "survived"),
             ("def test_a(): assert False\n", "killed"),
-            ("import nothing_of_that_name\n", "error"),
+            ("import nothing_of_that_name\n", "killed"),
+            ("import pytest\n@pytest.mark.verify\ndef test_a(): assert False\n", "survived"),
+            ("def test_a(control_plane): assert False\n", "survived"),
         ],
-        ids=["red", "cannot be imported"],
+        ids=["green", "red", "cannot be imported", "exhaustive", "needs a server"],
     )
     def test_ends_as_it_is_understood(self, tmp_path: Path, text: str, verdict: Verdict) -> None:
         (tmp_path / "test_a.py").write_text(text, encoding="utf-8")
 
-        assert pytest_run(tmp_path, ["test_a.py"]).verdict == verdict
+        ran = pytest_run(tmp_path, ["test_a.py"])
+        assert ran.verdict == verdict, ran.output
 
     def test_that_takes_too_long_is_ended(self, tmp_path: Path) -> None:
         slow = "import time\ndef test_a(): time.sleep(600)\n"
@@ -74,26 +79,18 @@ class TestRealPytest:
         )
 
         ran = pytest_run(tmp_path, ["test_a.py"])
-        assert ran.green, ran.output
+        assert ran.verdict == "survived", ran.output
         assert list(tmp_path.rglob("__pycache__")) == []
 
 
-def mutant(name: str = "m", *steps: tuple[str, ...], text: str = "changed") -> Mutant:
-    def apply(folder: Path) -> None:
-        (folder / "a.txt").write_text(text, encoding="utf-8")
-
-    return Mutant(
-        name=name,
-        path="a.txt",
-        about="A promise.",
-        steps=steps or (("test_a.py",),),
-        apply=apply,
-    )
+def mutant(path: str = "a.py", before: str = "a < b", after: str = "a <= b") -> Mutant:
+    place = Place(line=1, column=2, old="<", new="<=", within="f")
+    return Mutant(path=path, place=place, before=before, after=after)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "a.txt").write_text("as it was", encoding="utf-8")
+    (tmp_path / "a.py").write_text("a < b\n", encoding="utf-8")
     return tmp_path
 
 
@@ -107,7 +104,7 @@ class Pytest:
 
     def __call__(self, folder: Path, paths: Sequence[str]) -> Ran:
         self.requested.append(tuple(paths))
-        self.seen.append((folder / "a.txt").read_text(encoding="utf-8"))
+        self.seen.append((folder / "a.py").read_text(encoding="utf-8"))
         return self.by_path.get(paths[0], GREEN)
 
 
@@ -115,111 +112,97 @@ class TestJudged:
     def test_the_tests_see_the_mutant_and_afterwards_it_is_gone(self, folder: Path) -> None:
         played = Pytest(a=RED)
 
-        assert judged(mutant("m", ("a",)), folder, played).verdict == "killed"
-        assert played.seen == ["changed"]
-        assert (folder / "a.txt").read_text(encoding="utf-8") == "as it was"
+        assert judged(mutant(), [("a",)], folder, played).verdict == "killed"
+        assert played.seen == ["a <= b\n"]
+        assert (folder / "a.py").read_text(encoding="utf-8") == "a < b\n"
+
+    def test_it_is_gone_whatever_happens(self, folder: Path) -> None:
+        def fails(_folder: Path, _paths: Sequence[str]) -> Ran:
+            raise FileExistsError
+
+        with pytest.raises(FileExistsError):
+            judged(mutant(), [("a",)], folder, fails)
+        assert (folder / "a.py").read_text(encoding="utf-8") == "a < b\n"
 
     def test_later_steps_are_run_only_while_it_lives(self, folder: Path) -> None:
         played = Pytest(b=RED)
-        steps = (("a",), ("b",), ("c",))
 
-        assert judged(mutant("m", *steps), folder, played).verdict == "killed"
+        assert judged(mutant(), [("a",), ("b",), ("c",)], folder, played).verdict == "killed"
         assert played.requested == [("a",), ("b",)]
 
     @pytest.mark.parametrize(
         ("first", "second", "verdict"),
         [
             (GREEN, GREEN, "survived"),
-            (EMPTY, GREEN, "survived"),
-            (EMPTY, RED, "killed"),
-            (Ran(2), RED, "error"),
-            (GREEN, Ran(4), "error"),
+            (Ran(5), RED, "killed"),
+            (ENDED, RED, "error"),
+            (GREEN, ENDED, "error"),
             (Ran(None), RED, "killed by time-out"),
         ],
     )
     def test_of_two_steps(self, first: Ran, second: Ran, verdict: str, folder: Path) -> None:
-        played = Pytest(a=first, b=second)
+        outcome = judged(mutant(), [("a",), ("b",)], folder, Pytest(a=first, b=second))
 
-        assert judged(mutant("m", ("a",), ("b",)), folder, played).verdict == verdict
-
-    def test_a_single_step_without_tests_proves_nothing(self, folder: Path) -> None:
-        assert judged(mutant("m", ("a",)), folder, Pytest(a=EMPTY)).verdict == "error"
-
-    def test_a_change_that_changes_nothing_is_an_error(self, folder: Path) -> None:
-        outcome = judged(mutant(text="as it was"), folder, Pytest())
-
-        assert outcome.verdict == "error"
-        assert "does not change a.txt" in outcome.output
-
-    def test_a_file_that_is_not_there_is_an_error(self, tmp_path: Path) -> None:
-        assert judged(mutant(), tmp_path, Pytest()).verdict == "error"
+        assert outcome.verdict == verdict
+        assert outcome.output == ("no memory" if verdict == "error" else "")
 
 
-class TestRedAnyway:
-    def test_all_at_once_is_enough_when_all_are_green(self, folder: Path) -> None:
+class TestRedWithoutMutants:
+    STEPS = (("a", "b"), ("b", "c"))
+
+    def test_each_test_is_run_once_in_one_of_the_copies(self, folder: Path) -> None:
         played = Pytest()
-        mutants = [mutant("m", ("a", "b")), mutant("n", ("b", "c"))]
 
-        assert red_anyway(mutants, [folder], played, at_once=True) == []
-        assert played.requested == [("a", "b", "c")]
-        assert played.seen == ["as it was"]
+        assert red_without_mutants(self.STEPS, [folder, folder], played) == ""
+        assert sorted(played.requested) == [("a", "c"), ("b",)]
+        assert set(played.seen) == {"a < b\n"}
 
-    def test_else_each_is_queried_by_itself(self, folder: Path) -> None:
-        played = Pytest(a=Ran(1, "boom"), b=EMPTY)
-        mutants = [mutant("m", ("a",)), mutant("n", ("b",)), mutant("o", ("c",))]
-
-        (red,) = red_anyway(mutants, [folder], played, at_once=True)
-        assert (red.mutant.name, red.verdict) == ("m", "error")
-        assert "boom" in red.output
-        assert sorted(played.requested[1:]) == [("a",), ("b",), ("c",)]
+    def test_a_red_one_is_reported(self, folder: Path) -> None:
+        assert red_without_mutants(self.STEPS, [folder] * 4, Pytest(c=RED)) == "FAILED test_a.py"
 
 
 def test_mutants_are_judged_side_by_side_each_in_a_copy_of_its_own(tmp_path: Path) -> None:
     folders = [tmp_path / "0", tmp_path / "1"]
-    for one_of_two in folders:
-        one_of_two.mkdir()
-        (one_of_two / "a.txt").write_text("as it was", encoding="utf-8")
     both, seen = Event(), set[Path]()
 
-    def test(folder: Path, _paths: Sequence[str]) -> Ran:
+    def judge(judged_one: Mutant, folder: Path) -> Outcome:
         seen.add(folder)
         if len(seen) == 2:
             both.set()
-        return RED if both.wait(60) else GREEN
+        verdict = "killed" if both.wait(60) else "survived"
+        return Outcome(mutant=judged_one, verdict=verdict)
 
     reported: list[int] = []
     mutants = [mutant(name) for name in "abcd"]
-    outcomes = all_judged(mutants, folders, lambda number, _: reported.append(number), test)
+    outcomes = all_judged(mutants, folders, judge, lambda number, _: reported.append(number))
 
     assert reported == [1, 2, 3, 4]
-    assert {outcome.mutant.name for outcome in outcomes if outcome.killed} == set("abcd")
+    assert {found.mutant.path for found in outcomes if found.verdict == "killed"} == set("abcd")
 
 
 class TestReport:
-    KILLED = Outcome(mutant=mutant("killed-one"), verdict="killed", seconds=1.25)
-    LATE = Outcome(mutant=mutant("late-one"), verdict="killed by time-out")
-    ALIVE = Outcome(mutant=mutant("living-one"), verdict="survived")
-    BROKEN = Outcome(mutant=mutant("broken-one"), verdict="error", output="no such test")
+    KILLED = Outcome(mutant=mutant("killed.py"), verdict="killed", seconds=1.25)
+    LATE = Outcome(mutant=mutant("late.py"), verdict="killed by time-out")
+    KNOWN = Outcome(mutant=mutant("known.py"), verdict="explained")
+    ALIVE = Outcome(mutant=mutant("living.py"), verdict="survived")
+    BROKEN = Outcome(mutant=mutant("broken.py"), verdict="error", output="no memory")
 
     def test_a_line_for_each(self) -> None:
-        assert progress(3, 12, self.KILLED) == " 3/12   1.2 s killed: killed-one"
+        assert progress(3, 12, self.KILLED) == " 3/12   1.2 s killed: killed.py:1:2 in f"
 
-    def test_what_was_killed_has_passed(self) -> None:
-        assert sum_of([self.KILLED, self.LATE, self.ALIVE]) == "2 passed, 1 failed"
-        assert sum_of([self.BROKEN]) == "0 passed, 1 failed"
+    def test_the_share_is_of_those_that_are_killed_or_explained(self) -> None:
+        assert share([self.KILLED, self.LATE, self.KNOWN, self.ALIVE, self.BROKEN]) == 60
+        assert summary([self.KILLED, self.LATE, self.KNOWN, self.ALIVE, self.BROKEN]) == (
+            "60 % of 5 mutants: 2 killed, 1 explained, 1 survived, 1 errors"
+        )
 
-    def test_the_share_is_of_those_that_were_tried(self) -> None:
-        assert share([self.KILLED, self.LATE, self.ALIVE]) == "killed 2 of 3 (67%)"
-        assert share([self.KILLED, self.BROKEN]) == "killed 1 of 1 (100%), 1 errors"
-        assert share([self.BROKEN]) == "killed 0 of 0, 1 errors"
+    def test_who_survives_is_reported_with_the_change(self) -> None:
+        both = [self.LATE, self.ALIVE, self.BROKEN, self.KILLED, self.KNOWN]
 
-    def test_who_survives_is_reported_with_the_promise(self) -> None:
-        reported = list(survivors([self.LATE, self.ALIVE, self.BROKEN, self.KILLED]))
-
-        assert reported == [
-            "error: broken-one\n  A promise.",
-            "    no such test",
-            "survived: living-one\n  A promise.",
+        assert list(unseen(both)) == [
+            "error: broken.py:1:2 in f\n  - a < b\n  + a <= b",
+            "    no memory",
+            "survived: living.py:1:2 in f\n  - a < b\n  + a <= b",
         ]
 
 
@@ -251,19 +234,6 @@ class TestCopies:
 
         assert variables["PYTHONPATH"] == str(tmp_path)
         assert variables["PYTHONDONTWRITEBYTECODE"] == "1"
-
-    def test_a_file_is_put_back_whatever_happens(self, tmp_path: Path) -> None:
-        file = tmp_path / "a"
-        file.write_bytes(b"before")
-
-        with pytest.raises(FileExistsError), restored(file):
-            changed_and_failed(file)
-        assert file.read_bytes() == b"before"
-
-
-def changed_and_failed(file: Path) -> None:
-    file.write_bytes(b"after")
-    raise FileExistsError
 
 
 def repository(folder: Path) -> Path:

@@ -1,7 +1,7 @@
-"""What pytest did into a verdict on a mutant: killed, survived, or nothing that can be said.
+"""Tests of a copy into what they say of the mutant in it: killed, survived, or nothing.
 
-A mutant is killed by a test that fails. A run that found no tests, could not import them or was
-called wrongly proves nothing, although pytest does not end with 0 then.
+The same tests were green without the mutant. So whatever else ends them is its doing: a test that
+fails, or modules that cannot be imported any more. Only a signal from outside says nothing.
 """
 
 import subprocess
@@ -14,56 +14,44 @@ import msgspec
 
 from tests.mutants.copies import environment
 
-Verdict = Literal["killed", "killed by time-out", "survived", "error"]
-KILLED: frozenset[Verdict] = frozenset({"killed", "killed by time-out"})
+Verdict = Literal["killed", "killed by time-out", "survived", "explained", "error"]
 
 SECONDS = 120
-"""For one test. Those of the patches take less than one; what takes so long hangs."""
+"""For one test; what takes so long hangs."""
 LONGEST = 3600
 """Seconds for one run of pytest."""
 _TIMED_OUT = ("from pytest-timeout", "+++ Timeout +++")
-_PLUGINS = ("-p", "tests.mutants.unshrunk")
+_OPTIONS = (
+    *("-x", "-q", "-p", "no:cacheprovider"),
+    *("-p", "tests.mutants.unshrunk", "-p", "tests.mutants.no_servers"),
+    *("-m", "not verify and not node and not gpu", "--timeout", str(SECONDS)),
+)
 _OUTPUT = 4000
 """Characters of pytest's last words that are kept."""
+_GREEN, _NO_TESTS = 0, 5
 
 
 class Ran(msgspec.Struct, frozen=True):
     """One run of pytest."""
 
     status: int | None
-    """Its exit status; None: it was ended from outside."""
+    """Its exit status; None: it was ended because it took too long."""
     output: str = ""
 
     @property
-    def green(self) -> bool:
-        return self.status == 0
-
-    @property
-    def empty(self) -> bool:
-        """Whether no test was left to run."""
-        return self.status == 5
-
-    @property
     def verdict(self) -> Verdict:
-        match self.status:
-            case 0:
-                return "survived"
-            case 1:
-                late = any(mark in self.output for mark in _TIMED_OUT)
-                return "killed by time-out" if late else "killed"
-            case None:
-                return "killed by time-out"
-            case _:
-                return "error"
+        if self.status in (_GREEN, _NO_TESTS):
+            return "survived"
+        if self.status is None or any(mark in self.output for mark in _TIMED_OUT):
+            return "killed by time-out"
+        return "killed" if self.status > 0 else "error"
 
 
-def pytest_run(folder: Path, arguments: Sequence[str], seconds: float = LONGEST) -> Ran:
+def pytest_run(folder: Path, paths: Sequence[str], seconds: float = LONGEST) -> Ran:
     """Run tests of a copy on the modules of that copy, up to the first that fails."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *_PLUGINS]
-    command += ["--timeout", str(SECONDS), *arguments]
     try:
         ran = subprocess.run(
-            command,
+            [sys.executable, "-m", "pytest", *_OPTIONS, *paths],
             cwd=folder,
             env=environment(folder),
             stdout=subprocess.PIPE,
