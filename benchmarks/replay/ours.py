@@ -17,27 +17,17 @@ from benchmarks.replay.taints import Taints
 from benchmarks.replay.truth import WHOLE, Happening, NodeHistory
 from benchmarks.replay.truth import Device as Slot
 from exporter.model.device import Device
-from kubeapi.types import ObjectMeta
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.incident import Incident, intending
 from remediator.model.intent import Intent
 from remediator.model.taint_rule import EVICTING, Rule
 from remediator.plan.fleet import Fleet, GpuPlace, Ground
 from remediator.plan.reconcile import NodeDecision, decide_node
-from remediator.plan.steps import (
-    ChangeRule,
-    CreateRule,
-    DeleteIncident,
-    DeleteRule,
-    EvictPod,
-    OpenIncident,
-    Step,
-    WriteNodeConditions,
-    WriteStatus,
-)
+from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, OpenIncident, Step
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED, Limits
 from remediator.policy.table import SHIPPED, Policy
+from remediator.step_store import StepStore
 
 TOGETHER = 0.25
 """Seconds for which an agent gathers news before it writes."""
@@ -61,42 +51,22 @@ class NeverSettlesError(RuntimeError):
     """The core requests more steps at every tick of one moment."""
 
 
-class Store:
+class Store(StepStore):
     """What the API server would hold of one node, and the taints that follow from it."""
 
     def __init__(self) -> None:
-        self.rules: dict[Device, Rule] = {}
-        self.incidents: dict[str, Incident] = {}
+        super().__init__()
         self.taints = Taints()
-        self.writes = 0
 
-    def take(self, step: Step, at: float) -> None:
-        self.writes += 1
+    def play(self, step: Step, at: float) -> None:
+        """Take a step at a time of the history."""
+        self.take(step, moment(at))
         match step:
-            case OpenIncident(incident):
-                meta = ObjectMeta(
-                    name=incident.name,
-                    uid=f"uid-{incident.name}",
-                    resource_version=str(self.writes),
-                    creation_timestamp=moment(int(at)),
-                )
-                self.incidents[incident.name] = Incident(meta, incident.spec)
-            case WriteStatus(incident, status):
-                stored = self.incidents[incident.name]
-                meta = msgspec.structs.replace(stored.metadata, resource_version=str(self.writes))
-                self.incidents[incident.name] = msgspec.structs.replace(
-                    stored, metadata=meta, status=status
-                )
-            case CreateRule(rule):
-                self._keep(rule, f"uid-{self.writes}", at)
-            case ChangeRule(stored, rule):
-                self._keep(rule, stored.uid, at)
-            case DeleteRule(stored):
-                del self.rules[stored.device]
-                self.taints.free(slot_of(stored.device), at)
-            case DeleteIncident(incident):
-                del self.incidents[incident.name]
-            case EvictPod() | WriteNodeConditions():
+            case CreateRule(rule) | ChangeRule(_, rule) if rule.effect != "None":
+                self.taints.taint(slot_of(rule.device), at, evicting=rule.effect in EVICTING)
+            case CreateRule(rule) | ChangeRule(_, rule) | DeleteRule(rule):
+                self.taints.free(slot_of(rule.device), at)
+            case _:
                 pass
 
     def confirm(self, name: str, at: float) -> None:
@@ -104,20 +74,8 @@ class Store:
         stored = self.incidents.get(name)
         if stored is None or not stored.open:
             return
-        self.writes += 1
-        meta = msgspec.structs.replace(stored.metadata, resource_version=str(self.writes))
         intent = Intent(until=moment(at + 86400.0), by="replay", reason="looked at")
-        stored = intending(stored, "RepairConfirmed", intent)
-        self.incidents[name] = msgspec.structs.replace(stored, metadata=meta)
-
-    def _keep(self, rule: Rule, uid: str, at: float) -> None:
-        version = str(self.writes)
-        self.rules[rule.device] = msgspec.structs.replace(rule, uid=uid, resource_version=version)
-        slot = slot_of(rule.device)
-        if rule.effect == "None":
-            self.taints.free(slot, at)
-        else:
-            self.taints.taint(slot, at, evicting=rule.effect in EVICTING)
+        self.put_incident(intending(stored, "RepairConfirmed", intent))
 
 
 def slot_of(device: Device) -> Slot:
@@ -230,7 +188,7 @@ class Player:
             seen = fleet or Fleet(rules=rules, incidents=incidents)
             decision = decide_node(self._view(rules, incidents, at), seen, self._policy, now)
             for step in decision.steps:
-                store.take(step, at)
+                store.play(step, at)
                 if isinstance(step, OpenIncident):
                     self.opened += 1
                     self.reported.append((self._agent.gpu_of[step.incident.spec.uuid], at))

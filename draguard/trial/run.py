@@ -12,28 +12,16 @@ import msgspec
 from draguard.trial import signal as signals
 from draguard.trial.signal import GPU, Signal
 from exporter.model.device import GPU_DRIVER, Device
-from kubeapi.types import ObjectMeta
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.claim import Claim
-from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
-from remediator.model.taint_rule import Rule
 from remediator.plan.fleet import Fleet, GpuPlace
 from remediator.plan.reconcile import NodeDecision, decide_node
-from remediator.plan.steps import (
-    ChangeRule,
-    CreateRule,
-    DeleteIncident,
-    DeleteRule,
-    EvictPod,
-    OpenIncident,
-    Step,
-    WriteNodeConditions,
-    WriteStatus,
-)
+from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step
 from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
+from remediator.step_store import StepStore
 
 NAMESPACE = "default"
 TURN = timedelta(milliseconds=50)
@@ -81,9 +69,7 @@ class Trial:
         self._repaired_at: datetime | None = None
         self._inventory = signals.published(self._sick, spot.node)
         self._allocated = {part.device for part in self._inventory}
-        self._rules: dict[Device, Rule] = {}
-        self._incidents: dict[str, Incident] = {}
-        self._versions = 0
+        self._stored = StepStore()
         self._idle = False
         """Whether a decision since the last step found nothing to do and nothing to wait for."""
         self._steps: list[TakenStep] = []
@@ -95,7 +81,7 @@ class Trial:
         if self._open():
             self._repaired_at, self._idle = self._now, False
             last = self._until(None) or last
-        closed = [incident.status.closed_at for incident in self._incidents.values()]
+        closed = [incident.status.closed_at for incident in self._stored.incidents.values()]
         done = [at for at in closed if at is not None] if not self._open() else []
         return Outcome(
             first=first,
@@ -109,7 +95,7 @@ class Trial:
         return (at - self._began).total_seconds()
 
     def _open(self) -> bool:
-        return any(incident.open for incident in self._incidents.values())
+        return any(incident.open for incident in self._stored.incidents.values())
 
     def _until(self, end: datetime | None) -> NodeDecision | None:
         """Decide and act until nothing changes, or until a time; returns the last decision."""
@@ -128,7 +114,7 @@ class Trial:
 
     def _advance(self, decision: NodeDecision, end: datetime | None) -> bool:
         """Advance to when something may change; returns whether anything may before `end`."""
-        no_execute = {d for d, rule in self._rules.items() if rule.effect == "NoExecute"}
+        no_execute = {d for d, rule in self._stored.rules.items() if rule.effect == "NoExecute"}
         if no_execute & self._allocated:
             self._allocated -= no_execute  # the eviction controller has deleted their pods
             self._now += TURN
@@ -149,8 +135,8 @@ class Trial:
 
     def _decide(self) -> NodeDecision:
         fleet = Fleet(
-            rules=tuple(self._rules.values()),
-            incidents=tuple(self._incidents.values()),
+            rules=tuple(self._stored.rules.values()),
+            incidents=tuple(self._stored.incidents.values()),
             places={GPU: self._place()},
         )
         return decide_node(self._view(), fleet, self._policy, self._now)
@@ -174,8 +160,8 @@ class Trial:
             node=self._spot.node,
             report=signals.report(gpu, self._signal, reported_at),
             inventory=self._inventory,
-            incidents=tuple(self._incidents.values()),
-            rules=tuple(self._rules.values()),
+            incidents=tuple(self._stored.incidents.values()),
+            rules=tuple(self._stored.rules.values()),
             claims=tuple(_claim(device) for device in sorted(self._allocated)),
             facts=NodeFacts(name=self._spot.node, uid="node", conditions=()),
             nodes_known=True,
@@ -189,37 +175,18 @@ class Trial:
         )
 
     def _take(self, step: Step) -> None:
-        self._versions += 1
+        self._stored.take(step, self._now)
         match step:
-            case OpenIncident(incident):
-                meta = ObjectMeta(
-                    name=incident.name,
-                    uid=f"uid-{incident.name}",
-                    resource_version=str(self._versions),
-                    creation_timestamp=self._now,
+            case CreateRule(rule) | ChangeRule(_, rule):
+                # The API server adds the time to a taint.
+                stored = self._stored.rules[rule.device]
+                self._stored.rules[rule.device] = msgspec.structs.replace(
+                    stored, time_added=self._now
                 )
-                self._incidents[incident.name] = Incident(meta, incident.spec)
-            case WriteStatus(incident, status):
-                found = self._incidents[incident.name]
-                meta = msgspec.structs.replace(found.metadata, resource_version=str(self._versions))
-                self._incidents[incident.name] = Incident(meta, found.spec, status)
-            case CreateRule(rule):
-                self._rules[rule.device] = self._stamped(rule, f"uid-{self._versions}")
-            case ChangeRule(stored, rule):
-                self._rules[rule.device] = self._stamped(rule, stored.uid)
-            case DeleteRule(stored):
-                self._rules.pop(stored.device, None)
-            case DeleteIncident(incident):
-                self._incidents.pop(incident.name, None)
             case EvictPod(_, pod):
                 self._allocated = {device for device in self._allocated if _name(device) != pod.pod}
-            case WriteNodeConditions():
+            case _:
                 pass
-
-    def _stamped(self, rule: Rule, uid: str) -> Rule:
-        return msgspec.structs.replace(
-            rule, uid=uid, resource_version=str(self._versions), time_added=self._now
-        )
 
 
 def _name(device: Device) -> str:

@@ -17,30 +17,19 @@ from exporter.model.node_health import (
 )
 from exporter.model.node_health_words import mig_mode, reset_request
 from exporter.model.resource_slices import SliceDevice
-from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import Verdict
 from remediator.diagnose.freshness import RENEWALS_NEEDED
-from remediator.model.incident import EVICTION_BLOCKED, AffectedPod, Incident, intending
+from remediator.model.incident import EVICTION_BLOCKED, Incident, intending
 from remediator.model.intent import Intent, Kind
-from remediator.model.node import NodeCondition
 from remediator.model.taint_rule import EVICTING, Rule
 from remediator.plan.board import Agent, Board, BoardRules, Machine, Presence, Users
 from remediator.plan.fleet import Fleet
 from remediator.plan.spending import Spending
 from remediator.plan.stages import Course, CourseKind, Deferral, Demanded, Granted
-from remediator.plan.steps import (
-    ChangeRule,
-    CreateRule,
-    DeleteIncident,
-    DeleteRule,
-    EvictPod,
-    OpenIncident,
-    Step,
-    WriteNodeConditions,
-    WriteStatus,
-)
+from remediator.plan.steps import Step
 from remediator.plan.view import NodeView
 from remediator.policy.table import SHIPPED, Limits, Policy, Row
+from remediator.step_store import StepStore
 
 T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 BOOT = T0 - timedelta(hours=5)
@@ -259,71 +248,26 @@ def make_granted(
     return Granted(demanded=demand, rules=rules, deferrals=deferrals, evicts=evicts, call=call)
 
 
-class Stored:
-    """What an API server would hold: takes steps, keeps rules and incidents."""
+class Stored(StepStore):
+    """What an API server would hold, with what tests do to it and read from it."""
 
     def __init__(self) -> None:
-        self.rules: dict[Device, Rule] = {}
-        self.incidents: dict[str, Incident] = {}
+        super().__init__()
         self.taken: list[Step] = []
-        self.evicted: list[AffectedPod] = []
-        self.conditions: dict[str, NodeCondition] = {}
-        self._versions = 0
 
     def take(self, step: Step, now: datetime) -> None:
         self.taken.append(step)
-        self._versions += 1
-        match step:
-            case OpenIncident(incident):
-                assert incident.name not in self.incidents, "an incident was opened twice"
-                meta = ObjectMeta(
-                    name=incident.name,
-                    uid=f"uid-{incident.name}",
-                    resource_version=str(self._versions),
-                    creation_timestamp=now.replace(microsecond=0),
-                )
-                self.incidents[incident.name] = Incident(meta, incident.spec)
-            case WriteStatus(incident, status):
-                self._write(incident, status=status)
-            case CreateRule(rule):
-                assert rule.device not in self.rules, "a rule was created twice"
-                self.rules[rule.device] = self._stamped(rule, f"uid-{self._versions}")
-            case ChangeRule(stored, rule):
-                assert self.rules[rule.device].uid == stored.uid
-                self.rules[rule.device] = self._stamped(rule, stored.uid)
-            case DeleteRule(stored):
-                assert self.rules.pop(stored.device).uid == stored.uid
-            case DeleteIncident(incident):
-                assert self.incidents.pop(incident.name).metadata.uid == incident.metadata.uid
-            case EvictPod(_, pod):
-                self.evicted.append(pod)
-            case WriteNodeConditions(_, written):
-                self.conditions |= {condition.type: condition for condition in written}
-
-    def _stamped(self, rule: Rule, uid: str) -> Rule:
-        return msgspec.structs.replace(rule, uid=uid, resource_version=str(self._versions))
-
-    def _write(self, incident: Incident, **fields: object) -> None:
-        stored = self.incidents[incident.name]
-        read = incident.metadata.resource_version
-        assert read == stored.metadata.resource_version, "a write would have been a conflict"
-        meta = msgspec.structs.replace(stored.metadata, resource_version=str(self._versions))
-        self.incidents[incident.name] = msgspec.structs.replace(stored, metadata=meta, **fields)
+        super().take(step, now)
 
     def intend(self, kind: Kind, intent: Intent | None, name: str = "") -> None:
         """Write what a user wants into an incident, the only one, as kubectl would."""
-        one = self.incidents[name] if name else self.incident
-        self._versions += 1
-        meta = msgspec.structs.replace(one.metadata, resource_version=str(self._versions))
-        one = intending(one, kind, intent)
-        self.incidents[one.name] = msgspec.structs.replace(one, metadata=meta)
+        stored = self.incidents[name] if name else self.incident
+        self.put_incident(intending(stored, kind, intent))
 
     def loses_status(self, name: str) -> None:
         """An incident is restored, or applied, without its status."""
-        self._versions += 1
-        one = self.incidents[name]
-        meta = msgspec.structs.replace(one.metadata, resource_version=str(self._versions))
-        self.incidents[name] = Incident(meta, one.spec)
+        stored = self.incidents[name]
+        self.put_incident(Incident(stored.metadata, stored.spec))
 
     def over(self, seen: NodeView) -> NodeView:
         """Return a view with what is stored here in it."""
