@@ -21,51 +21,29 @@ from benchmarks.replay.peers import (
 )
 from benchmarks.replay.rates import A100, DELAYS, H100, PROFILES, Parameters
 from benchmarks.replay.scoring import Score, joined, score_node
-from benchmarks.replay.taints import FOREVER, Taint, Taints
+from benchmarks.replay.taints import FOREVER, Taints
 from benchmarks.replay.truth import (
     GPUS,
     SLICES,
     WHOLE,
     Device,
-    Episode,
     Happening,
-    NodeHistory,
-    devices,
 )
-from tests.benchmarks.replayed import history
+from tests.benchmarks.replayed import (
+    BEGUN,
+    REPAIRED,
+    asks,
+    cordon,
+    fault,
+    history,
+    our_taints,
+    score_of,
+    taint,
+    xid,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
 SMALL = Parameters(nodes=6, days=40, mig_share=0.5)
-END = 100 * DAY
-
-
-def xid(at: float, code: int, gpu: int = 0, gi: int | None = None) -> Happening:
-    return Happening(at=at, kind="xid", gpu=gpu, code=code, gi=gi)
-
-
-def unfit(
-    gpu: int = 0, begin: float = 1000.0, until: float = 9000.0, *, mig: bool = False
-) -> Episode:
-    return Episode(
-        truth="gpu-reset",
-        label="XID 95",
-        node=0,
-        gpu=gpu,
-        begin=begin,
-        until=until,
-        must=devices(gpu, mig=mig),
-        resets=True,
-    )
-
-
-def score_of(seen: NodeHistory, *taints: Taint) -> Score:
-    score = Score(policy="hand-made", gpu_days=800.0)
-    score_node(score, seen, taints, END)
-    return score
-
-
-def taint(gpu: int, begin: float, end: float, part: int = WHOLE, evicts: float = FOREVER) -> Taint:
-    return Taint((gpu, part), begin, end, evicts)
 
 
 def kept(taints: Taints) -> list[tuple[Device, float, float]]:
@@ -141,7 +119,7 @@ class TestHistories:
 
 class TestScorer:
     def test_finds_a_taint_from_first_sign_to_repair_perfect(self) -> None:
-        score = score_of(history(episodes=(unfit(),)), taint(0, 1001.0, 9600.0))
+        score = score_of(history(episodes=(fault(),)), taint(0, 1001.0, 9600.0))
 
         assert (score.precision, score.recall) == (1.0, 1.0)
         assert (score.to_taint, score.to_free) == ([1.0], [600.0])
@@ -150,7 +128,7 @@ class TestScorer:
 
     @pytest.mark.parametrize(("begin", "end"), [(1400.0, 9600.0), (1001.0, 5000.0), (100.0, 900.0)])
     def test_recalls_nothing_that_came_late_or_went_early(self, begin: float, end: float) -> None:
-        assert score_of(history(episodes=(unfit(),)), taint(0, begin, end)).recall == 0.0
+        assert score_of(history(episodes=(fault(),)), taint(0, begin, end)).recall == 0.0
 
     def test_calls_a_taint_without_a_truth_false(self) -> None:
         score = score_of(history(), taint(3, 50.0, 3650.0, evicts=60.0))
@@ -161,59 +139,57 @@ class TestScorer:
         assert score.lost_hours == pytest.approx(1.0)
 
     def test_counts_what_nvidia_disputes_neither_way(self) -> None:
-        disputed = msgspec.structs.replace(unfit(), must=frozenset(), may=frozenset({(0, WHOLE)}))
+        disputed = msgspec.structs.replace(fault(), must=frozenset(), may=frozenset({(0, WHOLE)}))
         score = score_of(history(episodes=(disputed,)), taint(0, 1001.0, 2000.0))
 
         assert (score.right, score.false, score.disputed) == (0, 0, 1)
         assert score.precision is None
 
     def test_names_a_taint_that_began_before_its_truth_false(self) -> None:
-        score = score_of(history(episodes=(unfit(),)), taint(0, 10.0, 9100.0))
+        score = score_of(history(episodes=(fault(),)), taint(0, 10.0, 9100.0))
 
         assert (score.right, score.false, score.recall) == (0, 1, 1.0)
 
     def test_counts_healthy_siblings_of_a_cordon(self) -> None:
-        cordon = [taint(gpu, 1001.0, 9100.0) for gpu in range(8)]
-
-        assert score_of(history(episodes=(unfit(),)), *cordon).siblings == 7
+        assert score_of(history(episodes=(fault(),)), *cordon()).siblings == 7
 
     def test_counts_slices_that_were_left_on_a_gpu_that_needs_a_reset(self) -> None:
-        seen = history(mig=True, episodes=(unfit(mig=True),))
+        seen = history(mig=True, episodes=(fault(mig=True),))
         score = score_of(seen, *(taint(0, 1001.0, 9100.0, part) for part in range(3)))
 
         assert (score.slices_left, score.recall) == (4, 0.0)
 
     def test_keeps_faults_without_a_signal_apart(self) -> None:
-        unanswered = msgspec.structs.replace(unfit(gpu=2), signalled=False)
-        score = score_of(history(episodes=(unfit(), unanswered)), taint(0, 1001.0, 9100.0))
+        unanswered = msgspec.structs.replace(fault(gpu=2), signalled=False)
+        score = score_of(history(episodes=(fault(), unanswered)), taint(0, 1001.0, 9100.0))
 
         assert (score.recall, score.recall_of_all) == (1.0, 0.5)
 
     def test_says_what_was_never_freed(self) -> None:
-        score = score_of(history(episodes=(unfit(),)), taint(0, 1001.0, FOREVER))
+        score = score_of(history(episodes=(fault(),)), taint(0, 1001.0, FOREVER))
 
         assert (score.never_freed, score.to_free) == (1, [])
 
     def test_a_taint_of_a_gpu_with_a_remap_that_still_waits_at_the_end_is_not_late(self) -> None:
         waits = msgspec.structs.replace(
-            unfit(), begin=9000.0, until=float("inf"), must=frozenset(), resets=False
+            fault(), begin=9000.0, until=float("inf"), must=frozenset(), resets=False
         )
         taints = taint(0, 1001.0, FOREVER)
 
-        assert score_of(history(episodes=(unfit(), waits)), taints).never_freed == 0
+        assert score_of(history(episodes=(fault(), waits)), taints).never_freed == 0
         carried_out = msgspec.structs.replace(waits, until=9500.0)
-        assert score_of(history(episodes=(unfit(), carried_out)), taints).never_freed == 1
+        assert score_of(history(episodes=(fault(), carried_out)), taints).never_freed == 1
 
     def test_a_taint_that_goes_on_for_a_later_disputed_fault_is_not_late(self) -> None:
         later = msgspec.structs.replace(
-            unfit(), begin=9000.0, until=float("inf"), must=frozenset(), may=unfit().must
+            fault(), begin=9000.0, until=float("inf"), must=frozenset(), may=fault().must
         )
-        score = score_of(history(episodes=(unfit(), later)), taint(0, 1001.0, FOREVER))
+        score = score_of(history(episodes=(fault(), later)), taint(0, 1001.0, FOREVER))
 
         assert score.never_freed == 0
 
     def test_sums_the_parts_of_a_fleet(self) -> None:
-        good = score_of(history(episodes=(unfit(),)), taint(0, 1001.0, 9600.0))
+        good = score_of(history(episodes=(fault(),)), taint(0, 1001.0, 9600.0))
         bad = score_of(history(), taint(3, 50.0, 3650.0))
         whole = joined([good, bad])
 
@@ -223,18 +199,17 @@ class TestScorer:
 
 class TestPeers:
     def test_the_driver_of_august_lets_an_ignored_xid_free_a_sick_gpu(self) -> None:
-        taints = DraDriver(history(xid(10.0, 95), xid(11.0, 45))).play()
+        taints = DraDriver(history(xid(95, 10.0), xid(45, 11.0))).play()
 
         assert kept(taints) == [((0, WHOLE), 10.0, 11.0)]
 
     def test_both_drivers_drop_an_xid_without_instance_on_a_mig_gpu(self) -> None:
-        asks = Happening(at=10.0, kind="asks", gpu=0, action=1)
+        seen = history(asks(10.0), xid(119, 10.1), mig=True)
         for policy in (DraDriver, DraDriverByAction):
-            assert kept(policy(history(asks, xid(10.1, 119), mig=True)).play()) == []
+            assert kept(policy(seen).play()) == []
 
     def test_the_driver_of_september_asks_for_the_recovery_action(self) -> None:
-        asks = Happening(at=20.0, kind="asks", gpu=0, action=1)
-        taints = DraDriverByAction(history(xid(10.0, 74), asks, xid(20.1, 74))).play()
+        taints = DraDriverByAction(history(xid(74, 10.0), asks(20.0), xid(74, 20.1))).play()
 
         assert kept(taints) == [((0, WHOLE), 20.1, 20.1 + DELAYS[0])]
 
@@ -246,18 +221,18 @@ class TestPeers:
     def test_the_device_plugin_recovers_with_the_node_only(self) -> None:
         booted = Happening(at=500.0, kind="booted")
         reset = Happening(at=100.0, kind="reset", gpu=0)
-        taints = DevicePlugin(history(xid(10.0, 95), reset, booted)).play()
+        taints = DevicePlugin(history(xid(95, 10.0), reset, booted)).play()
 
         assert kept(taints) == [((0, WHOLE), 10.0, 500.0)]
 
     def test_an_unknown_xid_cordons_a_node_of_nvsentinel_and_a_person_uncordons_it(self) -> None:
-        taints = NvSentinel(history(xid(10.0, 999))).play().all()
+        taints = NvSentinel(history(xid(999, 10.0))).play().all()
 
         assert {taint.device[0] for taint in taints} == set(range(8))
         assert {(taint.begin, taint.end) for taint in taints} == {(10.0, 10.0 + DELAYS[0])}
 
     def test_lines_that_name_an_instance_are_not_parsed_by_nvsentinel_and_gpud(self) -> None:
-        line = msgspec.structs.replace(xid(10.0, 95, gi=3), gi_printed=True)
+        line = msgspec.structs.replace(xid(95, 10.0, gi=3), gi_printed=True)
 
         for policy in (NvSentinel, Gpud):
             assert kept(policy(history(line, mig=True)).play()) == []
@@ -265,25 +240,21 @@ class TestPeers:
 
 class TestOurPolicy:
     def test_taints_a_gpu_with_all_its_slices_and_lets_go_after_the_reset(self) -> None:
-        shown = (
-            xid(1000.0, 95),
-            Happening(at=1000.05, kind="asks", gpu=0, action=1),
-            Happening(at=9000.0, kind="reset", gpu=0),
-        )
-        seen = history(*shown, mig=True, episodes=(unfit(mig=True),))
-        score = score_of(seen, *play(seen, enforced()).store.taints.all())
+        shown = (xid(95), asks(BEGUN + 0.05), Happening(at=REPAIRED, kind="reset", gpu=0))
+        seen = history(*shown, mig=True, episodes=(fault(mig=True),))
+        score = score_of(seen, *our_taints(seen))
 
         assert (score.precision, score.recall) == (1.0, 1.0)
         assert (score.siblings, score.slices_left, score.never_freed) == (0, 0, 0)
 
     def test_keeps_out_of_application_errors(self) -> None:
-        noise = [xid(1000.0 + 60.0 * number, code) for number, code in enumerate((13, 31, 43, 45))]
+        noise = [xid(code, 1000.0 + 60.0 * number) for number, code in enumerate((13, 31, 43, 45))]
 
-        assert play(history(*noise), enforced()).store.taints.all() == []
+        assert our_taints(history(*noise)) == []
 
     def test_taints_a_loss_that_no_xid_tells_of(self) -> None:
         gone = Happening(at=1000.0, kind="gone", gpu=2, listed=False)
-        (only,) = play(history(gone), enforced()).store.taints.all()
+        (only,) = our_taints(history(gone))
 
         assert only.device == (2, WHOLE)
         assert 1060.0 <= only.begin <= 1100.0
@@ -321,14 +292,13 @@ class _TaintsEveryXid(Peer):
 def _scored(parameters: Parameters, profile: str) -> Score:
     score = Score(policy="ours")
     for node in fleet(parameters, profile):
-        taints = play(node, enforced()).store.taints.all()
-        score_node(score, node, taints, parameters.days * DAY)
+        score_node(score, node, our_taints(node), parameters.days * DAY)
     return score
 
 
 def test_the_agent_names_the_slice_that_only_the_nvml_event_names() -> None:
     agent = Agent(history(mig=True))
-    agent.take(xid(10.0, 94, gpu=1, gi=5))
+    agent.take(xid(94, 10.0, gpu=1, gi=5))
 
     (record,) = next(gpu for gpu in agent.report.gpus if gpu.uuid == agent.uuid(1)).xids
     assert (record.code, record.gi, record.count) == (94, 5, 1)

@@ -22,22 +22,29 @@ from benchmarks.replay.peers import (
     NvSentinel,
 )
 from benchmarks.replay.rates import DELAYS, DRAIN, H100, UNSENT, Parameters
-from benchmarks.replay.scoring import Score, score_node
-from benchmarks.replay.taints import Taint
+from benchmarks.replay.scoring import Score
 from benchmarks.replay.truth import (
     GPUS,
     SLICES,
     WHOLE,
-    Episode,
     Happening,
     NodeHistory,
-    Repair,
     devices,
 )
-from tests.benchmarks.replayed import history
+from tests.benchmarks.replayed import (
+    BEGUN,
+    END,
+    REPAIRED,
+    asks,
+    cordon,
+    fault,
+    history,
+    score_of,
+    taint,
+    xid,
+)
 
 SOON, LATE = DELAYS
-BEGUN, REPAIRED, END = 10_000.0, 20_000.0, 100 * DAY
 BOOT = history().boot
 EVERY = frozenset((gpu, WHOLE) for gpu in range(GPUS))
 
@@ -54,28 +61,6 @@ FLEET = Parameters(
 )
 OFTEN = msgspec.structs.replace(H100, rates={"uncontained": 3000.0, "gsp": 3000.0, "gone": 3000.0})
 """Each kind of fault comes several times to each node."""
-
-
-def xid(code: int, *, at: float = BEGUN, gpu: int = 0, gi: int | None = None) -> Happening:
-    return Happening(at=at, kind="xid", gpu=gpu, code=code, gi=gi)
-
-
-def asks(at: float = BEGUN, gpu: int = 0) -> Happening:
-    return Happening(at=at, kind="asks", gpu=gpu, action=1)
-
-
-def fault(gpu: int = 0, *, until: float = REPAIRED, needs: Repair = "reset") -> Episode:
-    return Episode(
-        truth="gpu-reset",
-        label="XID 95",
-        node=0,
-        gpu=gpu,
-        begin=BEGUN,
-        until=until,
-        must=devices(gpu, mig=False),
-        resets=True,
-        needs=needs,
-    )
 
 
 def without_events(seen: NodeHistory, *codes: int) -> NodeHistory:
@@ -301,36 +286,26 @@ class TestPolicies:
         assert tainted(policy(history(lost))) == EVERY
 
 
-def scored(seen: NodeHistory, *taints: Taint, by_reset: bool = True) -> Score:
-    score = Score(policy="hand-made")
-    score_node(score, seen, taints, END, by_reset=by_reset)
-    return score
-
-
-def cordon(begin: float = BEGUN, end: float = REPAIRED) -> list[Taint]:
-    return [Taint((gpu, WHOLE), begin, end) for gpu in range(GPUS)]
-
-
 class TestScores:
     def test_a_cordon_for_one_gpu_is_right_for_its_node_and_wrong_for_seven_gpus(self) -> None:
-        score = scored(history(episodes=(fault(),)), *cordon())
+        score = score_of(history(episodes=(fault(),)), *cordon())
 
         assert (score.right, score.false) == (1, 7)
         assert (score.node_precision, score.node_recall) == (1.0, 1.0)
 
     def test_a_cordon_for_nothing_is_one_false_taint_of_a_node(self) -> None:
-        score = scored(history(), *cordon())
+        score = score_of(history(), *cordon())
 
         assert (score.false, score.node_false, score.node_precision) == (8, 1, 0.0)
 
     def test_one_slice_in_time_recalls_a_fault_of_the_node_and_not_of_the_gpu(self) -> None:
         whole = msgspec.structs.replace(fault(), must=devices(0, mig=True))
-        score = scored(history(mig=True, episodes=(whole,)), Taint((0, 1), BEGUN, REPAIRED))
+        score = score_of(history(mig=True, episodes=(whole,)), taint(0, BEGUN, REPAIRED, part=1))
 
         assert (score.recall, score.node_recall) == (0.0, 1.0)
 
     def test_a_reboot_that_the_hardware_needs_costs_its_healthy_siblings(self) -> None:
-        score = scored(history(episodes=(fault(needs="reboot"), fault(1))))
+        score = score_of(history(episodes=(fault(needs="reboot"), fault(1))))
 
         assert score.rebooted == 6
         assert score.reboot_hours == pytest.approx(6 * (DRAIN + BOOT) / 3600)
@@ -339,10 +314,10 @@ class TestScores:
     def test_a_reboot_in_place_of_a_reset_is_charged_to_the_policy_that_needs_it(
         self, by_reset: bool, expected: int
     ) -> None:
-        assert scored(history(episodes=(fault(),)), by_reset=by_reset).rebooted == expected
+        assert score_of(history(episodes=(fault(),)), by_reset=by_reset).rebooted == expected
 
     def test_what_was_tainted_before_a_reboot_is_not_charged_twice(self) -> None:
-        score = scored(history(episodes=(fault(needs="board"),)), *cordon())
+        score = score_of(history(episodes=(fault(needs="board"),)), *cordon())
 
         assert (score.rebooted, score.reboot_hours) == (7, 0.0)
 

@@ -9,12 +9,11 @@ import pytest
 from benchmarks.replay.agent import Agent
 from benchmarks.replay.drawing import DAY, SOONEST, NodeDrawing
 from benchmarks.replay.generator import history_with
-from benchmarks.replay.ours import enforced, play
 from benchmarks.replay.rates import H100, Parameters, Profile
 from benchmarks.replay.scoring import Score, score_node
 from benchmarks.replay.scripts import SCRIPTS
 from benchmarks.replay.truth import Happening, NodeHistory
-from tests.benchmarks.replayed import history
+from tests.benchmarks.replayed import history, our_taints
 
 WORN: Profile = msgspec.structs.replace(H100, rates={"dbe": 2000.0, "remap": 5000.0})
 """Memory that is worn out: a remap comes beside many a repair."""
@@ -125,7 +124,7 @@ def test_a_remap_that_comes_while_a_repair_is_verified_keeps_no_taint_for_ever()
     (booted,) = (seen.at for seen in drawn(remap_at=NEVER).happenings if seen.kind == "booted")
     seen = drawn(remap_at=booted + 120.0)
     score = Score(policy="ours")
-    score_node(score, seen, play(seen, enforced()).store.taints.all(), FLEET.days * DAY)
+    score_node(score, seen, our_taints(seen), FLEET.days * DAY)
 
     assert kinds(seen).count("booted") == 2
     assert (score.precision, score.recall, score.never_freed) == (1.0, 1.0, 0)

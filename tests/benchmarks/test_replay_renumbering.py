@@ -12,14 +12,23 @@ from benchmarks.replay.agent import Agent, Inputs, bus_id
 from benchmarks.replay.drawing import DAY
 from benchmarks.replay.generator import fleet, history_with
 from benchmarks.replay.names import SLACK
-from benchmarks.replay.ours import enforced, play
 from benchmarks.replay.peer import Peer
 from benchmarks.replay.peers import DevicePlugin, DraDriver, NvSentinel
 from benchmarks.replay.rates import DELAYS, H100, PROFILES, Parameters
 from benchmarks.replay.scoring import Score, score_node
-from benchmarks.replay.taints import FOREVER, Taint, Taints
-from benchmarks.replay.truth import GPUS, WHOLE, Episode, Happening, NodeHistory, devices
-from tests.benchmarks.replayed import history
+from benchmarks.replay.taints import Taint, Taints
+from benchmarks.replay.truth import GPUS, WHOLE, Episode, Happening, NodeHistory
+from tests.benchmarks.replayed import (
+    BEGUN,
+    REPAIRED,
+    asks,
+    fault,
+    history,
+    our_taints,
+    score_of,
+    taint,
+    xid,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
 RENUMBERED = Parameters(nodes=8, days=20, app_rate=50.0, mig_share=0.5, renumber_share=1.0)
@@ -29,7 +38,8 @@ OFTEN = msgspec.structs.replace(
     assumed=msgspec.structs.replace(H100.assumed, crash_loop=1.0),
 )
 """Boards are lost, replaced and reset several times in a node's twenty days; programs fail on."""
-BEGUN, MOVED, REPAIRED, END = 1000.0, 4000.0, 9000.0, 20 * DAY
+MOVED = 4000.0
+"""Between the fault and its repair."""
 UPSIDE_DOWN = tuple(reversed(range(GPUS)))
 WITHOUT_0 = tuple(range(1, GPUS))
 
@@ -38,32 +48,9 @@ def numbered(at: float, order: tuple[int, ...] = UPSIDE_DOWN) -> Happening:
     return Happening(at=at, kind="numbered", order=order)
 
 
-def sick(gpu: int = 0, until: float = REPAIRED) -> Episode:
-    return Episode(
-        truth="gpu-reset",
-        label="XID 95",
-        node=0,
-        gpu=gpu,
-        begin=BEGUN,
-        until=until,
-        must=devices(gpu, mig=False),
-        resets=True,
-    )
-
-
-def taint(number: int, begin: float, end: float, evicts: float = FOREVER) -> Taint:
-    return Taint((number, WHOLE), begin, end, evicts)
-
-
-def score_of(seen: NodeHistory, *taints: Taint) -> Score:
-    score = Score(policy="hand-made")
-    score_node(score, seen, taints, END)
-    return score
-
-
 def moved(*episodes: Episode) -> NodeHistory:
     """Return a node whose GPU 0 becomes number 7 while it is sick, and GPU 7 number 0."""
-    return history(numbered(MOVED), episodes=episodes or (sick(),))
+    return history(numbered(MOVED), episodes=episodes or (fault(),))
 
 
 def renumbered_nodes(parameters: Parameters = RENUMBERED) -> Iterator[NodeHistory]:
@@ -121,7 +108,7 @@ class TestHistories:
                     and episode.gpu == gpu
                     and episode.begin < begin
                     # Its boot at the latest repairs it.
-                    and end == min(episode.until, END)
+                    and end == min(episode.until, RENUMBERED.days * DAY)
                     for episode in node.episodes
                 ), (node.node, gpu, begin, end)
                 shown = (happening for happening in node.happenings if happening.gpu == gpu)
@@ -144,7 +131,7 @@ def _absences(node: NodeHistory) -> Iterator[tuple[int, float, float]]:
             elif gpu in since:
                 yield gpu, since.pop(gpu), happening.at
     for gpu, begin in since.items():
-        yield gpu, begin, END
+        yield gpu, begin, RENUMBERED.days * DAY
 
 
 def test_numbers_and_names_of_a_node_change_and_its_hardware_stays() -> None:
@@ -229,19 +216,19 @@ class TestScorer:
         assert (score.false, score.false_devices, score.pods_lost) == (1, 1, 1)
 
     def test_two_sick_boards_may_change_names_and_keep_both_taints(self) -> None:
-        seen = moved(sick(0), sick(7))
+        seen = moved(fault(0), fault(7))
         score = score_of(seen, taint(0, BEGUN, REPAIRED), taint(7, BEGUN, REPAIRED))
 
         assert (score.precision, score.recall, score.right) == (1.0, 1.0, 2)
 
     def test_demands_no_taint_of_an_absent_board_and_one_when_it_is_back(self) -> None:
         back = numbered(MOVED + 3600.0, tuple(range(GPUS)))
-        seen = history(numbered(MOVED, WITHOUT_0), back, episodes=(sick(),))
+        seen = history(numbered(MOVED, WITHOUT_0), back, episodes=(fault(),))
         there, again = taint(0, BEGUN, MOVED), taint(0, back.at, REPAIRED)
 
         assert score_of(seen, there).recall == 0.0
         assert score_of(seen, there, again).recall == 1.0
-        ended = history(*seen.happenings, episodes=(sick(until=back.at),))
+        ended = history(*seen.happenings, episodes=(fault(until=back.at),))
         assert score_of(ended, there).recall == 1.0
 
     def test_counts_a_taint_that_begins_with_an_enumeration_for_the_new_board_alone(self) -> None:
@@ -260,16 +247,14 @@ def test_a_taint_remembers_until_when_it_evicted() -> None:
 
 
 def broken(*more: Happening) -> NodeHistory:
-    xid = Happening(at=BEGUN, kind="xid", gpu=0, code=95)
-    asks = Happening(at=BEGUN + 0.1, kind="asks", gpu=0, action=1)
     reset = Happening(at=REPAIRED, kind="reset", gpu=0)
-    return history(xid, asks, *more, reset, episodes=(sick(),))
+    return history(xid(95), asks(BEGUN + 0.1), *more, reset, episodes=(fault(),))
 
 
 class TestPolicies:
     def test_ours_follows_the_board(self) -> None:
         seen = broken(numbered(MOVED))
-        taints = play(seen, enforced()).store.taints.all()
+        taints = our_taints(seen)
         score = score_of(seen, *taints)
 
         assert [taint.device for taint in taints] == [(0, WHOLE), (7, WHOLE)]
@@ -278,7 +263,7 @@ class TestPolicies:
 
     def test_ours_follows_a_board_that_cannot_be_read(self) -> None:
         seen = broken(numbered(MOVED))
-        taints = play(seen, enforced(), Inputs(hangs=True)).store.taints.all()
+        taints = our_taints(seen, Inputs(hangs=True))
         score = score_of(seen, *taints)
 
         assert [taint.device for taint in taints] == [(0, WHOLE), (7, WHOLE)]
@@ -287,7 +272,7 @@ class TestPolicies:
     def test_ours_verifies_a_board_under_the_name_that_a_boot_gave_it(self) -> None:
         down, booted = Happening(at=MOVED - 300.0, kind="down"), Happening(at=MOVED, kind="booted")
         seen = broken(down, numbered(MOVED), booted)
-        first, second = play(seen, enforced()).store.taints.all()
+        first, second = our_taints(seen)
 
         assert (first.device, second.device) == ((0, WHOLE), (7, WHOLE))
         assert first.end == second.begin == MOVED
@@ -295,9 +280,10 @@ class TestPolicies:
 
     def test_ours_is_right_where_boards_are_lost_replaced_and_renumbered(self) -> None:
         ours, by_name = Score(policy="ours"), Score(policy="by name")
+        end = RENUMBERED.days * DAY
         for node in renumbered_nodes():
-            score_node(ours, node, play(node, enforced()).store.taints.all(), END)
-            score_node(by_name, node, _KeepsTheName(node).play().all(), END)
+            score_node(ours, node, our_taints(node), end)
+            score_node(by_name, node, _KeepsTheName(node).play().all(), end)
 
         assert ours.demanded > 50
         assert (ours.precision, ours.recall) == (1.0, 1.0)
