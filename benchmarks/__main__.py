@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from benchmarks import (
     churn,
+    core,
     growth,
     labels,
     pages,
@@ -38,9 +39,10 @@ def say(text: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _given(arguments)
     before = machine()
-    chosen = given.only or [*_ALONE, *_BENCHMARKS]
+    chosen = given.only or _NAMES
     try:
         sections = [
+            *(_CODE[name]() for name in chosen if name in _CODE),
             *_of_exporter([name for name in chosen if name in _ALONE], given.minutes),
             *_of_chain([name for name in chosen if name in _BENCHMARKS], given.rounds),
         ]
@@ -56,7 +58,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only",
         action="append",
-        choices=(*_ALONE, *_BENCHMARKS),
+        choices=_NAMES,
         help="measure this and nothing else; may be given more than once",
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="faults to measure [30]")
@@ -95,6 +97,7 @@ def _of_chain(chosen: Sequence[str], rounds: int) -> Iterator[Section]:
                 raise
 
 
+_CODE: Mapping[str, Callable[[], Section]] = {"core": core.measure}
 _ALONE: Mapping[str, Callable[[Ground, float], Iterator[Section]]] = {
     "page": lambda ground, _: (pages.measure(ground, partition) for partition in (GPUS, SLICES)),
     "sampling": lambda ground, _: (
@@ -121,6 +124,7 @@ _BENCHMARKS: Mapping[str, Callable[[Stage, int, float], Section]] = {
     "storm": lambda stage, _rounds, _uptime: storm.measure(stage, say),
 }
 """In the order of measuring: what disturbs others comes last."""
+_NAMES = (*_CODE, *_ALONE, *_BENCHMARKS)
 
 if __name__ == "__main__":
     sys.exit(main())
