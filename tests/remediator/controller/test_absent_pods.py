@@ -14,6 +14,7 @@ from remediator.plan.view import NodeView
 from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Behaviour, Hostile
 from tests.remediator.builders import NODE, dead, gpu, view
+from tests.remediator.clock import Clock
 from tests.remediator.controller.api import PODS, serving
 from tests.remediator.controller.test_blind_watches import SETTLED, leader, set_up
 from tests.remediator.playing import claim
@@ -21,16 +22,6 @@ from tests.remediator.playing import claim
 LATE = GONE_AFTER.total_seconds()
 UNKNOWN_OWNER = "team/train-on-b: its owner is not known"
 GHOST = view(dead(), claims=(claim("gpu-0", "train-0"), claim("gpu-0", "ghost")))
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 class Looks:

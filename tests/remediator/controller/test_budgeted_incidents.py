@@ -1,6 +1,6 @@
 """Which incidents budgets count: the open ones, and the closed ones that began within a day."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 from hypothesis import given
@@ -14,17 +14,10 @@ from remediator.plan.budget import budget
 from remediator.plan.fleet import Fleet
 from remediator.policy.limits import LIFTED, LONGEST_RATE, Cap, Caps, Limits, Rate
 from tests.remediator.builders import at, policy
+from tests.remediator.clock import Clock
 from tests.remediator.plan.fleets import an_incident, desired
 
 DAY = int(LONGEST_RATE.total_seconds())
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = at(0)
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 def closed(name: str, since: float, at_: float = 0) -> Incident:
@@ -32,7 +25,7 @@ def closed(name: str, since: float, at_: float = 0) -> Incident:
 
 
 def test_an_open_one_counts_however_old_it_is() -> None:
-    counted = Counted(Clock())
+    counted = Counted(Clock().date)
     old = an_incident("a0", evicting_at=at(-90 * DAY))
 
     counted.put(old.name, old)
@@ -42,17 +35,17 @@ def test_an_open_one_counts_however_old_it_is() -> None:
 
 def test_a_closed_one_counts_for_a_day_after_it_began() -> None:
     clock = Clock()
-    counted = Counted(clock)
+    counted = Counted(clock.date)
     counted.put("a0-1", closed("a0", -60))
-    clock.now = at(DAY - 61)
+    clock.seconds = DAY - 61
     assert counted.all()
 
-    clock.now = at(DAY - 60)
+    clock.seconds = DAY - 60
     assert not counted.all()
 
 
 def test_one_that_began_nothing_is_history_as_soon_as_it_is_closed() -> None:
-    counted = Counted(Clock())
+    counted = Counted(Clock().date)
     counted.put("a0-1", an_incident("a0"))
     assert counted.all()
 
@@ -63,17 +56,17 @@ def test_one_that_began_nothing_is_history_as_soon_as_it_is_closed() -> None:
 
 def test_one_that_is_opened_again_stays_when_its_day_is_over() -> None:
     clock = Clock()
-    counted = Counted(clock)
+    counted = Counted(clock.date)
     counted.put("a0-1", closed("a0", -60))
     counted.put("a0-1", an_incident("a0", evicting_at=at(-60)))
 
-    clock.now = at(2 * DAY)
+    clock.seconds = 2 * DAY
 
     assert len(counted.all()) == 1
 
 
 def test_a_deleted_one_counts_no_more() -> None:
-    counted = Counted(Clock())
+    counted = Counted(Clock().date)
     counted.put("a0-1", an_incident("a0"))
     counted.put("a0-1", None)
 

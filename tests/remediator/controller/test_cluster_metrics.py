@@ -26,6 +26,7 @@ from remediator.plan.spending import usage
 from remediator.policy.limits import Limits
 from remediator.policy.table import Policy
 from tests.remediator.builders import T0, at, gpu, report
+from tests.remediator.clock import Clock
 from tests.remediator.controller.test_cache import incident, raw_rule, slice_of
 from tests.remediator.controller.test_metrics import reading
 from tests.remediator.metrics.test_claim_rows import ALLOCATION, POD, claim, exactly
@@ -39,14 +40,14 @@ class Source:
     def __init__(self) -> None:
         self.whole = True
         self.calls = 0
-        self.now = 100.0
+        self.clock = Clock(100.0)
 
     def gather(self) -> Rows:
         self.calls += 1
         return {"incidents_omitted": {(): float(self.calls)}}
 
     def cluster_metrics(self) -> ClusterMetrics:
-        return ClusterMetrics(lambda: self.whole, self.gather, lambda: self.now)
+        return ClusterMetrics(lambda: self.whole, self.gather, self.clock)
 
 
 def filled_cache() -> Cache:
@@ -83,7 +84,7 @@ def test_nothing_is_reported_before_all_was_listed_and_what_is_known_stays_after
     first = cluster_metrics.rows()
     assert first != {}
 
-    source.whole, source.now = False, 100 + 10 * FRESH
+    source.whole, source.clock.seconds = False, 100 + 10 * FRESH
     assert cluster_metrics.rows() != {}
     assert source.calls == 2
 
@@ -97,7 +98,7 @@ def test_rows_are_gathered_once_for_all_who_ask_in_five_seconds() -> None:
     assert all(rows is requested[0] for rows in requested)
     assert source.calls == 1
 
-    source.now += FRESH
+    source.clock.seconds += FRESH
     assert cluster_metrics.rows() is not requested[0]
     assert source.calls == 2
 

@@ -15,20 +15,11 @@ from simulator.cluster import workloads
 from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Behaviour, Hostile
 from tests.lab.cluster import Cluster, await_true
+from tests.remediator.clock import Clock
 
 POD = AffectedPod("default", "nb-0", "c", "gpu.nvidia.com/node-a/gpu-0", "u-1", "ExtendedResource")
 REFUSED = hostile.refusal(429, "TooManyRequests", "would violate the pod's disruption budget")
 ACCEPTED = hostile.body(b"{}", 201)
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 @contextmanager

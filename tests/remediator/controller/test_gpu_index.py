@@ -1,7 +1,6 @@
 """The GPU index: where every GPU is, how many there are, and what changed on a node."""
 
 from collections import Counter
-from datetime import datetime
 
 import msgspec
 import pytest
@@ -26,17 +25,10 @@ from tests.remediator.builders import (
     uuid,
     view,
 )
+from tests.remediator.clock import Clock
 
 DAY = 86400
 CLUSTER = "11111111-2222-3333-4444-555555555555"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = at(0)
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 @pytest.fixture
@@ -46,7 +38,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def gpu_index(clock: Clock) -> GpuIndex:
-    return GpuIndex(clock)
+    return GpuIndex(clock.date)
 
 
 def joined(health: GpuHealth, clique: int = 7, cluster: str = CLUSTER, state: int = 3) -> GpuHealth:
@@ -91,17 +83,17 @@ class TestPlaces:
         self, gpu_index: GpuIndex, clock: Clock
     ) -> None:
         publish(gpu_index, "node-a", gpu(0), gpu(1))
-        clock.now = at(60)
+        clock.seconds = 60
 
         publish(gpu_index, "node-a", gpu(1))
         assert set(gpu_index.places) == {uuid(0), uuid(1)}
 
-        clock.now = at(60 + DAY)
+        clock.seconds = 60 + DAY
         gpu_index.forget_old()
         assert set(gpu_index.places) == {uuid(1)}
 
         publish(gpu_index, "node-a")
-        clock.now = at(60 + 2 * DAY)
+        clock.seconds = 60 + 2 * DAY
         gpu_index.forget_old()
         assert not gpu_index.places
         assert not gpu_index.totals
@@ -261,11 +253,11 @@ class TestChanges:
         self, gpu_index: GpuIndex, clock: Clock
     ) -> None:
         self.report_with(gpu_index, "570")
-        clock.now = at(10)
+        clock.seconds = 10
         self.report_with(gpu_index, "580")
-        clock.now = at(20)
+        clock.seconds = 20
         self.report_with(gpu_index, "580", agent="2")
-        clock.now = at(30)
+        clock.seconds = 30
         self.report_with(gpu_index, "580", agent="2")
 
         assert gpu_index.changes["node-a"] == Changed(driver_at=at(10), agent_at=at(20))
@@ -291,7 +283,7 @@ class TestChanges:
     def test_what_changed_before_we_started_is_reported_by_the_agent(
         self, gpu_index: GpuIndex, clock: Clock
     ) -> None:
-        clock.now = at(100)
+        clock.seconds = 100
         seen = report_with(
             view(gpu(0)),
             driver_since=VersionSince(version="580", time=at(40)),
@@ -306,7 +298,7 @@ class TestChanges:
         self, gpu_index: GpuIndex, clock: Clock
     ) -> None:
         self.report_with(gpu_index, "570")
-        clock.now = at(100)
+        clock.seconds = 100
         seen = report_with(
             view(gpu(0)),
             driver_version="580",

@@ -1,7 +1,5 @@
 """What the GPU index remembers for a day, and how much of one node it counts."""
 
-from datetime import timedelta
-
 import msgspec
 import pytest
 from hypothesis import example, given
@@ -10,8 +8,9 @@ from hypothesis import strategies as st
 from remediator.controller.gpu_index import GpuIndex
 from remediator.plan.fleet import NODE_SHARE
 from remediator.policy.limits import Cap
-from tests.remediator.builders import at, gpu, published, report_with, uuid, view
-from tests.remediator.controller.test_gpu_index import DAY, NODES, Clock, claim, publish
+from tests.remediator.builders import gpu, published, report_with, uuid, view
+from tests.remediator.clock import Clock
+from tests.remediator.controller.test_gpu_index import DAY, NODES, claim, publish
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def gpu_index(clock: Clock) -> GpuIndex:
-    return GpuIndex(clock)
+    return GpuIndex(clock.date)
 
 
 class TestTheLastDay:
@@ -37,15 +36,15 @@ class TestTheLastDay:
         self, gpu_index: GpuIndex, clock: Clock
     ) -> None:
         for seconds in (0, 3600):
-            clock.now = at(seconds)
+            clock.seconds = seconds
             publish(gpu_index, "node-a", gpu(0))
             publish(gpu_index, "node-a")
 
-        clock.now = at(DAY)
+        clock.seconds = DAY
         gpu_index.forget_old()
         assert gpu_index.totals["cluster", ""] == 1
 
-        clock.now = at(DAY + 3600)
+        clock.seconds = DAY + 3600
         gpu_index.forget_old()
         assert not gpu_index.totals
 
@@ -126,9 +125,9 @@ def test_no_wipe_and_no_silence_lowers_a_percentage_within_a_day(
 ) -> None:
     """At whatever moments of one day: what was counted once is counted until it ends."""
     clock = Clock()
-    gpu_index, most = GpuIndex(clock), 0
+    gpu_index, most = GpuIndex(clock.date), 0
     for (node, numbers), seconds in sorted(news, key=lambda piece: piece[1]):
-        clock.now = at(seconds)
+        clock.seconds = seconds
         publish(gpu_index, node, *(gpu(index, node=node) for index in sorted(numbers)))
         gpu_index.forget_old()
         for cap in (Cap(10, percent=True), Cap(5, percent=True, least=4, most=16)):
@@ -142,9 +141,9 @@ def test_no_node_raises_a_total_by_more_than_its_share(
     news: list[tuple[tuple[str, frozenset[int]], int]],
 ) -> None:
     clock = Clock()
-    honest, gpu_index = GpuIndex(clock), GpuIndex(clock)
+    honest, gpu_index = GpuIndex(clock.date), GpuIndex(clock.date)
     for (node, numbers), seconds in sorted(news, key=lambda piece: piece[1]):
-        clock.now = at(seconds)
+        clock.seconds = seconds
         mine = [gpu(index, node=node) for index in sorted(numbers)]
         publish(gpu_index, node, *mine)
         if node != "node-a":
@@ -160,13 +159,13 @@ def test_after_a_day_of_silence_nothing_is_remembered(
     news: list[tuple[tuple[str, frozenset[int]], int]],
 ) -> None:
     clock = Clock()
-    gpu_index = GpuIndex(clock)
+    gpu_index = GpuIndex(clock.date)
     for (node, numbers), seconds in sorted(news, key=lambda piece: piece[1]):
-        clock.now = at(seconds)
+        clock.seconds = seconds
         publish(gpu_index, node, *(gpu(index, node=node) for index in sorted(numbers)))
     for node in ("node-a", "node-b", "node-c"):
         publish(gpu_index, node)
-    clock.now += timedelta(days=1)
+    clock.seconds += DAY
     gpu_index.forget_old()
 
     assert not gpu_index.places

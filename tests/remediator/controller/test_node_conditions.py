@@ -20,6 +20,7 @@ from remediator.model.node import (
 )
 from tests.lab.cluster import NODES, Cluster, await_true
 from tests.remediator.builders import T0, at
+from tests.remediator.clock import Clock
 
 NAME = "node-a"
 PATH = f"{NODES}/{NAME}"
@@ -37,16 +38,6 @@ ALIAS = NodeCondition(
     message="Draguard: node-reboot needed by GPU-1",
     last_transition_time=T0,
 )
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 @pytest.fixture

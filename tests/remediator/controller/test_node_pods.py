@@ -15,16 +15,7 @@ from simulator.cluster import workloads
 from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Behaviour, Hostile
 from tests.lab.cluster import Cluster, Json, await_true
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
+from tests.remediator.clock import Clock
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from remediator.policy.place import Area
 from remediator.policy.table import Policy
 from remediator.policy.windows import Once, Window
 from tests.remediator.builders import at, policy
+from tests.remediator.clock import Clock
 
 MILD, STRONG = policy(mode="incident-only"), policy(mode="enforce")
 
@@ -20,18 +21,16 @@ class Replica:
     """One process with its clocks."""
 
     def __init__(self, own: Policy) -> None:
-        self.seconds = 1000.0
+        self.clock = Clock(1000.0)
         self.changes: list[datetime] = []
-        self.lease = PolicyOnLease(
-            self.changes.append, lambda: at(self.seconds), lambda: self.seconds
-        )
+        self.lease = PolicyOnLease(self.changes.append, self.clock.date, self.clock)
         self.lease.loaded(own)
 
 
 def test_the_lease_says_what_is_permitted_and_since_when() -> None:
     one = Replica(MILD)
     one.lease.gained({})
-    one.seconds = 1060
+    one.clock.seconds = 1060
     one.lease.loaded(STRONG)
 
     stated = one.lease.annotations()
@@ -51,7 +50,7 @@ def test_a_change_of_budgets_alone_is_no_change() -> None:
 def test_a_new_leader_knows_when_the_policy_changed() -> None:
     before, after = Replica(MILD), Replica(STRONG)
     before.lease.loaded(STRONG)
-    after.seconds = 1500
+    after.clock.seconds = 1500
 
     after.lease.gained(before.lease.annotations())
 
@@ -111,10 +110,10 @@ class TestOtherBrakes:
 
     def test_count_for_five_minutes_and_no_longer(self, newer: Policy) -> None:
         one = self.gained(newer)
-        one.seconds += DISAGREEING - 1
+        one.clock.seconds += DISAGREEING - 1
         assert one.lease.in_force(STRONG) != STRONG
 
-        one.seconds += 1
+        one.clock.seconds += 1
         assert one.lease.in_force(STRONG) == STRONG
 
     def test_are_no_change_of_what_is_permitted(self, newer: Policy) -> None:
@@ -135,10 +134,10 @@ class TestAnotherPolicy:
 
     def test_disagrees_for_five_minutes_and_no_longer(self) -> None:
         one = self.gained()
-        one.seconds += DISAGREEING - 1
+        one.clock.seconds += DISAGREEING - 1
         assert of_permissions(STRONG) in one.lease.disagrees(MILD)
 
-        one.seconds += 1
+        one.clock.seconds += 1
         assert one.lease.disagrees(MILD) == ""
         assert one.lease.annotations()[HASH] == of_permissions(MILD)
 
@@ -179,8 +178,8 @@ class TestAnotherPolicy:
 
     def test_begins_anew_with_each_gain(self) -> None:
         one = self.gained()
-        one.seconds += DISAGREEING - 1
+        one.clock.seconds += DISAGREEING - 1
         one.lease.gained(Replica(STRONG).lease.annotations())
-        one.seconds += timedelta(minutes=4).total_seconds()
+        one.clock.seconds += timedelta(minutes=4).total_seconds()
 
         assert one.lease.disagrees(MILD)

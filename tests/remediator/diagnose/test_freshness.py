@@ -8,14 +8,7 @@ import pytest
 
 from remediator.diagnose.freshness import RENEWALS_NEEDED, Freshness, Renewals, Sign
 from tests.remediator.builders import T0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
+from tests.remediator.clock import Clock
 
 
 def test_an_agent_is_believed_while_it_writes_and_not_after() -> None:
