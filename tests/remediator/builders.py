@@ -17,11 +17,21 @@ from exporter.model.node_health import (
 )
 from exporter.model.node_health_words import mig_mode, reset_request
 from exporter.model.resource_slices import SliceDevice
+from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import Verdict
 from remediator.diagnose.freshness import RENEWALS_NEEDED
-from remediator.model.incident import EVICTION_BLOCKED, Incident, intending
+from remediator.model.incident import (
+    EVICTION_BLOCKED,
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    ScopeRecord,
+    Target,
+    incident_name,
+    intending,
+)
 from remediator.model.intent import Intent, Kind
-from remediator.model.taint_rule import EVICTING, Rule
+from remediator.model.taint_rule import EVICTING, Effect, Rule
 from remediator.plan.board import Agent, Board, BoardRules, Machine, Presence, Users
 from remediator.plan.fleet import Fleet
 from remediator.plan.spending import Spending
@@ -189,6 +199,52 @@ def report_with(seen: NodeView, **fields: object) -> NodeHealth:
     """Return the report of a view with other fields."""
     assert seen.report is not None
     return msgspec.structs.replace(seen.report, **fields)
+
+
+def rule(
+    index: int = 0, effect: Effect = "NoSchedule", *, node: str = NODE, **fields: object
+) -> Rule:
+    """The rule on a whole GPU, before the API server has it."""
+    board = uuid(index, node)
+    standard = Rule(
+        device=Device(DRIVER, node, f"gpu-{index}"),
+        effect=effect,
+        fault="gpu",
+        cause="xid-95",
+        incident=incident_name(board, 1),
+        uuid=board,
+        gpu=board,
+        node=node,
+    )
+    return msgspec.structs.replace(standard, **fields)
+
+
+def incident(
+    index: int = 0,
+    number: int = 1,
+    *,
+    node: str = NODE,
+    device: str = "",
+    made: float = 0,
+    **status: object,
+) -> Incident:
+    """An incident of a whole GPU, as it is stored; `made` in seconds after T0."""
+    board = uuid(index, node)
+    name = incident_name(board, number)
+    target = Target(DRIVER, node, device or f"gpu-{index}", board)
+    standard = IncidentStatus(
+        fault="gpu",
+        cause="xid-95",
+        phase="Tainted",
+        mode="Enforce",
+        message="NoSchedule",
+        scope=ScopeRecord("whole GPU", (target,)),
+    )
+    return Incident(
+        ObjectMeta(name=name, uid=f"uid-{name}", resource_version="1", creation_timestamp=at(made)),
+        IncidentSpec(node, board),
+        msgspec.structs.replace(standard, **status),
+    )
 
 
 def policy(limits: Limits | None = None, **fields: object) -> Policy:

@@ -9,20 +9,13 @@ from draguard.cluster.incidents import (
     short_name,
 )
 from kubeapi.types import ObjectMeta
-from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
+from remediator.model.incident import Incident, IncidentSpec, incident_name
 from tests.draguard.fleet import T0
-from tests.remediator.builders import uuid
+from tests.remediator.builders import incident, uuid
 
 GPU, OTHER = uuid(0), "GPU-a0000000-1111-0000-0000-000000000000"
-
-
-def incident(gpu: str, number: int, *, closed: bool = False) -> Incident:
-    status = IncidentStatus(closed_at=T0 if closed else None)
-    name = f"{gpu.lower()}-{number}"
-    return Incident(ObjectMeta(name=name), IncidentSpec("node-a", gpu), status)
-
-
-FIRST, SECOND = incident(GPU, 1, closed=True), incident(GPU, 2)
+TWIN = Incident(ObjectMeta(name=incident_name(OTHER, 1)), IncidentSpec("node-a", OTHER))
+FIRST, SECOND = incident(closed_at=T0), incident(number=2)
 
 
 @pytest.mark.parametrize(
@@ -40,20 +33,20 @@ def test_a_name_a_short_name_or_a_gpu(word: str, found: Incident) -> None:
 
 
 def test_a_gpu_whose_incidents_are_all_over_means_the_last() -> None:
-    third = incident(GPU, 10, closed=True)
+    third = incident(number=10, closed_at=T0)
 
     assert find_incident(GPU, (FIRST, third)) is third
 
 
 def test_a_gpu_means_its_open_incident_before_a_later_one_that_is_closed() -> None:
-    duplicate = incident(GPU, 3, closed=True)
+    duplicate = incident(number=3, closed_at=T0)
 
     assert find_incident(GPU, (SECOND, duplicate)) is SECOND
 
 
 def test_a_short_name_of_two_is_refused() -> None:
     with pytest.raises(NoIncidentError, match="give the full name"):
-        find_incident("gpu-a0000000-1", (FIRST, incident(OTHER, 1)))
+        find_incident("gpu-a0000000-1", (FIRST, TWIN))
 
 
 @pytest.mark.parametrize("word", ["", "gpu", "gpu-a", "gpu-a0000000-3", "GPU-xyz"])
@@ -74,11 +67,11 @@ def test_the_beginning_of_a_name_is_enough_where_only_one_gpu_has_it(
 
 def test_the_beginning_of_two_is_refused_with_both() -> None:
     with pytest.raises(NoIncidentError, match="gpu-a0000000-2, gpu-a0000000-1; give more"):
-        find_incident("gpu-a00", (SECOND, incident(OTHER, 1)))
+        find_incident("gpu-a00", (SECOND, TWIN))
 
 
 def test_a_whole_name_is_no_beginning_of_a_longer_one() -> None:
-    tenth = incident(GPU, 10)
+    tenth = incident(number=10)
 
     assert find_incident("gpu-a0000000-1", (FIRST, tenth)) is FIRST
 

@@ -5,29 +5,16 @@ from pathlib import Path
 import pytest
 
 from draguard.__main__ import main
-from exporter.model.device import Device
 from kubeapi.client import Client
 from kubeapi.lease import leases
 from remediator.model.node import MARK, REPAIR_NEEDED
 from remediator.model.taint_rule import Rule, manifest
 from tests.draguard.printed import items
 from tests.lab.cluster import NODES, RULES, Cluster, Json
+from tests.remediator.builders import rule
 
 NAMESPACE = "default"
 LEASES = leases(NAMESPACE)
-
-
-def rule(index: int, incident: str) -> Rule:
-    return Rule(
-        device=Device("gpu.nvidia.com", "node-a", f"gpu-{index}"),
-        effect="NoSchedule",
-        fault="gpu",
-        cause="xid-95",
-        incident=incident,
-        uuid=f"GPU-{index}",
-        gpu=f"GPU-{index}",
-        node="node-a",
-    )
 
 
 def tainted(cluster: Cluster, *rules: Rule) -> None:
@@ -74,12 +61,12 @@ def release(cluster: Cluster, *arguments: str) -> int:
 def test_without_a_terminal_it_removes_nothing_that_no_flag_agrees_to(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tainted(cluster, rule(0, "gpu-0-1"))
+    tainted(cluster, rule())
 
     assert release(cluster, "--all") == 1
 
     stated = capsys.readouterr().err
-    assert names(cluster) == {rule(0, "gpu-0-1").name}
+    assert names(cluster) == {rule().name}
     assert "to remove: 1 object of 1 GPU\n" in stated
     assert "no terminal for confirmation; add --yes" in stated
 
@@ -87,7 +74,7 @@ def test_without_a_terminal_it_removes_nothing_that_no_flag_agrees_to(
 def test_all_leaves_nothing_of_ours_and_everything_of_others(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one, other = rule(0, "gpu-0-1"), rule(1, "gpu-1-1")
+    one, other = rule(), rule(1)
     tainted(cluster, one, other)
     foreign(cluster)
     node(cluster, "node-a", {REPAIR_NEEDED: "True"})
@@ -108,11 +95,11 @@ def test_all_leaves_nothing_of_ours_and_everything_of_others(
 
 
 def test_a_dry_run_removes_nothing(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    tainted(cluster, rule(0, "gpu-0-1"))
+    tainted(cluster, rule())
 
     assert release(cluster, "--all", "--dry-run") == 0
 
-    assert names(cluster) == {rule(0, "gpu-0-1").name}
+    assert names(cluster) == {rule().name}
     assert "would be removed" in capsys.readouterr().out
 
 
@@ -143,12 +130,12 @@ def test_leases_of_agents_and_leader_go_where_the_flag_says_so(
 
 
 def test_json_names_what_went(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    tainted(cluster, rule(0, "gpu-0-1"))
+    tainted(cluster, rule())
 
     assert release(cluster, "--all", "--yes", "-o", "json") == 0
 
     (reported,) = items(capsys.readouterr().out, "RemovalList")
-    assert reported["found"]["name"] == rule(0, "gpu-0-1").name
+    assert reported["found"]["name"] == rule().name
     assert reported["error"] == ""
 
 
@@ -156,8 +143,8 @@ def test_what_cannot_be_removed_is_reported_once_and_ends_with_one(
     cluster: Cluster, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A finalizer of somebody's keeps the object: gone is what is gone, not what was requested."""
-    stuck = rule(0, "gpu-0-1")
-    tainted(cluster, stuck, rule(1, "gpu-1-1"))
+    stuck = rule()
+    tainted(cluster, stuck, rule(1))
     path = f"{RULES}/{stuck.name}"
     client.merge_patch(path, {"metadata": {"finalizers": ["example.com/keep"]}})
     try:
@@ -174,7 +161,7 @@ def test_more_rules_than_fit_on_a_page_all_go(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("draguard.cluster.listing.PAGE", 2)
-    tainted(cluster, *(rule(index, f"gpu-{index}-1") for index in range(5)))
+    tainted(cluster, *(rule(index) for index in range(5)))
 
     assert release(cluster, "--all", "--yes") == 0
     assert names(cluster) == set()

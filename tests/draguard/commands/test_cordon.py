@@ -10,14 +10,14 @@ from draguard.cluster.cordon_rule import CORDONED_BY, KEY, REASON, SINCE, Cordon
 from draguard.cluster.cordon_rule import manifest as manifest_of
 from exporter.model.device import Device
 from remediator.model.incident import Target
-from remediator.model.taint_rule import Rule, manifest
+from remediator.model.taint_rule import manifest
 from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
 from tests.chain.scene import resource_slice
 from tests.draguard.fleet import T0
 from tests.draguard.printed import printed
 from tests.draguard.test_cli_terminal import on_terminal
 from tests.lab.cluster import RULES, Cluster, Json, await_true
-from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid
+from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, rule, uuid
 
 Tell = Callable[..., str]
 NODE_B = mig_gpu(0, slices=3, uuid=uuid(0, "node-b"))
@@ -47,8 +47,8 @@ def train(cluster: Cluster, name: str) -> str:
 def cordons(cluster: Cluster) -> dict[str, str]:
     """Return the effect of each cordon for maintenance, by `pool/device`."""
     found: dict[str, str] = {}
-    for rule in cluster.items(RULES):
-        selector, taint = rule["spec"]["deviceSelector"], rule["spec"]["taint"]
+    for stored in cluster.items(RULES):
+        selector, taint = stored["spec"]["deviceSelector"], stored["spec"]["taint"]
         if taint["key"] == KEY:
             found[f"{selector['pool']}/{selector['device']}"] = taint["effect"]
     return found
@@ -250,16 +250,7 @@ def test_a_device_that_nobody_publishes_is_not_cordoned(
 
 
 def rule_of_the_remediator(cluster: Cluster) -> str:
-    one = Rule(
-        device=Device(DRIVER, "node-b", "gpu-0-mig-1g10gb-19-0"),
-        effect="NoSchedule",
-        fault="gpu",
-        cause="xid-95",
-        incident="gpu-b-1",
-        uuid=uuid(0, "node-b"),
-        gpu=uuid(0, "node-b"),
-        node="node-b",
-    )
+    one = rule(node="node-b", device=Device(DRIVER, "node-b", "gpu-0-mig-1g10gb-19-0"))
     body: Json = manifest(one, "v1")
     cluster.client.create(RULES, body)
     return one.name

@@ -15,28 +15,10 @@ from remediator.model.incident import (
     AffectedPod,
     Condition,
     Incident,
-    IncidentSpec,
-    IncidentStatus,
     ScopeRecord,
-    Target,
 )
 from tests.draguard.fleet import T0
-from tests.remediator.builders import DRIVER, uuid
-
-
-def incident(index: int, node: str = "node-a", device: str = "", **status: object) -> Incident:
-    gpu = uuid(index, node)
-    target = Target(DRIVER, node, device or f"gpu-{index}", gpu)
-    reported = IncidentStatus(
-        fault="gpu",
-        cause="xid-119",
-        phase="Tainted",
-        message="NoSchedule",
-        scope=ScopeRecord("whole GPU", (target,)),
-    )
-    meta = ObjectMeta(name=f"{gpu.lower()}-1", creation_timestamp=T0)
-    reported = msgspec.structs.replace(reported, **status)
-    return Incident(meta, IncidentSpec(node=node, uuid=gpu), reported)
+from tests.remediator.builders import incident, uuid
 
 
 def rows(incidents: Sequence[Incident], *, grouped: bool = True, wide: bool = False) -> list[str]:
@@ -45,7 +27,7 @@ def rows(incidents: Sequence[Incident], *, grouped: bool = True, wide: bool = Fa
 
 
 def test_incidents_of_one_cause_are_one_row_with_a_count() -> None:
-    (row,) = rows([incident(index) for index in range(8)])
+    (row,) = rows([incident(index, cause="xid-119") for index in range(8)])
 
     assert row.split()[:6] == ["8", "incidents", "8", "on", "node-a", "gpu"]
     assert "xid-119" in row
@@ -76,7 +58,7 @@ def test_a_few_are_not_grouped() -> None:
 )
 def test_what_differs_in_more_than_place_and_numbers_is_another_row(other: dict[str, Any]) -> None:
     alike = [incident(index) for index in range(4)]
-    others = [incident(index, "node-b", **other) for index in range(3)]
+    others = [incident(index, node="node-b", **other) for index in range(3)]
 
     stated = rows([*alike, *others])
 
@@ -85,8 +67,8 @@ def test_what_differs_in_more_than_place_and_numbers_is_another_row(other: dict[
 
 def test_a_group_over_many_nodes_names_the_first_and_counts_pods_of_each() -> None:
     pod = AffectedPod("default", "train", "train", "gpu-0", "uid")
-    many = [incident(0, f"node-{letter}") for letter in "abcde"]
-    many.append(incident(1, "node-a", affected=(pod,), message="NoSchedule"))
+    many = [incident(0, node=f"node-{letter}") for letter in "abcde"]
+    many.append(incident(1, node="node-a", affected=(pod,), message="NoSchedule"))
 
     (row,) = rows(many)
 
@@ -110,7 +92,7 @@ def test_messages_that_differ_in_numbers_share_a_row_and_other_messages_do_not()
 
 
 def test_closed_incidents_stay_in_order_of_time() -> None:
-    def closed(index: int, days: int, cause: str = "xid-119") -> Incident:
+    def closed(index: int, days: int, cause: str = "xid-95") -> Incident:
         at = T0 - timedelta(days=days)
         return incident(index, phase="Recovered", closed_at=at, cause=cause)
 
@@ -175,9 +157,9 @@ def test_sick_gpus_come_first_and_among_them_the_worst_class_by_node_and_index()
 def test_an_incident_that_needs_a_user_comes_before_more_severe_ones_and_verifying_ones_last() -> (
     None
 ):
-    severe = [incident(0, f"node-{i:02d}", fault="lost", cause=f"xid-{i}") for i in range(12)]
-    human = incident(0, "node-y", fault="memory", phase="NeedsHuman")
-    verifying = incident(0, "node-a", fault="node", phase="Verifying")
+    severe = [incident(0, node=f"node-{i:02d}", fault="lost", cause=f"xid-{i}") for i in range(12)]
+    human = incident(0, node="node-y", fault="memory", phase="NeedsHuman")
+    verifying = incident(0, node="node-a", fault="node", phase="Verifying")
 
     found = incident_lines([verifying, *severe, human])
 

@@ -6,17 +6,14 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from exporter.model.device import Device
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from kubeapi.store import Change
-from kubeapi.types import ObjectMeta
 from remediator.controller.apply import NotLeadingError, RulesNotServedError, Writer
 from remediator.controller.cache import Cache
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.rate_limit import Pace, PacedError
 from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import RULE_VERSIONS, Versioned
-from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.taint_rule import Rule, manifest
 from remediator.plan.steps import (
     ChangeRule,
@@ -25,24 +22,8 @@ from remediator.plan.steps import (
     OpenIncident,
 )
 from tests.lab.cluster import RULES, Cluster, await_true
-from tests.remediator.builders import uuid
+from tests.remediator.builders import incident, rule, uuid
 from tests.remediator.controller.test_cache import slice_of
-
-
-def desired_rule(effect: str = "NoSchedule", device: str = "gpu-0") -> Rule:
-    return msgspec.convert(
-        {
-            "device": Device("gpu.nvidia.com", "node-a", device),
-            "effect": effect,
-            "fault": "gpu",
-            "cause": "xid-95",
-            "incident": "gpu-a-1",
-            "uuid": "GPU-a",
-            "gpu": "GPU-a",
-            "node": "node-a",
-        },
-        Rule,
-    )
 
 
 class Controller:
@@ -100,9 +81,9 @@ def controller(cluster: Cluster) -> Iterator[Controller]:
 def test_a_rule_is_made_raised_with_a_new_time_and_deleted(
     controller: Controller, cluster: Cluster
 ) -> None:
-    controller.writer.apply(CreateRule(desired_rule()))
+    controller.writer.apply(CreateRule(rule()))
     mild = controller.settled(cluster)
-    controller.writer.apply(ChangeRule(mild, desired_rule("NoExecute")))
+    controller.writer.apply(ChangeRule(mild, rule(effect="NoExecute")))
     strong = controller.stored()
     assert (strong.uid, strong.effect) == (mild.uid, "NoExecute")
     assert mild.time_added is not None
@@ -117,9 +98,9 @@ def test_a_rule_is_made_raised_with_a_new_time_and_deleted(
 
 
 def test_a_rule_of_a_crashed_run_is_adopted(controller: Controller, cluster: Cluster) -> None:
-    cluster.client.create(RULES, manifest(desired_rule(), "v1"))
+    cluster.client.create(RULES, manifest(rule(), "v1"))
 
-    controller.writer.apply(CreateRule(desired_rule()))
+    controller.writer.apply(CreateRule(rule()))
 
     assert controller.stored().uid == cluster.items(RULES)[0]["metadata"]["uid"]
 
@@ -127,10 +108,10 @@ def test_a_rule_of_a_crashed_run_is_adopted(controller: Controller, cluster: Clu
 def test_a_rule_of_a_crashed_run_that_says_something_else_is_read_and_decided_anew(
     controller: Controller, cluster: Cluster
 ) -> None:
-    cluster.client.create(RULES, manifest(desired_rule("NoExecute"), "v1"))
+    cluster.client.create(RULES, manifest(rule(effect="NoExecute"), "v1"))
 
     with pytest.raises(Conflict):
-        controller.writer.apply(CreateRule(desired_rule()))
+        controller.writer.apply(CreateRule(rule()))
 
     assert controller.stored().effect == "NoExecute"
 
@@ -139,12 +120,12 @@ def test_a_rule_of_ours_without_any_mark_is_read_by_what_is_published(
     controller: Controller, cluster: Cluster
 ) -> None:
     controller.cache.slice("s1", None, slice_of("node-a", 0))
-    body = msgspec.json.decode(msgspec.json.encode(manifest(desired_rule(), "v1")))
+    body = msgspec.json.decode(msgspec.json.encode(manifest(rule(), "v1")))
     body["metadata"] |= {"labels": {}, "annotations": {}}
     cluster.client.create(RULES, body)
 
     with pytest.raises(Conflict):
-        controller.writer.apply(CreateRule(desired_rule()))
+        controller.writer.apply(CreateRule(rule()))
 
     assert (controller.stored().gpu, controller.stored().stripped) == (uuid(0), True)
 
@@ -152,14 +133,14 @@ def test_a_rule_of_ours_without_any_mark_is_read_by_what_is_published(
 def test_an_object_of_our_name_that_is_not_ours_is_left_alone_and_named(
     controller: Controller, cluster: Cluster
 ) -> None:
-    body = msgspec.json.decode(msgspec.json.encode(manifest(desired_rule(), "v1")))
+    body = msgspec.json.decode(msgspec.json.encode(manifest(rule(), "v1")))
     body["spec"]["taint"]["key"] = "example.com/mine"
     cluster.client.create(RULES, body)
 
     with pytest.raises(
         ApiError, match=r"DeviceTaintRule draguard-\w+ exists and is not Draguard's"
     ):
-        controller.writer.apply(CreateRule(desired_rule()))
+        controller.writer.apply(CreateRule(rule()))
 
     assert cluster.items(RULES)[0]["spec"]["taint"]["key"] == "example.com/mine"
 
@@ -167,13 +148,13 @@ def test_an_object_of_our_name_that_is_not_ours_is_left_alone_and_named(
 def test_what_somebody_changed_meanwhile_is_neither_raised_nor_deleted(
     controller: Controller, cluster: Cluster
 ) -> None:
-    controller.writer.apply(CreateRule(desired_rule()))
+    controller.writer.apply(CreateRule(rule()))
     stored = controller.settled(cluster)
     controller.rules.stop()
     path = f"{RULES}/{stored.name}"
     cluster.client.merge_patch(path, {"metadata": {"annotations": {"note": "looked at"}}})
 
-    for step in (ChangeRule(stored, desired_rule("NoExecute")), DeleteRule(stored, "over")):
+    for step in (ChangeRule(stored, rule(effect="NoExecute")), DeleteRule(stored, "over")):
         with pytest.raises(Conflict):
             controller.writer.apply(step)
 
@@ -184,12 +165,12 @@ def test_what_somebody_changed_meanwhile_is_neither_raised_nor_deleted(
 def test_a_rule_that_somebody_deleted_is_not_raised_and_its_deletion_is_done(
     controller: Controller, cluster: Cluster
 ) -> None:
-    controller.writer.apply(CreateRule(desired_rule()))
+    controller.writer.apply(CreateRule(rule()))
     stored = controller.stored()
     cluster.client.delete(f"{RULES}/{stored.name}")
 
     with pytest.raises(NotFound):
-        controller.writer.apply(ChangeRule(stored, desired_rule("NoExecute")))
+        controller.writer.apply(ChangeRule(stored, rule(effect="NoExecute")))
     controller.writer.apply(DeleteRule(stored, "over"))
 
     assert cluster.items(RULES) == []
@@ -201,7 +182,7 @@ def test_a_replica_that_does_not_lead_sends_nothing(
     controller.leading = False
 
     with pytest.raises(NotLeadingError):
-        controller.writer.apply(CreateRule(desired_rule()))
+        controller.writer.apply(CreateRule(rule()))
 
     assert cluster.items(RULES) == []
 
@@ -212,9 +193,9 @@ def test_a_taint_and_a_release_never_wait_and_an_eviction_does(
     while not controller.pace.ask():
         pass
 
-    controller.writer.apply(CreateRule(desired_rule()))
+    controller.writer.apply(CreateRule(rule()))
     with pytest.raises(PacedError):
-        controller.writer.apply(ChangeRule(controller.stored(), desired_rule("NoExecute")))
+        controller.writer.apply(ChangeRule(controller.stored(), rule(effect="NoExecute")))
     await_true("it is deleted", controller.deleted)
 
     assert cluster.items(RULES) == []
@@ -223,7 +204,7 @@ def test_a_taint_and_a_release_never_wait_and_an_eviction_does(
 def test_what_was_decided_while_rules_were_not_served_deletes_none(
     controller: Controller, cluster: Cluster
 ) -> None:
-    controller.writer.apply(CreateRule(desired_rule()))
+    controller.writer.apply(CreateRule(rule()))
     stored = controller.settled(cluster)
     controller.rules.version = None
     controller.writer.turn_to("node-a")
@@ -240,24 +221,24 @@ def test_what_was_decided_while_rules_were_not_served_deletes_none(
 def test_while_other_nodes_wait_for_their_taints_a_rule_goes_and_its_incident_waits(
     controller: Controller, cluster: Cluster
 ) -> None:
-    incident = Incident(ObjectMeta(name="gpu-a-1"), IncidentSpec("node-a", "GPU-a"))
+    opening = OpenIncident(incident())
     controller.hurry = True
 
     controller.writer.turn_to("node-a")
-    controller.writer.apply(CreateRule(desired_rule()))
+    controller.writer.apply(CreateRule(rule()))
     with pytest.raises(PacedError):
-        controller.writer.apply(OpenIncident(incident))
+        controller.writer.apply(opening)
     controller.writer.turn_to("node-a")
     assert len(cluster.items(RULES)) == 1
 
     controller.hurry = False
     # It is sent now, whether this server knows incidents or not.
     with suppress(NotFound):
-        controller.writer.apply(OpenIncident(incident))
+        controller.writer.apply(opening)
 
 
 def test_without_rules_in_the_api_it_is_reported_what_turns_them_on(cluster: Cluster) -> None:
     controller = Controller(cluster.client, versions=("v9",))
 
     with pytest.raises(RulesNotServedError, match="DRADeviceTaintRules"):
-        controller.writer.apply(CreateRule(desired_rule()))
+        controller.writer.apply(CreateRule(rule()))

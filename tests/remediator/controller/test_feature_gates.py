@@ -5,25 +5,19 @@ import pytest
 
 from kubeapi.store import Change
 from remediator.controller.feature_gates import SILENT_AFTER, Gates, StatedRule, has_status
-from remediator.model.taint_rule import manifest
-from tests.remediator.controller.test_apply import desired_rule
-
-
-class Time:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from remediator.model.taint_rule import Effect, manifest
+from tests.remediator.builders import rule
+from tests.remediator.clock import Clock
 
 
 def stored(
-    effect: str = "NoExecute",
+    effect: Effect = "NoExecute",
     *conditions: str,
     key: str = "",
     generation: int = 2,
     observed: int | None = 2,
 ) -> StatedRule:
-    body = msgspec.json.decode(msgspec.json.encode(manifest(desired_rule(effect), "v1")))
+    body = msgspec.json.decode(msgspec.json.encode(manifest(rule(effect=effect), "v1")))
     body["metadata"]["generation"] = generation
     reported = [{"type": condition, "observedGeneration": observed} for condition in conditions]
     body["status"] = {"conditions": reported}
@@ -36,30 +30,30 @@ def received(gates: Gates, new: StatedRule | None) -> None:
 
 
 def test_a_no_execute_without_a_word_for_a_minute_is_named() -> None:
-    gates = Gates(time := Time())
+    gates = Gates(clock := Clock())
     received(gates, stored())
-    time.now = SILENT_AFTER
+    clock.seconds = SILENT_AFTER
     assert gates.silent() == ()
     received(gates, stored())
-    time.now += 1
+    clock.seconds += 1
     assert gates.silent() == ("rule",)
 
 
 def test_a_word_about_its_no_schedule_is_none_about_its_no_execute() -> None:
     """The eviction controller says `OtherEffect` of each NoSchedule, and may end right after."""
-    gates = Gates(time := Time())
+    gates = Gates(clock := Clock())
     received(gates, stored("NoSchedule", "EvictionInProgress", generation=1, observed=1))
     received(gates, stored("NoExecute", "EvictionInProgress", generation=2, observed=1))
-    time.now = SILENT_AFTER + 1
+    clock.seconds = SILENT_AFTER + 1
     assert gates.silent() == ("rule",)
 
 
 def test_a_rule_that_was_changed_is_waited_for_anew() -> None:
-    gates = Gates(time := Time())
+    gates = Gates(clock := Clock())
     received(gates, stored(generation=2))
-    time.now = SILENT_AFTER
+    clock.seconds = SILENT_AFTER
     received(gates, stored(generation=3))
-    time.now += 1
+    clock.seconds += 1
     assert gates.silent() == ()
 
 
@@ -75,10 +69,10 @@ def test_a_rule_that_was_changed_is_waited_for_anew() -> None:
     ids=["observed", "observed without a generation", "moves nobody", "not ours", "gone"],
 )
 def test_nothing_is_reported_of_a_rule_that(harmless: StatedRule | None) -> None:
-    gates = Gates(time := Time())
+    gates = Gates(clock := Clock())
     received(gates, stored())
     received(gates, harmless)
-    time.now = 2 * SILENT_AFTER
+    clock.seconds = 2 * SILENT_AFTER
     assert gates.silent() == ()
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeapi.types import ObjectMeta
 from remediator.controller.rejected_fields import FIRST_TRY, LAST_TRY, Unstored
-from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
+from remediator.model.incident import IncidentStatus
 from remediator.plan.steps import WriteStatus
-from tests.remediator.builders import NODE, dead, gpu
+from tests.remediator.builders import NODE, dead, gpu, incident
+from tests.remediator.clock import Clock
 from tests.remediator.controller.api import INCIDENTS, Json
 from tests.remediator.controller.test_blind_watches import (
     SETTLED,
@@ -178,24 +178,21 @@ def test_once_the_crd_is_replaced_the_whole_status_is_written_as_it_was(
 
 
 def test_the_same_status_is_tried_ever_more_rarely() -> None:
-    now, stored = (
-        0.0,
-        Incident(ObjectMeta(name="gpu-a-1", uid="u"), IncidentSpec("node-a", "GPU-a")),
-    )
-    unstored = Unstored(lambda: now)
+    clock, stored = Clock(), incident()
+    unstored = Unstored(clock)
     waits: list[float] = []
     for _ in range(6):
         unstored.note(stored, IncidentStatus(fault="lost", phase="Tainted"))
-        begun = now
+        begun = clock.seconds
         while not unstored.due():
-            now += FIRST_TRY
-        waits.append(now - begun)
+            clock.seconds += FIRST_TRY
+        waits.append(clock.seconds - begun)
     assert waits == [300, 600, 1200, 2400, LAST_TRY, LAST_TRY]
 
     unstored.note(stored, IncidentStatus(fault="lost", phase="Drained"))
-    now += FIRST_TRY
-    assert [*unstored.due()] == ["gpu-a-1"], "another one is tried soon"
-    unstored.forget("gpu-a-1")
+    clock.seconds += FIRST_TRY
+    assert [*unstored.due()] == [stored.name], "another one is tried soon"
+    unstored.forget(stored.name)
     assert not unstored.due()
 
 

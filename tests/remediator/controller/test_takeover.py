@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.model.device import Device
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint
 from remediator.controller.takeover import Takeover
 from remediator.controller.versions import Versioned
 from remediator.model import taint_rule
-from remediator.model.taint_rule import Effect, RawRule, Rule
-from tests.remediator.builders import DRIVER, at, dead, gpu
+from remediator.model.incident import incident_name
+from remediator.model.taint_rule import Effect, RawRule
+from tests.remediator.builders import at, dead, gpu, rule, uuid
+from tests.remediator.clock import Clock
 from tests.remediator.controller.api import INCIDENTS, RULES, serving
 from tests.remediator.controller.test_blind_watches import (
     SETTLED,
@@ -24,7 +25,9 @@ from tests.remediator.controller.test_blind_watches import (
     set_up,
 )
 
-ELSEWHERE, NAME = "node-b", "GPU-b-1"
+ELSEWHERE = "node-b"
+BOARD = uuid(9, ELSEWHERE)
+NAME = incident_name(BOARD, 1)
 
 
 @pytest.fixture
@@ -43,27 +46,14 @@ def a_gpu_fails(room: Room) -> None:
     room.ahead = SETTLED
 
 
-def evicting_rule(effect: Effect = "NoExecute") -> Rule:
-    return Rule(
-        device=Device(DRIVER, ELSEWHERE, "gpu-9"),
-        effect=effect,
-        fault="gpu",
-        cause="xid-95",
-        incident=NAME,
-        uuid="GPU-b",
-        gpu="GPU-b",
-        node=ELSEWHERE,
-    )
-
-
 def the_leader_before_raises(room: Room, effect: Effect) -> None:
-    rule = evicting_rule(effect)
-    made = msgspec.to_builtins(taint_rule.manifest(rule, "v1"))
-    room.api.put(RULES, rule.name, metadata=made["metadata"], spec=made["spec"])
+    one = rule(9, effect, node=ELSEWHERE)
+    made = msgspec.to_builtins(taint_rule.manifest(one, "v1"))
+    room.api.put(RULES, one.name, metadata=made["metadata"], spec=made["spec"])
 
 
 def the_leader_before_writes(room: Room, **status: str) -> None:
-    room.api.put(INCIDENTS, NAME, spec={"node": ELSEWHERE, "uuid": "GPU-b"}, status=status)
+    room.api.put(INCIDENTS, NAME, spec={"node": ELSEWHERE, "uuid": BOARD}, status=status)
 
 
 MOMENT = at(0).isoformat()
@@ -132,17 +122,19 @@ class Late:
     """An API server that stores a rule which no watch reports, or answers nothing."""
 
     def __init__(self, refusal: ApiError | None = None) -> None:
-        self.now = 0.0
+        self.clock = Clock()
         self.read_at: list[float] = []
         self.refusal = refusal
 
     def get(self, path: str, _: Mapping[str, str] | None = None, /) -> bytes:
         if path != RULES:
             return b'{"items": []}'
-        self.read_at.append(self.now)
+        self.read_at.append(self.clock.seconds)
         if self.refusal:
             raise self.refusal
-        return msgspec.json.encode({"items": [taint_rule.manifest(evicting_rule(), "v1")]})
+        return msgspec.json.encode(
+            {"items": [taint_rule.manifest(rule(9, "NoExecute", node=ELSEWHERE), "v1")]}
+        )
 
 
 @pytest.mark.parametrize(
@@ -156,21 +148,21 @@ def test_all_is_read_once_for_all_nodes_and_less_often_while_it_is_late(
     room: Room, refusal: ApiError | None, expected: list[float]
 ) -> None:
     late, watched = Late(refusal), room.cluster.informers
-    takeover = Takeover(late, watched.rules, watched.incidents, lambda: late.now)
+    takeover = Takeover(late, watched.rules, watched.incidents, late.clock)
     for tenth in range(400):
-        late.now = tenth / 10
+        late.clock.seconds = tenth / 10
         assert takeover.unseen()
     assert late.read_at == expected
 
 
 def test_who_leads_again_reads_at_once(room: Room) -> None:
     late, watched = Late(), room.cluster.informers
-    takeover = Takeover(late, watched.rules, watched.incidents, lambda: late.now)
+    takeover = Takeover(late, watched.rules, watched.incidents, late.clock)
     for moment in (0.0, 0.1, 0.5, 0.6):
-        late.now = moment
+        late.clock.seconds = moment
         assert takeover.unseen()
     takeover.gained()
-    late.now = 0.7
+    late.clock.seconds = 0.7
     assert takeover.unseen()
     assert late.read_at == [0.0, 0.5, 0.7]
 

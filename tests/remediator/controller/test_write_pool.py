@@ -19,7 +19,6 @@ from remediator.controller.rate_limit import Pace
 from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import Versioned
 from remediator.controller.write_pool import Senders
-from remediator.model.taint_rule import Rule
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
 from remediator.plan.reconcile import Reconciler, StepsFailedError
@@ -27,8 +26,8 @@ from remediator.plan.steps import CreateRule, Step
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps
 from tests.lab.cluster import await_true
-from tests.remediator.builders import at, dead, policy, report, uuid
-from tests.remediator.controller.test_cache import Marks, believed, health, raw_rule, slice_of
+from tests.remediator.builders import at, dead, policy, report, rule, uuid
+from tests.remediator.controller.test_cache import Marks, believed, health, slice_of
 
 CAP = 2
 
@@ -98,13 +97,6 @@ def at_work(server: Server) -> Generator[Controller]:
     finally:
         server.open.set()
         controller.writer.stop()
-
-
-def rule(node: str = "node-a") -> Rule:
-    cache = Cache(Marks())
-    cache.rule("one", raw_rule(node))
-    (one,) = cache.rules()
-    return msgspec.structs.replace(one, uid="", resource_version="", stored_as="")
 
 
 def dead_on(node: str) -> GpuHealth:

@@ -19,6 +19,7 @@ from tests.remediator.builders import (
     gpu,
     mig_gpu,
     published,
+    rule,
     slice_uuid,
     uuid,
 )
@@ -163,28 +164,19 @@ class TestOneInstance:
         assert names(scope(fault(Instance(1)), both, inventory)) == {"part-0", "part-1"}
 
 
-def rule(name: str, hardware: str, of_gpu: str, fault_class: str = "gpu") -> Rule:
-    return Rule(
-        device=Device(DRIVER, NODE, name),
-        effect="NoSchedule",
-        fault=fault_class,
-        cause="xid-95",
-        incident="i-1",
-        uuid=hardware,
-        gpu=of_gpu,
-        node=NODE,
-    )
+def rule_of(name: str, hardware: str, fault: str = "gpu") -> Rule:
+    return rule(device=Device(DRIVER, NODE, name), uuid=hardware, fault=fault)
 
 
 class TestOtherHardwareUnderTheName:
     def test_is_proven_by_another_uuid(self) -> None:
-        mine = rule("gpu-0", uuid(0), uuid(0))
+        mine = rule()
 
         assert not displaced(mine, published(gpu(0)))
         assert displaced(mine, (device("gpu-0", uuid=uuid(77)),))
 
     def test_is_proven_for_a_partition_by_its_parent(self) -> None:
-        mine = rule(SLICE_5, uuid(0), uuid(0))
+        mine = rule_of(SLICE_5, uuid(0))
 
         assert not displaced(mine, dynamic(mig_gpu(0)))
         assert displaced(mine, (device(SLICE_5, kind="mig", parent_uuid=uuid(77)),))
@@ -192,7 +184,7 @@ class TestOtherHardwareUnderTheName:
     def test_is_proven_for_a_vfio_device_by_what_else_is_in_its_slot(self) -> None:
         old = gpu(0)
         fresh = msgspec.structs.replace(old, uuid=uuid(77))
-        mine = rule("gpu-vfio-0", vfio(old, 0).uuid or "", old.uuid)
+        mine = rule_of("gpu-vfio-0", vfio(old, 0).uuid or "")
 
         assert not displaced(mine, (vfio(old, 0),))
         assert not displaced(mine, (vfio(old, 0), *published(old)))
@@ -202,13 +194,13 @@ class TestOtherHardwareUnderTheName:
     def test_is_not_proven_by_a_name_that_nobody_fills(
         self, empty: tuple[SliceDevice, ...]
     ) -> None:
-        assert not displaced(rule("gpu-0", uuid(0), uuid(0)), empty)
+        assert not displaced(rule(), empty)
 
     def test_is_a_slice_made_again_for_its_own_error_and_not_for_the_gpus(self) -> None:
         again = (device(SLICE_5, kind="mig", uuid=slice_uuid(9, 5), parent_uuid=uuid(0)),)
 
-        assert displaced(rule(SLICE_5, slice_uuid(0, 5), uuid(0), "contained"), again)
-        assert not displaced(rule(SLICE_5, slice_uuid(0, 5), uuid(0)), again)
+        assert displaced(rule_of(SLICE_5, slice_uuid(0, 5), "contained"), again)
+        assert not displaced(rule_of(SLICE_5, slice_uuid(0, 5)), again)
 
 
 @given(st.permutations(range(22)), st.sampled_from([None, Instance(5), Instance(12)]))

@@ -25,7 +25,6 @@ from remediator.model.taint_rule import (
     EFFECTS,
     MAINTENANCE,
     TAINT_EFFECTS,
-    Effect,
     ForeignRule,
     RawRule,
     Rule,
@@ -33,20 +32,11 @@ from remediator.model.taint_rule import (
 )
 from tests.chain.scene import resource_slice
 from tests.lab.examples import examples
-from tests.remediator.builders import DRIVER, gpu, published, uuid
+from tests.remediator.builders import DRIVER, gpu, published, rule
 from tests.remediator.playing import claim
 
 (ONE,) = published(gpu(0))
-RULE = Rule(
-    device=ONE.device,
-    effect="NoSchedule",
-    fault="gpu",
-    cause="xid-95",
-    incident="gpu-1",
-    uuid=uuid(0),
-    gpu=uuid(0),
-    node="node-a",
-)
+RULE = rule()
 OTHERS = ForeignRule("theirs", DRIVER, "node-a", "", "example.com/broken", "NoExecute")
 NARROWED = msgspec.structs.replace(OTHERS, narrowed=True)
 TAINTED = msgspec.structs.replace(ONE, taints=(Taint("gpu.nvidia.com/xid", "79", "NoSchedule"),))
@@ -54,18 +44,14 @@ MARKED = msgspec.structs.replace(ONE, taints=(Taint("gpu.nvidia.com/xid", "31", 
 HELD = claim("gpu-0")
 
 
-def with_effect(effect: Effect) -> Rule:
-    return msgspec.structs.replace(RULE, effect=effect)
-
-
 @pytest.mark.parametrize(
     ("device", "ours", "theirs", "by"),
     [
         (ONE, [], [], "none"),
-        (ONE, [with_effect("None")], [], "none"),
+        (ONE, [rule(effect="None")], [], "none"),
         (ONE, [RULE], [], "draguard"),
-        (ONE, [with_effect("Evict")], [], "draguard"),
-        (ONE, [with_effect("NoExecute")], [], "draguard"),
+        (ONE, [rule(effect="Evict")], [], "draguard"),
+        (ONE, [rule(effect="NoExecute")], [], "draguard"),
         (TAINTED, [], [], "driver"),
         (MARKED, [], [], "none"),
         (ONE, [], [OTHERS], "other"),
@@ -76,7 +62,7 @@ def with_effect(effect: Effect) -> Rule:
         (ONE, [], [NARROWED, OTHERS], "other"),
         (ONE, [RULE], [NARROWED], "draguard"),
         (TAINTED, [RULE], [OTHERS], "draguard"),
-        (TAINTED, [with_effect("None")], [OTHERS], "driver"),
+        (TAINTED, [rule(effect="None")], [OTHERS], "driver"),
         (MARKED, [], [OTHERS], "other"),
     ],
 )
@@ -239,17 +225,16 @@ class Model:
 
     def _rule(self, node: str, index: int, effect: str) -> None:
         self._version += 1
-        (device,) = published(gpu(index, node=node), node)
-        rule = msgspec.structs.replace(RULE, device=device.device, node=node)
+        one = rule(index, node=node)
         self.ours.pop((node, index), None)
         if not effect:
-            self.cache.rule(rule.name, None)
+            self.cache.rule(one.name, None)
             return
         self.ours[node, index] = effect
-        body = manifest(msgspec.structs.replace(rule, effect=effect), "v1")
+        body = manifest(msgspec.structs.replace(one, effect=effect), "v1")
         raw = msgspec.convert(body, RawRule)
         meta = msgspec.structs.replace(raw.metadata, uid="u", resource_version=str(self._version))
-        self.cache.rule(rule.name, msgspec.structs.replace(raw, metadata=meta))
+        self.cache.rule(one.name, msgspec.structs.replace(raw, metadata=meta))
 
     def _foreign(self, key: str, pool: str, effect: str) -> None:
         self.theirs.pop("theirs", None)

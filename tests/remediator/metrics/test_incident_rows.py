@@ -1,7 +1,6 @@
 """Open incidents on the page: what is stored of each, and nothing of what is not known."""
 
 from collections import Counter
-from datetime import timedelta
 
 import msgspec
 import pytest
@@ -21,32 +20,16 @@ from remediator.model.incident import (
     Incident,
     IncidentSpec,
     IncidentStatus,
-    ScopeRecord,
 )
 from remediator.model.intent import IntentRecord
 from remediator.plan.fleet import Fleet
-from tests.remediator.builders import T0, Stored, at, dead, gpu, uuid, view
+from tests.remediator.builders import T0, Stored, dead, gpu, incident, uuid, view
 from tests.remediator.playing import claim, pod, settle
 
 HELD = Condition("Deferred", "True", "Budget", T0, "one GPU at a time")
 ALONE = Condition("FaultUnconfirmed", "True", "DriverTooOld", T0, "only the kernel log")
 BLOCKED = Condition("EvictionBlocked", "True", "DisruptionBudget", T0, "t/web (Ready): budget web")
 UNKNOWN = Condition("DeviceStateUnknown", "True", "ReportUnusable", T0, "silent")
-
-
-def incident(number: int = 1, fault: str = "gpu", **status: object) -> Incident:
-    meta = ObjectMeta(name=f"i-{number}", creation_timestamp=T0 + timedelta(seconds=number))
-    spec = IncidentSpec("node-a", f"GPU-{number}")
-    standard = IncidentStatus(
-        fault=fault,
-        cause="xid-79",
-        scope=ScopeRecord("GPU 0"),
-        phase="Tainted",
-        phase_since=at(9),
-        mode="Enforce",
-        needs="GPUReset",
-    )
-    return Incident(meta, spec, msgspec.structs.replace(standard, **status))
 
 
 def of(rows: Rows, family: str) -> set[Labels]:
@@ -80,7 +63,14 @@ def test_every_sample_has_the_labels_of_its_family() -> None:
     families = {family.name: family for family in CLUSTER_FAMILIES}
     affected = (AffectedPod("team", "train-0", "claim-0", "d"),)
     conditions = (HELD, ALONE, BLOCKED)
-    rows = incident_rows([incident(affected=affected, conditions=conditions, recurrence=2)], ())
+    one = incident(
+        phase_since=T0,
+        needs="GPUReset",
+        affected=affected,
+        conditions=conditions,
+        recurrence=2,
+    )
+    rows = incident_rows([one], ())
 
     assert set(rows) == {name for name in families if name.startswith("incident")}
     for name, samples in rows.items():
@@ -172,11 +162,13 @@ def test_a_closed_incident_is_gone_from_every_family() -> None:
 def test_of_too_many_the_worst_classes_and_then_the_oldest_are_reported_and_the_rest_counted() -> (
     None
 ):
-    incidents = [incident(number, "suspect") for number in range(5)]
-    incidents += [incident(number, "lost") for number in range(5, 8)]
+    incidents = [incident(number, fault="suspect", made=number) for number in range(5)]
+    incidents += [incident(number, fault="lost", made=number) for number in range(5, 8)]
     rows = incident_rows(reversed(incidents), (), most=4)
 
-    assert {key[0] for key in rows["incident_info"]} == {"i-5", "i-6", "i-7", "i-0"}
+    assert {key[0] for key in rows["incident_info"]} == {
+        incidents[number].name for number in (5, 6, 7, 0)
+    }
     assert rows["incidents_omitted"] == {(): 4.0}
 
 

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from kubeapi.types import ObjectMeta
 from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
 from remediator.metrics.transitions import Happened, changed, opened
 from remediator.model.claim import EXTENDED_RESOURCE
@@ -14,7 +13,6 @@ from remediator.model.incident import (
     AffectedPod,
     Condition,
     Incident,
-    IncidentSpec,
     IncidentStatus,
     RuleRecord,
     TimelineEntry,
@@ -31,6 +29,7 @@ from tests.remediator.builders import (
     action,
     at,
     gpu,
+    incident,
     mig_gpu,
     policy,
     view,
@@ -83,16 +82,15 @@ def history(rows: Policy = ENFORCE) -> Reported:
     return stored
 
 
-def incident(status: IncidentStatus, fault: str = "gpu") -> Incident:
-    meta = ObjectMeta(name="i-1", creation_timestamp=T0)
+def with_status(status: IncidentStatus, fault: str = "gpu") -> Incident:
     status = msgspec.structs.replace(status, fault=fault)
-    return Incident(meta, IncidentSpec("node-a", "GPU-1"), status)
+    return msgspec.structs.replace(incident(), status=status)
 
 
 def between(old: IncidentStatus, new: IncidentStatus, fault: str = "gpu") -> dict[str, float]:
     """Return what has happened, with the sum of each family."""
     found: dict[str, float] = {}
-    for happening in changed(incident(old, fault), incident(new, fault)):
+    for happening in changed(with_status(old, fault), with_status(new, fault)):
         found[happening.family] = found.get(happening.family, 0) + happening.amount
     return found
 
@@ -165,7 +163,8 @@ def test_an_incident_that_ends_without_recovery_was_not_repaired() -> None:
     other = msgspec.structs.replace(closed, duplicate_of="i-0")
 
     ends = [
-        list(changed(incident(IncidentStatus()), incident(status))) for status in (closed, other)
+        list(changed(with_status(IncidentStatus()), with_status(status)))
+        for status in (closed, other)
     ]
     assert ends == [
         [Happened("incidents_closed", ("gpu", "Closed"))],
@@ -174,7 +173,7 @@ def test_an_incident_that_ends_without_recovery_was_not_repaired() -> None:
 
 
 def test_a_class_of_another_version_makes_no_series_of_its_own() -> None:
-    (reported,) = opened(incident(IncidentStatus(), fault="tomorrow"))
+    (reported,) = opened(with_status(IncidentStatus(), fault="tomorrow"))
 
     assert reported.labels == ("other",)
 
@@ -187,7 +186,7 @@ def test_a_pod_with_eight_devices_is_evicted_once_and_those_beyond_the_limit_are
 
     reported = {
         happening.labels: happening.amount
-        for happening in changed(incident(IncidentStatus()), incident(new))
+        for happening in changed(with_status(IncidentStatus()), with_status(new))
     }
     assert reported == {("gpu", "NoExecute"): 4, ("gpu", "EvictionAPI"): 1}
     assert between(old, new) == {"pods_evicted": 4}
@@ -203,7 +202,8 @@ def test_a_pod_that_the_eviction_api_took_from_a_tainted_device_is_counted_as_su
     new = IncidentStatus(rules=rules, evicted=gone)
 
     reported = {
-        happening.labels: happening.amount for happening in changed(incident(old), incident(new))
+        happening.labels: happening.amount
+        for happening in changed(with_status(old), with_status(new))
     }
     assert reported == {("gpu", "NoExecute"): 1, ("gpu", "EvictionAPI"): 1}
 
@@ -283,10 +283,10 @@ def test_a_deferral_is_reported_when_its_condition_becomes_true_and_not_while_it
     true = IncidentStatus(conditions=(held(kind, reason),))
     false = IncidentStatus(conditions=(held(kind, "AsExpected", "False"),))
 
-    begins = list(changed(incident(false), incident(true)))
+    begins = list(changed(with_status(false), with_status(true)))
     assert begins == [Happened("deferrals", reported)]
-    assert list(changed(incident(true), incident(true))) == []
-    assert list(changed(incident(true), incident(false))) == []
+    assert list(changed(with_status(true), with_status(true))) == []
+    assert list(changed(with_status(true), with_status(false))) == []
 
 
 def test_a_shorter_soak_time_makes_the_repair_shorter() -> None:

@@ -11,36 +11,24 @@ from exporter.model.device import Device
 from exporter.model.resource_slices import SliceDevice
 from kubeapi.types import ObjectMeta
 from remediator.model import taint_rule
-from remediator.model.taint_rule import IncompleteSelectorError, RawRule, Rule
-
-
-def rule(device: Device, **fields: object) -> Rule:
-    values: dict[str, object] = {
-        "device": device,
-        "effect": "NoSchedule",
-        "fault": "gpu",
-        "cause": "xid-95",
-        "incident": "gpu-1-1",
-        "uuid": "GPU-1",
-        "gpu": "GPU-1",
-        "node": "node-a",
-    }
-    return Rule(**(values | fields))  # pyright: ignore[reportArgumentType] - fields by name
+from remediator.model.incident import incident_name
+from remediator.model.taint_rule import IncompleteSelectorError, RawRule
+from tests.remediator.builders import rule, uuid
 
 
 @given(st.tuples(*[st.sampled_from(["", " ", "x"])] * 3).filter(lambda parts: set(parts) != {"x"}))
 def test_a_rule_without_a_full_selector_cannot_be_built(parts: tuple[str, str, str]) -> None:
     with pytest.raises(IncompleteSelectorError, match="give driver, pool and device"):
-        rule(Device(*parts))
+        rule(device=Device(*parts))
 
 
 def test_a_rule_with_a_cause_that_is_no_label_value_cannot_be_built() -> None:
     with pytest.raises(ValueError, match="not a label value"):
-        rule(Device("d", "p", "g"), cause="no, spaces")
+        rule(device=Device("d", "p", "g"), cause="no, spaces")
 
 
 def test_what_is_written_is_read_back_as_the_same_rule() -> None:
-    desired = rule(Device("gpu.nvidia.com", "node-a", "gpu-3"), effect="NoExecute")
+    desired = rule(3, "NoExecute")
     stored = msgspec.json.encode(taint_rule.manifest(desired, "v1"))
 
     read = taint_rule.parse(msgspec.json.decode(stored, type=RawRule))
@@ -49,7 +37,7 @@ def test_what_is_written_is_read_back_as_the_same_rule() -> None:
 
 
 def test_evict_is_stored_as_noschedule_with_a_mark() -> None:
-    one = rule(Device("d", "p", "x"), effect="Evict")
+    one = rule(device=Device("d", "p", "x"), effect="Evict")
     body = taint_rule.manifest(one, "v1")
 
     raw = msgspec.convert(body, RawRule)
@@ -69,7 +57,7 @@ def test_evict_is_stored_as_noschedule_with_a_mark() -> None:
     ],
 )
 def test_the_mark_means_something_beside_noschedule_only(effect: str, mark: str, read: str) -> None:
-    body: Any = taint_rule.manifest(rule(Device("d", "p", "x")), "v1")
+    body: Any = taint_rule.manifest(rule(device=Device("d", "p", "x")), "v1")
     body["spec"]["taint"]["effect"] = effect
     body["metadata"]["annotations"][taint_rule.EVICT] = mark
 
@@ -80,9 +68,7 @@ def test_the_mark_means_something_beside_noschedule_only(effect: str, mark: str,
 
 
 def test_the_manifest_names_driver_pool_and_device_and_has_no_owner() -> None:
-    body = msgspec.to_builtins(
-        taint_rule.manifest(rule(Device("gpu.nvidia.com", "node-a", "gpu-3")), "v1")
-    )
+    body = msgspec.to_builtins(taint_rule.manifest(rule(3), "v1"))
 
     assert body["spec"]["deviceSelector"] == {
         "driver": "gpu.nvidia.com",
@@ -107,7 +93,9 @@ def test_one_device_always_has_one_name_and_two_devices_have_two() -> None:
     ],
 )
 def test_other_peoples_rules_are_not_ours(change: dict[str, object]) -> None:
-    mine = msgspec.convert(taint_rule.manifest(rule(Device("d", "p", "g")), "v1"), type=RawRule)
+    mine = msgspec.convert(
+        taint_rule.manifest(rule(device=Device("d", "p", "g")), "v1"), type=RawRule
+    )
 
     assert taint_rule.parse(mine) is not None
     assert taint_rule.parse(msgspec.structs.replace(mine, **change)) is None
@@ -115,12 +103,10 @@ def test_other_peoples_rules_are_not_ours(change: dict[str, object]) -> None:
 
 class TestMarksThatAPersonTookOff:
     DEVICE = Device("gpu.nvidia.com", "node-a", "gpu-3")
-    THERE = SliceDevice(device=DEVICE, kind="gpu", uuid="GPU-3", node="node-a")
+    THERE = SliceDevice(device=DEVICE, kind="gpu", uuid=uuid(3), node="node-a")
 
     def stored(self, **meta: Any) -> RawRule:
-        raw = msgspec.convert(
-            taint_rule.manifest(rule(self.DEVICE, uuid="GPU-3", gpu="GPU-3"), "v1"), RawRule
-        )
+        raw = msgspec.convert(taint_rule.manifest(rule(3), "v1"), RawRule)
         changed = msgspec.structs.replace(raw.metadata, **meta)
         return msgspec.structs.replace(raw, metadata=changed)
 
@@ -133,12 +119,12 @@ class TestMarksThatAPersonTookOff:
     def test_are_read_from_the_annotations(self) -> None:
         read = taint_rule.parse(self.stored(labels={}))
 
-        assert read == rule(self.DEVICE, uuid="GPU-3", gpu="GPU-3", stripped=True)
+        assert read == rule(3, stripped=True)
 
     def test_are_not_missed_in_the_annotations_of_an_earlier_version(self) -> None:
         read = taint_rule.parse(self.stored(annotations={taint_rule.NODE: "node-a"}))
 
-        assert read == rule(self.DEVICE, uuid="GPU-3", gpu="GPU-3")
+        assert read == rule(3)
 
     def test_leave_a_rule_that_says_nothing_to_the_device_under_its_name(self) -> None:
         bare = self.stored(labels={}, annotations={})
@@ -147,7 +133,7 @@ class TestMarksThatAPersonTookOff:
         assert taint_rule.is_ours(bare)
         read = taint_rule.parse(bare, self.THERE)
         assert read is not None
-        assert (read.uuid, read.gpu, read.node, read.stripped) == ("GPU-3", "GPU-3", "node-a", True)
+        assert (read.uuid, read.gpu, read.node, read.stripped) == (uuid(3), uuid(3), "node-a", True)
 
     def test_leave_a_rule_ours_whose_cause_was_emptied(self) -> None:
         whole = self.stored()
@@ -155,13 +141,13 @@ class TestMarksThatAPersonTookOff:
         spec = msgspec.structs.replace(whole.spec, taint=taint)
         read = taint_rule.parse(msgspec.structs.replace(whole, spec=spec))
 
-        assert read == rule(self.DEVICE, uuid="GPU-3", gpu="GPU-3", cause="unknown", stripped=True)
+        assert read == rule(3, cause="unknown", stripped=True)
 
     @pytest.mark.parametrize("edited", ["labels", "annotations"])
     def test_are_not_believed_against_the_name_of_the_incident(self, edited: str) -> None:
         whole = self.stored()
         stated = getattr(whole.metadata, edited)
-        meant = {taint_rule.INCIDENT: "gpu-3-7"}
+        meant = {taint_rule.INCIDENT: incident_name(uuid(3), 7)}
         meta = {
             "labels": whole.metadata.labels | meant,
             "annotations": whole.metadata.annotations | meant,
@@ -170,14 +156,14 @@ class TestMarksThatAPersonTookOff:
         read = taint_rule.parse(self.stored(**meta))
 
         assert read is not None
-        assert (read.gpu, read.stripped) == ("GPU-3", edited == "labels")
+        assert (read.gpu, read.stripped) == (uuid(3), edited == "labels")
 
     def test_are_not_read_where_no_label_could_say_them(self) -> None:
         odd = dict.fromkeys((taint_rule.GPU, taint_rule.UUID, taint_rule.INCIDENT), "no label")
         read = taint_rule.parse(self.stored(labels={}, annotations=odd), self.THERE)
 
         assert read is not None
-        assert (read.gpu, read.uuid, read.incident) == ("GPU-3", "GPU-3", "unknown")
+        assert (read.gpu, read.uuid, read.incident) == (uuid(3), uuid(3), "unknown")
 
     def test_do_not_make_a_rule_ours_without_our_taint_or_our_name(self) -> None:
         bare = self.stored(labels={}, annotations={})
@@ -210,13 +196,13 @@ class TestTwoRulesForOneDevice:
     DEVICE = Device("gpu.nvidia.com", "node-a", "gpu-3")
 
     def test_the_one_by_its_proper_name_stands_and_the_copy_is_left_over(self) -> None:
-        proper, copy = rule(self.DEVICE), rule(self.DEVICE, stored_as="a-copy")
+        proper, copy = rule(3), rule(3, stored_as="a-copy")
 
         assert taint_rule.settled([copy, proper]) == ((proper,), (copy,))
         assert (proper.name, copy.name) == (taint_rule.rule_name(self.DEVICE), "a-copy")
 
     def test_a_copy_alone_is_taken_for_the_rule(self) -> None:
-        copy = rule(self.DEVICE, stored_as="a-copy")
+        copy = rule(3, stored_as="a-copy")
 
         assert taint_rule.settled([copy]) == ((copy,), ())
 
