@@ -5,12 +5,17 @@ import msgspec
 from exporter.model.device import Device
 from remediator.model.claim import (
     Allocation,
+    Choice,
     Claim,
+    ClaimMarks,
     ClaimMeta,
+    ClaimSpec,
     ClaimStatus,
     ConsumerReference,
     DeviceAllocation,
     DeviceResult,
+    Request,
+    Requests,
 )
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
@@ -23,13 +28,36 @@ from tests.remediator.builders import DRIVER, NODE, Stored, at, policy
 ENFORCE = policy()
 
 
-def claim(device: str, pod: str = "train-0", *, driver: str = DRIVER, pool: str = NODE) -> Claim:
-    result = DeviceResult(driver, pool, device)
+def claim(
+    device: str | tuple[str, ...],
+    pod: str = "train-0",
+    *,
+    namespace: str = "team",
+    driver: str = DRIVER,
+    pool: str = NODE,
+    through: str = "",
+    extended: bool = False,
+    reserved: tuple[str, ...] | None = None,
+    resource: str = "pods",
+    **result: object,
+) -> Claim:
+    """The claim of a pod on devices, allocated `through` a DeviceClass.
+
+    It is `reserved` for the pod alone, unless for others; `result` has more about each device.
+    """
+    request = "gpu" if through else ""
+    devices = (device,) if isinstance(device, str) else device
+    results = (DeviceResult(driver, pool, name, request=request) for name in devices)
+    given = tuple(msgspec.structs.replace(one, **result) for one in results)
+    names = (pod,) if reserved is None else reserved
+    marks = ClaimMarks(extended="true") if extended else ClaimMarks()
     return Claim(
-        ClaimMeta(name=f"claim-of-{pod}", namespace="team"),
+        ClaimMeta(name=f"claim-of-{pod}", namespace=namespace, annotations=marks),
         ClaimStatus(
-            Allocation(DeviceAllocation((result,))), (ConsumerReference(pod, "pods", f"u-{pod}"),)
+            Allocation(DeviceAllocation(given)),
+            tuple(ConsumerReference(name, resource, f"u-{name}") for name in names),
         ),
+        ClaimSpec(Requests((Request(request, Choice(through)),) if through else ())),
     )
 
 

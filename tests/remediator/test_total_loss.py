@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from remediator.model.claim import ADMIN, Allocation, DeviceAllocation, DeviceResult
+from remediator.model.claim import ADMIN
 from remediator.model.incident import IncidentStatus
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts, RawPod, facts_of
@@ -18,7 +18,6 @@ from remediator.plan.steps import EvictPod, WriteNodeConditions
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
 from tests.remediator.builders import (
-    DRIVER,
     NODE,
     SLICE_5,
     Stored,
@@ -147,12 +146,8 @@ def test_admin_access_that_was_there_evicts_nobody_who_came_later() -> None:
     stored, pods = Stored(), (pod("new", started=at(50)), pod("monitor", started=at(-1000)))
     for seconds in (100, 110):
         shown = seen(seconds, *pods)
-        new, monitor = shown.claims
-        assert monitor.status is not None
-        result = DeviceResult(DRIVER, NODE, SLICE_5, admin_access=True)
-        given = Allocation(DeviceAllocation((result,)))
-        status = msgspec.structs.replace(monitor.status, allocation=given)
-        monitor = msgspec.structs.replace(monitor, status=status)
+        new, _ = shown.claims
+        monitor = claim(SLICE_5, "monitor", admin_access=True)
         play(stored, msgspec.structs.replace(shown, claims=(new, monitor)), seconds)
     assert ADMIN in {affected.via for affected in stored.incident.status.affected}
     assert stored.effects() == {SLICE_5: "NoSchedule"}

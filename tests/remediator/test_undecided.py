@@ -8,7 +8,6 @@ import pytest
 
 from kubeapi.store import Store
 from remediator.diagnose.fault import Unknown
-from remediator.model.claim import Claim
 from remediator.model.incident import Incident, TimelineEntry
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.plan.fleet import Fleet
@@ -45,18 +44,6 @@ STRANGE: Any = None
 """Where no decoded object has it."""
 
 
-def strange_claim() -> Claim:
-    """A claim of gpu-0 that cannot be put in words."""
-    one = claim("gpu-0")
-    assert one.status is not None
-    assert one.status.allocation is not None
-    (result,) = one.results
-    odd = msgspec.structs.replace(result, tolerations=(STRANGE,))
-    devices = msgspec.structs.replace(one.status.allocation.devices, results=(odd,))
-    allocation = msgspec.structs.replace(one.status.allocation, devices=devices)
-    return Claim(one.metadata, msgspec.structs.replace(one.status, allocation=allocation))
-
-
 class StrangePod:
     """Has of a pod what tells who holds a device, and not whether it goes."""
 
@@ -85,7 +72,7 @@ def is_unknown_for_a_bug(decision: NodeDecision, index: int = 0) -> bool:
 def poisoned(kind: str, stored: Stored, seen: NodeView) -> NodeView:
     """Put something strange where only gpu-0 is concerned."""
     if kind == "case":
-        return msgspec.structs.replace(seen, claims=(strange_claim(),))
+        return msgspec.structs.replace(seen, claims=(claim("gpu-0", tolerations=(STRANGE,)),))
     if kind == "moving":
         strange: Any = StrangePod()
         return msgspec.structs.replace(seen, claims=(claim("gpu-0"),), pods=(strange,))
@@ -309,7 +296,7 @@ def test_a_call_for_repair_is_not_taken_back_while_nothing_can_be_decided() -> N
     facts = NodeFacts(name=NODE, uid="n", conditions=(stated,))
     options = HandoverOptions(enabled=True)
     seen = view(gpu(0), facts=facts, nodes_known=True, pods=())
-    blind = msgspec.structs.replace(seen, claims=(strange_claim(),))
+    blind = msgspec.structs.replace(seen, claims=(claim("gpu-0", tolerations=(STRANGE,)),))
 
     def conditions(node_view: NodeView) -> list[Step]:
         decision = decide_node(stored.over(node_view), stored.fleet(), ENFORCE, at(50), options)

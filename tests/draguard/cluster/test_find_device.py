@@ -17,20 +17,15 @@ from exporter.model.node_health import GpuHealth, NodeDeviceHealth, NodeHealth
 from exporter.model.resource_slices import SliceDevice, inventory
 from kubeapi.types import ObjectMeta
 from remediator.model.claim import (
-    Allocation,
+    POD_GROUPS,
     Claim,
-    ClaimMarks,
-    ClaimMeta,
-    ClaimStatus,
-    ConsumerReference,
-    DeviceAllocation,
-    DeviceResult,
     Toleration,
 )
 from remediator.model.incident import Target
 from tests.draguard.fleet import T0
 from tests.lab.foreign import decoded, foreign_slices
 from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid
+from tests.remediator.playing import claim
 
 WHOLE, SLICED = gpu(0), mig_gpu(1, slices=3)
 PARTITION = SliceDevice(
@@ -152,34 +147,24 @@ def tolerating(**more: object) -> Toleration:
     return Toleration(**{**content, **more})  # pyright: ignore[reportArgumentType] - as the rows say
 
 
-def claim(*tolerations: Toleration, extended: bool = False, admin: bool = False) -> Claim:
-    result = DeviceResult(
-        DRIVER, "node-a", "gpu-0", admin_access=admin, tolerations=tuple(tolerations)
-    )
-    return Claim(
-        ClaimMeta(
-            name="c", namespace="ns", annotations=ClaimMarks(extended="true" if extended else "")
-        ),
-        ClaimStatus(
-            Allocation(DeviceAllocation((result,))), (ConsumerReference("p", "pods", "u"),)
-        ),
-    )
-
-
 @pytest.mark.parametrize(
     ("one", "stays", "after"),
     [
-        (claim(), "", 0),
-        (claim(admin=True), "", 0),
-        (claim(extended=True), EXTENDED, 0),
-        (claim(tolerating(key="")), "tolerates the taint", 0),
-        (claim(Toleration(operator="Exists")), "", 0),
-        (claim(tolerating(key="draguard.dev/lost")), "", 0),
-        (claim(tolerating(toleration_seconds=30)), "", 30),
-        (claim(tolerating(toleration_seconds=0)), "", 0),
-        (claim(tolerating(toleration_seconds=-5)), "", 0),
-        (claim(tolerating(operator="Equal", value="ana")), "tolerates the taint", 0),
-        (claim(tolerating(operator="Equal", value="ben")), "", 0),
+        (claim("gpu-0"), "", 0),
+        (claim("gpu-0", admin_access=True), "", 0),
+        (claim("gpu-0", extended=True), EXTENDED, 0),
+        (claim("gpu-0", tolerations=(tolerating(key=""),)), "tolerates the taint", 0),
+        (claim("gpu-0", tolerations=(Toleration(operator="Exists"),)), "", 0),
+        (claim("gpu-0", tolerations=(tolerating(key="draguard.dev/lost"),)), "", 0),
+        (claim("gpu-0", tolerations=(tolerating(toleration_seconds=30),)), "", 30),
+        (claim("gpu-0", tolerations=(tolerating(toleration_seconds=0),)), "", 0),
+        (claim("gpu-0", tolerations=(tolerating(toleration_seconds=-5),)), "", 0),
+        (
+            claim("gpu-0", tolerations=(tolerating(operator="Equal", value="ana"),)),
+            "tolerates the taint",
+            0,
+        ),
+        (claim("gpu-0", tolerations=(tolerating(operator="Equal", value="ben"),)), "", 0),
     ],
 )
 def test_who_an_eviction_by_taint_moves(one: Claim, stays: str, after: int) -> None:
@@ -189,12 +174,7 @@ def test_who_an_eviction_by_taint_moves(one: Claim, stays: str, after: int) -> N
 
 
 def test_a_claim_for_a_group_of_pods_is_not_taken_for_one_without_pods() -> None:
-    group = (ConsumerReference("batch", "podgroups", "u"),)
-    one = claim()
-    assert one.status is not None
-    one = msgspec.structs.replace(
-        one, status=msgspec.structs.replace(one.status, reserved_for=group)
-    )
+    one = claim("gpu-0", "batch", resource=POD_GROUPS)
 
     (found,) = holders([one], {Device(DRIVER, "node-a", "gpu-0"): "ana"})
 

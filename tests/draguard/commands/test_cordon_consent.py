@@ -15,10 +15,11 @@ from draguard.cluster.objects import Objects
 from draguard.cluster.pod_owners import Owned
 from draguard.cluster.reading import Reader
 from draguard.commands.cordon import agreed_pods
-from remediator.model.claim import Claim, ConsumerReference
+from remediator.model.claim import Claim, Toleration
 from remediator.model.incident import Target
-from tests.draguard.cluster.test_find_device import claim, tolerating
+from tests.draguard.cluster.test_find_device import tolerating
 from tests.remediator.builders import DRIVER, uuid
+from tests.remediator.playing import claim
 
 TARGET = Target(DRIVER, "node-a", "gpu-0", uuid(0))
 NAMED = NamedDevices(gpu=uuid(0), what="the whole GPU", targets=(TARGET,))
@@ -42,20 +43,11 @@ class Person(io.StringIO):
 
 
 def held(*pods: str, unreadable: tuple[str, ...] = ()) -> Objects:
-    return of(*(by(pod) for pod in pods), unreadable=unreadable)
+    return of(*(claim("gpu-0", pod, namespace="ns") for pod in pods), unreadable=unreadable)
 
 
 def of(*claims: Claim, unreadable: tuple[str, ...] = ()) -> Objects:
     return Objects(server="s", at=NOW, claims=claims, unreadable=unreadable)
-
-
-def by(pod: str, one: Claim | None = None) -> Claim:
-    one = one or claim()
-    assert one.status is not None
-    consumers = (ConsumerReference(pod, "pods", "u"),)
-    return msgspec.structs.replace(
-        one, status=msgspec.structs.replace(one.status, reserved_for=consumers)
-    )
 
 
 def consented(
@@ -97,17 +89,16 @@ def test_without_pods_nothing_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    "one",
-    [
-        claim(tolerating(toleration_seconds=300)),
-        claim(tolerating(operator="Equal", value="ben")),
-    ],
+    "toleration",
+    [tolerating(toleration_seconds=300), tolerating(operator="Equal", value="ben")],
     ids=["for a while", "somebody else's"],
 )
 def test_a_pod_that_will_be_deleted_all_the_same_needs_a_confirmation(
-    one: Claim, monkeypatch: pytest.MonkeyPatch
+    toleration: Toleration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert consented(monkeypatch, "no\n", of(by("first", one))) is None
+    one = claim("gpu-0", "first", tolerations=(toleration,))
+
+    assert consented(monkeypatch, "no\n", of(one)) is None
 
 
 def test_claims_that_cannot_be_read_may_hold_the_device(

@@ -3,12 +3,10 @@
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-import msgspec
-
 from kubeapi.client import Client
 from remediator.controller.absent_pods import AbsentPods
 from remediator.controller.node_pods import REMEMBERED, REMEMBERED_WITHOUT, NodePods
-from remediator.model.claim import POD_GROUPS, Claim, ConsumerReference
+from remediator.model.claim import POD_GROUPS
 from remediator.plan.drained_elsewhere import GONE_AFTER
 from remediator.plan.view import NodeView
 from tests.kubeapi import hostile
@@ -57,11 +55,7 @@ def listed(*names: str, group: str = "") -> Behaviour:
 
 
 def for_group(name: str) -> NodeView:
-    one = claim("gpu-0")
-    assert one.status is not None
-    consumer = ConsumerReference(name, POD_GROUPS, f"u-{name}")
-    reserved = msgspec.structs.replace(one.status, reserved_for=(consumer,))
-    return view(dead(), claims=(Claim(one.metadata, reserved),))
+    return view(dead(), claims=(claim("gpu-0", name, resource=POD_GROUPS),))
 
 
 def names(seen: NodeView) -> Sequence[str]:

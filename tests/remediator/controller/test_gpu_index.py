@@ -26,6 +26,7 @@ from tests.remediator.builders import (
     view,
 )
 from tests.remediator.clock import Clock
+from tests.remediator.playing import claim
 
 DAY = 86400
 CLUSTER = "11111111-2222-3333-4444-555555555555"
@@ -48,20 +49,6 @@ def joined(health: GpuHealth, clique: int = 7, cluster: str = CLUSTER, state: in
 
 def publish(gpu_index: GpuIndex, node: str, *gpus: GpuHealth) -> None:
     gpu_index.published(node, tuple(part for health in gpus for part in published(health, node)))
-
-
-def claim(*devices: str, node: str = "node-a", through: str = "h100", admin: bool = False) -> Claim:
-    """A claim as the API server stores it."""
-    results = [
-        {"request": "r", "driver": DRIVER, "pool": node, "device": device, "adminAccess": admin}
-        for device in devices
-    ]
-    body = {
-        "metadata": {"name": "c", "namespace": "team"},
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": through}}]}},
-        "status": {"allocation": {"devices": {"results": results}}},
-    }
-    return msgspec.convert(body, Claim)
 
 
 class TestPlaces:
@@ -136,7 +123,7 @@ class TestClasses:
         self, gpu_index: GpuIndex
     ) -> None:
         publish(gpu_index, "node-a", gpu(0), gpu(1))
-        held = claim("gpu-0")
+        held = claim("gpu-0", through="h100")
 
         gpu_index.claimed(None, held)
         assert gpu_index.places[uuid(0)].classes == {"h100"}
@@ -149,7 +136,7 @@ class TestClasses:
     def test_a_claim_that_is_seen_before_the_slice_counts_when_it_comes(
         self, gpu_index: GpuIndex
     ) -> None:
-        gpu_index.claimed(None, claim("gpu-0"))
+        gpu_index.claimed(None, claim("gpu-0", through="h100"))
 
         publish(gpu_index, "node-a", gpu(0))
 
@@ -160,7 +147,8 @@ class TestClasses:
     ) -> None:
         publish(gpu_index, "node-a", mig_gpu(0))
         slices = [device.device.device for device in published(mig_gpu(0))]
-        first, second = claim(slices[0], slices[1]), claim(slices[0])
+        first = claim((slices[0], slices[1]), through="h100")
+        second = claim(slices[0], through="h100")
         gpu_index.claimed(None, first)
         gpu_index.claimed(None, second)
 
@@ -173,7 +161,7 @@ class TestClasses:
     def test_an_administrators_look_is_no_claim_on_a_gpu(self, gpu_index: GpuIndex) -> None:
         publish(gpu_index, "node-a", gpu(0))
 
-        gpu_index.claimed(None, claim("gpu-0", admin=True))
+        gpu_index.claimed(None, claim("gpu-0", through="h100", admin_access=True))
 
         assert gpu_index.places[uuid(0)].classes == frozenset()
 
@@ -323,9 +311,8 @@ NODES = st.sampled_from(["node-a", "node-b", "node-c"])
 SETS = st.frozensets(st.integers(0, 3))
 CLAIMS = st.builds(
     claim,
-    st.sampled_from(["gpu-0", "gpu-1"]),
-    st.sampled_from(["gpu-2", "gpu-1"]),
-    node=NODES,
+    st.tuples(st.sampled_from(["gpu-0", "gpu-1"]), st.sampled_from(["gpu-2", "gpu-1"])),
+    pool=NODES,
     through=st.sampled_from(["h100", "mig"]),
 )
 NEWS = st.one_of(

@@ -10,7 +10,8 @@ from remediator.plan.fleet import NODE_SHARE
 from remediator.policy.limits import Cap
 from tests.remediator.builders import gpu, published, report_with, uuid, view
 from tests.remediator.clock import Clock
-from tests.remediator.controller.test_gpu_index import DAY, NODES, claim, publish
+from tests.remediator.controller.test_gpu_index import DAY, NODES, publish
+from tests.remediator.playing import claim
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ class TestTheLastDay:
         assert gpu_index.totals["cluster", ""] == 1
 
     def test_a_wiped_gpu_is_of_its_class_while_it_is_claimed(self, gpu_index: GpuIndex) -> None:
-        held = claim("gpu-0")
+        held = claim("gpu-0", through="h100")
         publish(gpu_index, "node-a", gpu(0))
         gpu_index.claimed(None, held)
 
@@ -89,7 +90,7 @@ class TestTheLastDay:
     def test_a_name_that_stands_for_another_board_is_claimed_for_that_one(
         self, gpu_index: GpuIndex
     ) -> None:
-        gpu_index.claimed(None, claim("gpu-0"))
+        gpu_index.claimed(None, claim("gpu-0", through="h100"))
         publish(gpu_index, "node-a", gpu(0))
 
         publish(gpu_index, "node-a", gpu(9, minor=0))
