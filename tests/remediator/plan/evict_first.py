@@ -4,9 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-import msgspec
-
-from remediator.model.claim import Claim, ConsumerReference, Toleration
+from remediator.model.claim import Claim, Toleration
 from remediator.model.incident import EVICTION_BLOCKED
 from remediator.model.pod import PodFacts
 from remediator.plan.reconcile import NodeDecision
@@ -38,14 +36,7 @@ def seen(*pods: PodFacts, claims: Iterable[Claim] | None = None, **fields: Any) 
 
 
 def tolerating(name: str, *tolerations: Toleration) -> Claim:
-    one = claim("gpu-0", name)
-    assert one.status is not None
-    assert one.status.allocation is not None
-    (result,) = one.results
-    odd = msgspec.structs.replace(result, tolerations=tolerations)
-    devices = msgspec.structs.replace(one.status.allocation.devices, results=(odd,))
-    allocation = msgspec.structs.replace(one.status.allocation, devices=devices)
-    return Claim(one.metadata, msgspec.structs.replace(one.status, allocation=allocation))
+    return claim("gpu-0", name, tolerations=tolerations)
 
 
 def begun(node_view: NodeView, asks: Policy, stored: Stored | None = None) -> Stored:
@@ -78,8 +69,5 @@ def play(  # noqa: PLR0917 - a world, and when it is looked at
 
 def shared(*names: str) -> tuple[NodeView, Claim]:
     """A claim that several pods share."""
-    one = claim("gpu-0", names[0])
-    assert one.status is not None
-    reserved = tuple(ConsumerReference(name, "pods", f"u-{name}") for name in names)
-    both = Claim(one.metadata, msgspec.structs.replace(one.status, reserved_for=reserved))
+    both = claim("gpu-0", names[0], reserved=names)
     return seen(*(pod(name) for name in names), claims=(both,)), both

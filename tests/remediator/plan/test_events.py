@@ -6,9 +6,6 @@ import msgspec
 import pytest
 
 from remediator.model.claim import (
-    Allocation,
-    ClaimStatus,
-    DeviceAllocation,
     Toleration,
 )
 from remediator.model.taint_rule import labels_of_cluster
@@ -89,11 +86,7 @@ def test_who_tolerates_it_and_ends_by_itself_was_not_evicted(
     key: str, seconds: int | None, expected_reasons: list[str]
 ) -> None:
     stays = Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=seconds)
-    held = claim("gpu-0")
-    (result,) = held.results
-    given = msgspec.structs.replace(result, tolerations=(stays,))
-    allocation = Allocation(DeviceAllocation((given,)))
-    held = msgspec.structs.replace(held, status=ClaimStatus(allocation, held.consumers))
+    held = claim("gpu-0", tolerations=(stays,))
     stored = Stored()
 
     reported = [

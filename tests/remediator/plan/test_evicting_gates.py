@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from remediator.model.claim import Claim, ClaimMarks
 from remediator.model.incident import IncidentStatus
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, EvictPod, WriteStatus
@@ -116,21 +115,15 @@ def _paused(asks: Policy, gate: str) -> Policy:
     return msgspec.structs.replace(asks, maintenance=(window,))
 
 
-def extended(name: str) -> Claim:
-    one = claim("gpu-0", name)
-    meta = msgspec.structs.replace(one.metadata, annotations=ClaimMarks("true"))
-    return msgspec.structs.replace(one, metadata=meta)
-
-
 class TestExtendedResources:
     def test_they_are_evicted_as_the_others_are(self) -> None:
-        one = seen(pod(), claims=(extended("train-0"),))
+        one = seen(pod(), claims=(claim("gpu-0", extended=True),))
 
         assert requested(tick(begun(one, rows()), one, START, rows())) == ["train-0"]
 
     @pytest.mark.parametrize(("then", "deletes"), [("wait", False), ("delete", True)])
     def test_under_noexecute_they_wait_or_are_deleted(self, then: Any, deletes: bool) -> None:
-        one = seen(pod(), claims=(extended("train-0"),))
+        one = seen(pod(), claims=(claim("gpu-0", extended=True),))
         asks = policy(evict=Evict(within=WITHIN, extended_resources=then))
         stored = begun(one, asks)
         early = play(stored, one, asks, START, START + 590)
@@ -144,12 +137,12 @@ class TestExtendedResources:
 
     def test_where_the_eviction_controller_deletes_them_nothing_is_evicted_twice(self) -> None:
         """kubernetes#141290 fixed: a pod goes as soon as NoExecute is stored."""
-        one, asks = seen(pod(), claims=(extended("train-0"),)), policy()
+        one, asks = seen(pod(), claims=(claim("gpu-0", extended=True),)), policy()
         stored, evicted = Stored(), list[str]()
 
         for second in range(0, 60, 1):
             goes = "NoExecute" in stored.effects().values()
-            now = seen(pod(terminating=goes), claims=(extended("train-0"),))
+            now = seen(pod(terminating=goes), claims=(claim("gpu-0", extended=True),))
             evicted += requested(tick(stored, now if goes else one, float(second), asks))
 
         assert stored.effects() == {"gpu-0": "NoExecute"}

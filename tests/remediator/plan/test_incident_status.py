@@ -5,15 +5,6 @@ import pytest
 
 from exporter.model.node_health import MemoryHealth
 from exporter.model.resource_slices import Taint
-from remediator.model.claim import (
-    Allocation,
-    Claim,
-    ClaimMeta,
-    ClaimStatus,
-    ConsumerReference,
-    DeviceAllocation,
-    DeviceResult,
-)
 from remediator.model.incident import PODS_LIMIT, TIMELINE_LIMIT
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
@@ -111,10 +102,7 @@ class TestDrained:
         assert stored.incident.status.phase == "Drained"
 
     def test_a_pod_with_admin_access_that_stays_uses_nothing(self) -> None:
-        result = DeviceResult(DRIVER, NODE, "gpu-0", admin_access=True)
-        allocation = Allocation(DeviceAllocation((result,)))
-        consumers = (ConsumerReference("dcgm", "pods", "u-dcgm"),)
-        look = Claim(ClaimMeta(name="look", namespace="team"), ClaimStatus(allocation, consumers))
+        look = claim("gpu-0", "dcgm", admin_access=True)
         stored, both = Stored(), (pod(), pod("dcgm"))
         for second in (1, 5):
             settle(stored, view(dead(), claims=(claim("gpu-0"), look), pods=both), second)
