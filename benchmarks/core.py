@@ -24,7 +24,7 @@ import msgspec
 
 import remediator
 from benchmarks.figures import Figure, Section
-from benchmarks.replay.ours import Store, enforced
+from benchmarks.replay.ours import enforced
 from benchmarks.table import table
 from exporter.model.device import GPU_DRIVER, Device
 from exporter.model.node_health import (
@@ -51,6 +51,7 @@ from remediator.model.pod import PodFacts
 from remediator.plan.fleet import Fleet, GpuPlace
 from remediator.plan.reconcile import decide_node
 from remediator.plan.view import NodeView
+from remediator.step_store import StepStore
 
 T0 = datetime(2026, 1, 5, 12, tzinfo=UTC)
 BOOT = T0 - timedelta(hours=5)
@@ -105,7 +106,7 @@ def play() -> tuple[Entered, Entered]:
 
     Between them the loop decides again when something was stored, else at the wake-up.
     """
-    stored, policy, now = Store(), enforced(), T0
+    stored, policy, now = StepStore(), enforced(), T0
     found = list[Entered]()
     for _ in range(DECISIONS):
         view = _view(stored, now)
@@ -114,7 +115,7 @@ def play() -> tuple[Entered, Entered]:
             decision = decide_node(view, fleet, policy, now)
         found.append(entered)
         for step in decision.steps:
-            stored.take(step, (now - T0).total_seconds())
+            stored.take(step, now)
         effects = [rule.effect for rule in stored.rules.values()]
         if len(found) == 1 and (effects != ["NoSchedule"] or not stored.incidents):
             raise RuntimeError(f"the first decision does not open and taint: {decision.sentence}")
@@ -127,7 +128,7 @@ def play() -> tuple[Entered, Entered]:
     raise RuntimeError(f"no NoExecute after {DECISIONS} decisions")
 
 
-def _view(stored: Store, now: datetime) -> NodeView:
+def _view(stored: StepStore, now: datetime) -> NodeView:
     """Return the node as it is at one moment of the scenario."""
     gpus = (_gpu(SICK), _gpu(HEALTHY))
     pod = PodFacts(namespace="team", name="train-0", uid="u-train-0", claims=("claim-0",))
