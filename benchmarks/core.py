@@ -48,9 +48,8 @@ from remediator.model.claim import (
 )
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
-from remediator.plan.fleet import Fleet, GpuPlace
 from remediator.plan.reconcile import decide_node
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, GpuPlace, NodeView
 from remediator.step_store import StepStore
 
 T0 = datetime(2026, 1, 5, 12, tzinfo=UTC)

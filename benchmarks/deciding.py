@@ -35,9 +35,9 @@ from remediator.model.incident import (
     incident_name,
 )
 from remediator.model.taint_rule import Effect, RawRule, Rule
-from remediator.plan.api_words import MODES
 from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import ChangeRule
+from remediator.plan.words import MODES
 from remediator.policy.limits import Limits
 from remediator.policy.table import SHIPPED, Policy
 

@@ -25,7 +25,7 @@ from remediator.controller.observe import Cluster
 from remediator.controller.policy_on_lease import PolicyOnLease
 from remediator.controller.rate_limit import Pace
 from remediator.controller.workqueue import Queue
-from remediator.diagnose.clock_trust import clock_doubt
+from remediator.diagnose.freshness import clock_doubt
 from remediator.metrics.brakes import brake_rows
 from remediator.metrics.rows import Rows
 from remediator.plan.events import Event

@@ -17,11 +17,9 @@ PACKAGES = (
     *("dashboards", "alerts", "deploy", "tools"),
 )
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
-LONGEST_FILE = 400
-LONGEST_FUNCTION = 60
 SHRED = 8
 """Lines of a function that is hardly worth a jump from its only caller."""
-SHREDS = 300
+SHREDS = 205
 MOST_METHODS = 25
 
 
@@ -49,32 +47,31 @@ def test_tests_are_no_packages() -> None:
 
 
 @pytest.mark.parametrize("path", modules(*PACKAGES, "tests"), ids=str)
-def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
+def test_a_module_says_what_it_is(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
 
     assert path.stem not in GRAB_BAGS
     assert not text.strip() or path.name == "conftest.py" or ast.get_docstring(tree)
-    assert len(text.splitlines()) <= LONGEST_FILE
-    lengths = {
-        function.name: (function.end_lineno or 0) - function.lineno + 1
-        for function in functions(tree)
-    }
-    longest = LONGEST_FUNCTION if "tests" not in path.parts else 2 * LONGEST_FUNCTION
-    assert {name: size for name, size in lengths.items() if size > longest} == {}
 
 
 def test_few_small_private_functions_have_one_caller() -> None:
-    """Each sends its reader away and back for a few lines: it belongs into its caller, mostly."""
+    """Each sends its reader away and back for a few lines: it belongs into its caller, mostly.
+
+    One that is named and not called there is the row of a table.
+    """
     found: list[str] = []
     for path in modules(*PACKAGES):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         uses = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
         uses += Counter(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+        calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+        called = {call.id for call in calls if isinstance(call, ast.Name)}
+        called |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         found += [
             f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
             for function in functions(tree)
-            if re.match("_(?!_)", function.name) and uses[function.name] == 1
+            if re.match("_(?!_)", function.name) and uses[function.name] == 1 and function.name in called
             if (function.end_lineno or 0) - function.lineno < SHRED
         ]
 

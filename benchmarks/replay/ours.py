@@ -21,10 +21,9 @@ from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.incident import Incident, intending
 from remediator.model.intent import Intent
 from remediator.model.taint_rule import EVICTING, Rule
-from remediator.plan.fleet import Fleet, GpuPlace, Ground
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, OpenIncident, Step
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, GpuPlace, Ground, NodeView
 from remediator.policy.limits import LIFTED, Limits
 from remediator.policy.table import SHIPPED, Policy
 from remediator.step_store import StepStore

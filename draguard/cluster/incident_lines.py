@@ -8,7 +8,7 @@ import msgspec
 
 from draguard.cluster.incidents import gpu_index, short_name, urgency
 from remediator.model.incident import Incident
-from remediator.plan.api_words import need_of, ours
+from remediator.plan.words import need_of, ours
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ from remediator.diagnose.fault import Healthy, Sick
 from remediator.model.incident import Incident
 from remediator.model.intent import BY_LIMIT, FIELDS, REASON_LIMIT, Intent, Kind, in_words
 from remediator.plan import recovery
-from remediator.plan.api_words import need_of
 from remediator.plan.board import Board
+from remediator.plan.words import need_of
 from remediator.policy.duration import duration
 
 LONGEST = timedelta(days=3660)

@@ -15,7 +15,7 @@ from draguard.phrases import some
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from remediator.controller.emergency import FORBIDDEN
 from remediator.model.pod import PodFacts, RawPod, facts_of
-from remediator.plan.drained_elsewhere import DRAINERS, drainer
+from remediator.plan.pods import DRAINERS, drainer
 
 _GROUP = "podgroups/"
 

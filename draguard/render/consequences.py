@@ -7,8 +7,8 @@ from draguard.cluster.decide import verdict_in_words
 from draguard.cluster.incidents import gpu_index
 from draguard.phrases import count, gpu_name, moment
 from remediator.model.incident import Incident
-from remediator.plan.api_words import ours
 from remediator.plan.board import Board
+from remediator.plan.words import ours
 
 
 def questions(gpus: int) -> str:

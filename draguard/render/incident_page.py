@@ -9,7 +9,7 @@ from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text, Tone,
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
 from remediator.model.incident import Incident
 from remediator.plan import overrides
-from remediator.plan.api_words import need_of, ours
+from remediator.plan.words import need_of, ours
 
 _VIA = {
     "": "a claim",

@@ -16,10 +16,9 @@ from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.claim import Claim
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
-from remediator.plan.fleet import Fleet, GpuPlace
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, GpuPlace, NodeView
 from remediator.policy.table import Policy
 from remediator.step_store import StepStore
 

@@ -16,7 +16,7 @@ import msgspec
 
 from remediator.controller.node_pods import REMEMBERED, REMEMBERED_WITHOUT, NodePods
 from remediator.model.claim import absent
-from remediator.plan.drained_elsewhere import GONE_AFTER
+from remediator.plan.pods import GONE_AFTER
 from remediator.plan.view import NodeView
 
 

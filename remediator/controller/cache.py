@@ -26,8 +26,7 @@ from remediator.model.claim import Claim, compute_domain
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import RawRule, Rule
-from remediator.plan.fleet import Fleet
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 
 MarkDirty = Callable[[str], None]
 

@@ -13,12 +13,11 @@ import msgspec
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
-from remediator.plan.fleet import Fleet
-from remediator.plan.monitors import evicts_monitor
+from remediator.plan.evictions import evicts_monitor
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.stages import Planned
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, EvictPod, Step, gpu_of
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Policy
 from serving.message import Request, Response
 

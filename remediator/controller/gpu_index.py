@@ -20,7 +20,7 @@ from exporter.model.node_health import FabricHealth, NodeHealth
 from exporter.model.resource_slices import SliceDevice
 from kubeapi import clock
 from remediator.model.claim import Claim, device_classes
-from remediator.plan.fleet import NODE_SHARE, Changed, GpuPlace, names_on
+from remediator.plan.view import NODE_SHARE, Changed, GpuPlace, names_on
 from remediator.policy.limits import GROUNDS, Ground
 
 SEEN_FOR = timedelta(hours=24)

@@ -32,12 +32,11 @@ from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
 from remediator.plan import events
-from remediator.plan.api_words import need_of
 from remediator.plan.disruption import Disruption
-from remediator.plan.fleet import Fleet
 from remediator.plan.steps import Step
 from remediator.plan.trust import WatchedKind
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
+from remediator.plan.words import need_of
 
 
 class Fetched(msgspec.Struct, frozen=True):

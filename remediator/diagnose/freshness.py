@@ -8,7 +8,7 @@ waited for. Pure but for its memory.
 
 from collections import deque
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, get_args
 
 Sign = Literal["report", "Lease"]
@@ -116,3 +116,19 @@ class Renewals:
     def forget(self, node: str) -> None:
         self._latest.pop(node, None)
         self._confirmed.pop(node, None)
+
+
+TRUSTED = timedelta(seconds=30)
+"""So far apart dates of two replicas may be; far less than any soak time, and more than a busy
+API server needs for an answer."""
+
+
+def clock_doubt(ahead: timedelta) -> str:
+    """Return why no time that we count may end, "" where it may.
+
+    `ahead` is how far our clock is ahead of the API server's, negative where it is behind.
+    """
+    if abs(ahead) <= TRUSTED:
+        return ""
+    # Without the figure: it is in a metric, and would make each status another one.
+    return f"our clock and the API server's are more than {TRUSTED.total_seconds():.0f} s apart"

@@ -13,9 +13,8 @@ import msgspec
 from exporter.model import nvlink5
 from exporter.model.node_health import GpuHealth, SxidRecord, XidRecord
 from exporter.model.xid import sxid_fatal
-from remediator.diagnose.fault import Fault, Need, Source
+from remediator.diagnose.fault import Fault, Need, Source, Surroundings, near
 from remediator.diagnose.recovery_action import requested
-from remediator.diagnose.surroundings import Surroundings, near
 
 DOUBT = "work that does not use the links may finish"
 COMPLETED = 3

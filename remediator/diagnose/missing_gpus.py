@@ -11,8 +11,7 @@ from datetime import timedelta
 
 from exporter.model.node_health import GpuHealth, NodeHealth
 from exporter.model.resource_slices import SliceDevice
-from remediator.diagnose.fault import Fault
-from remediator.diagnose.surroundings import Surroundings
+from remediator.diagnose.fault import Fault, Surroundings
 
 NEVER_LISTED = "NeverListed"
 """Presence reason of a GPU that only the kernel log names (agent/report/presence.py)."""

@@ -11,8 +11,7 @@ from datetime import datetime
 import msgspec
 
 from exporter.model.node_health import GpuHealth
-from remediator.diagnose.fault import ALONE, Fault, FaultClass, Need
-from remediator.diagnose.surroundings import NEAR
+from remediator.diagnose.fault import ALONE, NEAR, Fault, FaultClass, Need
 
 
 class Level(msgspec.Struct, frozen=True):

@@ -22,15 +22,22 @@ from datetime import timedelta
 
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose import links, memory, missing_gpus, recovery_action, xid_faults
-from remediator.diagnose.fault import Healthy, Sick, Unknown, Verdict, or_unknown
-from remediator.diagnose.surroundings import ALONE, Surroundings
+from remediator.diagnose.fault import (
+    NO_SURROUNDINGS,
+    Healthy,
+    Sick,
+    Surroundings,
+    Unknown,
+    Verdict,
+    or_unknown,
+)
 
 OLD_READING = timedelta(minutes=5)
 """A recovery action read this long before the report was made proves nothing about now. Agents
 of 0.1.0 do not say that they can no longer read it."""
 
 
-def verdict(gpu: GpuHealth, around: Surroundings = ALONE, unusable: str = "") -> Verdict:
+def verdict(gpu: GpuHealth, around: Surroundings = NO_SURROUNDINGS, unusable: str = "") -> Verdict:
     """Diagnose one GPU from its node's report.
 
     `unusable` is the reason why the report cannot be believed at all.

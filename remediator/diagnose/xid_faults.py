@@ -16,10 +16,20 @@ from exporter.model.device import Instance
 from exporter.model.node_health import GpuHealth, XidRecord
 from exporter.model.node_health_words import UNKNOWN
 from remediator.diagnose import links, memory
-from remediator.diagnose.fault import ALONE, SEVERITY, Fault, FaultClass, Need, Record, Source
+from remediator.diagnose.fault import (
+    ALONE,
+    NEAR,
+    SEVERITY,
+    Fault,
+    FaultClass,
+    Need,
+    Record,
+    Source,
+    Surroundings,
+    near,
+)
 from remediator.diagnose.missing_gpus import HUNG, NOT_LISTED, UNPUBLISHED_LATER, off_bus
 from remediator.diagnose.recovery_action import over, requested
-from remediator.diagnose.surroundings import NEAR, Surroundings, near
 from remediator.diagnose.xid_table import RuleName, XidRule, rule_of
 
 TIMEOUTS = 3

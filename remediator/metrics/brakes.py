@@ -4,7 +4,7 @@ from datetime import datetime
 
 from remediator.metrics.rows import Rows, labels
 from remediator.plan.correlation import Waves
-from remediator.plan.fleet import Fleet
+from remediator.plan.view import Fleet
 from remediator.policy.table import Policy
 
 

@@ -11,8 +11,8 @@ from remediator.metrics.rows import Labels, Rows, labels, ones
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
 from remediator.model.incident import EVICTION_BLOCKED, Incident, IncidentStatus
 from remediator.model.taint_rule import MAINTENANCE, TAINT_EFFECTS, Rule
-from remediator.plan.api_words import ours
-from remediator.plan.incident_conditions import UNCONFIRMED
+from remediator.plan.status import UNCONFIRMED
+from remediator.plan.words import ours
 
 _RANK = {word: -rank for rank, word in enumerate(SEVERITY)}
 _UNKNOWN_CLASS = -len(SEVERITY)

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from remediator.diagnose.fault import SEVERITY
 from remediator.metrics.family import Family
-from remediator.plan.spared_pods import REASONS as SPARED
+from remediator.plan.evictions import REASONS as SPARED
 from remediator.plan.stages import DeferredBy
 
 PREFIX = "draguard_remediator"

@@ -23,9 +23,9 @@ from remediator.metrics.lifecycle import (
 from remediator.metrics.rows import Labels
 from remediator.model.claim import EXTENDED_RESOURCE, GANG
 from remediator.model.incident import AffectedPod, Incident, IncidentStatus
-from remediator.plan.incident_conditions import EVICTION_REFUSED as REFUSED
-from remediator.plan.incident_conditions import REPAIR_DEFERRED
-from remediator.plan.spared_pods import Spared
+from remediator.plan.evictions import Spared
+from remediator.plan.status import EVICTION_REFUSED as REFUSED
+from remediator.plan.status import REPAIR_DEFERRED
 
 Pod = tuple[str, str, str]
 """Namespace, name, UID."""

@@ -3,7 +3,7 @@
 The remediator's only memory. What a restart must know is here or in the rules themselves; nothing
 is kept in the process. The fields are those of deploy/crds/deviceincidents.yaml. `spec` names the
 GPU and is written once; `status` has what was found and done. An empty status is filled again from
-the rules that stand (`plan.adoption`). Pure.
+the rules that stand (`plan.incidents`). Pure.
 """
 
 import re
@@ -237,7 +237,7 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     """A `Phase`; a word of another version is carried along. "": nothing is decided yet."""
     phase_since: datetime | None = None
     mode: str = ""
-    """A word of `api_words.MODES`."""
+    """A word of `words.MODES`."""
     message: str = ""
     tainted_at: datetime | None = None
     evicting_at: datetime | None = None
@@ -265,7 +265,7 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     foreign: tuple[str, ...] = ()
     """Taints, rules and cordons of others on these devices, in words."""
     needs: str = ""
-    """What would repair it: a word of `api_words.NEEDS`."""
+    """What would repair it: a word of `words.NEEDS`."""
     needs_since: datetime | None = None
     """Since when a node-level act may be called for: needed, in mode enforce, and not held."""
     deadline_start_time: datetime | None = None

@@ -14,11 +14,10 @@ import msgspec
 from exporter.model.device import GPU_DRIVER, Device
 from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import PoolKey, SliceDevice
-from remediator.diagnose.fault import Unknown, attempt, or_unknown
+from remediator.diagnose.fault import Surroundings, Unknown, attempt, or_unknown, surroundings
 from remediator.diagnose.links import remarks
 from remediator.diagnose.missing_gpus import NOT_REPORTED, unlisted
 from remediator.diagnose.scope import displaced, published_parts
-from remediator.diagnose.surroundings import Surroundings, surroundings
 from remediator.diagnose.suspicion import joined
 from remediator.diagnose.verdict import verdict
 from remediator.model.claim import absent, affected_pods
@@ -26,9 +25,8 @@ from remediator.model.incident import GPU_UUID, Incident, concerns, of_gpu
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Agent, Board, BoardRules, Machine, Presence, Roster, Users
 from remediator.plan.evictions import tolerations
-from remediator.plan.gang import gang
-from remediator.plan.ignored_taints import ignoring
 from remediator.plan.overrides import with_confirmed
+from remediator.plan.pods import claims_ignoring_taints, gang
 from remediator.plan.signals import by_clock_of_now
 from remediator.plan.view import NodeView
 from remediator.policy.table import Place
@@ -198,7 +196,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
             absent=absent(view.claims, devices, view.pods, view.pods_gone),
             refusals=view.refusals,
             tolerations=tolerations(rules, view.claims, view.pods),
-            ignoring=ignoring(rules, view.claims),
+            ignoring=claims_ignoring_taints(rules, view.claims),
         ),
         place=place,
         unusable=why,

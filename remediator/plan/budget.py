@@ -28,10 +28,10 @@ import msgspec
 from remediator.diagnose.fault import NODE_LEVEL, Unknown, attempt
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.correlation import Waves
-from remediator.plan.fleet import Fleet, GpuPlace, names_on
 from remediator.plan.hardware import with_new_names
 from remediator.plan.spending import EFFECT_OF, Action, RuleAction, Spending, placed, suffers
 from remediator.plan.stages import Course, Deferral, DeferredBy, Demanded, Granted
+from remediator.plan.view import Fleet, GpuPlace, names_on
 from remediator.policy.limits import KEYS, WORDS, Caps, Limits
 from remediator.policy.place import ANYWHERE, Place
 from remediator.policy.table import Policy

@@ -31,8 +31,8 @@ from typing import Literal
 import msgspec
 
 from remediator.model.incident import Incident
-from remediator.plan.fleet import Fleet
 from remediator.plan.history import is_syslog_only
+from remediator.plan.view import Fleet
 from remediator.policy.duration import spelled
 from remediator.policy.limits import Correlation
 

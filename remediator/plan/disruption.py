@@ -12,8 +12,8 @@ from exporter.model.device import Device
 from remediator.model.incident import AffectedPod, Incident
 from remediator.model.node import PROBLEM, NodeCondition
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
-from remediator.plan import drained_elsewhere
 from remediator.plan.board import Board
+from remediator.plan.pods import devices_drained_elsewhere, not_looked_at, why_not_yet
 from remediator.plan.stages import Deferral, DeferredBy, Demanded, Granted
 from remediator.plan.steps import (
     ChangeRule,
@@ -46,7 +46,7 @@ def grant(board: Board, demanded: Demanded, now: datetime) -> Granted:
         return granted
     if why := board.trust.refusal("disrupt"):
         return _without(board, granted, begins, "Blindness", why)
-    theirs, unknown = drained_elsewhere.devices(board), drained_elsewhere.not_looked_at(board)
+    theirs, unknown = devices_drained_elsewhere(board), not_looked_at(board)
     waits = [
         rule
         for rule in begins
@@ -55,7 +55,7 @@ def grant(board: Board, demanded: Demanded, now: datetime) -> Granted:
     ]
     if not waits:
         return granted
-    why = drained_elsewhere.why(board, {str(rule.device) for rule in waits})
+    why = why_not_yet(board, {str(rule.device) for rule in waits})
     owned = any(str(rule.device) in theirs for rule in waits)
     milder = _without(board, granted, waits, "PodOwner" if owned else "PodsUnknown", why)
     again = now + (LOOK_AGAIN if unknown else LOOK_AGAIN_DRAINING)

@@ -17,9 +17,8 @@ from typing import Literal
 import msgspec
 
 from exporter.model.device import Device
-from remediator.diagnose.fault import Fault, Healthy, weight
+from remediator.diagnose.fault import NEAR, Fault, Healthy, weight
 from remediator.diagnose.scope import scope
-from remediator.diagnose.surroundings import NEAR
 from remediator.model.claim import ADMIN
 from remediator.model.incident import (
     HARDWARE_LIMIT,
@@ -32,8 +31,8 @@ from remediator.model.incident import (
 )
 from remediator.model.taint_rule import EFFECTS, EVICTING, LOST, Effect, Rule
 from remediator.plan.board import Board
-from remediator.plan.drained_elsewhere import drained
 from remediator.plan.evictions import counted_from
+from remediator.plan.pods import drained
 from remediator.plan.signals import is_new
 from remediator.plan.stages import Notice
 from remediator.plan.words import severity

@@ -13,7 +13,6 @@ from remediator.model.node import REPAIR_NEEDED
 from remediator.model.taint_rule import EVICTING
 from remediator.plan import history, overrides
 from remediator.plan.board import Board
-from remediator.plan.drained_elsewhere import drained_elsewhere
 from remediator.plan.evictions import is_passed_by
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.node_condition import HELD as NODE_HELD
@@ -24,9 +23,10 @@ from remediator.plan.node_condition import (
     VERIFYING,
     WAITING,
 )
+from remediator.plan.phase import kernel
+from remediator.plan.pods import drained_elsewhere
 from remediator.plan.stages import Planned
 from remediator.plan.steps import Step, WriteNodeConditions, WriteStatus
-from remediator.plan.timeline import kernel
 from remediator.plan.view import NodeView
 from remediator.policy.table import AT_ONCE
 from remediator.policy.windows import moment

@@ -28,10 +28,10 @@ from remediator.model.incident import Incident
 from remediator.model.taint_rule import Rule
 from remediator.plan import effects, hardware, history, incidents, needs, overrides, recovery
 from remediator.plan.board import Board
-from remediator.plan.drain import SEEN_APART, look_again
 from remediator.plan.effects import Demand
 from remediator.plan.evictions import resumes
 from remediator.plan.incidents import Lead
+from remediator.plan.pods import SEEN_APART, look_again
 from remediator.plan.signals import has_news, is_unseen, with_reported, youngest
 from remediator.plan.stages import Course, Deferral, Demanded, EvictionDemand, Record
 from remediator.plan.words import class_of

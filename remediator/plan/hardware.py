@@ -18,8 +18,8 @@ import msgspec
 
 from exporter.model.node_health import MemorySlices
 from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.fault import NEAR
 from remediator.diagnose.scope import displaced, gpus_behind, hardware_of, is_unplaced, made_of
-from remediator.diagnose.surroundings import NEAR
 from remediator.model.incident import HARDWARE_LIMIT, Hardware, Incident
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan import history

@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 
 from remediator.model.incident import Incident, of_gpu
 from remediator.model.intent import LASTING, Intent, Kind, counts
-from remediator.plan.api_words import MODES
 from remediator.plan.effects import ACTED, FRESH
-from remediator.plan.words import class_of, days, ordinal
+from remediator.plan.words import MODES, class_of, days, ordinal
 from remediator.policy.table import Policy, Row
 
 KEPT_FOR = timedelta(days=30)
@@ -23,7 +22,7 @@ PRUNED_AT_ONCE = 20
 RELAPSE = "relapse: "
 """How the evidence of one begins."""
 LOST = "status lost: "
-"""How the evidence of an incident begins whose status was lost (`adoption`)."""
+"""How the evidence of an incident begins whose status was lost (`incidents`)."""
 
 
 def opened_at(incident: Incident, now: datetime) -> datetime:

@@ -7,7 +7,7 @@ when
 - a standing fault of an enforced incident needs a node-level act, and
 - nothing defers it (budget, correlation, maintenance, emergency stop, a user), and
 - no pod holds a GPU of the node, or the deadline has passed of a class that may evict and no pod
-  that is left was promised more (`protected_pods`).
+  that is left was promised more (`node_pods`).
 
 Until then it is False and names what is waited for. An unknown state of a GPU, of the pods or of
 the stored condition changes it in neither direction. A pod that is known to hold a GPU sets it back
@@ -29,10 +29,8 @@ from remediator.model.node import (
     NodeCondition,
 )
 from remediator.plan.board import Board
-from remediator.plan.due_repairs import Due, due_gpus, enforced
-from remediator.plan.gpu_pods import Neighbours, neighbours
-from remediator.plan.needs import NODE_REPAIRS
-from remediator.plan.protected_pods import in_words, with_promises
+from remediator.plan.needs import NODE_REPAIRS, Due, due_gpus, enforced
+from remediator.plan.node_pods import Neighbours, in_words, neighbours, with_promises
 from remediator.plan.recovery import unseen_rules
 from remediator.plan.stages import Planned
 from remediator.plan.steps import WriteNodeConditions

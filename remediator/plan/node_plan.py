@@ -11,24 +11,22 @@ import msgspec
 from remediator.diagnose.fault import Unknown, attempt, or_unknown
 from remediator.model.incident import IncidentStatus
 from remediator.model.incident_caps import capped
-from remediator.plan import incident_status, incidents, recovery
-from remediator.plan.api_words import mode_of
+from remediator.plan import incidents, recovery, status
 from remediator.plan.board import Board
 from remediator.plan.boards import bind_boards
 from remediator.plan.budget import budget
 from remediator.plan.disruption import grant
-from remediator.plan.due_repairs import waits_for_call
-from remediator.plan.emptied_rules import Turned, turned
 from remediator.plan.evictions import plan_evictions
-from remediator.plan.fleet import Fleet
 from remediator.plan.gpu_decision import decide_or_keep, keep
-from remediator.plan.incident_conditions import STATE_UNKNOWN, condition
+from remediator.plan.needs import waits_for_call
 from remediator.plan.node_condition import HandoverOptions
+from remediator.plan.phase import kernel
+from remediator.plan.spending import Turned, turned
 from remediator.plan.stages import Demanded, Granted, Planned
+from remediator.plan.status import STATE_UNKNOWN, condition
 from remediator.plan.steps import Step, WriteStatus, no_eviction_of_others, steps_of
-from remediator.plan.timeline import kernel
-from remediator.plan.view import NodeView
-from remediator.plan.words import class_of
+from remediator.plan.view import Fleet, NodeView
+from remediator.plan.words import class_of, mode_of
 from remediator.policy.table import Policy
 
 
@@ -143,7 +141,7 @@ def _status(board: Board, planned: Planned, inputs: Inputs) -> IncidentStatus | 
     elif planned.demanded.repair.stays:  # so does the mode, until the policies agree
         mode = "enforce"
     return msgspec.structs.replace(
-        incident_status.status(board, planned, mode, now),
+        status.status(board, planned, mode, now),
         needs_since=since,
         deadline_start_time=deadline,
     )

@@ -10,8 +10,7 @@ from datetime import datetime
 import msgspec
 
 from exporter.model.node_health import GpuHealth
-from remediator.diagnose.fault import Record
-from remediator.diagnose.surroundings import Surroundings
+from remediator.diagnose.fault import Record, Surroundings
 from remediator.model import intent as words
 from remediator.model.incident import Incident, intending
 from remediator.model.intent import Intent, IntentRecord, Kind, counts

@@ -4,30 +4,32 @@
 through the functions that it is given.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
 import msgspec
 
-from remediator.diagnose.fault import Unknown, attempt
+from remediator.diagnose.fault import Healthy, Sick, Unknown, attempt
+from remediator.model.incident import GPU_UUID
 from remediator.plan import events, history, node_condition
 from remediator.plan.board import Board
-from remediator.plan.decision_text import counts, sentence
 from remediator.plan.disruption import Disruption, disruption, untainting
 from remediator.plan.events import Event
-from remediator.plan.fleet import Fleet
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.node_plan import Inputs, gpu_plans
-from remediator.plan.order import bounded, goes_on, ordered
 from remediator.plan.stages import Planned
 from remediator.plan.steps import (
     DeleteIncident,
     Step,
+    WriteStatus,
+    bounded,
+    goes_on,
     gpu_of,
+    ordered,
     written,
 )
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Place, Policy
 
 _FIRST_LOOK_AGAIN, _LAST_LOOK_AGAIN = timedelta(seconds=0.25), timedelta(seconds=30)
@@ -251,3 +253,30 @@ def _wake_at(plans: Iterable[Planned]) -> datetime | None:
 
 def _earliest(*times: datetime | None) -> datetime | None:
     return min((at for at in times if at is not None), default=None)
+
+
+def counts(view: NodeView, pairs: Sequence[tuple[Board, Planned]]) -> str:
+    """Return how many GPUs of a node are healthy, sick and unknown."""
+    verdicts = [board.verdict for board, _ in pairs]
+    healthy = sum(isinstance(verdict, Healthy) for verdict in verdicts)
+    sick = sum(isinstance(verdict, Sick) for verdict in verdicts)
+    gpus = view.report.gpus if view.report else ()
+    nameless = sum(GPU_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
+    more = f", {nameless} without a name" if nameless else ""
+    return f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown{more}"
+
+
+def sentence(view: NodeView, pairs: Sequence[tuple[Board, Planned]], steps: list[Step]) -> str:
+    """Return what is known of a node's GPUs, what is done now and what is deferred."""
+    gpu_texts = [
+        f"{board.uuid} {incident.status.cause} ({incident.status.scope.summary}): "
+        f"{planned.granted.deferred or planned.course.reason}"
+        for board, planned in pairs
+        if (incident := planned.incident) is not None
+    ]
+    verdicts = [board.verdict for board, _ in pairs]
+    unknown = sorted({verdict.why for verdict in verdicts if isinstance(verdict, Unknown)})
+    names = [type(step).__name__ for step in steps if not isinstance(step, WriteStatus)]
+    done = ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))
+    parts = [counts(view, pairs), *gpu_texts, *(f"unknown: {why}" for why in unknown[:2]), done]
+    return f"{view.node}: {'; '.join(part for part in parts if part)}"

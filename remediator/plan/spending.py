@@ -29,11 +29,10 @@ from typing import Literal
 
 import msgspec
 
-from remediator.model.incident import Incident
+from remediator.model.incident import EVICTION_BLOCKED, Incident, IncidentStatus
 from remediator.model.taint_rule import EFFECTS, Effect, Rule
-from remediator.plan.api_words import MODES
-from remediator.plan.emptied_rules import Emptied, emptied
-from remediator.plan.fleet import Fleet, GpuPlace, names_on
+from remediator.plan.view import Emptied, Fleet, GpuPlace, names_on
+from remediator.plan.words import MODES
 from remediator.policy.limits import KEYS, Caps, Ground, Limits
 
 RuleAction = Literal["taint", "evict"]
@@ -369,3 +368,37 @@ def _unrecorded(fleet: Fleet, action: RuleAction) -> set[str]:
         for incident in fleet.incidents
         if noted(incident.status) is None and incident.open
     }
+
+
+def emptied(status: IncidentStatus) -> Iterator[Emptied]:
+    """Yield the rules of an open incident that evict and under which no pod is left.
+
+    Under Evict these include rules that evict no pod now, and rules whose time is over: a pod that
+    waits for a PodDisruptionBudget waits for as long as its owner likes.
+    """
+    drained = status.drained_at is not None and status.empty_since is not None
+    waits = status.eviction_start_time is None or any(
+        (condition.type, condition.status) == (EVICTION_BLOCKED, "True")
+        for condition in status.conditions
+    )
+    over = {"NoExecute", "Evict"} if drained else {"Evict"} if waits else set[str]()
+    for rule in status.rules:
+        if rule.uid and rule.effect in over:
+            yield rule.uid, rule.effect
+            # A rule that was lowered since does less than the rule under which no pod is left.
+            yield rule.uid, "Evict"
+
+
+class Turned(msgspec.Struct, frozen=True):
+    """What a decision observes and its incident does not record yet."""
+
+    filled: frozenset[Emptied] = frozenset()
+    """Rules that pods are under again."""
+    emptied: frozenset[Emptied] = frozenset()
+    """Rules under which no pod is evicted any more: they leave the caps once that is recorded."""
+
+
+def turned(before: IncidentStatus, after: IncidentStatus) -> Turned:
+    """Return which rules an incident will call emptied, and did not, and the other way round."""
+    old, new = frozenset(emptied(before)), frozenset(emptied(after))
+    return Turned(filled=old - new, emptied=new - old)

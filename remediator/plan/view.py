@@ -1,6 +1,6 @@
-"""What the remediator sees of one node at one moment; `cases` has its GPUs one by one. Pure."""
+"""What a decision is made from: one node at one moment, and the fleet that budgets count."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -13,8 +13,76 @@ from remediator.model.incident import Incident
 from remediator.model.node import PROBLEM, REPAIR_NEEDED, NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import ForeignRule, Rule
-from remediator.plan.fleet import GpuPlace
 from remediator.plan.trust import Blind, Knowledge, Trust
+from remediator.policy.limits import Ground
+
+Emptied = tuple[str, str]
+"""UID of a rule, and the effect under which no pod is left."""
+NODE_SHARE = 16
+"""GPUs of one node that count in a total, however many it publishes: HGX machines have 8, trays of
+GB200 4, few have more than 16. So a node that invents GPUs raises no cap by more than these."""
+
+
+class GpuPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one physical GPU is, for counting."""
+
+    node: str
+    pools: frozenset[str] = frozenset()
+    """`driver/pool` of its devices."""
+    classes: frozenset[str] = frozenset()
+    """DeviceClasses through which its devices are claimed now."""
+    domain: str = ""
+    """NVLink domain: cluster UUID and clique of the fabric; "" for none."""
+    product: str = ""
+    """Product name and driver version; "" where it is not published."""
+
+
+def names_on(ground: Ground, place: GpuPlace) -> Iterable[str]:
+    """Return the grounds of one kind that a GPU stands on."""
+    match ground:
+        case "node":
+            return (place.node,)
+        case "pool":
+            return place.pools
+        case "class":
+            return place.classes
+        case "domain":
+            return (place.domain,) if place.domain else ()
+        case "product":
+            return (place.product,) if place.product else ()
+        case "cluster":
+            return ("",)
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """When something changed on a node, as we saw it or its agent reports; None: unknown."""
+
+    driver_at: datetime | None = None
+    agent_at: datetime | None = None
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster beyond one node, as far as budgets need it."""
+
+    rules: tuple[Rule, ...] = ()
+    """Ours, of all nodes, as stored."""
+    incidents: tuple[Incident, ...] = ()
+    """Of all nodes: the open ones, and those that are closed and began within `LONGEST_RATE`.
+    Older ones that are closed count for nothing and need not be here."""
+    places: Mapping[str, GpuPlace] = {}
+    """By GPU UUID, of every GPU that was published within the last 24 h."""
+    totals: Mapping[tuple[Ground, str], int] = {}
+    """GPUs on each ground, likewise, of each node no more than `NODE_SHARE`; the cluster's is under
+    ("cluster", "")."""
+    changes: Mapping[str, Changed] = {}
+    """By node."""
+    policy_changed_at: datetime | None = None
+    seen_node: str = ""
+    """The node decided about, if it is there: its incidents may still record that it is gone."""
+    filled_again: frozenset[Emptied] = frozenset()
+    """Rules of that node that have pods again, while their incidents record that no pod is left."""
+    stopped: str = ""
+    """The user and reason of the emergency stop; "" while it is off."""
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):

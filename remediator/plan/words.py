@@ -1,9 +1,16 @@
-"""Small words that several decisions share: classes read back, numbers and spans in words. Pure."""
+"""Words that several decisions share, and the words by which the API calls the policy's.
 
-from collections.abc import Iterable
+The policy file and the metrics write modes and needs in lower case, as YAML and Prometheus do;
+objects of Kubernetes in CamelCase. Classes of faults are not among them: they are part of the
+taint's key `draguard.dev/<class>`, and one word for the policy, the taint and the incident is worth
+more than the custom.
+"""
+
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from remediator.diagnose.fault import SEVERITY, FaultClass
+from remediator.diagnose.fault import SEVERITY, FaultClass, Need
+from remediator.policy.table import Mode
 
 _LAST_TEEN = 13
 
@@ -44,3 +51,38 @@ def xid_in(evidence: str) -> str:
     """Return the code of the XID that a line of evidence reports, "" when it reports none."""
     begins, _, rest = evidence.partition(" ")
     return rest.partition(" ")[0] if begins == "XID" else ""
+
+
+MODES: Mapping[Mode, str] = {
+    "off": "Off",
+    "incident-only": "IncidentOnly",
+    "dry-run": "DryRun",
+    "enforce": "Enforce",
+}
+NEEDS: Mapping[Need, str] = {
+    "nothing": "Nothing",
+    "diagnosis": "Diagnosis",
+    "fabric-recovery": "FabricRecovery",
+    "gpu-reset": "GPUReset",
+    "human": "Human",
+    "node-reboot": "NodeReboot",
+    "replacement": "Replacement",
+}
+_BACK: Mapping[str, str] = {word: ours for ours, word in (*MODES.items(), *NEEDS.items())}
+_MODES_BACK: Mapping[str, Mode] = {word: mode for mode, word in MODES.items()}
+_NEEDS_BACK: Mapping[str, Need] = {word: need for need, word in NEEDS.items()}
+
+
+def ours(word: str) -> str:
+    """Return the policy's word for a mode or a need; a word of another version as it is."""
+    return _BACK.get(word, word)
+
+
+def mode_of(word: str) -> Mode | None:
+    """Return the mode, None for none and for another version's word."""
+    return _MODES_BACK.get(word)
+
+
+def need_of(word: str) -> Need:
+    """Return what would repair a GPU; of another version's word nothing is known."""
+    return _NEEDS_BACK.get(word, "nothing")

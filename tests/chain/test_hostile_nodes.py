@@ -13,7 +13,7 @@ import pytest
 from exporter.model.node_health import GpuHealth, NodeHealth, XidRecord
 from kubeapi import clock
 from kubeapi.client import ApiError
-from remediator.plan.order import MOST_OPEN
+from remediator.plan.steps import MOST_OPEN
 from tests.chain.scene import REPORTS, Scene, fresh
 from tests.chain.test_taint_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import await_true

@@ -12,9 +12,8 @@ from exporter.model.node_health import GpuHealth
 from exporter.model.readings import GpuReading
 from exporter.model.resource_slices import SliceDevice
 from exporter.model.signals import Signal
-from remediator.diagnose.fault import Verdict
+from remediator.diagnose.fault import Verdict, surroundings
 from remediator.diagnose.freshness import Renewals
-from remediator.diagnose.surroundings import surroundings
 from remediator.diagnose.verdict import verdict
 from remediator.plan.reconcile import decide_node
 from remediator.plan.view import NodeView

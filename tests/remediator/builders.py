@@ -33,11 +33,10 @@ from remediator.model.incident import (
 from remediator.model.intent import Intent, Kind
 from remediator.model.taint_rule import EVICTING, Effect, Rule
 from remediator.plan.board import Agent, Board, BoardRules, Machine, Presence, Users
-from remediator.plan.fleet import Fleet
 from remediator.plan.spending import Spending
 from remediator.plan.stages import Course, CourseKind, Deferral, Demanded, Granted
 from remediator.plan.steps import Step
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import SHIPPED, Limits, Policy, Row
 from remediator.step_store import StepStore
 

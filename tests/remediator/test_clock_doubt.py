@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remediator.diagnose.clock_trust import TRUSTED, clock_doubt
+from remediator.diagnose.freshness import TRUSTED, clock_doubt
 from remediator.plan.reconcile import decide_node
 from remediator.plan.recovery import NODE_GONE_FOR
 from remediator.plan.view import NodeView

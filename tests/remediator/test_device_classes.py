@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remediator.plan.fleet import GpuPlace
+from remediator.plan.view import GpuPlace
 from remediator.policy.place import Match
 from remediator.policy.table import MODES, SHIPPED, Change, Override, Policy
 from tests.remediator.builders import NODE, Stored, dead, uuid, view

@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from remediator.plan.fleet import Fleet
 from remediator.plan.reconcile import decide_node
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Policy
 from tests.remediator.builders import (
     DRIVER,

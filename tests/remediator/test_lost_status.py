@@ -8,10 +8,9 @@ import pytest
 from exporter.model.node_health import GpuHealth
 from remediator.model.incident import IncidentStatus
 from remediator.plan import history
-from remediator.plan.fleet import GpuPlace
 from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import CreateRule, DeleteRule, OpenIncident
-from remediator.plan.view import NodeView
+from remediator.plan.view import GpuPlace, NodeView
 from remediator.policy.table import Policy
 from tests.remediator.builders import (
     ALL_SEVEN,

@@ -8,10 +8,9 @@ from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Healthy
 from remediator.plan.boards import bind_boards
-from remediator.plan.fleet import Fleet
-from remediator.plan.order import MOST_OPEN
 from remediator.plan.reconcile import decide_node
-from remediator.plan.view import NodeView
+from remediator.plan.steps import MOST_OPEN
+from remediator.plan.view import Fleet, NodeView
 from tests.remediator.builders import (
     ALL_SEVEN,
     NODE,

@@ -10,7 +10,6 @@ from kubeapi.store import Store
 from remediator.diagnose.fault import Unknown
 from remediator.model.incident import Incident, TimelineEntry
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
-from remediator.plan.fleet import Fleet
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import (
@@ -21,7 +20,7 @@ from remediator.plan.steps import (
     WriteStatus,
     gpu_of,
 )
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Correlation, Limits, Rate
 from tests.remediator.builders import (
     NODE,

@@ -24,7 +24,7 @@ from remediator.model.incident import (
     TimelineEntry,
 )
 from remediator.model.intent import IntentRecord
-from remediator.plan.api_words import NEEDS
+from remediator.plan.words import NEEDS
 from tests.draguard.fleet import T0
 from tests.remediator.builders import DRIVER
 

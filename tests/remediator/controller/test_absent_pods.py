@@ -7,7 +7,7 @@ from kubeapi.client import Client
 from remediator.controller.absent_pods import AbsentPods
 from remediator.controller.node_pods import REMEMBERED, REMEMBERED_WITHOUT, NodePods
 from remediator.model.claim import POD_GROUPS
-from remediator.plan.drained_elsewhere import GONE_AFTER
+from remediator.plan.pods import GONE_AFTER
 from remediator.plan.view import NodeView
 from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Behaviour, Hostile

@@ -11,7 +11,7 @@ from remediator.controller.budgeted_incidents import Counted
 from remediator.controller.cache import Cache
 from remediator.model.incident import Incident
 from remediator.plan.budget import budget
-from remediator.plan.fleet import Fleet
+from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, LONGEST_RATE, Cap, Caps, Limits, Rate
 from tests.remediator.builders import at, policy
 from tests.remediator.clock import Clock

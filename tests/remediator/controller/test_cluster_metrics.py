@@ -21,8 +21,8 @@ from remediator.metrics.families import CLUSTER_FAMILIES
 from remediator.metrics.rows import Rows, labels
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
-from remediator.plan.fleet import Fleet
 from remediator.plan.spending import usage
+from remediator.plan.view import Fleet
 from remediator.policy.limits import Limits
 from remediator.policy.table import Policy
 from tests.remediator.builders import T0, at, gpu, report

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from remediator.controller.debug_plan import MOST, DebugPlan, described
-from remediator.plan.fleet import Fleet
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from serving.message import Request, Response
 from tests.remediator.builders import Stored, at, dead, gpu, policy, until, uuid, view
 from tests.remediator.playing import settle

@@ -12,7 +12,7 @@ from exporter.model.node_health import FabricHealth, GpuHealth, VersionSince
 from exporter.model.resource_slices import SliceDevice
 from remediator.controller.gpu_index import GpuIndex
 from remediator.model.claim import Claim
-from remediator.plan.fleet import Changed, GpuPlace, names_on
+from remediator.plan.view import Changed, GpuPlace, names_on
 from remediator.policy.limits import GROUNDS
 from tests.remediator.builders import (
     DRIVER,

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from remediator.controller.gpu_index import GpuIndex
-from remediator.plan.fleet import NODE_SHARE
+from remediator.plan.view import NODE_SHARE
 from remediator.policy.limits import Cap
 from tests.remediator.builders import gpu, published, report_with, uuid, view
 from tests.remediator.clock import Clock

@@ -8,9 +8,8 @@ from exporter.model.node_health import (
     Inventory,
     SourceHealth,
 )
-from remediator.diagnose.fault import Sick, Unknown
+from remediator.diagnose.fault import Sick, Surroundings, Unknown
 from remediator.diagnose.missing_gpus import NEVER_LISTED, NOT_REPORTED, unlisted
-from remediator.diagnose.surroundings import Surroundings
 from remediator.diagnose.verdict import verdict
 from remediator.plan.boards import bind_boards
 from remediator.plan.view import NodeView

@@ -17,8 +17,7 @@ from exporter.model.node_health import (
 from exporter.model.node_health_words import answer
 from kubeapi.types import kubernetes_case
 from remediator.diagnose import links, memory, recovery_action
-from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, faults_of
-from remediator.diagnose.surroundings import Surroundings
+from remediator.diagnose.fault import Fault, Healthy, Sick, Surroundings, Unknown, faults_of
 from remediator.diagnose.verdict import verdict
 from tests.remediator.builders import (
     NO_ACTION_FIELD,

@@ -20,10 +20,9 @@ from exporter.model.node_health import (
 )
 from exporter.model.node_health_words import ConfigState
 from remediator.diagnose import xid_table
-from remediator.diagnose.fault import LOGS, SOURCES, Fault, Source, faults_of
-from remediator.diagnose.surroundings import Surroundings
+from remediator.diagnose.fault import LOGS, SOURCES, Fault, Source, Surroundings, faults_of
 from remediator.diagnose.verdict import verdict
-from remediator.plan.incident_conditions import UNCONFIRMED
+from remediator.plan.status import UNCONFIRMED
 from tests.remediator.builders import (
     NO_ACTION_FIELD,
     RESET,

@@ -7,9 +7,8 @@ import pytest
 
 from exporter.model import xid as catalogue
 from exporter.model.node_health import GpuHealth, MemoryHealth, RecoveryAction
-from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.diagnose.fault import Healthy, Sick, Surroundings, Unknown
 from remediator.diagnose.recovery_action import over
-from remediator.diagnose.surroundings import Surroundings
 from remediator.diagnose.verdict import verdict
 from tests.remediator.builders import NO_ACTION_FIELD, action, at, dead, gpu, mig_gpu, xid
 

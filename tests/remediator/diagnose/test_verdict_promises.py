@@ -16,8 +16,16 @@ from exporter.model.node_health import (
 )
 from exporter.model.node_health_words import Support, answer, reset_request
 from remediator.diagnose import xid_table
-from remediator.diagnose.fault import SEVERITY, Fault, Healthy, Sick, Unknown, Verdict, faults_of
-from remediator.diagnose.surroundings import Surroundings
+from remediator.diagnose.fault import (
+    SEVERITY,
+    Fault,
+    Healthy,
+    Sick,
+    Surroundings,
+    Unknown,
+    Verdict,
+    faults_of,
+)
 from remediator.diagnose.verdict import verdict
 from tests.remediator.builders import action, at, gpu, mig_gpu, xid
 

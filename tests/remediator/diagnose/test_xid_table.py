@@ -7,8 +7,7 @@ from exporter.model import xid as catalogue
 from exporter.model.node_health import GpuHealth, RecoveryAction, XidRecord
 from exporter.model.node_health_words import reset_request
 from remediator.diagnose import xid_table
-from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, faults_of
-from remediator.diagnose.surroundings import Surroundings
+from remediator.diagnose.fault import Fault, Healthy, Sick, Surroundings, Unknown, faults_of
 from remediator.diagnose.verdict import verdict
 from tests.remediator.builders import (
     NO_ACTION_FIELD,

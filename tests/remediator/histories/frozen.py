@@ -15,9 +15,8 @@ from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
 from remediator.plan.disruption import Disruption
 from remediator.plan.events import Event
-from remediator.plan.fleet import Fleet
 from remediator.plan.steps import Step
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from tests.chain.scene import resource_slice
 from tests.remediator.builders import NODE, Stored
 

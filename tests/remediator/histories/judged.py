@@ -6,8 +6,7 @@ import msgspec
 from hypothesis.stateful import invariant
 
 from exporter.model.resource_slices import SliceDevice
-from remediator.diagnose.fault import SEVERITY, Unknown
-from remediator.diagnose.surroundings import NEAR
+from remediator.diagnose.fault import NEAR, SEVERITY, Unknown
 from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.stages import Planned

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from remediator.diagnose.clock_trust import clock_doubt
+from remediator.diagnose.freshness import clock_doubt
 from remediator.plan.reconcile import NodeDecision
 from remediator.plan.view import NodeView
 from remediator.policy.table import CEILINGS as MILDEST_FIRST

@@ -14,7 +14,7 @@ from remediator.controller.policy_on_lease import PolicyOnLease
 from remediator.diagnose.fault import Unknown
 from remediator.model.taint_rule import EVICTING
 from remediator.plan.node_condition import HELD, OFF, WAITING
-from remediator.plan.protected_pods import LEAVING
+from remediator.plan.node_pods import LEAVING
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import (
     ChangeRule,

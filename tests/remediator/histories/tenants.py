@@ -12,7 +12,7 @@ from remediator.model.claim import (
     Toleration,
 )
 from remediator.model.pod import PodFacts
-from remediator.plan.drained_elsewhere import DRAINERS
+from remediator.plan.pods import DRAINERS
 from tests.remediator.playing import claim, pod
 
 Place = tuple[int, int]

@@ -13,10 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from exporter.model.node_health import GpuHealth, RecoveryAction
 from remediator.model.taint_rule import EFFECTS, Effect
-from remediator.plan.fleet import Fleet, GpuPlace
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, GpuPlace, NodeView
 from remediator.policy.limits import Cap, Caps, Correlation, Limits, Rate
 from tests.remediator.builders import DRIVER, Stored, at, gpu, policy, report, view, xid
 

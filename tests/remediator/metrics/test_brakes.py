@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from remediator.metrics.brakes import brake_rows
-from remediator.plan.fleet import Changed, Fleet
+from remediator.plan.view import Changed, Fleet
 from remediator.policy.limits import LIFTED, Correlation, Limits
 from remediator.policy.place import Area
 from remediator.policy.table import Policy

@@ -22,7 +22,7 @@ from remediator.model.incident import (
     IncidentStatus,
 )
 from remediator.model.intent import IntentRecord
-from remediator.plan.fleet import Fleet
+from remediator.plan.view import Fleet
 from tests.remediator.builders import T0, Stored, dead, gpu, incident, uuid, view
 from tests.remediator.playing import claim, pod, settle
 

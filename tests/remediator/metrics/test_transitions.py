@@ -17,10 +17,9 @@ from remediator.model.incident import (
     RuleRecord,
     TimelineEntry,
 )
-from remediator.plan.fleet import Fleet
 from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import OpenIncident, Step, WriteStatus
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Evict, Policy
 from tests.remediator.builders import (
     SLICE_5,

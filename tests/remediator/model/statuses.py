@@ -22,7 +22,7 @@ from remediator.model.incident import (
     WouldTaint,
 )
 from remediator.model.taint_rule import EFFECTS
-from remediator.plan.api_words import MODES, NEEDS
+from remediator.plan.words import MODES, NEEDS
 from tests.remediator.builders import at
 
 SOURCES = ("Kmsg", "Syslog", "NvmlEvent", "Dcgm", "GpuLost", "Nvml")

@@ -16,8 +16,8 @@ from remediator.model.incident import (
 )
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.budget import budget
-from remediator.plan.fleet import Fleet, GpuPlace
 from remediator.plan.stages import Granted, Repair
+from remediator.plan.view import Fleet, GpuPlace
 from remediator.policy.limits import Limits
 from tests.remediator.builders import DRIVER, at, make_granted, policy, uuid
 

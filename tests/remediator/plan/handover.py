@@ -15,7 +15,6 @@ from remediator.model.incident import (
 )
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.model.pod import PodFacts
-from remediator.plan.api_words import NEEDS
 from remediator.plan.board import Board
 from remediator.plan.node_condition import (
     HandoverOptions,
@@ -25,6 +24,7 @@ from remediator.plan.reconcile import decide_node
 from remediator.plan.stages import Deferral, Planned, Repair
 from remediator.plan.steps import EvictPod
 from remediator.plan.view import NodeView
+from remediator.plan.words import NEEDS
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import Policy
 from tests.remediator.builders import (

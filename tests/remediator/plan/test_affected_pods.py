@@ -30,7 +30,7 @@ from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
 from remediator.plan.evictions import LOOK_AGAIN, plan_evictions, to_evict
-from remediator.plan.gang import gang
+from remediator.plan.pods import gang
 from remediator.plan.stages import Deferral, DeferredBy, Planned
 from tests.remediator.builders import (
     DRIVER,

@@ -7,8 +7,8 @@ import pytest
 
 from remediator.model.taint_rule import Effect
 from remediator.plan.budget import budget
-from remediator.plan.fleet import Fleet
 from remediator.plan.stages import Deferral, Granted
+from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
 from remediator.policy.place import Area
 from remediator.policy.windows import Once, Window

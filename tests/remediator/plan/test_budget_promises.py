@@ -12,9 +12,9 @@ from exporter.model.device import Device
 from remediator.model.incident import Incident, IncidentStatus, RuleRecord
 from remediator.model.taint_rule import EFFECTS, Effect, Rule
 from remediator.plan.budget import budget
-from remediator.plan.fleet import Changed, Fleet, names_on
 from remediator.plan.spending import RuleAction, Spending, placed, suffers
 from remediator.plan.stages import Granted
+from remediator.plan.view import Changed, Fleet, names_on
 from remediator.policy.limits import GROUNDS, LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
 from tests.remediator.builders import at, policy
 from tests.remediator.plan.fleets import (

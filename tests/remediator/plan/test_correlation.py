@@ -7,7 +7,7 @@ import pytest
 
 from remediator.model.incident import Incident
 from remediator.plan.correlation import cause_of
-from remediator.plan.fleet import Changed, Fleet
+from remediator.plan.view import Changed, Fleet
 from remediator.policy.limits import LIFTED, Correlation, Limits
 from tests.remediator.builders import at
 from tests.remediator.plan.fleets import (

@@ -14,7 +14,7 @@ from remediator.model.incident import (
     Target,
 )
 from remediator.model.taint_rule import Rule
-from remediator.plan.drain import empty_since
+from remediator.plan.pods import empty_since
 from tests.remediator.builders import DRIVER, NODE, at, make_board, make_granted, uuid
 from tests.remediator.playing import pod
 

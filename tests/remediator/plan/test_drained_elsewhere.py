@@ -19,13 +19,12 @@ from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
 from remediator.plan.budget import budget
 from remediator.plan.disruption import grant
-from remediator.plan.due_repairs import due_gpus
 from remediator.plan.events import POD_PLANNED
 from remediator.plan.evictions import to_evict
-from remediator.plan.fleet import Fleet
+from remediator.plan.needs import due_gpus
 from remediator.plan.node_condition import WAITING
 from remediator.plan.stages import Course, Deferral, DeferredBy, Demanded, Planned
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps
 from remediator.policy.table import Evict, Mode, Policy
 from tests.remediator.builders import (

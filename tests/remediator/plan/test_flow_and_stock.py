@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from remediator.model.incident import Incident, RuleRecord
 from remediator.model.taint_rule import Rule
-from remediator.plan.fleet import Fleet
 from remediator.plan.reconcile import decide_node
 from remediator.plan.spending import CALL_LASTS, usage
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
 from tests.remediator.builders import Stored, at, dead, policy, report_with, uuid, view, xid
 from tests.remediator.plan.fleets import (

@@ -11,8 +11,8 @@ from remediator.model.claim import Claim, ClaimMeta, DeviceResult
 from remediator.model.incident import ScopeRecord, Target
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
-from remediator.plan.gpu_pods import NOT_LISTED, NOT_LIVE, NOT_PUBLISHED, neighbours
 from remediator.plan.node_condition import WAITING
+from remediator.plan.node_pods import NOT_LISTED, NOT_LIVE, NOT_PUBLISHED, neighbours
 from remediator.plan.trust import Blind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import DRIVER, NODE, uuid

@@ -18,7 +18,7 @@ from remediator.model.incident import (
 from remediator.model.intent import IntentRecord
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import Rule
-from remediator.plan import api_words
+from remediator.plan import words
 from remediator.plan.board import Board
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.node_condition import (
@@ -82,7 +82,7 @@ def recorded(decided: tuple[Board, Planned], needs: Need) -> tuple[Board, Planne
     """The same with another need in the stored incident."""
     board, planned = decided
     assert planned.incident is not None
-    status = msgspec.structs.replace(planned.incident.status, needs=api_words.NEEDS[needs])
+    status = msgspec.structs.replace(planned.incident.status, needs=words.NEEDS[needs])
     incident = msgspec.structs.replace(planned.incident, status=status)
     return board, but(planned, incident=incident)
 

@@ -10,10 +10,9 @@ from kubeapi.types import ObjectMeta
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.plan.events import CONDITION_REASONS, Event
-from remediator.plan.fleet import Fleet
 from remediator.plan.node_condition import OFF, WAITING
 from remediator.plan.reconcile import decide_node
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
 from remediator.policy.table import Mode, Policy
 from tests.remediator.builders import (

@@ -10,9 +10,8 @@ from remediator.diagnose.fault import Unknown
 from remediator.model.pod import PodFacts
 from remediator.plan.disruption import grant
 from remediator.plan.gpu_decision import keep
-from remediator.plan.gpu_pods import neighbours
 from remediator.plan.node_condition import WAITING
-from remediator.plan.protected_pods import with_promises
+from remediator.plan.node_pods import neighbours, with_promises
 from remediator.plan.reconcile import decide_node
 from remediator.plan.stages import Deferral, Planned
 from remediator.plan.view import NodeView

@@ -4,7 +4,7 @@ import msgspec
 
 from remediator.model.incident import EVICTION_BLOCKED, Condition, RuleRecord
 from remediator.model.taint_rule import Rule
-from remediator.plan.fleet import Fleet
+from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps
 from tests.remediator.builders import at
 from tests.remediator.plan.fleets import NOW, an_incident, desired, grant, rule, stored

@@ -6,7 +6,7 @@ import msgspec
 
 from remediator.model.incident import RuleRecord
 from remediator.model.node import NodeFacts
-from remediator.plan.fleet import Fleet
+from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Rate
 from tests.remediator.builders import Stored, at, dead, gpu, policy, uuid, view
 from tests.remediator.plan.fleets import an_incident, desired, effects, grant, rule

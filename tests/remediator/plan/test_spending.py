@@ -6,7 +6,7 @@ import pytest
 
 from remediator.model.taint_rule import Rule
 from remediator.plan.budget import budget
-from remediator.plan.fleet import Fleet
+from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
 from remediator.policy.place import Area, Place
 from remediator.policy.table import Policy
