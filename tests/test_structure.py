@@ -71,7 +71,8 @@ def test_few_small_private_functions_have_one_caller() -> None:
         found += [
             f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
             for function in functions(tree)
-            if re.match("_(?!_)", function.name) and uses[function.name] == 1 and function.name in called
+            if re.match("_(?!_)", function.name)
+            if uses[function.name] == 1 and function.name in called
             if (function.end_lineno or 0) - function.lineno < SHRED
         ]
 
