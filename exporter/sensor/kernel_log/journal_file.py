@@ -21,7 +21,7 @@ Read = Callable[[int, int], bytes]
 """Gives bytes by offset and size; fewer at the end of the file."""
 
 _SIGNATURE = b"LPKSHHRH"
-_HEADER = struct.Struct("<8sIIB7x16s16s16s16sQQQQQQQQQQQQQ")
+_HEADER = struct.Struct("<8s4xI40x16s48xQQ")
 _UNDERSTOOD = 0b11111
 """XZ, LZ4, keyed hashes, ZSTD, compact: what files may have so far."""
 _COMPACT = 1 << 4
@@ -57,15 +57,14 @@ class JournalError(Exception):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What a file says of itself."""
+    """What a file says of itself now. Only `compact` stays as it is."""
 
     newest_boot: bytes
-    """Of the last entry."""
-    begun: int
-    """Wall clock of the first entry, in microseconds since 1970; 0 without entries."""
+    """Of the last entry. Before the first one: of journald, or zeros."""
     compact: bool
     fields_at: int
     fields_size: int
+    """Bytes of the table of fields; 0 until journald has made it in a file that it begins."""
 
 
 class KernelRecord(msgspec.Struct, frozen=True):
@@ -185,9 +184,10 @@ class JournalFile:
 
     def _find_field(self, name: bytes) -> int:
         """Return where a field's object is, 0 while there is none."""
-        size = min(self.header.fields_size, _LARGEST_TABLE)
+        now = header(self._read)
+        size = min(now.fields_size, _LARGEST_TABLE)
         size -= size % _BUCKET.size
-        table = self._read(self.header.fields_at, size)
+        table = self._read(now.fields_at, size)
         if len(table) < size:
             raise JournalError("the file ends too early")
         for head, _ in _BUCKET.iter_unpack(table):
@@ -275,13 +275,12 @@ def size_unpacked(flags: int, packed: bytes) -> int:
 
 def header(read: Read) -> Header:
     """Return the head of a file; raises JournalError."""
-    signature, _, flags, _, _, _, boot, _, *rest = _unpack(_HEADER, read(0, _HEADER.size))
+    signature, flags, boot, fields_at, fields_size = _unpack(_HEADER, read(0, _HEADER.size))
     if signature != _SIGNATURE:
         raise JournalError("no journal of systemd")
     if flags & ~_UNDERSTOOD:
         raise JournalError(f"a format that is newer than this reader (flags {flags:#x})")
-    _, _, _, _, fields_at, fields_size, _, _, _, _, _, _, begun = rest
-    return Header(boot, begun, bool(flags & _COMPACT), fields_at, fields_size)
+    return Header(boot, bool(flags & _COMPACT), fields_at, fields_size)
 
 
 def _unpack(form: struct.Struct, data: bytes) -> tuple[Any, ...]:

@@ -29,6 +29,8 @@ from tests.fuzz.journal_files import whole
 BOOT = bytes.fromhex(BOOT_ID.replace("-", ""))
 CRASH = b"y[7]: segfault in y\nNVRM: Xid (PCI:0000:3b:00): 95 pid=1[1132]"
 XID_31 = b"NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=train, Ch 00000007"
+TABLES_AT, HEADER_SIZE = 104, 272
+"""Where a file's header says where its tables are (systemd, journal-def.h); zeros until then."""
 LONG = b""
 """journald has compressed it, and it is too long for a line of the driver's."""
 LOST = b"NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=train, Ch 00000000"
@@ -172,6 +174,17 @@ def test_a_file_that_is_archived_is_read_on_under_its_new_name(folder: Folder) -
     found = folder.messages()
     assert (found[0], found.count(LOST), len(found)) == (b"Linux version 6.18", 2, 2 + 67)
     assert folder.messages() == []
+
+
+def test_a_file_that_journald_has_just_begun_is_read_once_it_has_entries(folder: Folder) -> None:
+    """journald writes the boot into it, waits for the disk, and only then makes the tables."""
+    active = folder.write("compact-first")
+    assert len(folder.messages()) == 65
+    active.rename(active.with_name("system@1-2-3.journal"))
+    active.write_bytes(whole("compact-whole")[:TABLES_AT].ljust(HEADER_SIZE, b"\0"))
+    assert folder.messages() == []
+    folder.write("compact-whole")
+    assert len(folder.messages()) == 67
 
 
 def test_all_files_are_read_in_the_kernels_order_and_those_of_other_boots_not_at_all(

@@ -51,7 +51,10 @@ class Node:
         self.journald.print(seconds, text, level)
 
     def await_mode(self, via: str, reason: str = "") -> None:
-        wait_for(lambda: self._mode() == (via, reason), what=f"{via} {reason}")
+        try:
+            wait_for(lambda: self._mode() == (via, reason))
+        except AssertionError:
+            raise AssertionError(f"no {via} {reason}: {self.taken.sources}") from None
 
     def await_records(self, *records: tuple[float, str]) -> None:
         """Wait for the driver's records: seconds and source of each, none twice."""
