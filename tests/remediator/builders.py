@@ -18,7 +18,7 @@ from exporter.model.node_health import (
 from exporter.model.node_health_words import mig_mode, reset_request
 from exporter.model.resource_slices import SliceDevice
 from kubeapi.types import ObjectMeta
-from remediator.diagnose.fault import Verdict
+from remediator.diagnose.fault import Fault, FaultClass, Verdict
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.incident import (
     EVICTION_BLOCKED,
@@ -198,6 +198,11 @@ def report_with(seen: NodeView, **fields: object) -> NodeHealth:
     """Return the report of a view with other fields."""
     assert seen.report is not None
     return msgspec.structs.replace(seen.report, **fields)
+
+
+def fault(fault_class: FaultClass = "gpu", cause: str = "xid-95", **fields: object) -> Fault:
+    standard = Fault(fault_class=fault_class, cause=cause, last_seen=T0, evidence="")
+    return msgspec.structs.replace(standard, **fields)
 
 
 def rule(

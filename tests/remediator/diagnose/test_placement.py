@@ -21,10 +21,10 @@ from tests.remediator.builders import (
     DRIVER,
     NO_ACTION_FIELD,
     NODE,
-    T0,
     Stored,
     action,
     at,
+    fault,
     gpu,
     mig_gpu,
     published,
@@ -61,15 +61,8 @@ def live(gi: int, profile_id: int, start: int, ci: int = 0) -> MigInstance:
 def contained(
     gi: int = 5, place: MemorySlices | None = None, profile_id: int | None = None
 ) -> Fault:
-    return Fault(
-        fault_class="contained",
-        cause="xid-94",
-        last_seen=T0,
-        evidence="",
-        instance=Instance(gi, 0),
-        placement=place,
-        gi_profile_id=profile_id,
-    )
+    more = {"placement": place, "gi_profile_id": profile_id}
+    return fault("contained", "xid-94", instance=Instance(gi, 0), **more)
 
 
 def names(found: Scope) -> set[str]:
@@ -135,8 +128,8 @@ class TestDynamicMig:
             msgspec.structs.replace(device, placement_start=None, placement_size=None)
             for device in self.free
         )
-        fault = contained(place=MemorySlices(0, 4), profile_id=9)
-        found = names(scope(fault, self.sick, nameless))
+        broken = contained(place=MemorySlices(0, 4), profile_id=9)
+        found = names(scope(broken, self.sick, nameless))
 
         assert "gpu-0-mig-1g10gb-19-3" in found
         assert "gpu-0-mig-3g40gb-9-4" not in found

@@ -15,7 +15,7 @@ from tests.remediator.builders import (
     DRIVER,
     NODE,
     SLICE_5,
-    T0,
+    fault,
     gpu,
     mig_gpu,
     published,
@@ -34,9 +34,8 @@ PROFILES = {
 """GI profile id to name and number of placements, of a GPU with 80 GB."""
 
 
-def fault(instance: Instance | None = None) -> Fault:
-    kind = "gpu" if instance is None else "contained"
-    return Fault(fault_class=kind, cause="xid", last_seen=T0, evidence="", instance=instance)
+def contained(gi: int, ci: int | None = None) -> Fault:
+    return fault("contained", instance=Instance(gi, ci))
 
 
 @pytest.mark.parametrize("odd", ["MIG-GPU-ab/5/0", "no label", "x" * 64, ""])
@@ -116,7 +115,7 @@ class TestOneInstance:
     def test_means_the_partitions_in_its_place_and_the_gpu_that_they_are_made_of(self) -> None:
         sick = mig_gpu(0)
 
-        found = scope(fault(Instance(5)), sick, dynamic(sick))
+        found = scope(contained(5), sick, dynamic(sick))
 
         assert names(found) == {SLICE_5, "gpu-0"}
         assert found.exact
@@ -128,26 +127,26 @@ class TestOneInstance:
             for start in range(7)
         )
 
-        assert names(scope(fault(Instance(5)), sick, inventory)) == {"gpu-0-mig-19-4-1"}
+        assert names(scope(contained(5), sick, inventory)) == {"gpu-0-mig-19-4-1"}
 
     def test_is_not_mistaken_for_one_whose_number_ends_alike(self) -> None:
         sick = mig_gpu(0)
         inventory = (device("gpu-0-mig-1g10gb-19-14", kind="mig", parent_uuid=sick.uuid),)
-        found = scope(fault(Instance(5)), sick, inventory)
+        found = scope(contained(5), sick, inventory)
 
         assert (found.targets, found.exact) == ((), False)
 
     def test_of_static_mig_is_found_by_its_uuid(self) -> None:
         sick = mig_gpu(0)
 
-        (target,) = scope(fault(Instance(5)), sick, published(sick)).targets
+        (target,) = scope(contained(5), sick, published(sick)).targets
 
         assert (target.device, target.uuid) == (SLICE_5, slice_uuid(0, 5))
 
     def test_that_is_not_published_means_nothing_and_says_so(self) -> None:
         sick = mig_gpu(0)
 
-        found = scope(fault(Instance(12)), sick, published(sick))
+        found = scope(contained(12), sick, published(sick))
 
         assert (found.targets, found.exact) == ((), False)
 
@@ -160,8 +159,8 @@ class TestOneInstance:
             for part in both.instances
         )
 
-        assert names(scope(fault(Instance(1, 1)), both, inventory)) == {"part-1"}
-        assert names(scope(fault(Instance(1)), both, inventory)) == {"part-0", "part-1"}
+        assert names(scope(contained(1, 1), both, inventory)) == {"part-1"}
+        assert names(scope(contained(1), both, inventory)) == {"part-0", "part-1"}
 
 
 def rule_of(name: str, hardware: str, fault: str = "gpu") -> Rule:
@@ -210,4 +209,6 @@ def test_the_order_of_the_inventory_never_matters(order: list[int], where: Insta
 
     shuffled = tuple(inventory[index] for index in order)
 
-    assert scope(fault(where), sick, shuffled) == scope(fault(where), sick, inventory)
+    one = fault("contained" if where else "gpu", instance=where)
+
+    assert scope(one, sick, shuffled) == scope(one, sick, inventory)

@@ -10,6 +10,7 @@ from remediator.model.claim import Claim, affected_pods, compute_domain, device_
 from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from tests.remediator.builders import DRIVER, NODE
+from tests.remediator.playing import pod
 
 GPU = frozenset({Device(DRIVER, NODE, "gpu-0")})
 TRAIN = {"resource": "pods", "name": "train-0", "uid": "u-0"}
@@ -39,11 +40,6 @@ def deferred_by(held: Claim, *pods: PodFacts) -> list[AffectedPod]:
     return list(affected_pods([held], GPU, pods))
 
 
-def pod(name: str, **fields: Any) -> PodFacts:
-    standard = PodFacts(namespace="team", name=name, uid=f"u-{name[-1]}")
-    return msgspec.structs.replace(standard, **fields)
-
-
 def test_a_claim_that_is_not_allocated_holds_nothing() -> None:
     bare = msgspec.json.decode(b'{"metadata": {"name": "c"}}', type=Claim)
 
@@ -70,7 +66,7 @@ def test_a_claim_of_a_pod_group_is_held_by_the_groups_pods_here() -> None:
     group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "ring", "uid": "g"}
     members = [pod("w-0", pod_group="ring"), pod("w-1", pod_group="ring")]
     strangers = [pod("x-2", pod_group="other"), pod("x-3")]
-    elsewhere = PodFacts(namespace="other", name="w-9", uid="u-9", pod_group="ring")
+    elsewhere = pod("w-9", namespace="other", pod_group="ring")
 
     found = deferred_by(claim(group), *members, *strangers, elsewhere)
 
@@ -84,13 +80,13 @@ def test_a_claim_of_a_pod_group_is_held_by_the_groups_pods_here() -> None:
 def test_an_extended_resource_is_known_by_the_claims_annotation_or_the_pods_status(
     fields: dict[str, Any],
 ) -> None:
-    (one,) = deferred_by(claim(TRAIN, **fields), pod("train-0", extended_claim="c"))
+    (one,) = deferred_by(claim(TRAIN, **fields), pod(uid="u-0", extended_claim="c"))
 
     assert one.via == "ExtendedResource"
 
 
 def test_an_extended_claim_of_the_same_name_in_another_namespace_is_not_meant() -> None:
-    stranger = PodFacts(namespace="other", name="train-0", uid="u-0", extended_claim="c")
+    stranger = pod(namespace="other", uid="u-0", extended_claim="c")
 
     (one,) = deferred_by(claim(TRAIN), stranger)
 
@@ -171,7 +167,7 @@ class TestUnreported:
     def test_one_that_is_reserved_for_its_pod_or_for_its_group_is_shown(self) -> None:
         group = {"resource": "podgroups", "name": "gang", "uid": "u-gang"}
         member = pod("train-1", claims=("c",), pod_group="gang")
-        assert unreported([claim(TRAIN)], [pod("train-0", uid="u-0", claims=("c",))]) == ()
+        assert unreported([claim(TRAIN)], [pod(uid="u-0", claims=("c",))]) == ()
         assert unreported([claim(group)], [member]) == ()
 
     def test_one_of_another_pod_of_that_name_is_not(self) -> None:

@@ -3,13 +3,13 @@
 import msgspec
 
 from exporter.model.node_health import FabricHealth
-from remediator.diagnose.fault import Fault
 from tests.remediator.builders import (
     NO_ACTION_FIELD,
     RESET,
     Stored,
     action,
     at,
+    fault,
     gpu,
     mig_gpu,
     uuid,
@@ -58,13 +58,8 @@ def test_each_code_has_one_line_however_its_sources_change() -> None:
 
 def test_a_suspicion_of_before_asks_for_no_new_epoch() -> None:
     stored = Stored()
-    suspect = Fault(
-        fault_class="suspect",
-        cause="xid-31-repeated",
-        xid=31,
-        last_seen=at(0),
-        evidence="XID 31 within a day under 2 owners",
-    )
+    seen = "XID 31 within a day under 2 owners"
+    suspect = fault("suspect", "xid-31-repeated", xid=31, evidence=seen)
     settle(stored, view(UNREGISTERED, suspects={uuid(0): suspect}), 1)
     settle(stored, view(UNREGISTERED), 2)
     settle(stored, view(UNREGISTERED), 9)
