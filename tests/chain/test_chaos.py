@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -27,6 +26,7 @@ from tests.chain.conftest import install
 from tests.chain.proxy import Proxy
 from tests.chain.scene import Scene
 from tests.lab.cluster import Cluster, await_true, install_classes
+from tests.remediator.builders import T0, at
 
 pytestmark = pytest.mark.verify
 
@@ -145,13 +145,6 @@ def await_right(scene: Scene, fleet: Fleet, trouble: Trouble) -> None:
     await_true(f"rules are {expected} after {dict(trouble.made)}", seen_right, CALM)
 
 
-T0 = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def at(seconds: float) -> datetime:
-    return T0 + timedelta(seconds=seconds)
-
-
 HISTORY = History(
     [Episode("node-a/gpu-0", at(100), at(200), "a0")],
     [
@@ -174,7 +167,7 @@ TAINTED = [
 K8S = "kube-controller-manager/v1.37.1"
 DELETED = {
     "verb": "delete",
-    "stageTimestamp": "2026-01-01T00:00:00.000000Z",
+    "stageTimestamp": f"{T0:%Y-%m-%dT%H:%M:%S.%fZ}",
     "objectRef": {"resource": "pods", "name": "p"},
     "responseStatus": {"code": 200},
     "requestObject": {},

@@ -8,7 +8,7 @@ server, scheduler and controllers are real, and so are the pods on the devices.
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from importlib.metadata import version
 
 import msgspec
@@ -34,9 +34,8 @@ from remediator.model.taint_rule import Rule, manifest
 from simulator.cluster.workloads import claim, gpu_request, mig_request, pod, pod_spec
 from tests.chain.scene import INCIDENTS, LEASES, REPORTS, fresh, resource_slice
 from tests.lab.cluster import RULES, Cluster, Json, await_true
-from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid, xid
+from tests.remediator.builders import DRIVER, T0, gpu, mig_gpu, published, uuid, xid
 
-T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 SICK, SLICED = uuid(0, "node-b"), uuid(0, "node-c")
 LOST_INCIDENT, SLICE_INCIDENT = f"{SICK.lower()}-1", f"{SLICED.lower()}-2"
 SICK_DEVICE = Device(DRIVER, "node-b", "gpu-0")

@@ -21,9 +21,9 @@ from tests.draguard.cluster.test_fleet_status import (
     objects,
     shown_words,
 )
-from tests.draguard.fleet import LOST_INCIDENT, T0, Fleet
+from tests.draguard.fleet import LOST_INCIDENT, Fleet
 from tests.draguard.printed import printed
-from tests.remediator.builders import gpu
+from tests.remediator.builders import T0, gpu
 
 HOURS = timedelta(hours=5)
 AHEAD = T0 + HOURS

@@ -23,12 +23,12 @@ from remediator.model.incident import (
 from remediator.model.incident_caps import capped
 from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENTS
-from tests.draguard.fleet import T0, Fleet
+from tests.draguard.fleet import Fleet
 from tests.draguard.printed import printed
 from tests.draguard.test_cli_errors import config, written
 from tests.draguard.test_cli_terminal import COLOUR, on_terminal
 from tests.lab.cluster import RULES
-from tests.remediator.builders import uuid
+from tests.remediator.builders import T0, uuid
 
 NASTY = (
     "\x1b]0;owned\x07\x1b[2J[bold red]x[/] <b>&amp;\u202e\u2066 a\r\nINCIDENT  b\x9bm\x7f\t:smile:"

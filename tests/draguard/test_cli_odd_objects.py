@@ -13,10 +13,10 @@ from draguard.render.status_page import status_page
 from kubeapi.client import ApiError, NotFound
 from tests.chain.scene import INCIDENTS
 from tests.draguard.cluster.test_fleet_status import looked_at, objects
-from tests.draguard.fleet import SICK_DEVICE, T0, Fleet
+from tests.draguard.fleet import SICK_DEVICE, Fleet
 from tests.draguard.printed import printed
 from tests.lab.cluster import RULES, Json
-from tests.remediator.builders import gpu
+from tests.remediator.builders import T0, gpu
 
 ODD = "gpu-odd-1"
 Tell = Callable[..., str]

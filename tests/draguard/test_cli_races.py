@@ -12,10 +12,10 @@ from kubeapi.client import NotFound
 from remediator.model.incident import IncidentSpec, IncidentStatus, Target, merge_patch
 from tests.chain.proxy import Proxy, Write
 from tests.chain.scene import INCIDENTS
-from tests.draguard.fleet import SLICED, T0, Fleet
+from tests.draguard.fleet import SLICED, Fleet
 from tests.draguard.test_cli_errors import config, written
 from tests.lab.cluster import RULES, Json
-from tests.remediator.builders import DRIVER
+from tests.remediator.builders import DRIVER, T0
 
 INCIDENT = "gpu-raced-1"
 THEIRS = {"until": "2099-01-01T00:00:00Z", "by": "ben", "reason": "mine"}

@@ -1,12 +1,11 @@
 """Ages, distances, counts, and suggestions for a wrong name."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from draguard.phrases import age, count, did_you_mean, moment, some
-
-NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+from tests.remediator.builders import T0
 
 
 @pytest.mark.parametrize(
@@ -21,15 +20,15 @@ NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
     ],
 )
 def test_a_moment_is_reported_with_how_far_it_is(away: timedelta, words: str) -> None:
-    assert moment(NOW + away, NOW) == words
+    assert moment(T0 + away, T0) == words
 
 
 def test_never_has_no_age_and_no_moment() -> None:
-    assert (age(None, NOW), moment(None, NOW)) == ("", "")
+    assert (age(None, T0), moment(None, T0)) == ("", "")
 
 
 def test_a_clock_that_runs_ahead_makes_no_negative_age() -> None:
-    assert age(NOW + timedelta(hours=1), NOW) == "0s"
+    assert age(T0 + timedelta(hours=1), T0) == "0s"
 
 
 def test_one_is_one_and_many_are_counted() -> None:

@@ -10,8 +10,7 @@ from draguard.cluster.incidents import (
 )
 from kubeapi.types import ObjectMeta
 from remediator.model.incident import Incident, IncidentSpec, incident_name
-from tests.draguard.fleet import T0
-from tests.remediator.builders import incident, uuid
+from tests.remediator.builders import T0, incident, uuid
 
 GPU, OTHER = uuid(0), "GPU-a0000000-1111-0000-0000-000000000000"
 TWIN = Incident(ObjectMeta(name=incident_name(OTHER, 1)), IncidentSpec("node-a", OTHER))

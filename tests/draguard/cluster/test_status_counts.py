@@ -14,8 +14,7 @@ from remediator.controller.cluster_metrics import cluster_rows
 from remediator.model.claim import Claim
 from tests.chain.scene import resource_slice
 from tests.draguard.cluster.test_fleet_status import known, looked_at, objects
-from tests.draguard.fleet import T0
-from tests.remediator.builders import at, gpu, published
+from tests.remediator.builders import T0, at, gpu, published
 from tests.remediator.controller.test_cache import raw_rule
 from tests.remediator.metrics.test_claim_rows import ALLOCATION, claim
 

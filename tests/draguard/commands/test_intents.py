@@ -25,10 +25,9 @@ from tests.draguard.fleet import (
     report,
 )
 from tests.draguard.printed import masked, matches, printed
-from tests.remediator.builders import gpu, xid
+from tests.remediator.builders import T0, gpu, xid
 
 Tell = Callable[..., str]
-NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 END = datetime(2099, 1, 1, tzinfo=UTC)
 
 
@@ -167,14 +166,14 @@ def test_an_end_and_a_reason_are_required(
     ],
 )
 def test_a_length_of_time_and_a_moment_are_stored_as_a_moment(text: str, until: str) -> None:
-    end = until_of(text, NOW)
+    end = until_of(text, T0)
 
     assert end is not None
     assert end.isoformat() == until
 
 
 def test_without_an_end_the_one_before_is_removed_by_name() -> None:
-    intent = intent_of(until_of("forever", NOW), "ana", " x ")
+    intent = intent_of(until_of("forever", T0), "ana", " x ")
 
     assert patch(intent) == {"until": None, "by": "ana", "reason": "x"}
     assert patch(None) is None

@@ -1,7 +1,6 @@
 """`draguard policy`: a file is checked, and a signal is tried by the remediator's own decisions."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from draguard.trial.run import Spot
 from draguard.trial.signal import LogMode, Signal
 from remediator.policy.load import read
 from remediator.policy.table import Policy
+from tests.remediator.builders import T0
 
-NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 ENFORCE = read("defaults: {mode: enforce}")
 
 
@@ -27,7 +26,7 @@ def file(folder: Path, text: str) -> str:
 
 
 def tried(signal: Signal, policy: Policy = ENFORCE, spot: Spot | None = None) -> Explanation:
-    return explain(signal, spot or Spot(), policy, NOW)
+    return explain(signal, spot or Spot(), policy, T0)
 
 
 def rules(course: Course) -> list[str]:

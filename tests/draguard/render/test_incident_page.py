@@ -25,8 +25,7 @@ from remediator.model.incident import (
 )
 from remediator.model.intent import IntentRecord
 from remediator.plan.words import NEEDS
-from tests.draguard.fleet import T0
-from tests.remediator.builders import DRIVER
+from tests.remediator.builders import DRIVER, T0
 
 ROOT = Path(__file__).parents[3]
 NOW = T0 + timedelta(hours=3)

@@ -17,8 +17,7 @@ from remediator.model.incident import (
     Incident,
     ScopeRecord,
 )
-from tests.draguard.fleet import T0
-from tests.remediator.builders import incident, uuid
+from tests.remediator.builders import T0, incident, uuid
 
 
 def rows(incidents: Sequence[Incident], *, grouped: bool = True, wide: bool = False) -> list[str]:

@@ -1,13 +1,11 @@
 """What is odd about a sound policy is said, and nothing else is."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from remediator.policy.load import read, written_keys
 from remediator.policy.remarks import remarks
+from tests.remediator.builders import T0
 
-NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 BUDGET = "budget: {evict: {node: 1}}\n"
 
 
@@ -76,13 +74,13 @@ BUDGET = "budget: {evict: {node: 1}}\n"
     ],
 )
 def test_one_odd_thing_is_one_sentence(text: str, stated: str) -> None:
-    (remark,) = remarks(read(text), NOW)
+    (remark,) = remarks(read(text), T0)
 
     assert remark.startswith(stated) or stated in remark
 
 
 def test_what_one_line_does_to_several_classes_is_one_sentence() -> None:
-    (remark,) = remarks(read(BUDGET + "defaults: {mode: enforce, soak: 8s}"), NOW)
+    (remark,) = remarks(read(BUDGET + "defaults: {mode: enforce, soak: 8s}"), T0)
 
     assert remark.startswith("defaults: classes suspect, pending, contained, ")
     assert remark.endswith(": soak 8s is short: a GPU that flaps is untainted")
@@ -91,8 +89,8 @@ def test_what_one_line_does_to_several_classes_is_one_sentence() -> None:
 def test_a_budget_that_is_written_as_it_is_shipped_is_written() -> None:
     text = "classes: {gpu: {mode: enforce}}\nbudget: {evict: {node: 2}}"
 
-    assert remarks(read(text), NOW, written=written_keys(text)) == ()
-    assert len(remarks(read("classes: {gpu: {mode: enforce}}"), NOW)) == 1
+    assert remarks(read(text), T0, written=written_keys(text)) == ()
+    assert len(remarks(read("classes: {gpu: {mode: enforce}}"), T0)) == 1
 
 
 @pytest.mark.parametrize(
@@ -114,4 +112,4 @@ def test_a_budget_that_is_written_as_it_is_shipped_is_written() -> None:
     ],
 )
 def test_nothing_odd_has_no_remark(text: str) -> None:
-    assert remarks(read(text), NOW) == ()
+    assert remarks(read(text), T0) == ()
