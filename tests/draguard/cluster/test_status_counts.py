@@ -16,9 +16,9 @@ from tests.chain.scene import resource_slice
 from tests.draguard.cluster.test_fleet_status import known, looked_at, objects
 from tests.remediator.builders import T0, at, gpu, published
 from tests.remediator.controller.test_cache import raw_rule
-from tests.remediator.metrics.test_claim_rows import ALLOCATION, claim
+from tests.remediator.metrics.test_claim_rows import ALLOCATION, sent_claim
 
-HELD = claim(allocation=ALLOCATION)
+HELD = sent_claim(allocation=ALLOCATION)
 """It holds gpu-0, which `raw_rule()` taints."""
 BOTH = objects(gpu(0), gpu(1), rules=(raw_rule(),), claims=(HELD,))
 
@@ -93,14 +93,18 @@ def test_no_device_is_free_or_untainted_where_not_all_could_be_read(
     assert line(found, "devices") == words
 
 
-WAITING = (claim(name="old", made=-240), claim(name="new", made=-5), claim(name="own", owner=""))
+WAITING = (
+    sent_claim(name="old", made=-240),
+    sent_claim(name="new", made=-5),
+    sent_claim(name="own", owner=""),
+)
 
 
 @pytest.mark.parametrize(
     ("found", "words"),
     [
         (objects(gpu(0), claims=(*WAITING, HELD)), "2 pending, the oldest for 4m"),
-        (objects(gpu(0), claims=(HELD, claim(owner=""))), "0 pending"),
+        (objects(gpu(0), claims=(HELD, sent_claim(owner=""))), "0 pending"),
         (without("claims"), "unknown: you may not read it, see below"),
         (
             objects(gpu(0), unreadable=("2 resourceclaims (a, b)",)),

@@ -1,13 +1,13 @@
 """The doctor knows each node's container runtime, its driver beside its GPUs, and driver pods."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 import pytest
 
 from draguard.doctor.check import Check
-from draguard.doctor.nodes import Node, drivers, runtimes
+from draguard.doctor.nodes import drivers, runtimes
 from draguard.doctor.pod_status import Pod
 from draguard.doctor.pods import driver_pods, own_pods
 from draguard.doctor.running import kernel_logs
@@ -15,15 +15,11 @@ from exporter.model.node_health import NodeDeviceHealth, NodeHealth, SourceHealt
 from exporter.model.node_health_words import Via
 from kubeapi.types import ObjectMeta
 from simulator.cluster.workloads import pod, pod_spec
+from tests.draguard.doctor.objects import NOW, stored_node, stored_pod
 from tests.draguard.fleet import Fleet
 from tests.draguard.printed import printed
 from tests.lab.cluster import Json
 from tests.remediator.builders import gpu
-
-
-def node(runtime: str, name: str = "node-a") -> Node:
-    info = {"nodeInfo": {"containerRuntimeVersion": runtime}}
-    return msgspec.convert({"metadata": {"name": name}, "status": info}, Node)
 
 
 @pytest.mark.parametrize(
@@ -41,13 +37,15 @@ def node(runtime: str, name: str = "node-a") -> Node:
 def test_a_container_runtime_is_judged_by_whether_it_does_cdi(
     runtime: str, state: str, says: str
 ) -> None:
-    (found,) = runtimes([node(runtime)])
+    (found,) = runtimes([stored_node(runtime=runtime)])
 
     assert (found.state, says in found.says) == (state, True)
 
 
 def test_nodes_with_one_runtime_are_one_line() -> None:
-    found = list(runtimes([node("containerd://1.7.1", f"node-{n}") for n in range(5)]))
+    found = list(
+        runtimes([stored_node(f"node-{n}", runtime="containerd://1.7.1") for n in range(5)])
+    )
 
     assert [check.state for check in found] == ["warn"]
     assert "on node-0, node-1, node-2 and 2 more" in found[0].says
@@ -108,18 +106,13 @@ def test_drivers_that_differ_are_a_matrix_and_the_odd_nodes_are_named() -> None:
 
 
 def crashing(reason: str = "CrashLoopBackOff", *, initial: bool = False) -> Pod:
-    state = {
-        "name": "nvidia-driver-ctr",
-        "restartCount": 7,
-        "state": {"waiting": {"reason": reason}},
-    }
-    where = "initContainerStatuses" if initial else "containerStatuses"
-    body: Json = {
-        "metadata": {"name": "nvidia-driver-daemonset-x", "namespace": "gpu-operator", "uid": "u"},
-        "spec": {"nodeName": "node-a"},
-        "status": {where: [state]},
-    }
-    return msgspec.convert(body, Pod)
+    return stored_pod(
+        {"restartCount": 7, "state": {"waiting": {"reason": reason}}},
+        name="nvidia-driver-daemonset-x",
+        namespace="gpu-operator",
+        container="nvidia-driver-ctr",
+        initial=initial,
+    )
 
 
 @pytest.mark.parametrize("initial", [False, True])
@@ -134,19 +127,9 @@ def test_a_driver_pod_that_crash_loops_is_named_with_its_log(initial: bool) -> N
     assert found.remedy.endswith("logs nvidia-driver-daemonset-x -c nvidia-driver-ctr --previous")
 
 
-NOW = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
 ERROR: Json = {"terminated": {"reason": "Error", "exitCode": 1}}
 KILLED: Json = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
 RUNS: Json = {"running": {"startedAt": "2026-11-26T11:59:00Z"}}
-
-
-def one_pod(status: Json, phase: str = "Running", created: datetime = NOW, name: str = "a") -> Pod:
-    body: Json = {
-        "metadata": {"name": "p", "namespace": "n", "uid": "u", "creationTimestamp": created},
-        "spec": {"nodeName": "node-a"},
-        "status": {"phase": phase, "containerStatuses": [{"name": name, **status}]},
-    }
-    return msgspec.convert(body, Pod)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +147,9 @@ def one_pod(status: Json, phase: str = "Running", created: datetime = NOW, name:
 def test_a_driver_pod_that_does_not_work_is_named_between_back_offs_as_well(
     status: Json, phase: str, age: int, says: str
 ) -> None:
-    (found,) = driver_pods([one_pod(status, phase, NOW - timedelta(minutes=age))], NOW)
+    (found,) = driver_pods(
+        [stored_pod(status, phase, container="a", age=timedelta(minutes=age))], NOW
+    )
 
     assert found.state == "bad"
     assert says in found.says
@@ -189,14 +174,14 @@ def test_a_driver_pod_that_does_not_work_is_named_between_back_offs_as_well(
     ],
 )
 def test_a_driver_pod_that_works_or_begins_is_ok(status: Json, phase: str) -> None:
-    (found,) = driver_pods([one_pod(status, phase, NOW - timedelta(minutes=9))], NOW)
+    (found,) = driver_pods([stored_pod(status, phase, age=timedelta(minutes=9))], NOW)
 
     assert found.state == "ok"
     assert ("1 just created" in found.says) == (phase == "Pending")
 
 
 def test_a_driver_pod_that_is_being_deleted_is_not_judged() -> None:
-    failing = one_pod({"state": ERROR})
+    failing = stored_pod({"state": ERROR})
     meta = msgspec.structs.replace(failing.metadata, deletion_timestamp=NOW)
 
     assert list(driver_pods([msgspec.structs.replace(failing, metadata=meta)], NOW)) == []
@@ -219,7 +204,7 @@ def test_a_pod_of_ours_that_was_killed_for_its_memory_is_named_with_the_limit(
         "state": {"waiting": {"reason": waiting}} if waiting else RUNS,
         "lastState": KILLED,
     }
-    (found,) = own_pods([one_pod(status, name=name)], NOW)
+    (found,) = own_pods([stored_pod(status, container=name)], NOW)
 
     assert found.state == state
     assert "OOMKilled, 30 restarts" in found.says
@@ -232,7 +217,18 @@ def test_a_kill_of_the_day_before_is_over(hours: int, lines: int) -> None:
     killed: Json = {"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": at}}
     status: Json = {"ready": True, "restartCount": 1, "state": RUNS, "lastState": killed}
 
-    assert len(list(own_pods([one_pod(status)], NOW))) == lines
+    assert len(list(own_pods([stored_pod(status)], NOW))) == lines
+
+
+def of_exporter(status: Json) -> Pod:
+    return stored_pod(
+        status,
+        name="draguard-exporter-x",
+        namespace="draguard-system",
+        container="sensor",
+        node="gb200-0",
+        account="draguard-exporter",
+    )
 
 
 EXEC_FORMAT = "exec /usr/bin/python3: exec format error\n"
@@ -263,29 +259,19 @@ NO_PLATFORM = 'failed to unpack image "r.example/x:0.1.0": no match for platform
 def test_a_pod_of_ours_that_does_not_start_is_named_with_its_cause(
     reason: str, message: str, ended: str, says: str, remedy: str
 ) -> None:
-    state: Json = {
-        "name": "sensor",
+    status: Json = {
         "restartCount": 3,
         "state": {"waiting": {"reason": reason, "message": message}},
         "lastState": {"terminated": {"reason": "Error", "exitCode": 1, "message": ended}}
         if ended
         else {},
     }
-    (found,) = own_pods([exporter_pod(state)])
+    (found,) = own_pods([of_exporter(status)])
 
     assert found.state == "bad"
     assert f"draguard-exporter-x on gb200-0: container sensor: {reason}, 3 restarts: " in found.says
     assert says in found.says
     assert remedy in found.remedy
-
-
-def exporter_pod(state: Json) -> Pod:
-    body = {
-        "metadata": {"name": "draguard-exporter-x", "namespace": "draguard-system", "uid": "u"},
-        "spec": {"nodeName": "gb200-0"},
-        "status": {"containerStatuses": [state]},
-    }
-    return msgspec.convert(body, Pod)
 
 
 @pytest.mark.parametrize(
@@ -300,9 +286,9 @@ def test_an_image_of_another_architecture_is_named_between_two_starts_too(
     reason: str, code: int, message: str
 ) -> None:
     ended = {"reason": reason, "exitCode": code, "message": message}
-    state = {"name": "sensor", "restartCount": 0, "state": {"terminated": ended}}
+    status = {"restartCount": 0, "state": {"terminated": ended}}
 
-    (found,) = own_pods([exporter_pod(state)])
+    (found,) = own_pods([of_exporter(status)])
 
     assert f"container sensor: {reason}, 0 restarts: {message.strip()}" in found.says
     assert "architecture as well" in found.remedy

@@ -1,43 +1,20 @@
 """The doctor judges pods as they are now: not what is left of others, nor what ended long ago."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-import msgspec
 import pytest
 
 from draguard.doctor.pod_status import Pod
 from draguard.doctor.pods import driver_pods, own_pods
 from draguard.redaction import MASK
+from tests.draguard.doctor.objects import NOW, WEEKS, stored_pod
 from tests.lab.cluster import Json
 
-NOW = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
-WEEKS = timedelta(weeks=3)
 RUNS: Json = {"ready": True, "state": {"running": {}}}
 KILLED: Json = {"state": {"terminated": {"reason": "Error", "exitCode": 137}}}
 UNKNOWN: Json = {"state": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}}}
 LOOPS: Json = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}
-
-
-def read(
-    status: Json,
-    phase: str = "Running",
-    *,
-    name: str = "p",
-    age: timedelta = WEEKS,
-    deleted: timedelta | None = None,
-    node: str = "node-a",
-    account: str = "draguard-remediator",
-    **more: Any,
-) -> Pod:
-    """Return a pod of one container that has this status."""
-    meta: Json = {"name": name, "namespace": "n", "uid": name, "creationTimestamp": NOW - age}
-    body: Json = {
-        "metadata": meta | ({} if deleted is None else {"deletionTimestamp": NOW - deleted}),
-        "spec": {"nodeName": node, "serviceAccountName": account},
-        "status": {"phase": phase, "containerStatuses": [{"name": "agent", **status}], **more},
-    }
-    return msgspec.convert(body, Pod)
 
 
 def ended(message: str = "", *, ago: timedelta = timedelta(), **more: Any) -> Json:
@@ -49,19 +26,19 @@ def ended(message: str = "", *, ago: timedelta = timedelta(), **more: Any) -> Js
 @pytest.mark.parametrize(
     ("replacement", "lines"),
     [
-        (read(RUNS, name="new", age=timedelta(hours=1)), 0),
-        (read({}, "Pending", name="new", age=timedelta(minutes=1)), 0),
-        (read({}, "Pending", name="new", age=timedelta(hours=1)), 1),
-        (read(RUNS, name="older", age=2 * WEEKS), 1),
-        (read(RUNS, name="other", age=timedelta(hours=1), account="draguard-agent"), 1),
-        (read(KILLED, "Failed", name="new", age=timedelta(hours=1)), 2),
+        (stored_pod(RUNS, name="new", age=timedelta(hours=1)), 0),
+        (stored_pod({}, "Pending", name="new", age=timedelta(minutes=1)), 0),
+        (stored_pod({}, "Pending", name="new", age=timedelta(hours=1)), 1),
+        (stored_pod(RUNS, name="older", age=2 * WEEKS), 1),
+        (stored_pod(RUNS, name="other", age=timedelta(hours=1), account="draguard-agent"), 1),
+        (stored_pod(KILLED, "Failed", name="new", age=timedelta(hours=1)), 2),
     ],
     ids=["runs", "begins", "does not begin", "older", "another workload's", "failed too"],
 )
 def test_what_an_eviction_left_behind_is_a_line_only_where_no_pod_replaced_it(
     status: Json, replacement: Pod, lines: int
 ) -> None:
-    evicted = read(status, "Failed", name="evicted", reason="Evicted")
+    evicted = stored_pod(status, "Failed", name="evicted", reason="Evicted")
 
     found = list(own_pods([evicted, replacement], NOW))
 
@@ -75,8 +52,10 @@ def test_what_an_eviction_left_behind_is_a_line_only_where_no_pod_replaced_it(
 
 @pytest.mark.parametrize(("node", "lines"), [("node-a", 0), ("node-b", 1)])
 def test_the_agent_of_another_node_replaces_none(node: str, lines: int) -> None:
-    failed = read(KILLED, "Failed", account="draguard-agent")
-    other = read(RUNS, name="new", age=timedelta(hours=1), node=node, account="draguard-agent")
+    failed = stored_pod(KILLED, "Failed", account="draguard-agent")
+    other = stored_pod(
+        RUNS, name="new", age=timedelta(hours=1), node=node, account="draguard-agent"
+    )
 
     assert len(list(own_pods([failed, other], NOW))) == lines
 
@@ -93,7 +72,7 @@ def test_the_agent_of_another_node_replaces_none(node: str, lines: int) -> None:
 def test_a_pod_that_is_being_deleted_is_a_line_once_that_takes_long(
     deleted: timedelta, words: str, *, ours: bool
 ) -> None:
-    pods = [read(KILLED, deleted=deleted), read(RUNS, name="healthy")]
+    pods = [stored_pod(KILLED, deleted=deleted), stored_pod(RUNS, name="healthy")]
 
     found = list(own_pods(pods, NOW) if ours else driver_pods(pods, NOW))
 
@@ -114,7 +93,7 @@ def test_a_token_in_the_end_of_a_log_is_masked_before_that_is_cut() -> None:
         ended(log, state=LOOPS),
         {"state": {"waiting": {"reason": "RunContainerError", "message": log}}},
     ):
-        (found,) = own_pods([read(status)], NOW)
+        (found,) = own_pods([stored_pod(status)], NOW)
         assert "tok3n" not in found.says
         assert MASK in found.says
 
@@ -122,7 +101,7 @@ def test_a_token_in_the_end_of_a_log_is_masked_before_that_is_cut() -> None:
 def test_without_logs_the_reason_stays() -> None:
     status = ended("INFO team-a/train-0 is deleted", state=LOOPS)
 
-    (found,) = own_pods([read(status)], NOW, logs=False)
+    (found,) = own_pods([stored_pod(status)], NOW, logs=False)
 
     assert "train-0" not in found.says
     assert found.says.endswith("container agent: CrashLoopBackOff, 2 restarts: back-off 5m0s")
@@ -147,7 +126,7 @@ NO_NAME: Json = {"reason": "InvalidImageName", "message": "couldn't parse image 
 def test_why_a_container_cannot_be_started_comes_before_its_old_log(
     waiting: Json, remedy: str, before: Json
 ) -> None:
-    (found,) = own_pods([read({**before, "state": {"waiting": waiting}})], NOW)
+    (found,) = own_pods([stored_pod({**before, "state": {"waiting": waiting}})], NOW)
 
     assert found.state == "bad"
     assert found.says.endswith(waiting["message"])
@@ -155,7 +134,7 @@ def test_why_a_container_cannot_be_started_comes_before_its_old_log(
 
 
 def test_an_image_that_is_not_found_may_be_another_than_the_charts() -> None:
-    (found,) = own_pods([read({"state": {"waiting": PULL}})], NOW)
+    (found,) = own_pods([stored_pod({"state": {"waiting": PULL}})], NOW)
 
     assert 'image.exporter.digest and image.controller.digest to yours or to ""' in found.remedy
     assert "no image" not in found.remedy
@@ -165,7 +144,7 @@ def test_an_image_that_is_not_found_may_be_another_than_the_charts() -> None:
 def test_an_error_of_the_day_before_explains_nothing(hours: int, lines: int) -> None:
     status = ended("x", ago=timedelta(hours=hours), state={"running": {}})
 
-    assert len(list(own_pods([read(status)], NOW))) == lines
+    assert len(list(own_pods([stored_pod(status)], NOW))) == lines
 
 
 @pytest.mark.parametrize(
@@ -184,6 +163,6 @@ def test_a_driver_pod_begins_again_when_its_node_restarts(
     changed = [{"type": kind, "lastTransitionTime": NOW - ago} for kind, ago in conditions.items()]
     waits: Json = {"state": {"waiting": {"reason": "PodInitializing"}}}
 
-    (found,) = driver_pods([read(waits, "Pending", conditions=changed)], NOW)
+    (found,) = driver_pods([stored_pod(waits, "Pending", conditions=changed)], NOW)
 
     assert found.state == state

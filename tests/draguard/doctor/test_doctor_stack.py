@@ -18,6 +18,7 @@ from simulator.cluster.controlplane import ControlPlane
 from tests.chain.scene import LEASES
 from tests.conftest import built
 from tests.deploy import rendered
+from tests.draguard.doctor.objects import stored_node
 from tests.draguard.fleet import Fleet
 from tests.draguard.printed import items, printed
 from tests.lab.cluster import Json, await_true
@@ -31,11 +32,6 @@ WITH, WITHOUT = "RuntimeClass nvidia", "no RuntimeClass nvidia"
 AL2023, BOTTLEROCKET = "Amazon Linux 2023.8.20250908", "Bottlerocket OS 1.57.0 (aws-k8s-1.34)"
 GROUP = {"eks.amazonaws.com/nodegroup": "gpus", "nvidia.com/gpu.present": "true"}
 KARPENTER = GOLDENS["eks"]["labels"]
-
-
-def node(labels: Mapping[str, str], os_image: str = "", name: str = "a") -> Node:
-    status = {"nodeInfo": {"osImage": os_image}}
-    return msgspec.convert({"metadata": {"name": name, "labels": labels}, "status": status}, Node)
 
 
 def cluster(golden: Json) -> tuple[str, str]:
@@ -88,7 +84,7 @@ def reported(
 
 def of_golden(name: str, *installed: Workload) -> Check:
     golden = GOLDENS[name]
-    found = node(golden["labels"], golden.get("osImage", ""))
+    found = stored_node("a", labels=golden["labels"], os_image=golden.get("osImage", ""))
     publishing = {"a"} if golden.get("publishes") else ()
     return reported([found], cluster(golden), *installed, publishing=publishing)
 
@@ -138,7 +134,9 @@ def test_the_remedy_is_the_command() -> None:
 def test_labels_are_quoted_as_the_nodes_have_them() -> None:
     key = "cloud.google.com/gke-accelerator"
     kinds = ("nvidia-l4", "nvidia-l4", "nvidia-a100")
-    nodes = [node({key: kind, "other": kind}, name=f"n-{n}") for n, kind in enumerate(kinds)]
+    nodes = [
+        stored_node(f"n-{n}", labels={key: kind, "other": kind}) for n, kind in enumerate(kinds)
+    ]
     found = reported(nodes, PLAIN)
 
     assert found.says.startswith(f"looks like gke ({key}=nvidia-a100, {key}=nvidia-l4; untried")
@@ -175,7 +173,11 @@ def test_a_stack_that_was_only_rendered_is_reported_as_untried(stack: Stack) -> 
 def test_each_other_sign_tells_a_stack(
     labels: dict[str, str], os_image: str, publishes: bool, signs: Sequence[str], says: str
 ) -> None:
-    found = reported([node(labels, os_image)], signs, publishing={"a"} if publishes else ())
+    found = reported(
+        [stored_node("a", labels=labels, os_image=os_image)],
+        signs,
+        publishing={"a"} if publishes else (),
+    )
 
     assert found.says.startswith(says)
     assert " or " not in found.says
@@ -189,12 +191,12 @@ BOTH = {**CLASSIC, **GOLDENS["gke"]["labels"]}
 )
 def test_nodes_that_may_be_either_are_no_fault(installed: str, state: str) -> None:
     signs = cluster(GOLDENS["gpu-operator"])
-    found = reported([node(BOTH)], signs, exporter(installed))
+    found = reported([stored_node(labels=BOTH)], signs, exporter(installed))
 
     assert found.state == state
     assert "gpu-operator (" in found.says
     assert " or gke (" in found.says
-    before = reported([node(BOTH)], signs).says
+    before = reported([stored_node(labels=BOTH)], signs).says
     assert before.endswith("install with --set stack=gpu-operator or --set stack=gke")
 
 
@@ -209,7 +211,7 @@ def test_nodes_that_may_be_either_are_no_fault(installed: str, state: str) -> No
 def test_nodes_that_tell_nothing_are_no_fault(
     labels: dict[str, str], os_image: str, signs: Sequence[str]
 ) -> None:
-    found = reported([node(labels, os_image)], signs, exporter("gke"))
+    found = reported([stored_node("a", labels=labels, os_image=os_image)], signs, exporter("gke"))
 
     assert found.state == "unknown"
     assert "nothing on the GPU nodes shows the stack" in found.says
@@ -220,7 +222,7 @@ def test_nodes_without_gpus_do_not_count() -> None:
     signs = ("no RuntimeClass nvidia", "API config.openshift.io")
 
     for labels, seen in ((without, PLAIN), ({}, signs)):
-        found = reported([node(labels, AL2023)], seen, exporter())
+        found = reported([stored_node(labels=labels, os_image=AL2023)], seen, exporter())
         assert found.says == "no node has a label of GPU nodes"
 
 
@@ -231,7 +233,7 @@ def test_a_node_that_the_charts_exporter_selects_is_a_gpu_node() -> None:
     assert len(terms) > 5
     for term in terms:
         label = {term["key"]: term.get("values", ["any"])[0]}
-        found = reported([node(label)], PLAIN)
+        found = reported([stored_node(labels=label)], PLAIN)
         assert "no node has a label" not in found.says, label
 
 
@@ -252,7 +254,7 @@ def test_values_that_were_set_one_by_one_are_not_judged(own: Workload) -> None:
 
 
 def test_nodes_of_two_stacks_need_pools() -> None:
-    nodes = [node(GOLDENS[name]["labels"], name=name) for name in ("aks", "gke")]
+    nodes = [stored_node(name, labels=GOLDENS[name]["labels"]) for name in ("aks", "gke")]
 
     one = reported(nodes, PLAIN, exporter("aks"))
     assert one.state == "warn"
@@ -270,7 +272,8 @@ def pool(stack: str, labels: Mapping[str, str]) -> Workload:
 
 def test_each_node_is_compared_with_the_pool_that_selects_it() -> None:
     nodes = [
-        node(GOLDENS[name]["labels"], name=f"of-{name}") for name in ("gpu-operator", "gpucluster")
+        stored_node(f"of-{name}", labels=GOLDENS[name]["labels"])
+        for name in ("gpu-operator", "gpucluster")
     ]
     classic, new = (GOLDENS[name]["labels"] for name in ("gpu-operator", "gpucluster"))
     signs = cluster(GOLDENS["gpu-operator"])
@@ -290,7 +293,7 @@ def test_each_node_is_compared_with_the_pool_that_selects_it() -> None:
 
 
 def test_a_node_that_no_pool_selects_is_named_as_such() -> None:
-    nodes = [node(GOLDENS[name]["labels"], name=f"of-{name}") for name in ("aks", "gke")]
+    nodes = [stored_node(f"of-{name}", labels=GOLDENS[name]["labels"]) for name in ("aks", "gke")]
     elsewhere = {"pool": "of-tomorrow"}
 
     found = reported(nodes, PLAIN, pool("aks", GOLDENS["aks"]["labels"]), pool("eks", elsewhere))

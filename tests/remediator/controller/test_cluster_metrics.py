@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event
 
-import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.model.node_health import NodeDeviceHealth
@@ -25,11 +24,11 @@ from remediator.plan.spending import usage
 from remediator.plan.view import Fleet
 from remediator.policy.limits import Limits
 from remediator.policy.table import Policy
-from tests.remediator.builders import T0, at, gpu, report
+from tests.remediator.builders import T0, at, gpu, incident, report
 from tests.remediator.clock import Clock
-from tests.remediator.controller.test_cache import incident, raw_rule, slice_of
+from tests.remediator.controller.test_cache import raw_rule, slice_of
 from tests.remediator.controller.test_metrics import reading
-from tests.remediator.metrics.test_claim_rows import ALLOCATION, POD, claim, exactly
+from tests.remediator.metrics.test_claim_rows import ALLOCATION, POD, exactly, sent_claim
 
 LIMITS = usage(Fleet(), Limits(), at(0))
 
@@ -58,9 +57,9 @@ def filled_cache() -> Cache:
     cache.incident("node-a-1", incident())
     cache.report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0), gpu(1))))
     for name, stored in (
-        ("held", claim(name="held", allocation=ALLOCATION, reservedFor=[POD])),
-        ("waits", claim(exactly(count=2), name="waits")),
-        ("alone", claim(name="alone", owner="")),
+        ("held", sent_claim(name="held", allocation=ALLOCATION, reservedFor=[POD])),
+        ("waits", sent_claim(exactly(count=2), name="waits")),
+        ("alone", sent_claim(name="alone", owner="")),
     ):
         cache.claim(f"team/{name}", None, stored)
     return cache
@@ -137,7 +136,7 @@ def test_a_taint_on_an_idle_device_is_why_a_claim_waits() -> None:
     cache = Cache(lambda _: None)
     cache.slice("s", None, slice_of("node-a", 0))
     cache.rule("r", raw_rule())
-    cache.claim("team/waits", None, claim(name="waits"))
+    cache.claim("team/waits", None, sent_claim(name="waits"))
     (pending,) = cluster_rows(cache, {})["claim_pending_since_timestamp_seconds"]
 
     assert pending == ("team", "waits", "Tainted")
@@ -184,7 +183,7 @@ def test_who_asks_while_a_page_is_made_waits_for_it_and_sees_no_half_of_it() -> 
     def slow() -> Iterator[Incident]:
         begun.set()
         go_on.wait(60)
-        yield incident()
+        yield incident(phase="Suspected")
 
     def reported(incidents: Iterable[Incident]) -> bytes:
         return metrics.snapshot(
@@ -194,7 +193,7 @@ def test_who_asks_while_a_page_is_made_waits_for_it_and_sees_no_half_of_it() -> 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(reported, slow())
         begun.wait(60)
-        second = pool.submit(reported, [incident(), incident("node-b")])
+        second = pool.submit(reported, [incident(index, phase="Suspected") for index in (0, 1)])
         done, _ = wait([second], timeout=0.5)
         go_on.set()
     line = 'draguard_remediator_incidents{class="gpu",phase="Suspected"}'
@@ -211,9 +210,7 @@ def test_both_pages_tell_the_same_and_what_is_over_vanishes() -> None:
     assert {"draguard_incident_info", "draguard_claims", "draguard_devices"} <= text
     assert b'draguard_incident_info{UUID="GPU-' in metrics.page(openmetrics=True)
 
-    over = incident(version="6")
-    status = msgspec.structs.replace(over.status, closed_at=at(5))
-    cache.incident("node-a-1", msgspec.structs.replace(over, status=status))
+    cache.incident("node-a-1", incident(closed_at=at(5)))
     metrics.cluster(cluster_rows(cache, {}))
     left = names(metrics.page(openmetrics=False))
 

@@ -33,7 +33,7 @@ def any_of(*classes: str) -> dict[str, Any]:
     return {"name": "r", "firstAvailable": choices}
 
 
-def claim(
+def sent_claim(
     *requests: dict[str, Any],
     owner: str = "Pod",
     name: str = "claim-0",
@@ -58,13 +58,13 @@ def claim(
 @pytest.mark.parametrize(
     ("one", "expected"),
     [
-        (claim(), "pending"),
-        (claim(owner="PodGroup"), "pending"),
-        (claim(owner=""), "unowned"),
-        (claim(owner="Notebook"), "unowned"),
-        (claim(allocation=ALLOCATION), "allocated"),
-        (claim(allocation=ALLOCATION, owner=""), "allocated"),
-        (claim(allocation=ALLOCATION, reservedFor=[POD]), "in-use"),
+        (sent_claim(), "pending"),
+        (sent_claim(owner="PodGroup"), "pending"),
+        (sent_claim(owner=""), "unowned"),
+        (sent_claim(owner="Notebook"), "unowned"),
+        (sent_claim(allocation=ALLOCATION), "allocated"),
+        (sent_claim(allocation=ALLOCATION, owner=""), "allocated"),
+        (sent_claim(allocation=ALLOCATION, reservedFor=[POD]), "in-use"),
     ],
 )
 def test_a_claim_waits_only_for_somebody(one: Claim, expected: str) -> None:
@@ -72,7 +72,7 @@ def test_a_claim_waits_only_for_somebody(one: Claim, expected: str) -> None:
 
 
 def test_an_allocated_claim_keeps_nothing_that_only_a_waiting_one_needs() -> None:
-    kept = claim(allocation=ALLOCATION).metadata
+    kept = sent_claim(allocation=ALLOCATION).metadata
 
     assert kept.creation_timestamp is None
     assert kept.owner_references == ()
@@ -103,7 +103,7 @@ ROOMS = {GPU: Room(free=1, without_taints=2), MIG: Room(free=0, without_taints=0
 def test_why_a_claim_waits_is_reported_as_far_as_counting_tells(
     requests: tuple[dict[str, Any], ...], expected: Reason
 ) -> None:
-    assert why_pending(claim(*requests), ROOMS) == expected
+    assert why_pending(sent_claim(*requests), ROOMS) == expected
 
 
 def test_a_claim_without_requests_waits_for_something_else() -> None:
@@ -115,7 +115,7 @@ def test_a_claim_without_requests_waits_for_something_else() -> None:
 def test_the_oldest_are_reported_one_by_one_and_all_are_counted() -> None:
     index = Claims()
     for number in range(7):
-        index.changed(f"team/c-{number}", None, claim(name=f"c-{number}", made=-number))
+        index.changed(f"team/c-{number}", None, sent_claim(name=f"c-{number}", made=-number))
     states, pending = index.counted()
     rows = claim_rows(states, pending, ROOMS, most=3)
 
@@ -143,10 +143,10 @@ def test_a_pending_claim_of_unknown_age_is_counted_and_has_no_date() -> None:
 
 
 STAGES = [
-    claim(),
-    claim(owner=""),
-    claim(allocation=ALLOCATION),
-    claim(allocation=ALLOCATION, reservedFor=[POD]),
+    sent_claim(),
+    sent_claim(owner=""),
+    sent_claim(allocation=ALLOCATION),
+    sent_claim(allocation=ALLOCATION, reservedFor=[POD]),
     None,
 ]
 CHANGES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(STAGES)), max_size=30)

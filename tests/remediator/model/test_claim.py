@@ -17,7 +17,7 @@ TRAIN = {"resource": "pods", "name": "train-0", "uid": "u-0"}
 IMEX = "compute-domain.nvidia.com"
 
 
-def claim(*reserved: dict[str, str], **fields: Any) -> Claim:
+def sent_claim(*reserved: dict[str, str], **fields: Any) -> Claim:
     """A claim of gpu-0; `result`, `config`, `requests` and `annotations` say more."""
     result = {"driver": DRIVER, "pool": NODE, "device": "gpu-0", "request": "gpu"}
     devices = {
@@ -50,14 +50,14 @@ def test_a_claim_that_is_not_allocated_holds_nothing() -> None:
 def test_each_pod_of_a_shared_claim_holds_its_device() -> None:
     other = {"resource": "pods", "name": "train-1", "uid": "u-1"}
 
-    assert [(pod.pod, pod.uid, pod.via) for pod in deferred_by(claim(TRAIN, other))] == [
+    assert [(pod.pod, pod.uid, pod.via) for pod in deferred_by(sent_claim(TRAIN, other))] == [
         ("train-0", "u-0", ""),
         ("train-1", "u-1", ""),
     ]
 
 
 def test_a_claim_reserved_for_nobody_is_listed_without_a_pod() -> None:
-    (one,) = deferred_by(claim())
+    (one,) = deferred_by(sent_claim())
 
     assert (one.pod, one.claim) == ("", "c")
 
@@ -68,10 +68,10 @@ def test_a_claim_of_a_pod_group_is_held_by_the_groups_pods_here() -> None:
     strangers = [pod("x-2", pod_group="other"), pod("x-3")]
     elsewhere = pod("w-9", namespace="other", pod_group="ring")
 
-    found = deferred_by(claim(group), *members, *strangers, elsewhere)
+    found = deferred_by(sent_claim(group), *members, *strangers, elsewhere)
 
     assert [affected.pod for affected in found] == ["w-0", "w-1"]
-    assert [affected.pod for affected in deferred_by(claim(group))] == [""]
+    assert [affected.pod for affected in deferred_by(sent_claim(group))] == [""]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_claim_of_a_pod_group_is_held_by_the_groups_pods_here() -> None:
 def test_an_extended_resource_is_known_by_the_claims_annotation_or_the_pods_status(
     fields: dict[str, Any],
 ) -> None:
-    (one,) = deferred_by(claim(TRAIN, **fields), pod(uid="u-0", extended_claim="c"))
+    (one,) = deferred_by(sent_claim(TRAIN, **fields), pod(uid="u-0", extended_claim="c"))
 
     assert one.via == "ExtendedResource"
 
@@ -88,13 +88,13 @@ def test_an_extended_resource_is_known_by_the_claims_annotation_or_the_pods_stat
 def test_an_extended_claim_of_the_same_name_in_another_namespace_is_not_meant() -> None:
     stranger = pod(namespace="other", uid="u-0", extended_claim="c")
 
-    (one,) = deferred_by(claim(TRAIN), stranger)
+    (one,) = deferred_by(sent_claim(TRAIN), stranger)
 
     assert one.via == ""
 
 
 def test_admin_access_is_reported_as_such() -> None:
-    (one,) = deferred_by(claim(TRAIN, result={"adminAccess": True}))
+    (one,) = deferred_by(sent_claim(TRAIN, result={"adminAccess": True}))
 
     assert one.via == "AdminAccess"
 
@@ -127,7 +127,7 @@ def test_admin_access_is_reported_as_such() -> None:
 def test_what_is_tolerated_is_shown_as_the_eviction_controller_reads_it(
     toleration: dict[str, Any], words: str
 ) -> None:
-    (one,) = deferred_by(claim(TRAIN, result={"tolerations": [toleration]}))
+    (one,) = deferred_by(sent_claim(TRAIN, result={"tolerations": [toleration]}))
 
     assert one.tolerates == words
 
@@ -138,7 +138,7 @@ def test_several_tolerations_are_all_shown() -> None:
         {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
     ]
 
-    (one,) = deferred_by(claim(TRAIN, result={"tolerations": both}))
+    (one,) = deferred_by(sent_claim(TRAIN, result={"tolerations": both}))
 
     assert one.tolerates == "NoExecute for 60s, NoSchedule"
 
@@ -155,10 +155,10 @@ def test_a_class_counts_through_the_alternative_that_was_taken() -> None:
         {"name": "nic", "exactly": {"deviceClassName": "rdma"}},
     ]
 
-    taken = claim(result={"request": "gpu/small"}, requests=requests)
+    taken = sent_claim(result={"request": "gpu/small"}, requests=requests)
 
     assert device_classes(taken) == {"l4"}
-    assert device_classes(claim(result={"request": "nic"}, requests=requests)) == {"rdma"}
+    assert device_classes(sent_claim(result={"request": "nic"}, requests=requests)) == {"rdma"}
 
 
 class TestUnreported:
@@ -167,12 +167,12 @@ class TestUnreported:
     def test_one_that_is_reserved_for_its_pod_or_for_its_group_is_shown(self) -> None:
         group = {"resource": "podgroups", "name": "gang", "uid": "u-gang"}
         member = pod("train-1", claims=("c",), pod_group="gang")
-        assert unreported([claim(TRAIN)], [pod(uid="u-0", claims=("c",))]) == ()
-        assert unreported([claim(group)], [member]) == ()
+        assert unreported([sent_claim(TRAIN)], [pod(uid="u-0", claims=("c",))]) == ()
+        assert unreported([sent_claim(group)], [member]) == ()
 
     def test_one_of_another_pod_of_that_name_is_not(self) -> None:
         late = pod("train-0", uid="u-late", claims=("c",), extended_claim="d")
-        assert unreported([claim(TRAIN)], [late]) == (("team", "c"), ("team", "d"))
+        assert unreported([sent_claim(TRAIN)], [late]) == (("team", "c"), ("team", "d"))
 
     def test_a_pod_that_has_ended_names_none(self) -> None:
         assert unreported([], [pod("train-0", claims=("c",), running=False)]) == ()
@@ -189,13 +189,13 @@ class TestComputeDomain:
     def test_is_known_by_the_channel_that_was_given(self) -> None:
         channel = {"driver": IMEX, "device": "channel-0"}
 
-        assert compute_domain(claim(result=channel, config=self.CONFIG)) == "cd-1"
+        assert compute_domain(sent_claim(result=channel, config=self.CONFIG)) == "cd-1"
 
     @pytest.mark.parametrize(
         "result", [{}, {"driver": IMEX, "device": "daemon-0"}, {"device": "channel-0"}]
     )
     def test_is_of_no_claim_without_a_channel(self, result: dict[str, str]) -> None:
-        assert compute_domain(claim(result=result, config=self.CONFIG)) == ""
+        assert compute_domain(sent_claim(result=result, config=self.CONFIG)) == ""
 
     @pytest.mark.parametrize(
         "parameters", [{"domainID": 5}, {"domainID": {"a": []}}, {"domainID": None}, {}]
@@ -206,4 +206,4 @@ class TestComputeDomain:
         config = [{}, {"opaque": {"driver": IMEX, "parameters": parameters}}]
         channel = {"driver": IMEX, "device": "channel-0"}
 
-        assert compute_domain(claim(result=channel, config=config)) == ""
+        assert compute_domain(sent_claim(result=channel, config=config)) == ""
