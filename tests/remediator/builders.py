@@ -122,11 +122,12 @@ def gpu(
     return msgspec.structs.replace(standard, **fields)
 
 
-def dead(index: int = 0) -> GpuHealth:
+def dead(index: int = 0, **fields: object) -> GpuHealth:
     """A GPU off the bus: the line, and NVML that cannot reach it."""
-    return gpu(
+    lost = gpu(
         index, xid(79), presence="Lost", presence_since=at(0), recovery_action=RecoveryAction()
     )
+    return msgspec.structs.replace(lost, **fields)
 
 
 def mig_gpu(index: int = 0, *xids: XidRecord, slices: int = 7, **fields: object) -> GpuHealth:
@@ -173,10 +174,10 @@ def published(health: GpuHealth, node: str = NODE) -> tuple[SliceDevice, ...]:
     )
 
 
-def report(*gpus: GpuHealth) -> NodeHealth:
+def report(*gpus: GpuHealth, **fields: object) -> NodeHealth:
     """A report of a node with no other GPUs on its bus."""
     present = sum(health.presence == "Present" for health in gpus)
-    return NodeHealth(
+    standard = NodeHealth(
         boot_id="boot-1",
         observed_at=T0,
         content_hash="as-seen",
@@ -184,6 +185,7 @@ def report(*gpus: GpuHealth) -> NodeHealth:
         gpus=gpus,
         inventory=Inventory(seen=present, on_bus=present, set_aside=0),
     )
+    return msgspec.structs.replace(standard, **fields)
 
 
 def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from exporter.model.node_health import FabricHealth, GpuHealth, MemoryHealth, NodeHealth
+from exporter.model.node_health import FabricHealth, MemoryHealth
 from remediator.diagnose.fault import faults_of
 from remediator.diagnose.verdict import verdict
 from remediator.plan.spending import begins
@@ -71,11 +71,11 @@ class TestTheSoak:
         stored = Stored()
         ahead = 3600.0
         first = mig_gpu(0, xid(94, seen=ahead, gi=5), recovery_action=action(0, -9, ahead + 0.1))
-        settle(stored, view(first, report=_dated(ahead + 1, first)), 1)
+        settle(stored, view(first, report=report(first, observed_at=at(ahead + 1))), 1)
         again = mig_gpu(
             0, xid(94, seen=ahead + 599, gi=5), recovery_action=action(0, -9, ahead + 600)
         )
-        seen = view(again, report=_dated(ahead + 600, again))
+        seen = view(again, report=report(again, observed_at=at(ahead + 600)))
 
         settle(stored, seen, 599)
         settle(stored, seen, 602)
@@ -93,7 +93,7 @@ class TestTheSoak:
         settle(stored, view(first), 1)
         ahead = mig_gpu(0, xid(94, seen=602, gi=5), recovery_action=action(0, -9, 602.1))
 
-        settle(stored, view(ahead, report=_dated(602.2, ahead)), 601.5)
+        settle(stored, view(ahead, report=report(ahead, observed_at=at(602.2))), 601.5)
 
         assert SLICE_5 in stored.effects()
         assert stored.incident.open
@@ -129,7 +129,7 @@ class TestAnOldDriver:
         stored = Stored()
         settle(stored, view(gpu(0, xid(95), recovery_action=NO_ACTION_FIELD)), 1)
         booted = gpu(0, recovery_action=NO_ACTION_FIELD)
-        seen = view(booted, report=msgspec.structs.replace(report(booted), boot_id="boot-2"))
+        seen = view(booted, report=report(booted, boot_id="boot-2"))
         settle(stored, seen, 100)
 
         settle(stored, seen, 701)
@@ -219,10 +219,6 @@ def test_a_none_rule_keeps_its_words_while_its_class_leads() -> None:
 
     assert [type(step).__name__ for step in stored.taken[before:]].count("ChangeRule") == 0
     assert next(iter(stored.rules.values())).cause == rule.cause
-
-
-def _dated(second: float, *gpus: GpuHealth) -> NodeHealth:
-    return msgspec.structs.replace(report(*gpus), observed_at=at(second))
 
 
 def test_what_waits_for_a_reset_keeps_the_taint_of_a_worse_fault_and_says_so() -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import msgspec
 
-from exporter.model.node_health import FabricHealth, GpuHealth, NodeHealth
+from exporter.model.node_health import FabricHealth
 from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import WriteStatus
 from tests.remediator.builders import (
@@ -30,7 +30,7 @@ class TestAClock:
         stored = Stored()
         year = timedelta(days=365).total_seconds()
         odd = mig_gpu(0, xid(94, seen=year, gi=5), recovery_action=action(0, -9, year + 1))
-        seen = view(odd, report=_dated(year + 1, odd))
+        seen = view(odd, report=report(odd, observed_at=at(year + 1)))
         settle(stored, seen, 1)
         settle(stored, seen, 602)
         settle(stored, seen, 603)
@@ -39,7 +39,7 @@ class TestAClock:
         assert not stored.incident.open
 
         right = mig_gpu(0, xid(94, seen=5000, gi=3), recovery_action=action(0, 4000, 5000.1))
-        settle(stored, view(right, report=_dated(5001, right)), 5001)
+        settle(stored, view(right, report=report(right, observed_at=at(5001))), 5001)
 
         assert set(stored.effects()) == {"gpu-0-mig-1g10gb-19-2"}
 
@@ -48,7 +48,7 @@ class TestAClock:
         late = mig_gpu(0, xid(94, seen=-3600, gi=5), recovery_action=action(0, -9999, -3599.9))
 
         for second in (1, 5):
-            settle(stored, view(late, report=_dated(-3599, late)), second)
+            settle(stored, view(late, report=report(late, observed_at=at(-3599))), second)
 
         assert stored.effects() == {SLICE_5: "NoSchedule"}
 
@@ -58,7 +58,7 @@ class TestAClock:
         """Nothing changed since: the report is old, and the agent's Lease says what time it is."""
         stored = Stored()
         old = mig_gpu(0, xid(94, seen=0, gi=5), recovery_action=action(0, -9, 0.1))
-        aged = msgspec.structs.replace(view(old, report=_dated(1, old)), behind=timedelta(0))
+        aged = view(old, report=report(old, observed_at=at(1)), behind=timedelta(0))
 
         for second in (700, 705, 890):
             settle(stored, aged, second)
@@ -69,7 +69,7 @@ class TestAClock:
     def test_that_is_ahead_moves_nobody_for_an_old_contained_error(self) -> None:
         stored = Stored()
         odd = mig_gpu(0, xid(94, seen=9000, gi=5), recovery_action=action(0, -9, 9001))
-        seen = view(odd, report=_dated(9001, odd), claims=(claim(SLICE_5),))
+        seen = view(odd, report=report(odd, observed_at=at(9001)), claims=(claim(SLICE_5),))
 
         for second in (1, 5, 20):
             settle(stored, seen, second)
@@ -85,7 +85,11 @@ class TestAClockSetBackInAnIncident:
     def _reported(self) -> Stored:
         stored = Stored()
         for second in (1, 5):
-            settle(stored, view(self.AHEAD, report=_dated(3600 + second, self.AHEAD)), second)
+            settle(
+                stored,
+                view(self.AHEAD, report=report(self.AHEAD, observed_at=at(3600 + second))),
+                second,
+            )
         assert set(stored.effects()) == {SLICE_5}
         return stored
 
@@ -95,7 +99,7 @@ class TestAClockSetBackInAnIncident:
         both = mig_gpu(0, *records, recovery_action=action(0, -9, 31))
 
         for second in (32, 40):
-            settle(stored, view(both, report=_dated(second, both)), second)
+            settle(stored, view(both, report=report(both, observed_at=at(second))), second)
 
         assert set(stored.effects()) == {SLICE_5, SLICE_3}
 
@@ -106,7 +110,7 @@ class TestAClockSetBackInAnIncident:
         )
 
         for second in (132, 140):
-            booted = msgspec.structs.replace(_dated(second, later), boot_id="boot-2")
+            booted = report(later, observed_at=at(second), boot_id="boot-2")
             settle(stored, view(later, report=booted), second)
 
         assert set(stored.effects()) == {SLICE_5, SLICE_3}
@@ -117,7 +121,7 @@ class TestAClockSetBackInAnIncident:
 
         for second in (100, 400, 701):
             well = mig_gpu(0, recovery_action=action(0, 60, second), epoch=2)
-            settle(stored, view(well, report=_dated(second, well)), second)
+            settle(stored, view(well, report=report(well, observed_at=at(second))), second)
 
         assert stored.effects() == {}
         assert not stored.incident.open
@@ -134,7 +138,7 @@ class TestAClockSetBackInAnIncident:
         )
 
         for second in (32, 40):
-            settle(stored, view(again, report=_dated(second, again)), second)
+            settle(stored, view(again, report=report(again, observed_at=at(second))), second)
 
         assert stored.effects() == {}, "the slice that was hit is gone, and the new one is sound"
 
@@ -147,7 +151,7 @@ class TestAnotherContainedError:
         settle(stored, view(first), 5)
         assert stored.effects() == {SLICE_5: "NoSchedule"}
         booted = mig_gpu(0, xid(94, seen=120, gi=3), recovery_action=action(0, 60, 120.1))
-        seen = view(booted, report=msgspec.structs.replace(report(booted), boot_id="boot-2"))
+        seen = view(booted, report=report(booted, boot_id="boot-2"))
 
         settle(stored, seen, 121)
 
@@ -240,7 +244,3 @@ class TestPatience:
                     stored.take(step, now)
 
         assert set(stored.effects()) == ALL_SEVEN
-
-
-def _dated(second: float, *gpus: GpuHealth) -> NodeHealth:
-    return msgspec.structs.replace(report(*gpus), observed_at=at(second))

@@ -42,7 +42,7 @@ def slices(*gpus: GpuHealth, node: str = "node-a") -> tuple[ResourceSlice, ...]:
 
 
 def objects(*gpus: GpuHealth, at: datetime = T0, **fields: object) -> Objects:
-    reported = msgspec.structs.replace(report(*gpus), sources=(DOWN,))
+    reported = report(*gpus, sources=(DOWN,))
     standard = Objects(
         server="s",
         at=at,

@@ -26,8 +26,7 @@ def room() -> Generator[Room]:
 def repaired() -> GpuHealth:
     now = clock.now()
     action = msgspec.structs.replace(gpu(0).recovery_action, observed_at=now)
-    fields = {"epoch": 2, "epoch_started": now, "presence_since": now}
-    return msgspec.structs.replace(gpu(0), recovery_action=action, **fields)
+    return gpu(0, recovery_action=action, epoch=2, epoch_started=now, presence_since=now)
 
 
 def it_soaks(room: Room) -> None:

@@ -99,7 +99,7 @@ def at_work(server: Server) -> Generator[Controller]:
 
 
 def dead_on(node: str) -> GpuHealth:
-    return msgspec.structs.replace(dead(), uuid=uuid(0, node))
+    return dead(uuid=uuid(0, node))
 
 
 def test_a_rule_under_way_is_counted_by_budgets_and_seen_by_no_decision() -> None:

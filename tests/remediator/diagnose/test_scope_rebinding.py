@@ -42,7 +42,7 @@ def bound(stored: Stored) -> dict[str, str]:
 
 def test_a_swapped_board_is_not_held_for_the_one_before_it() -> None:
     stored = tainted()
-    fresh = msgspec.structs.replace(gpu(0), uuid=uuid(77))
+    fresh = gpu(0, uuid=uuid(77))
 
     settle(stored, view(fresh, gpu(1)), 60)
 

@@ -162,7 +162,7 @@ class FleetHistory(RuleBasedStateMachine):
     def _view(self, node: str) -> NodeView:
         mine = [health for (where, _), health in self.gpus.items() if where == node]
         dated = {"observed_at": at(self.now), "boot_id": f"boot-{self.boots[node]}"}
-        reported = msgspec.structs.replace(report(*mine), **dated)
+        reported = report(*mine, **dated)
         return view(
             *mine,
             node=node,

@@ -84,7 +84,7 @@ class TestARuleThatSomebodyDeletes:
     def test_another_board_under_the_name_is_tainted_whatever_was_deleted(self) -> None:
         stored, _ = self.tainted()
         stored.rules.clear()
-        fresh = msgspec.structs.replace(dead(), uuid=uuid(77))
+        fresh = dead(uuid=uuid(77))
 
         settle(stored, view(fresh), 100)
 
@@ -207,7 +207,7 @@ class TestMoves:
         stored = Stored()
         settle(stored, view(dead()), 1)
         settle(stored, self.there(), 1000)
-        fresh = msgspec.structs.replace(gpu(0), uuid=uuid(77))
+        fresh = gpu(0, uuid=uuid(77))
         seen = view(fresh, elsewhere={uuid(0): ("node-b",)})
 
         self.alone(stored, seen, 1001)

@@ -303,7 +303,7 @@ class TestCeilings:
         assert stated[:2] == ("False", "WaitingForNeighbours")
 
     def test_a_deadline_calls_for_no_more_than_its_class_needs(self) -> None:
-        both = msgspec.structs.replace(dead(), memory=WORN.memory)
+        both = dead(memory=WORN.memory)
         stored = Stored()
         busy = msgspec.structs.replace(
             on(both, gpu(1)), claims=(claim("gpu-1"),), pods=(pod(claims=("claim-of-train-0",)),)
