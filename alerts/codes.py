@@ -27,7 +27,7 @@ def of_no_table() -> str:
 
     It includes codes that the catalogue lists without a class: no alert would look like health.
     """
-    return _matcher(xid_table.classified(), "!~")
+    return _matcher(xid_table.classified_codes(), "!~")
 
 
 def of_recovery_actions() -> dict[int, str]:

@@ -18,7 +18,7 @@ from benchmarks.replay.truth import WHOLE, Happening, NodeHistory
 from benchmarks.replay.truth import Device as Slot
 from exporter.model.device import Device
 from remediator.diagnose.freshness import RENEWALS_NEEDED
-from remediator.model.incident import Incident, intending
+from remediator.model.incident import Incident, with_intent
 from remediator.model.intent import Intent
 from remediator.model.taint_rule import EVICTING, Rule
 from remediator.plan.reconcile import NodeDecision, decide_node
@@ -74,7 +74,7 @@ class Store(StepStore):
         if stored is None or not stored.open:
             return
         intent = Intent(until=moment(at + 86400.0), by="replay", reason="looked at")
-        self.put_incident(intending(stored, "RepairConfirmed", intent))
+        self.put_incident(with_intent(stored, "RepairConfirmed", intent))
 
 
 def slot_of(device: Device) -> Slot:

@@ -177,7 +177,7 @@ def confirmation_refusal(incident: Incident, board: Board | None) -> str:
     `case` is the GPU's with that confirmation. It has an effect if the board was taken out, or if
     the GPU is not sick and its recovery needs more than the soak time.
     """
-    if board is not None and recovery.taken_out(board):
+    if board is not None and recovery.is_taken_out(board):
         return ""
     if board is not None and isinstance(board.verdict, Sick):
         return f"the GPU is still {verdict_in_words(board)}; repair it first"
@@ -190,7 +190,7 @@ def confirmation_refusal(incident: Incident, board: Board | None) -> str:
     )
     if not needed and board is not None and isinstance(board.verdict, Healthy):
         # The GPU is healthy, but only a user can confirm that the fault is over.
-        needed = bool(recovery.unknown(board, incident)) or not board.machine.agent.confirmable
+        needed = bool(recovery.why_unknown(board, incident)) or not board.machine.agent.confirmable
     if needed:
         return ""
     return (

@@ -38,7 +38,7 @@ from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
-from remediator.model.incident import Incident, intending
+from remediator.model.incident import Incident, with_intent
 from remediator.model.intent import FIELDS, Kind
 from remediator.plan.board import Board
 
@@ -220,7 +220,7 @@ def _checked(
         try:
             check(change, incident, overwrite=options.overwrite)
             intent = change.intent
-            desired = intending(incident, change.kind, intent)
+            desired = with_intent(incident, change.kind, intent)
             if row.refusal and intent and (why := row.refusal(incident, case_of(reader, desired))):
                 raise WrongIntentError(why)
         except WrongIntentError as error:

@@ -11,7 +11,7 @@ from draguard.trial.kernel_log import ASSUMED, KernelLog
 from draguard.trial.run import Spot
 from draguard.trial.signal import Signal
 from exporter.model import nvlink5, xid
-from remediator.diagnose.xid_table import Companion, classified, rule_of
+from remediator.diagnose.xid_table import Companion, classified_codes, rule_of
 from remediator.policy.table import Policy
 
 READ_AS = {
@@ -106,7 +106,7 @@ def known(
         read_as=READ_AS[row.rule],
         note=row.note,
         sub_codes=_sub_codes(code),
-        alert="" if code in classified() else UNKNOWN_XID_ALERT,
+        alert="" if code in classified_codes() else UNKNOWN_XID_ALERT,
         policy=source,
         kernel_log=f"{log.mode}, {log.why}",
         alone=flags if signal != alone else "",

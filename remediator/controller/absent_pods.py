@@ -15,7 +15,7 @@ from time import monotonic
 import msgspec
 
 from remediator.controller.node_pods import REMEMBERED, REMEMBERED_WITHOUT, NodePods
-from remediator.model.claim import absent
+from remediator.model.claim import absent_consumers
 from remediator.plan.pods import GONE_AFTER
 from remediator.plan.view import NodeView
 
@@ -83,5 +83,5 @@ class AbsentPods:
 def _absent(view: NodeView) -> frozenset[str]:
     """Return the UIDs of what devices of the node are reserved for without a pod that is listed."""
     devices = {device.device for device in view.inventory} | {rule.device for rule in view.rules}
-    found = absent(view.claims, devices, view.pods)
+    found = absent_consumers(view.claims, devices, view.pods)
     return frozenset(entry.uid for entry in found if entry.uid)

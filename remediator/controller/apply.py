@@ -25,7 +25,7 @@ from remediator.controller.versions import Versioned
 from remediator.controller.write_pool import Senders
 from remediator.model import taint_rule
 from remediator.model.incident import Incident, IncidentStatus, merge_patch
-from remediator.model.incident_caps import capped, without
+from remediator.model.incident_caps import cut_to_limits, without
 from remediator.model.taint_rule import RawRule
 from remediator.plan.steps import (
     ChangeRule,
@@ -182,7 +182,7 @@ class Writer:
 
         The server drops without an error what its schema lacks.
         """
-        incident, status = step.incident, capped(step.status)
+        incident, status = step.incident, cut_to_limits(step.status)
         try:
             stored = self._stored(incident, status)
         except ApiError as error:

@@ -18,7 +18,7 @@ from exporter.model.resource_slices import ResourceSlice, SliceDevice, incomplet
 from kubeapi.client import UNREADABLE, ApiError, NotFound
 from kubeapi.resources import INCIDENTS, REPORTS
 from remediator.controller.versions import GROUP
-from remediator.model.claim import Claim, unreported
+from remediator.model.claim import Claim, unreported_claims
 from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
 from remediator.plan.disruption import Disruption
@@ -188,7 +188,9 @@ class FinalCheck:
                 return f"claim {namespace}/{name} differs from what the watch reported"
         # Pods are listed, so they show claims that a watch of claims has not reported yet.
         # A claim that is as reported needs no second look: a pod that only waits for it names it.
-        named = [key for key in unreported(known.values(), view.pods or ()) if key not in here]
+        named = [
+            key for key in unreported_claims(known.values(), view.pods or ()) if key not in here
+        ]
         for namespace, name in named[:MOST_UNREPORTED]:
             stored = self._claim(namespace, name)
             if stored and any(result.name in devices for result in stored.results):

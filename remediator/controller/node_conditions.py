@@ -32,7 +32,7 @@ from remediator.model.node import (
     PROBLEM,
     NodeCondition,
     is_ours,
-    marked,
+    marked_types,
 )
 
 _log = logging.getLogger(__name__)
@@ -231,7 +231,7 @@ class NodeConditions:
             raw = msgspec.json.decode(answer, type=_Node)
         except UNREADABLE as error:
             raise ApiError(f"GET {_path(node)}: the answer is not a Node ({error})") from error
-        types = marked(raw.metadata.annotations)
+        types = marked_types(raw.metadata.annotations)
         written = [
             _condition(condition)
             for condition in raw.status.conditions or ()

@@ -238,7 +238,7 @@ Confirmed = Callable[[datetime, Record | None], datetime | None]
 the GPU is repaired, None where no user has."""
 
 
-def unconfirmed(last_seen: datetime, record: Record | None) -> None:
+def no_confirmation(last_seen: datetime, record: Record | None) -> None:
     del last_seen, record
 
 
@@ -253,7 +253,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     inventory: Inventory = Inventory()
     gpus: tuple[GpuHealth, ...] = ()
     """Every GPU of the report, the diagnosed one too."""
-    confirmed: Confirmed = unconfirmed
+    confirmed: Confirmed = no_confirmation
     """Of the diagnosed GPU."""
 
     def up(self, source: str) -> bool | None:

@@ -14,7 +14,7 @@ from exporter.model import nvlink5
 from exporter.model.node_health import GpuHealth, SxidRecord, XidRecord
 from exporter.model.xid import sxid_fatal
 from remediator.diagnose.fault import Fault, Need, Source, Surroundings, near
-from remediator.diagnose.recovery_action import requested
+from remediator.diagnose.recovery_action import requested_action
 
 DOUBT = "work that does not use the links may finish"
 COMPLETED = 3
@@ -76,14 +76,14 @@ def remarks(gpu: GpuHealth, around: Surroundings) -> tuple[str, ...]:
     for record in gpu.xids:
         if record.code == 74 and peer_lost_near(gpu, around, record.last_seen):
             texts.append("XID 74 came when a peer on this node was lost")
-        words = decoded(record, around)
+        words = decode_last_line(record, around)
         if words is not None and words.peer_caused:
             link = "a link" if words.link is None else f"link {words.link}"
             texts.append(f"XID {record.code} on {link}: the device at the other end caused it")
     return tuple(sorted(texts))
 
 
-def decoded(record: XidRecord, around: Surroundings) -> nvlink5.Decoded | None:
+def decode_last_line(record: XidRecord, around: Surroundings) -> nvlink5.Decoded | None:
     """Return the meaning of the last line of a record of XID 144 to 150, None for nothing.
 
     Only the last line is kept. What an earlier one needed, the recovery action shows, which the
@@ -137,7 +137,7 @@ def _other_end(gpu: GpuHealth, around: Surroundings) -> str:
     if gpu.mig is not False:
         return "NVLinks go down when MIG is turned on"
     for peer in around.peers(gpu):
-        if peer.presence != "Present" or requested(peer) is not None:
+        if peer.presence != "Present" or requested_action(peer) is not None:
             return f"{peer.uuid} on the same node is in trouble"
         if peer.nvlink.failed:
             return f"{peer.uuid} lost links too, and either end may be the cause"

@@ -53,7 +53,7 @@ def off_bus(gpu: GpuHealth) -> bool:
     return gpu.config_space.off_bus or gpu.presence_reason == NOT_ON_BUS
 
 
-def unlisted(report: NodeHealth, inventory: Iterable[SliceDevice]) -> dict[str, GpuHealth]:
+def unlisted_gpus(report: NodeHealth, inventory: Iterable[SliceDevice]) -> dict[str, GpuHealth]:
     """Return entries for GPUs that a node publishes and its report misses, by UUID.
 
     The verdict decides whether one of them is a fault.

@@ -62,7 +62,7 @@ class Requested(msgspec.Struct, frozen=True):
         return self.received_at >= moment if self.logged else self.received_at > moment
 
 
-def requested(gpu: GpuHealth) -> Requested | None:
+def requested_action(gpu: GpuHealth) -> Requested | None:
     """Return the action that stands, None when none is known to."""
     action = gpu.recovery_action
     if action.logged and action.logged_at is not None and not _outranked(gpu, action.logged_at):
@@ -74,7 +74,7 @@ def requested(gpu: GpuHealth) -> Requested | None:
 
 def faults(gpu: GpuHealth) -> Iterator[Fault]:
     """Return the fault that the action is by itself."""
-    action = requested(gpu)
+    action = requested_action(gpu)
     if action is None:
         return
     level = action.level
@@ -95,7 +95,7 @@ def faults(gpu: GpuHealth) -> Iterator[Fault]:
     )
 
 
-def over(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | None:
+def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | None:
     """Return since when something that was last seen in an epoch is over, None while it stands.
 
     A new epoch (reset, driver load) ends it, or a recovery action of 0 that was read afterwards.
@@ -110,7 +110,12 @@ def over(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | None:
         return max(gpu.epoch_started or gpu.presence_since, last_seen)
     action = gpu.recovery_action
     read = action.observed_at
-    if action.value == 0 and requested(gpu) is None and read is not None and read > last_seen:
+    if (
+        action.value == 0
+        and requested_action(gpu) is None
+        and read is not None
+        and read > last_seen
+    ):
         return max(action.since or last_seen, last_seen, gpu.presence_since)
     none_at = read if action.value == 0 else action.none_at
     if none_at is not None and none_at - last_seen > NEAR:

@@ -56,7 +56,7 @@ def published_parts(
     return [device for device in inventory if uuid in (device.uuid, device.parent_uuid)]
 
 
-def displaced(rule: Rule, inventory: tuple[SliceDevice, ...]) -> bool:
+def is_displaced(rule: Rule, inventory: tuple[SliceDevice, ...]) -> bool:
     """Whether other hardware is proven to be now under the name that a rule selects.
 
     A slice that was made again on the same GPU is other hardware to a contained error, and the same

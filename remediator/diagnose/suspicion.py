@@ -148,7 +148,7 @@ class Suspicions:
         return any(other != uuid and abs(when - at) <= WINDOW for other, when in places.items())
 
 
-def joined(verdict: Verdict, suspect: Fault | None) -> Verdict:
+def with_suspicion(verdict: Verdict, suspect: Fault | None) -> Verdict:
     """Return a verdict with a suspicion in it; what is unknown stays unknown."""
     if suspect is None:
         return verdict

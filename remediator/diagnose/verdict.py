@@ -44,11 +44,11 @@ def verdict(gpu: GpuHealth, around: Surroundings = NO_SURROUNDINGS, unusable: st
     """
     if unusable:
         return Unknown(unusable)
-    return _judged(gpu, around)
+    return _judge(gpu, around)
 
 
 @or_unknown
-def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:
+def _judge(gpu: GpuHealth, around: Surroundings) -> Verdict:
     gap = _gap(gpu, around)
     faults = (
         *recovery_action.faults(gpu),
@@ -69,7 +69,7 @@ def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:
     starts = [gpu.presence_since]
     starts += [fault.ended for fault in over if fault.ended is not None]
     starts += [since for since in (gpu.recovery_action.since, gpu.epoch_started) if since]
-    starts += xid_faults.passed(gpu, around)
+    starts += xid_faults.contained_errors(gpu, around)
     evidence = "answers, and nothing speaks against it (the driver has no recovery action to ask)"
     if gpu.recovery_action.supported:
         evidence = "answers, and the driver requests no recovery action"

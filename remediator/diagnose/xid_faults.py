@@ -29,7 +29,7 @@ from remediator.diagnose.fault import (
     near,
 )
 from remediator.diagnose.missing_gpus import HUNG, NOT_LISTED, UNPUBLISHED_LATER, off_bus
-from remediator.diagnose.recovery_action import over, requested
+from remediator.diagnose.recovery_action import ended_since, requested_action
 from remediator.diagnose.xid_table import RuleName, XidRule, rule_of
 
 TIMEOUTS = 3
@@ -72,7 +72,7 @@ _UNPROVABLE: frozenset[FaultClass] = frozenset(SEVERITY[SEVERITY.index("fabric")
 def faults(gpu: GpuHealth, around: Surroundings) -> tuple[Fault, ...]:
     """Return the faults that the XIDs of a GPU are, in the order of their codes."""
     signals = [XidContext(gpu, around, record, rule_of(record.code)) for record in gpu.xids]
-    signals += _named(gpu, around)
+    signals += _faults_named_by(gpu, around)
     pairs = [(known, fault) for known in sorted(signals, key=_order) if (fault := _fault(known))]
     return tuple(fault for candidate, fault in pairs if not _is_tail(candidate, pairs))
 
@@ -99,7 +99,7 @@ def _order(signal: XidContext) -> tuple[object, ...]:
     return record.code, gi, ci, place, record.last_seen
 
 
-def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[XidContext]:
+def _faults_named_by(gpu: GpuHealth, around: Surroundings) -> Iterator[XidContext]:
     """Return, as records, XIDs that others name as their cause and that no source reported.
 
     Drivers name causes from 570.123.01 on, and report a recovery action from 565 on. So the driver
@@ -142,7 +142,7 @@ def _is_tail(signal: XidContext, pairs: list[tuple[XidContext, Fault]]) -> bool:
     )
 
 
-def passed(gpu: GpuHealth, around: Surroundings) -> Iterator[datetime]:
+def contained_errors(gpu: GpuHealth, around: Surroundings) -> Iterator[datetime]:
     """Return when contained errors happened that left nothing to watch.
 
     They are no fault, but a soak begins anew with each.
@@ -269,8 +269,8 @@ def _ended(signal: XidContext, fault_class: FaultClass) -> datetime | None:
         return None
     if fault_class == "contained" and _has_no_recovery_action(gpu):
         return record.last_seen  # the catalogue requests only a restart of the program
-    ended = over(gpu, record.last_seen, record.epoch)
-    says_itself = gpu.recovery_action.supported or requested(gpu) is not None
+    ended = ended_since(gpu, record.last_seen, record.epoch)
+    says_itself = gpu.recovery_action.supported or requested_action(gpu) is not None
     if ended is not None or gpu.presence == "Lost" or says_itself:
         return ended
     # Another driver reports a reset by nothing. Where it is not known which, no GPU is healthy.
@@ -278,7 +278,7 @@ def _ended(signal: XidContext, fault_class: FaultClass) -> datetime | None:
 
 
 def _has_no_recovery_action(gpu: GpuHealth) -> bool:
-    return gpu.recovery_action.supported is False and requested(gpu) is None
+    return gpu.recovery_action.supported is False and requested_action(gpu) is None
 
 
 def _leaves_nothing(signal: XidContext, fault_class: FaultClass) -> bool:
@@ -308,7 +308,7 @@ def _doubt_by_action(signal: XidContext) -> str:
     if _has_no_recovery_action(gpu):
         seen_here = record.last_seen >= gpu.presence_since
         return "" if seen_here else "it happened before the agent saw this GPU"
-    action = requested(gpu)
+    action = requested_action(gpu)
     if action is None or not action.after(_head(signal)):
         return f"the recovery action has not been read since XID {record.code}"
     return f"{action.in_words()} lets running work finish" if action.level.spares else ""
@@ -382,7 +382,7 @@ def _peers(signal: XidContext) -> Meaning | None:
 
 
 def _decoded(signal: XidContext) -> Meaning | None:
-    words = links.decoded(signal.record, signal.around)
+    words = links.decode_last_line(signal.record, signal.around)
     if words is None:
         return Meaning("fabric", "gpu-reset", spares="its hex words say nothing that is known")
     if words.peer_caused or words.action != "RESET_GPU":

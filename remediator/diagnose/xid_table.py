@@ -43,7 +43,7 @@ def rule_of(code: int) -> XidRule:
     return table().get(code, unlisted)
 
 
-def classified() -> frozenset[int]:
+def classified_codes() -> frozenset[int]:
     """Return the codes with a row here, or with a class in the catalogue.
 
     One without either may be anything, so an alert asks a user to look (DraguardXidUnknown).
@@ -56,10 +56,10 @@ def classified() -> frozenset[int]:
 def table() -> dict[int, XidRule]:
     """Return every row by code."""
     file = resources.files("remediator").joinpath("data", "xid_rules.csv")
-    return parsed(file.read_text(encoding="utf-8"))
+    return parse(file.read_text(encoding="utf-8"))
 
 
-def parsed(text: str) -> dict[int, XidRule]:
+def parse(text: str) -> dict[int, XidRule]:
     """Read the table. Raises ValueError for a word that is none."""
     return {int(row["code"]): _row(row) for row in csv.DictReader(text.splitlines())}
 
@@ -67,18 +67,18 @@ def parsed(text: str) -> dict[int, XidRule]:
 def _row(row: dict[str, str]) -> XidRule:
     return XidRule(
         code=int(row["code"]),
-        fault=cast("FaultClass", _checked(row["fault"], SEVERITY)) if row["fault"] else None,
-        needs=cast("Need", _checked(row["needs"], NEEDS)),
-        rule=cast("RuleName", _checked(row["rule"], RULE_NAMES)),
-        second=tuple(cast("Source", _checked(word, _SECOND)) for word in row["second"].split()),
+        fault=cast("FaultClass", _check(row["fault"], SEVERITY)) if row["fault"] else None,
+        needs=cast("Need", _check(row["needs"], NEEDS)),
+        rule=cast("RuleName", _check(row["rule"], RULE_NAMES)),
+        second=tuple(cast("Source", _check(word, _SECOND)) for word in row["second"].split()),
         note=row["note"],
         comes_with=tuple(
-            cast("Companion", _checked(word, COMPANIONS)) for word in row["comes_with"].split()
+            cast("Companion", _check(word, COMPANIONS)) for word in row["comes_with"].split()
         ),
     )
 
 
-def _checked(text: str, words: tuple[str, ...]) -> str:
+def _check(text: str, words: tuple[str, ...]) -> str:
     if text not in words:
         raise ValueError(f"xid_rules.csv: {text!r} is none of {', '.join(words)}")
     return text

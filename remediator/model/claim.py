@@ -239,17 +239,17 @@ def affected_pods(
             str(result.name),
             uid,
             _via(claim, result, uid, here),
-            tolerated(result.tolerations),
+            tolerations_in_words(result.tolerations),
         )
         for claim in claims
         for result in claim.results
         if result.name in devices
-        for pod, uid in reserved(claim, here)
+        for pod, uid in pods_reserved_for(claim, here)
     }
     return tuple(sorted(found))
 
 
-def absent(
+def absent_consumers(
     claims: Iterable[Claim],
     devices: Collection[Device],
     pods: Iterable[PodFacts] | None,
@@ -277,7 +277,9 @@ def absent(
     return tuple(sorted(found))
 
 
-def unreported(claims: Iterable[Claim], pods: Iterable[PodFacts]) -> tuple[tuple[str, str], ...]:
+def unreported_claims(
+    claims: Iterable[Claim], pods: Iterable[PodFacts]
+) -> tuple[tuple[str, str], ...]:
     """Return (namespace, name) of the claims that running pods name and no claim here shows.
 
     The namespaces take turns, so that those of one tenant hide none of another's.
@@ -286,7 +288,7 @@ def unreported(claims: Iterable[Claim], pods: Iterable[PodFacts]) -> tuple[tuple
     shown = {
         (claim.metadata.namespace, claim.metadata.name, uid)
         for claim in claims
-        for _, uid in reserved(claim, here)
+        for _, uid in pods_reserved_for(claim, here)
     }
     found: dict[str, set[str]] = {}
     for pod in here:
@@ -301,7 +303,7 @@ def unreported(claims: Iterable[Claim], pods: Iterable[PodFacts]) -> tuple[tuple
     return tuple((space, name) for _, space, name in turns)
 
 
-def reserved(claim: Claim, pods: tuple[PodFacts, ...]) -> list[tuple[str, str]]:
+def pods_reserved_for(claim: Claim, pods: tuple[PodFacts, ...]) -> list[tuple[str, str]]:
     """Return (name, uid) of the pods that a claim is reserved for, at least one."""
     found: list[tuple[str, str]] = []
     for consumer in claim.consumers:
@@ -325,7 +327,7 @@ def _via(claim: Claim, result: DeviceResult, uid: str, pods: tuple[PodFacts, ...
     return EXTENDED_RESOURCE if claim.extended or made_for else ""
 
 
-def tolerated(tolerations: tuple[Toleration, ...]) -> str:
+def tolerations_in_words(tolerations: tuple[Toleration, ...]) -> str:
     """Return which of our taints are tolerated, such as `NoExecute for 300s, NoSchedule`."""
     ours = [toleration for toleration in tolerations if _concerns_us(toleration)]
     return ", ".join(sorted({_in_words(toleration) for toleration in ours}))
@@ -341,7 +343,7 @@ def may_stay(pod: AffectedPod, fault: str) -> bool:
     )
 
 
-def tolerated_for(tolerations: Iterable[Toleration], key: str, value: str) -> timedelta | None:
+def toleration_time(tolerations: Iterable[Toleration], key: str, value: str) -> timedelta | None:
     """Return for how long a taint of effect NoExecute is tolerated, None where it is not.
 
     As the eviction controller reads it: an effect that is left out counts for scheduling only.

@@ -355,7 +355,7 @@ def merge_patch(status: IncidentStatus) -> dict[str, Any]:
     return {name: value if value != absent else None for name, value, absent in values}
 
 
-def intending(incident: Incident, kind: Kind, intent: Intent | None) -> Incident:
+def with_intent(incident: Incident, kind: Kind, intent: Intent | None) -> Incident:
     """Return an incident with an intent, or without it."""
     value = msgspec.UNSET if intent is None else intent
     spec = incident.spec

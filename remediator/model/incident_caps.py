@@ -130,9 +130,9 @@ NUMBERS: Mapping[str, tuple[int, int]] = {
 """By number: the least and the greatest."""
 
 
-def capped(status: IncidentStatus) -> IncidentStatus:
+def cut_to_limits(status: IncidentStatus) -> IncidentStatus:
     """Return a status that the CRD takes; the same one where nothing is too long."""
-    return cast("IncidentStatus", _capped(status, ""))
+    return cast("IncidentStatus", _cut(status, ""))
 
 
 _NAMED = re.compile(r"\bstatus\.(\w+)")
@@ -162,7 +162,7 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def _capped(value: object, path: str) -> object:
+def _cut(value: object, path: str) -> object:
     if isinstance(value, str):
         return cut(value, LENGTHS[path]) if path in LENGTHS else value
     if isinstance(value, int):
@@ -176,7 +176,7 @@ def _capped(value: object, path: str) -> object:
 
 
 def _list(values: tuple[object, ...], path: str) -> tuple[object, ...]:
-    found = tuple(_capped(item, path) for item in values)
+    found = tuple(_cut(item, path) for item in values)
     if path in KEYS:
         names = KEYS[path]
         keyed = {tuple(getattr(item, name) for name in names) or item: item for item in found[::-1]}
@@ -191,7 +191,7 @@ def _struct(value: msgspec.Struct, path: str) -> msgspec.Struct:
     changed: dict[str, object] = {}
     for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
         old = getattr(value, field)
-        new = _capped(old, f"{path}.{name}" if path else name)
+        new = _cut(old, f"{path}.{name}" if path else name)
         if new != old:
             changed[field] = new
     return msgspec.structs.replace(value, **changed) if changed else value

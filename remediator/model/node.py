@@ -93,13 +93,13 @@ def facts(raw: RawNode) -> NodeFacts:
         name=meta.name,
         uid=meta.uid,
         cordons=tuple(sorted(text for key, value in signs.items() if (text := _sign(key, value)))),
-        marked=marked(meta.annotations),
+        marked=marked_types(meta.annotations),
         mig_config=meta.labels.get(MIG_CONFIG, ""),
         mig_state=meta.labels.get(MIG_STATE, ""),
     )
 
 
-def marked(annotations: Mapping[str, str]) -> frozenset[str]:
+def marked_types(annotations: Mapping[str, str]) -> frozenset[str]:
     """Return the types of conditions that our mark names; words of others are left out."""
     named = {mark.strip() for mark in annotations.get(MARK, "").split(",")}
     return frozenset(named.intersection(CONDITION_TYPES))

@@ -16,11 +16,11 @@ from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import PoolKey, SliceDevice
 from remediator.diagnose.fault import Surroundings, Unknown, attempt, or_unknown, surroundings
 from remediator.diagnose.links import remarks
-from remediator.diagnose.missing_gpus import NOT_REPORTED, unlisted
-from remediator.diagnose.scope import displaced, published_parts
-from remediator.diagnose.suspicion import joined
+from remediator.diagnose.missing_gpus import NOT_REPORTED, unlisted_gpus
+from remediator.diagnose.scope import is_displaced, published_parts
+from remediator.diagnose.suspicion import with_suspicion
 from remediator.diagnose.verdict import verdict
-from remediator.model.claim import absent, affected_pods
+from remediator.model.claim import absent_consumers, affected_pods
 from remediator.model.incident import GPU_UUID, Incident, concerns, of_gpu
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Agent, Board, BoardRules, Machine, Presence, Roster, Users
@@ -47,19 +47,19 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
     bound = msgspec.structs.replace(view, inventory=own)
     unbound = view.unbound if view.blind else {**_not_own(view, own), **view.unbound}
     bound = msgspec.structs.replace(bound, unbound=unbound)
-    left = {rule.gpu for rule in view.rules if _left(bound, rule.gpu)}
+    left = {rule.gpu for rule in view.rules if _has_left(bound, rule.gpu)}
     gpus = view.report.gpus if view.report else ()
     reported = {gpu.uuid: gpu for gpu in gpus}
     if view.report is not None:
         # Only the node's own slices list these; others' boards are not.
-        found = unlisted(view.report, own).items()
+        found = unlisted_gpus(view.report, own).items()
         reported = {uuid: gpu for uuid, gpu in found if not view.elsewhere.get(uuid)} | reported
     remembered = {incident.spec.uuid for incident in view.incidents if incident.open}
     ruled = {rule.gpu for rule in view.rules}
     here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
-    here |= left | {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
+    here |= left | {rule.gpu for rule in view.rules if is_displaced(rule, bound.inventory)}
     uuids = sorted(uuid for uuid in here if GPU_UUID.fullmatch(uuid))
-    shared = attempt(_shared, bound, now, disagrees)
+    shared = attempt(_facts_of_node, bound, now, disagrees)
     return tuple(_board_or_blank(bound, uuid, reported.get(uuid), shared) for uuid in uuids)
 
 
@@ -73,7 +73,7 @@ class _Shared(msgspec.Struct, frozen=True, kw_only=True):
     """UUIDs that the report has more than once."""
 
 
-def _shared(view: NodeView, now: datetime, disagrees: str) -> _Shared:
+def _facts_of_node(view: NodeView, now: datetime, disagrees: str) -> _Shared:
     named = Counter(gpu.uuid for gpu in view.report.gpus) if view.report else Counter[str]()
     unbelieved = view.unbelieved
     report = None if unbelieved else view.report
@@ -179,7 +179,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     return Board(
         uuid=uuid,
         machine=shared.machine,
-        verdict=joined(judged, view.suspects.get(uuid)),
+        verdict=with_suspicion(judged, view.suspects.get(uuid)),
         gpu=None if why else gpu,
         incidents=incidents,
         rules=BoardRules(
@@ -193,7 +193,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
         users=Users(
             holders=holders,
             gang=gang(holders, view.claims, view.pods) if any(it.open for it in incidents) else (),
-            absent=absent(view.claims, devices, view.pods, view.pods_gone),
+            absent=absent_consumers(view.claims, devices, view.pods, view.pods_gone),
             refusals=view.refusals,
             tolerations=tolerations(rules, view.claims, view.pods),
             ignoring=claims_ignoring_taints(rules, view.claims),
@@ -204,7 +204,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
             reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
             unbound=view.unbound.get(uuid, ""),
             elsewhere=elsewhere,
-            left=_left(view, uuid),
+            left=_has_left(view, uuid),
         ),
         peers=view.domains.get(uuid, ()),
         remarks=() if gpu is None or why else remarks(gpu, around),
@@ -226,7 +226,7 @@ def _place(
     """Return where a GPU is."""
     open_incidents = [incident for incident in incidents if incident.open]
     pools = {(device.device.driver, device.device.pool) for device in parts}
-    pools = pools or _remembered(view, open_incidents, rules)
+    pools = pools or _pools_once_published(view, open_incidents, rules)
     if not pools:
         # Where GPUs of this node are published; while none is, where NVIDIA's driver would.
         around = [device.device for device in view.inventory if device.kind]
@@ -265,7 +265,7 @@ def _classes(
     return frozenset(known.classes if known else ())
 
 
-def _remembered(
+def _pools_once_published(
     view: NodeView, open_incidents: list[Incident], rules: tuple[Rule, ...]
 ) -> set[PoolKey]:
     """Return where a GPU was published on this node, as far as rules and open incidents record.
@@ -297,7 +297,7 @@ def _first_reporter(
     return () if leading == view.node else (leading,)
 
 
-def _left(view: NodeView, uuid: str) -> bool:
+def _has_left(view: NodeView, uuid: str) -> bool:
     """Whether this node, with a fresh report and NVML up, lacks a board that another node has."""
     if not view.elsewhere.get(uuid) or view.report is None or view.unbelieved:
         return False

@@ -29,7 +29,7 @@ from remediator.diagnose.fault import NODE_LEVEL, Unknown, attempt
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.correlation import Waves
 from remediator.plan.hardware import with_new_names
-from remediator.plan.spending import EFFECT_OF, Action, RuleAction, Spending, placed, suffers
+from remediator.plan.spending import EFFECT_OF, Action, RuleAction, Spending, place_of, suffers
 from remediator.plan.stages import Course, Deferral, DeferredBy, Demanded, Granted
 from remediator.plan.view import Fleet, GpuPlace, names_on
 from remediator.policy.limits import KEYS, WORDS, Caps, Limits
@@ -87,12 +87,12 @@ def budget(
             stored[rule.gpu] = (*stored.get(rule.gpu, ()), rule)
     spending, waves = Spending(fleet, now), Waves(fleet, policy.limits.correlation, now)
     brakes: tuple[Callable[[_Request], Brake | None], ...] = (
-        partial(_stopped, fleet=fleet, policy=policy),
-        partial(_paused, policy=policy, now=now),
-        partial(_capped, action="taint", caps=policy.limits.taint, spending=spending),
+        partial(_emergency_stop, fleet=fleet, policy=policy),
+        partial(_maintenance_window, policy=policy, now=now),
+        partial(_cap_reached, action="taint", caps=policy.limits.taint, spending=spending),
         partial(_wave_of_taints, waves=waves, spending=spending, limits=policy.limits),
         partial(_correlation, waves=waves, spending=spending),
-        partial(_capped, action="evict", caps=policy.limits.evict, spending=spending),
+        partial(_cap_reached, action="evict", caps=policy.limits.evict, spending=spending),
     )
 
     def grant(demand: Granted) -> Granted:
@@ -201,7 +201,7 @@ def _request(granted: Granted, stored: tuple[Rule, ...], fleet: Fleet, known_as:
     nodes = [rule.node for rule in granted.rules]
     nodes += [granted.incident.node] if granted.incident else []
     nodes += [known.node] if known else [""]
-    place = placed(granted.uuid, nodes[0], fleet)
+    place = place_of(granted.uuid, nodes[0], fleet)
     named = {f"{rule.device.driver}/{rule.device.pool}" for rule in (*granted.rules, *stored)}
     if not named <= place.pools:
         place = msgspec.structs.replace(place, pools=place.pools | named)
@@ -210,7 +210,7 @@ def _request(granted: Granted, stored: tuple[Rule, ...], fleet: Fleet, known_as:
     return _Request(granted=granted, stored=stored, place=place, known=known_as)
 
 
-def _stopped(request: _Request, *, fleet: Fleet, policy: Policy) -> Brake | None:
+def _emergency_stop(request: _Request, *, fleet: Fleet, policy: Policy) -> Brake | None:
     stop = fleet.stopped or policy.stopped
     if not stop or not _would_begin(request):
         return None
@@ -219,7 +219,7 @@ def _stopped(request: _Request, *, fleet: Fleet, policy: Policy) -> Brake | None
     )
 
 
-def _paused(request: _Request, *, policy: Policy, now: datetime) -> Brake | None:
+def _maintenance_window(request: _Request, *, policy: Policy, now: datetime) -> Brake | None:
     if not _would_begin(request):
         return None
     place = _policy_place(request)
@@ -261,7 +261,7 @@ def _policy_place(request: _Request) -> Place:
     )
 
 
-def _capped(
+def _cap_reached(
     request: _Request, *, action: RuleAction, caps: Caps, spending: Spending
 ) -> Brake | None:
     if not _is_new(action, request.granted, request.stored, spending):
@@ -300,7 +300,7 @@ def _correlation(request: _Request, *, waves: Waves, spending: Spending) -> Brak
     found = waves.hold(incident)
     if found is None:
         return None
-    why = f"{_deferred(granted, 'evict')} deferred: {found.why}"
+    why = f"{_word_of(granted, 'evict')} deferred: {found.why}"
     return Brake(by="Correlation", why=why, limit="NoSchedule", until=found.until)
 
 
@@ -315,7 +315,7 @@ _CAPPED_BY: Mapping[Action, str] = {"taint": "taint", "evict": "evict", "call": 
 """The action whose caps count for this one."""
 
 
-def _deferred(granted: Granted, action: Action) -> str:
+def _word_of(granted: Granted, action: Action) -> str:
     """Return the word for an action that is deferred: `Evict` where no NoExecute is demanded."""
     only_evict = {rule.effect for rule in granted.rules} & EVICTING == {"Evict"}
     return "Evict" if action == "evict" and only_evict else _DEFERRED[action]
@@ -327,7 +327,7 @@ def _over(action: Action, caps: Caps, request: _Request, spending: Spending) -> 
     What began on a node within the time of the rate also counts in that node's cap. So a node that
     evicts again and again uses no more of the cluster's rate than its cap.
     """
-    deferred = f"{_deferred(request.granted, action)} deferred: budget {_CAPPED_BY[action]}"
+    deferred = f"{_word_of(request.granted, action)} deferred: budget {_CAPPED_BY[action]}"
     for ground, cap in caps.by_ground():
         for name in sorted(names_on(ground, request.place)):
             used, limit = spending.used(action, ground, name), cap.of(spending.total(ground, name))

@@ -66,7 +66,7 @@ class Waves:
 
     def _after_change(self, incident: Incident) -> Deferral | None:
         changed = self._fleet.changes.get(incident.node)
-        began = opened_at(incident) or self._now
+        began = opening_time(incident) or self._now
         known = (
             ("policy", self._fleet.policy_changed_at, True),
             (f"driver of {incident.node}", changed.driver_at if changed else None, False),
@@ -89,10 +89,10 @@ class Waves:
         alike = (*self._by_cause().get(cause, []), incident)
         # One that is dated later than now would end a wave, and can be of no later one.
         openings = [
-            (min(opened_at(candidate) or self._now, self._now), candidate) for candidate in alike
+            (min(opening_time(candidate) or self._now, self._now), candidate) for candidate in alike
         ]
-        sources = _sources(openings, self._fleet)
-        until = _held_until(sources, limits)
+        sources = _sources_by_time(openings, self._fleet)
+        until = _end_of_wave(sources, limits)
         if until is None or self._now >= until:
             return None
         why = f"{cause} is new on {limits.nodes} nodes or more within {spelled(limits.within)}"
@@ -129,13 +129,13 @@ def cause_of(incident: Incident) -> str:
     return f"class {found.fault}" if vague else found.cause
 
 
-def opened_at(incident: Incident) -> datetime | None:
+def opening_time(incident: Incident) -> datetime | None:
     """Return when an incident was opened, None while it is about to be."""
     timeline = incident.status.timeline
     return timeline[0].time if timeline else incident.metadata.creation_timestamp
 
 
-def _sources(
+def _sources_by_time(
     openings: Iterable[tuple[datetime, Incident]], fleet: Fleet
 ) -> list[tuple[datetime, str]]:
     """Return (time, source) of every opening, the first one first; each node is one source."""
@@ -154,7 +154,7 @@ def _source_of(incident: Incident, fleet: Fleet) -> str:
     return f"node {incident.node}"
 
 
-def _held_until(sources: Iterable[tuple[datetime, str]], limits: Correlation) -> datetime | None:
+def _end_of_wave(sources: Iterable[tuple[datetime, str]], limits: Correlation) -> datetime | None:
     """Return the end of the last wave's hold, None when there was none.
 
     A wave begins when enough sources reported within the window. It lasts while further ones join;

@@ -95,7 +95,7 @@ def _raises(rule: Rule, stored: Effect | None) -> bool:
     return rule.effect in EVICTING and EFFECTS.index(rule.effect) > before
 
 
-def _confirmed(board: Board, incident: Incident) -> bool:
+def _was_confirmed(board: Board, incident: Incident) -> bool:
     """Whether the pods of an incident are being evicted, which was confirmed when it began."""
     status = incident.status
     anew = status.eviction_start_time is None and all(
@@ -131,7 +131,10 @@ def disruption(
 ) -> Disruption:
     """Return what steps begin, and go on with: that was confirmed when it began."""
     begun = {
-        board.uuid for board in cases for incident in board.incidents if _confirmed(board, incident)
+        board.uuid
+        for board in cases
+        for incident in board.incidents
+        if _was_confirmed(board, incident)
     }
     reported = {
         condition.type

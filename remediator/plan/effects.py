@@ -31,8 +31,8 @@ from remediator.model.incident import (
 )
 from remediator.model.taint_rule import EFFECTS, EVICTING, LOST, Effect, Rule
 from remediator.plan.board import Board
-from remediator.plan.evictions import counted_from
-from remediator.plan.pods import drained
+from remediator.plan.evictions import start_of_within
+from remediator.plan.pods import drained_in_words
 from remediator.plan.signals import is_new
 from remediator.plan.stages import Notice
 from remediator.plan.words import severity
@@ -248,7 +248,7 @@ def _requests(finding: Finding) -> Cap | None:
     if not finding.row.evicts_first:
         return None
     goal: Effect = "NoExecute" if plan.then == "NoExecute" else "Evict"
-    since = counted_from(finding.incident.status, plan, finding.now)
+    since = start_of_within(finding.incident.status, plan, finding.now)
     until = since + plan.within if plan.then == "NoExecute" and since else None
     if until is not None and finding.now >= until:
         return None
@@ -297,10 +297,10 @@ def demands_of(
     )
     everything = tuple(sorted({target for demand in tainting for target in demand.targets}))
     whole = tainted_since(board.rules.stored, incident, everything) is not None
-    return tuple(demands) if whole else tainted_first(demands)
+    return tuple(demands) if whole else taint_first(demands)
 
 
-def tainted_first(demands: Iterable[Demand]) -> tuple[Demand, ...]:
+def taint_first(demands: Iterable[Demand]) -> tuple[Demand, ...]:
     """Return the same demands without their evictions."""
     return tuple(
         msgspec.structs.replace(demand, cap=SIBLINGS) if demand.effect in EVICTING else demand
@@ -478,11 +478,11 @@ def strongest_rules(
             effect = demand.effect if row.mode == "enforce" else unenforced
             if effect is not None:
                 rule = _rule(board, incident, demand.fault, target, effect)
-                desired[target.name] = _joined(rule, desired.get(target.name))
+                desired[target.name] = _join_rules(rule, desired.get(target.name))
     return tuple(desired[device] for device in sorted(desired))
 
 
-def _joined(rule: Rule, standing: Rule | None) -> Rule:
+def _join_rules(rule: Rule, standing: Rule | None) -> Rule:
     """Return one rule for a device, in the words of the demand with the strongest effect.
 
     Among equals the standing rule keeps its words, if it has any, unless a worse class demands it.
@@ -506,7 +506,7 @@ def _would_wait(board: Board, demand: Demand) -> list[str]:
     Pods that are not listed are left out: an incident that opens knows none yet.
     """
     devices = {str(target.name) for target in demand.targets}
-    why = drained(board, devices) if demand.goal in EVICTING else ""
+    why = drained_in_words(board, devices) if demand.goal in EVICTING else ""
     return [f"it would be deferred: {why}"] if why else []
 
 
@@ -547,22 +547,24 @@ def pending(demands: tuple[Demand, ...]) -> bool:
     )
 
 
-def _evicting(demands: tuple[Demand, ...]) -> list[Demand]:
+def _demands_that_evict(demands: tuple[Demand, ...]) -> list[Demand]:
     return [
         demand for demand in demands if demand.row.mode == "enforce" and demand.effect in EVICTING
     ]
 
 
-def evicting(demands: tuple[Demand, ...]) -> tuple[Device, ...]:
+def devices_to_evict(demands: tuple[Demand, ...]) -> tuple[Device, ...]:
     """Return the devices whose pods the faults have evicted now."""
     return tuple(
-        sorted({target.name for demand in _evicting(demands) for target in demand.targets})
+        sorted(
+            {target.name for demand in _demands_that_evict(demands) for target in demand.targets}
+        )
     )
 
 
 def evict_plan(demands: tuple[Demand, ...]) -> Evict | None:
     """Return how they are evicted: the mildest plan of their classes."""
-    plans = [demand.row.evict for demand in _evicting(demands)]
+    plans = [demand.row.evict for demand in _demands_that_evict(demands)]
     return mildest_eviction(plans) if plans else None
 
 
@@ -586,14 +588,14 @@ def goal(demands: tuple[Demand, ...]) -> Effect:
     return strongest
 
 
-def leading(demands: tuple[Demand, ...]) -> Demand | None:
+def leading_demand(demands: tuple[Demand, ...]) -> Demand | None:
     """Return the demand of the worst class."""
     return max(demands, key=lambda demand: severity(demand.fault.fault_class), default=None)
 
 
 def reason(board: Board, incident: Incident, demands: tuple[Demand, ...]) -> str:
     """Return the reason, from the demand that goes furthest."""
-    first = leading(demands)
+    first = leading_demand(demands)
     parts: list[str] = []
     over = all(demand.effect == demand.goal and demand.goal not in EVICTING for demand in demands)
     if isinstance(board.verdict, Healthy) and over:

@@ -13,7 +13,7 @@ from remediator.model.node import REPAIR_NEEDED
 from remediator.model.taint_rule import EVICTING
 from remediator.plan import history, overrides
 from remediator.plan.board import Board
-from remediator.plan.evictions import is_passed_by
+from remediator.plan.evictions import kind_passed_by
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.node_condition import HELD as NODE_HELD
 from remediator.plan.node_condition import (
@@ -24,7 +24,7 @@ from remediator.plan.node_condition import (
     WAITING,
 )
 from remediator.plan.phase import kernel
-from remediator.plan.pods import drained_elsewhere
+from remediator.plan.pods import drainer_of
 from remediator.plan.stages import Planned
 from remediator.plan.steps import Step, WriteNodeConditions, WriteStatus
 from remediator.plan.view import NodeView
@@ -210,12 +210,12 @@ def _is_spared(pod: AffectedPod, board: Board, planned: Planned, fault: str) -> 
     if pod.via == GANG or may_stay(pod, fault) or _is_left_to_others(pod, board):
         return True
     only_requests = planned.demanded.goal == "Evict"
-    return only_requests and (pod.via == ADMIN or bool(is_passed_by(board, pod.uid)))
+    return only_requests and (pod.via == ADMIN or bool(kind_passed_by(board, pod.uid)))
 
 
 def _is_left_to_others(pod: AffectedPod, board: Board) -> bool:
     """Whether another system drains a pod: a NoExecute that stands reaches it by its claim."""
-    if not drained_elsewhere(board, pod.uid):
+    if not drainer_of(board, pod.uid):
         return False
     stands = {str(rule.device) for rule in board.rules.stored if rule.effect == "NoExecute"}
     return pod.device not in stands or pod.via == EXTENDED_RESOURCE

@@ -23,8 +23,8 @@ from remediator.model.claim import (
     EXTENDED_RESOURCE,
     Claim,
     may_stay,
-    reserved,
-    tolerated_for,
+    pods_reserved_for,
+    toleration_time,
 )
 from remediator.model.incident import (
     EVICTION_BLOCKED,
@@ -36,7 +36,7 @@ from remediator.model.incident import (
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
-from remediator.plan.pods import DRAINERS, drained_elsewhere, drainer
+from remediator.plan.pods import DRAINERS, drainer, drainer_of
 from remediator.plan.stages import ROUNDS, Granted, Planned
 from remediator.plan.words import some
 from remediator.policy.table import Evict
@@ -81,10 +81,10 @@ def tolerations(
     for claim in claims:
         for result in claim.results:
             rule = by_device.get(result.name)
-            lasting = tolerated_for(result.tolerations, rule.key, rule.cause) if rule else None
+            lasting = toleration_time(result.tolerations, rule.key, rule.cause) if rule else None
             if lasting is None:
                 continue
-            for _, uid in reserved(claim, here):
+            for _, uid in pods_reserved_for(claim, here):
                 key = uid, str(result.name)
                 found[key] = min(lasting, found.get(key, lasting))
     return found
@@ -97,9 +97,9 @@ def plan_evictions(board: Board, granted: Granted, now: datetime, *, frozen: boo
     """
     if granted.incident is None and not board.rules.stored:
         return Planned(granted=granted, wake_at=granted.wake_at)
-    planned = _recorded(board, granted, now, frozen=frozen)
+    planned = _eviction_record(board, granted, now, frozen=frozen)
     evict = () if frozen else to_evict(board, planned, now)
-    missed = _missed(board, granted)
+    missed = _pods_not_reached(board, granted)
     unseen = board.pods is None and (missed or in_force(board, granted))
     if not (evict or unseen or planned.since):
         return planned
@@ -123,7 +123,7 @@ def to_evict(board: Board, planned: Planned, now: datetime) -> tuple[AffectedPod
     unknown = isinstance(board.verdict, Unknown) or bool(board.trust.refusal("disrupt"))
     if board.pods is None or unknown or planned.granted.held_back:
         return ()
-    missed = [*_missed(board, planned.granted), *to_request(board, planned, now)]
+    missed = [*_pods_not_reached(board, planned.granted), *to_request(board, planned, now)]
     if not missed:
         return ()
     here = {pod.uid for pod in board.pods if pod.running and not pod.terminating}
@@ -131,7 +131,7 @@ def to_evict(board: Board, planned: Planned, now: datetime) -> tuple[AffectedPod
     return tuple(found.values())
 
 
-def _missed(board: Board, granted: Granted) -> list[AffectedPod]:
+def _pods_not_reached(board: Board, granted: Granted) -> list[AffectedPod]:
     """Return pods on a device under a stored, still desired NoExecute that does not reach them.
 
     The eviction controller walks `spec.resourceClaims` only and skips a claim that stands for an
@@ -145,9 +145,7 @@ def _missed(board: Board, granted: Granted) -> list[AffectedPod]:
     return [
         pod
         for pod in board.users.holders
-        if pod.via == EXTENDED_RESOURCE
-        and pod.device in reached
-        and not drained_elsewhere(board, pod.uid)
+        if pod.via == EXTENDED_RESOURCE and pod.device in reached and not drainer_of(board, pod.uid)
     ]
 
 
@@ -165,11 +163,11 @@ def to_request(board: Board, planned: Planned, now: datetime) -> tuple[AffectedP
     """Return the pods for which an eviction is to be requested, each once."""
     rules, joined = in_force(board, planned.granted), planned.joined_too_often
     there = (pod for pod in _there(board, rules) if pod.device not in joined)
-    found = {pod.uid: pod for pod in there if not _passed_by(board, pod, rules, now)}
+    found = {pod.uid: pod for pod in there if not _skip_reason(board, pod, rules, now)}
     return tuple(found.values())
 
 
-def counted_from(status: IncidentStatus, plan: Evict, now: datetime) -> datetime | None:
+def start_of_within(status: IncidentStatus, plan: Evict, now: datetime) -> datetime | None:
     """Return from when `within` counts, moved on by the time without an attempt.
 
     Without the last attempt (an older CRD does not store it) all time counts.
@@ -192,10 +190,10 @@ def resumes(board: Board, incident: Incident, devices: Collection[Device], now: 
         if rule.effect == "Evict" and rule.device in devices
     }
     ended = incident.status.evicting_at is not None and incident.status.eviction_start_time is None
-    return ended and any(not _passed_by(board, pod, rules, now) for pod in _there(board, rules))
+    return ended and any(not _skip_reason(board, pod, rules, now) for pod in _there(board, rules))
 
 
-def _recorded(board: Board, granted: Granted, now: datetime, *, frozen: bool) -> Planned:
+def _eviction_record(board: Board, granted: Granted, now: datetime, *, frozen: bool) -> Planned:
     """Return the record of the evictions for the incident.
 
     While nothing is known the record stays; that time does not count (`counted_from`). A hold ends
@@ -219,7 +217,7 @@ def _recorded(board: Board, granted: Granted, now: datetime, *, frozen: bool) ->
         )
         return msgspec.structs.replace(as_it_was, blocked=next(blocked, ""))
     rules = in_force(board, granted)
-    rounds = _kept_rounds(board, granted, old, now)
+    rounds = _rounds_to_keep(board, granted, old, now)
     # Once no pod is left under NoExecute the time is over: the next slice gets all of its own.
     no_execute = {str(rule.device): rule for rule in granted.rules if rule.effect == "NoExecute"}
     if not rules and _there(board, no_execute, terminating=True):
@@ -233,7 +231,7 @@ def _recorded(board: Board, granted: Granted, now: datetime, *, frozen: bool) ->
         granted=granted,
         since=since,
         attempted=attempted,
-        rounds=_counted_rounds(board, granted, rounds, there, now),
+        rounds=_count_rounds(board, granted, rounds, there, now),
         wake_at=granted.wake_at,
     )
     return msgspec.structs.replace(planned, blocked=_in_the_way(board, planned, rules, now))
@@ -247,7 +245,7 @@ def _clock(
     Once the time is over, and between two attempts that are near enough, nothing is written.
     """
     plan, last = granted.demanded.eviction.plan or Evict(), old.eviction_attempt_time
-    start = counted_from(old, plan, now)
+    start = start_of_within(old, plan, now)
     if start is None or old.eviction_start_time is None:
         return now, now
     if now - start >= plan.within:
@@ -272,7 +270,7 @@ def _there(
     )
 
 
-def is_passed_by(board: Board, uid: str) -> PassedBy | None:
+def kind_passed_by(board: Board, uid: str) -> PassedBy | None:
     """Return which kind of pod it is of which no eviction is ever requested, None for others."""
     pod = next((candidate for candidate in board.pods or () if candidate.uid == uid), None)
     if pod is not None and pod.owner.startswith("DaemonSet/"):
@@ -282,9 +280,9 @@ def is_passed_by(board: Board, uid: str) -> PassedBy | None:
     return "MirrorPod" if pod is not None and pod.mirror else None
 
 
-def _passed_by(board: Board, pod: AffectedPod, rules: Mapping[str, Rule], now: datetime) -> str:
+def _skip_reason(board: Board, pod: AffectedPod, rules: Mapping[str, Rule], now: datetime) -> str:
     """Return why no eviction is requested of a pod, "" when it is."""
-    if kind := is_passed_by(board, pod.uid):
+    if kind := kind_passed_by(board, pod.uid):
         return PASSED_BY[kind]
     if pod.via == EXTENDED_RESOURCE:
         return ""
@@ -308,7 +306,7 @@ def _tolerates(board: Board, pod: AffectedPod, rule: Rule, now: datetime) -> boo
     return now - (rule.time_added or now) < lasting
 
 
-def _kept_rounds(
+def _rounds_to_keep(
     board: Board, granted: Granted, old: IncidentStatus, now: datetime
 ) -> tuple[DeviceRounds, ...]:
     """Return the rounds that are kept: of devices under a rule that were not free for long.
@@ -328,7 +326,7 @@ def _kept_rounds(
     return tuple(kept)
 
 
-def _counted_rounds(
+def _count_rounds(
     board: Board,
     granted: Granted,
     kept: tuple[DeviceRounds, ...],
@@ -336,7 +334,7 @@ def _counted_rounds(
     now: datetime,
 ) -> tuple[DeviceRounds, ...]:
     """Return which round each device is in: one more where pods have joined since the last."""
-    joined = _joined(board, granted, now)
+    joined = _devices_with_new_pods(board, granted, now)
     found = {entry.device: entry for entry in kept}
     for device in {pod.device for pod in there}:
         before = found.get(device)
@@ -348,7 +346,7 @@ def _counted_rounds(
     return tuple(found[device] for device in sorted(found))
 
 
-def _joined(board: Board, granted: Granted, now: datetime) -> frozenset[str]:
+def _devices_with_new_pods(board: Board, granted: Granted, now: datetime) -> frozenset[str]:
     """Return the devices held by pods that the incident does not name yet.
 
     Where not all pods can be listed it is unknown which pods are new.
@@ -364,7 +362,7 @@ def _joined(board: Board, granted: Granted, now: datetime) -> frozenset[str]:
         for affected in _there(board, rules)
         if affected.uid not in known
         and affected.device in named
-        and not _passed_by(board, affected, rules, now)
+        and not _skip_reason(board, affected, rules, now)
     )
 
 
@@ -387,7 +385,7 @@ def _in_the_way(board: Board, planned: Planned, rules: Mapping[str, Rule], now: 
     blockers: list[str] = []
     for affected in sorted(there.values()):
         ready = "Ready" if pods[affected.uid].ready else "not Ready"
-        why = _passed_by(board, affected, rules, now) or board.users.refusals.get(
+        why = _skip_reason(board, affected, rules, now) or board.users.refusals.get(
             affected.uid, "no answer yet"
         )
         blockers.append(f"{affected.namespace}/{affected.pod} ({ready}): {why}")
@@ -416,7 +414,7 @@ def evicts_monitor(board: Board, planned: Planned) -> str:
             for pod in board.users.holders
             if pod.via == ADMIN
             and pod.device in devices
-            and is_passed_by(board, pod.uid) == "DaemonSet"
+            and kind_passed_by(board, pod.uid) == "DaemonSet"
             and not may_stay(pod, incident.status.fault)
         }
     )
@@ -448,7 +446,7 @@ Spared = tuple[tuple[Reason, int], ...]
 """How many pods, by reason."""
 
 
-def spared(board: Board, planned: Planned) -> Spared:
+def count_spared(board: Board, planned: Planned) -> Spared:
     """Return how many pods hold a device of the GPU and are not evicted.
 
     A pod that is evicted from one of its devices is not spared on another.
@@ -481,4 +479,4 @@ def _why(affected: AffectedPod, board: Board, planned: Planned) -> Reason | None
     if effect == "NoExecute" or affected.uid in {pod.uid for pod in planned.pods}:
         return None
     # The Eviction API gets no request for these.
-    return "AdminAccess" if affected.via == ADMIN else is_passed_by(board, affected.uid)
+    return "AdminAccess" if affected.via == ADMIN else kind_passed_by(board, affected.uid)

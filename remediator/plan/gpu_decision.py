@@ -88,7 +88,7 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
     demands = effects.demands_of(board, lead.incident, rows, now)
     taints = hardware.follow_names(board, lead.incident, standing, demands, policy, now)
     if taints.extends:
-        demands = effects.tainted_first(demands)
+        demands = effects.taint_first(demands)
     found = incidents.with_findings(board, lead.incident, demands, taints.firm, now)
     # Stored with the steps that rest on it: rules that a narrowed scope takes away must not come
     # back for what was tainted before.
@@ -159,7 +159,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
 
 def _elsewhere(board: Board, standing: tuple[Rule, ...], policy: Policy, now: datetime) -> Demanded:
     """Return what is left to do for a GPU about which another node decides."""
-    current = incidents.leading(board)
+    current = incidents.leading_incident(board)
     taints = hardware.Taints(kept=standing)
     if current is not None:
         taints = hardware.follow_names(board, current, standing, (), policy, now)
@@ -187,7 +187,7 @@ def _record(
     )
     intents = overrides.read_intents(board, incident, signal, now, news=has_news(board, before))
     confirmed = overrides.in_force(intents, "RepairConfirmed")
-    leading = effects.leading(demands)
+    leading = effects.leading_demand(demands)
     return Record(
         seen_through=signal,
         seen=with_reported(board, before),
@@ -210,13 +210,13 @@ def _end(known: _Known) -> Demanded | None:
     board, shut = known.board, known.board.trust.refusal("release")
     why = known.lead.ends
     if not (why or shut or recovery.unseen_rules(board)):
-        why = recovery.ending(board, known.incident, known.confirmed, known.now)
+        why = recovery.end_without_recovery(board, known.incident, known.confirmed, known.now)
     return known.demanding(Course(kind="ends", reason=why)) if why else None
 
 
 def _unknown(known: _Known) -> Demanded | None:
     """Return the answer where too little is known: what stands stays."""
-    why = recovery.unknown(known.board, known.incident, known.confirmed)
+    why = recovery.why_unknown(known.board, known.incident, known.confirmed)
     if not why:
         return None
     moved = hardware.new_names_in_words(known.taints.renamed)
@@ -238,7 +238,7 @@ def _verify(known: _Known) -> Demanded:
     verified_at = recovery.verified_at(board, incident, known.policy, now) if quiet else None
     soaked = verified_at is not None and now >= verified_at
     waits = bool(record.confirmation)
-    unproven = "" if confirmed else recovery.unproven(board, incident, waits_for_user=waits)
+    unproven = "" if confirmed else recovery.missing_proof(board, incident, waits_for_user=waits)
     if soaked and unproven:
         verified_at = now + recovery.LOOK_FOR_RENEWALS
     # What the agent has confirmed is stored first: a restart in between must not wait for it again.
@@ -262,7 +262,7 @@ def _stand(known: _Known, wakes: list[datetime], unproven: str, *, verified: boo
     hold = overrides.in_force(known.record.intents, "Hold")
     # A hold keeps what stands: nothing new is demanded as long as it counts.
     rules = effects.strongest_rules(board, incident, () if hold else demands, known.taints.firm)
-    devices = () if hold else effects.evicting(demands)
+    devices = () if hold else effects.devices_to_evict(demands)
     remarks = _remarks(known, unproven, verified=verified)
     step = () if verified else (effects.reason(board, incident, demands),)
     repair = known.repair

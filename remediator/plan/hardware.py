@@ -19,7 +19,7 @@ import msgspec
 from exporter.model.node_health import MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import NEAR
-from remediator.diagnose.scope import displaced, gpus_behind, hardware_of, is_unplaced, made_of
+from remediator.diagnose.scope import gpus_behind, hardware_of, is_displaced, is_unplaced, made_of
 from remediator.model.incident import HARDWARE_LIMIT, Hardware, Incident
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan import history
@@ -80,7 +80,7 @@ def rules_that_may_stay(board: Board, policy: Policy) -> tuple[Rule, ...]:
     proper = [
         without_disruption(rule, board.inventory)
         for rule in board.rules.stored
-        if (not displaced(rule, board.inventory) or _may_be_the_failed_one(rule, board))
+        if (not is_displaced(rule, board.inventory) or _may_be_the_failed_one(rule, board))
         and not (board.presence.left and rule.node == board.node)
     ]
     if policy.disagrees:
@@ -120,7 +120,7 @@ def displaced_rules(board: Board, policy: Policy) -> tuple[Rule, ...]:
         rule
         for rule in board.rules.stored
         if not board.presence.left
-        and displaced(rule, board.inventory)
+        and is_displaced(rule, board.inventory)
         and (policy.disagrees or _ceiling(policy.row(class_of(rule.fault), board.place)))
     )
 
@@ -214,7 +214,7 @@ def tainted_hardware(
         if rule.fault != "contained" or _is_of_whole(rule, board):
             parts.append(part)
     for part in sorted(parts, key=_key):
-        found[_key(part)] = _joined(part, found.get(_key(part)), now)
+        found[_key(part)] = _join_parts(part, found.get(_key(part)), now)
     if gone:
         own = slices_named(board, incident.status.seen_signals)
         found = {
@@ -262,7 +262,7 @@ def with_new_names(rules: tuple[Rule, ...], renamed: tuple[Rule, ...]) -> tuple[
 
 def without_disruption(rule: Rule, inventory: tuple[SliceDevice, ...]) -> Rule:
     """Return a rule without its disruption where other hardware is proven under its name."""
-    if rule.effect == milder(rule.effect, RESTRICTION) or not displaced(rule, inventory):
+    if rule.effect == milder(rule.effect, RESTRICTION) or not is_displaced(rule, inventory):
         return rule
     return msgspec.structs.replace(rule, effect=RESTRICTION)
 
@@ -320,7 +320,7 @@ def _is_of_whole(rule: Rule, board: Board) -> bool:
     return rule.uuid == rule.gpu and board.gpu is not None and board.gpu.mig is False
 
 
-def _joined(new: Hardware, old: Hardware | None, now: datetime) -> Hardware:
+def _join_parts(new: Hardware, old: Hardware | None, now: datetime) -> Hardware:
     if old is None:
         return msgspec.structs.replace(new, tainted_time=now)
     words = new if severity(new.fault) > severity(old.fault) else old

@@ -25,7 +25,7 @@ LOST = "status lost: "
 """How the evidence of an incident begins whose status was lost (`incidents`)."""
 
 
-def opened_at(incident: Incident, now: datetime) -> datetime:
+def opening_time(incident: Incident, now: datetime) -> datetime:
     """Return when an incident began; one that is about to be opened begins now."""
     return incident.metadata.creation_timestamp or now
 
@@ -36,15 +36,15 @@ def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, no
     A relapse goes on counting from the incident that it belongs to. The count never falls, so
     pruning never resets it.
     """
-    since = opened_at(incident, now) - row.repeat.within
+    since = opening_time(incident, now) - row.repeat.within
     earlier = _earlier(incidents, incident, now)
-    recent = sum(opened_at(other, now) > since and _mattered(other) for other in earlier)
+    recent = sum(opening_time(other, now) > since and _counts_as_repeat(other) for other in earlier)
     before = relapse_of(incidents, incident, now)
     continued = before.status.recurrence if before else 0
     return max(incident.status.recurrence, recent + 1, continued + 1)
 
 
-def _mattered(incident: Incident) -> bool:
+def _counts_as_repeat(incident: Incident) -> bool:
     """Whether anything was done in an incident, or would have been in a milder mode.
 
     An incident that was over before a taint, such as an error of a peer, is no repeat.
@@ -74,7 +74,7 @@ def relapse_of(
     incidents: tuple[Incident, ...], incident: Incident, now: datetime
 ) -> Incident | None:
     """Return the incident in whose probation an incident began."""
-    begun = opened_at(incident, now)
+    begun = opening_time(incident, now)
     ends = [(other.status.probation_until, other) for other in _earlier(incidents, incident, now)]
     running = [(until, other) for until, other in ends if until is not None and begun < until]
     return max(running, key=lambda pair: pair[0])[1] if running else None
@@ -153,7 +153,7 @@ def _ends_signals(incident: Incident, boot_id: str | None) -> bool:
     return ("RepairConfirmed", "InForce") in stated and this_boot
 
 
-def pruned(
+def incidents_to_prune(
     incidents: tuple[Incident, ...], policy: Policy, now: datetime, boot_id: str | None
 ) -> tuple[Incident, ...]:
     """Return closed incidents that are too old to matter, oldest first, a few at a time.

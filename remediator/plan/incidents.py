@@ -38,12 +38,12 @@ from remediator.model.incident import (
     incident_name,
     number_of,
 )
-from remediator.model.incident_caps import capped
+from remediator.model.incident_caps import cut_to_limits
 from remediator.model.taint_rule import Rule
 from remediator.plan import history, recovery, signals
 from remediator.plan.board import Board
 from remediator.plan.effects import FRESH, Demand
-from remediator.plan.overrides import inherited
+from remediator.plan.overrides import with_inherited
 from remediator.plan.signals import is_later
 from remediator.plan.words import class_of, severity, xid_in
 from remediator.policy.table import Policy
@@ -79,19 +79,19 @@ def lead(
     """
     opened = _leading_first(board)
     stored = opened[0] if opened else None
-    faults = sorted(unhandled(board, policy, now), key=weight)
+    faults = sorted(unhandled_faults(board, policy, now), key=weight)
     if stored is not None and not stored.blank:
         return _lead(stored, faults, standing, opened[1:])
     rules = standing or displaced or (board.rules.unseen if stored else ())
     empty = not rules and not any(opens(board, fault, policy, now) for fault in faults)
     if stored is not None:
-        found = _lead(filled(board, stored, rules, now), faults, standing, opened[1:])
+        found = _lead(fill_from_rules(board, stored, rules, now), faults, standing, opened[1:])
         return msgspec.structs.replace(found, ends=_ends_empty(board) if empty else "")
     if empty:
         return "nothing to do"
     if _are_of_others(board, rules):
         return "its rules are another node's"
-    return _lead(inherited(board, new_incident(board, rules), now), faults, standing)
+    return _lead(with_inherited(board, new_incident(board, rules), now), faults, standing)
 
 
 def _lead(
@@ -106,7 +106,7 @@ def _lead(
     )
 
 
-def leading(board: Board) -> Incident | None:
+def leading_incident(board: Board) -> Incident | None:
     """Return the open incident of a GPU that leads, as stored."""
     return next(iter(_leading_first(board)), None)
 
@@ -144,7 +144,7 @@ def open_incidents(board: Board) -> tuple[Incident, ...]:
     return tuple(incident for incident in board.incidents if incident.open)
 
 
-def unhandled(board: Board, policy: Policy, now: datetime) -> tuple[Fault, ...]:
+def unhandled_faults(board: Board, policy: Policy, now: datetime) -> tuple[Fault, ...]:
     """Return the faults that no closed incident has dealt with, in classes that are not off.
 
     What was over long before this incident began is none of its business, even when the
@@ -249,7 +249,9 @@ def _from_rules(
     return msgspec.structs.replace(current, status=status)
 
 
-def filled(board: Board, blank: Incident, standing: tuple[Rule, ...], now: datetime) -> Incident:
+def fill_from_rules(
+    board: Board, blank: Incident, standing: tuple[Rule, ...], now: datetime
+) -> Incident:
     """Return an incident without a status, filled from the rules that stand.
 
     An error that was reported long ago is not new to it. Instances are numbered anew, so an old
@@ -275,18 +277,18 @@ def filled(board: Board, blank: Incident, standing: tuple[Rule, ...], now: datet
     return msgspec.structs.replace(found, status=status)
 
 
-def _closed_empty(board: Board, blank: Incident, now: datetime) -> IncidentStatus:
+def _close_empty(board: Board, blank: Incident, now: datetime) -> IncidentStatus:
     """Return the closing status of an incident without one, beside another of its GPU that leads.
 
     It was closed before: it still counts, and it is no duplicate.
     """
-    status = filled(board, blank, (), now).status
+    status = fill_from_rules(board, blank, (), now).status
     return msgspec.structs.replace(
         status, phase="Closed", phase_since=now, message=NOTHING_LEFT, closed_at=now
     )
 
 
-def _closed_duplicate(incident: Incident, leading: Incident, now: datetime) -> IncidentStatus:
+def _close_duplicate(incident: Incident, leading: Incident, now: datetime) -> IncidentStatus:
     """Return how a younger open incident of a GPU is closed in favour of the one that leads."""
     why = f"{leading.name} is the older incident of this GPU and continues"
     closed = msgspec.structs.replace(
@@ -299,7 +301,7 @@ def _closed_duplicate(incident: Incident, leading: Incident, now: datetime) -> I
         duplicate_of=leading.name,
         timeline=(*incident.status.timeline, TimelineEntry(now, "Closed", why)),
     )
-    return capped(closed)
+    return cut_to_limits(closed)
 
 
 def close_duplicates(
@@ -311,9 +313,9 @@ def close_duplicates(
     return tuple(
         (
             double,
-            _closed_empty(board, double, now)
+            _close_empty(board, double, now)
             if double.blank
-            else _closed_duplicate(double, leading, now),
+            else _close_duplicate(double, leading, now),
         )
         for double in duplicates
     )
@@ -337,11 +339,13 @@ def with_findings(
     node = current.node if isinstance(board.verdict, Unknown) else board.node
     status = msgspec.structs.replace(current.status, node=node)
     if demands:
-        status = _found(board, msgspec.structs.replace(current, status=status), demands, kept, now)
+        status = _findings(
+            board, msgspec.structs.replace(current, status=status), demands, kept, now
+        )
     return msgspec.structs.replace(current, status=status)
 
 
-def _found(
+def _findings(
     board: Board,
     current: Incident,
     demands: tuple[Demand, ...],
@@ -363,7 +367,7 @@ def _found(
     xids = {str(fault.xid) for fault in faults} | {""}
     earlier = (line for line in current.status.evidence if xid_in(line) not in xids)
     seen = (
-        *_kept(current, history.LOST),
+        *_lines_beginning(current, history.LOST),
         *_relapse(board, current, now),
         *(fault.evidence for fault in faults),
         *earlier,
@@ -382,12 +386,12 @@ def _found(
 def _relapse(board: Board, current: Incident, now: datetime) -> tuple[str, ...]:
     """Return the line that reports a relapse: found at the opening, and kept."""
     if current.status.phase_since:
-        return _kept(current, history.RELAPSE)
+        return _lines_beginning(current, history.RELAPSE)
     before = history.relapse_of(board.incidents, current, now)
     return (history.relapse_in_words(before),) if before else ()
 
 
-def _kept(current: Incident, begin: str) -> tuple[str, ...]:
+def _lines_beginning(current: Incident, begin: str) -> tuple[str, ...]:
     """Return the lines of an incident that begin so."""
     return tuple(line for line in current.status.evidence if line.startswith(begin))
 

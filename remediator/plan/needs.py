@@ -79,11 +79,13 @@ def needs(
                 for demand in standing
             ]
             if stays:
-                fault_needs += _switched_off(board, board.verdict, policy, gone=gone)
+                fault_needs += _needs_of_classes_off(board, board.verdict, policy, gone=gone)
             return _sum(fault_needs, stays=stays, insisted=insisted)
 
 
-def _switched_off(board: Board, verdict: Sick, policy: Policy, *, gone: bool) -> list[_FaultNeed]:
+def _needs_of_classes_off(
+    board: Board, verdict: Sick, policy: Policy, *, gone: bool
+) -> list[_FaultNeed]:
     """Return what faults need whose class is off, so that nothing is demanded for them."""
     rows = [(fault, policy.row(fault.fault_class, board.place)) for fault in verdict.faults]
     return [
@@ -190,7 +192,9 @@ class Due(msgspec.Struct, frozen=True):
 
 def due_gpus(pairs: Iterable[tuple[Board, Planned]]) -> tuple[Due, ...]:
     """Return the GPUs of these incidents, by the name of the incident."""
-    found = [_of_gpu(board, planned, incident) for board, planned, incident in enforced(pairs)]
+    found = [
+        _of_gpu(board, planned, incident) for board, planned, incident in enforced_incidents(pairs)
+    ]
     return tuple(
         sorted((due_gpu for due_gpu in found if due_gpu), key=lambda due_gpu: due_gpu.incident.name)
     )
@@ -223,7 +227,7 @@ def waits_for_call(
     return None
 
 
-def enforced(
+def enforced_incidents(
     pairs: Iterable[tuple[Board, Planned]],
 ) -> Iterable[tuple[Board, Planned, Incident]]:
     """Yield the incidents that go on in mode enforce, as stored: a message refers to them."""

@@ -29,7 +29,7 @@ from remediator.model.node import (
     NodeCondition,
 )
 from remediator.plan.board import Board
-from remediator.plan.needs import NODE_REPAIRS, Due, due_gpus, enforced
+from remediator.plan.needs import NODE_REPAIRS, Due, due_gpus, enforced_incidents
 from remediator.plan.node_pods import Neighbours, in_words, neighbours, with_promises
 from remediator.plan.recovery import unseen_rules
 from remediator.plan.stages import Planned
@@ -131,9 +131,11 @@ def wake_at(
     return min((at for at in ends if at is not None and at > now), default=None)
 
 
-def _soaked(pairs: Iterable[tuple[Board, Planned]]) -> tuple[str, ...]:
+def _gpus_in_soak(pairs: Iterable[tuple[Board, Planned]]) -> tuple[str, ...]:
     found = (
-        incident for board, _, incident in enforced(pairs) if isinstance(board.verdict, Healthy)
+        incident
+        for board, _, incident in enforced_incidents(pairs)
+        if isinstance(board.verdict, Healthy)
     )
     return tuple(sorted(f"{incident.spec.uuid} (incident {incident.name})" for incident in found))
 
@@ -144,7 +146,7 @@ def _others(pairs: Iterable[tuple[Board, Planned]], due: tuple[Due, ...]) -> tup
     return tuple(
         sorted(
             f"{board.uuid} (needs {planned.demanded.repair.needs}, incident {incident.name})"
-            for board, planned, incident in enforced(pairs)
+            for board, planned, incident in enforced_incidents(pairs)
             if board.uuid not in named and not isinstance(board.verdict, Healthy)
         )
     )
@@ -162,7 +164,9 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     """Return what the condition should read, None where an unknown state leaves it as it is."""
     undecided = any(_is_undecided(board, planned) for board, planned in pairs)
     if not due:
-        return None if undecided else _answer_for_none(_soaked(pairs), _others(pairs, due), old)
+        return (
+            None if undecided else _answer_for_none(_gpus_in_soak(pairs), _others(pairs, due), old)
+        )
     standing = tuple(due_gpu for due_gpu in due if due_gpu.stands)
     free = tuple(due_gpu for due_gpu in standing if not due_gpu.deferred and not stopped)
     stated = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
@@ -172,7 +176,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
         answer = _answer_for(free, standing, seen, deadline, now, stated=stated)
     elif standing:
         why = stopped or "; ".join(sorted({due_gpu.deferred for due_gpu in standing}))
-        message = _bounded(f"{_needs(standing)}; deferred: {why}")
+        message = _cut_message(f"{_needs(standing)}; deferred: {why}")
         answer = _Answer(needed=False, reason=HELD, message=message)
     # Of one whose call is deferred now, the deadline may be over: below.
     certain = len(free) == len(due) and not undecided
@@ -185,7 +189,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     # deadline has passed for one of them.
     overdue = any(due_gpu.is_overdue(deadline, now) for due_gpu in due)
     kept = overdue or not seen.pods
-    return None if kept else answer or _waiting(due, seen, deadline, now)
+    return None if kept else answer or _wait(due, seen, deadline, now)
 
 
 def _is_undecided(board: Board, planned: Planned) -> bool:
@@ -208,10 +212,10 @@ def _answer_for_none(
     """Return the answer when nothing is due: a repair is being verified, or is over."""
     if soaked and old is not None and old.reason not in (NOTHING_NEEDED, SWITCHED_OFF):
         text = f"healthy again, recovery is being verified: {some(soaked, NAMED_LIMIT)}"
-        return _Answer(needed=False, reason=VERIFYING, message=_bounded(text))
+        return _Answer(needed=False, reason=VERIFYING, message=_cut_message(text))
     if others:
         text = f"not healthy, but no repair of the node is needed: {some(others, NAMED_LIMIT)}"
-        return _Answer(needed=False, reason=OTHER_REPAIR, message=_bounded(text))
+        return _Answer(needed=False, reason=OTHER_REPAIR, message=_cut_message(text))
     return _Answer(needed=False, reason=NOTHING_NEEDED, message="no GPU needs a node-level repair")
 
 
@@ -231,14 +235,14 @@ def _answer_for(
         if due_gpu.is_overdue(deadline, now)
     )
     if not seen.pods and not seen.unknown:
-        return _calling(_with_joining(free, standing), _pods_in_words(seen))
+        return _call(_with_joining(free, standing), _pods_in_words(seen))
     if overdue and (stated or not seen.promised):
         # Only for this act may pods be overridden: other needs are not requested yet.
         pods = f"{_pods_in_words(seen)}; waited until the deadline"
-        return _calling(_with_joining(overdue, standing), pods)
+        return _call(_with_joining(overdue, standing), pods)
     if not seen.pods and stated:
-        return _calling(_with_joining(free, standing), _pods_in_words(seen))
-    return _waiting(free, seen, deadline, now)
+        return _call(_with_joining(free, standing), _pods_in_words(seen))
+    return _wait(free, seen, deadline, now)
 
 
 def _with_joining(due: tuple[Due, ...], standing: tuple[Due, ...]) -> tuple[Due, ...]:
@@ -256,15 +260,15 @@ def _with_joining(due: tuple[Due, ...], standing: tuple[Due, ...]) -> tuple[Due,
     return (*due, *joining)
 
 
-def _calling(due: tuple[Due, ...], pods: str) -> _Answer:
+def _call(due: tuple[Due, ...], pods: str) -> _Answer:
     reason = NODE_REPAIRS[most_needed(due_gpu.need for due_gpu in due)]
     due = tuple(sorted(due, key=lambda due_gpu: due_gpu.board.uuid))
     causes = tuple(due_gpu.incident.status.cause for due_gpu in due)
-    message = _bounded(f"{_needs(due)}; {pods}")
+    message = _cut_message(f"{_needs(due)}; {pods}")
     return _Answer(needed=True, reason=reason, message=message, causes=causes)
 
 
-def _waiting(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: datetime) -> _Answer:
+def _wait(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: datetime) -> _Answer:
     ends = (due_gpu.until(deadline, now) for due_gpu in due)
     until = min((end for end in ends if end is not None), default=None)
     last = [until, *(promise.until for promise in seen.promised)]
@@ -272,7 +276,7 @@ def _waiting(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: d
     limit = f" until {max(known):%Y-%m-%dT%H:%M:%SZ} at most" if known == last else ""
     pods = "; ".join((*in_words(seen.promised), _pods_in_words(seen)))
     text = f"{_needs(due)}; waiting{limit}: {pods}"
-    return _Answer(needed=False, reason=WAITING, message=_bounded(text))
+    return _Answer(needed=False, reason=WAITING, message=_cut_message(text))
 
 
 def _pods_in_words(seen: Neighbours) -> str:
@@ -283,7 +287,7 @@ def _pods_in_words(seen: Neighbours) -> str:
 
 def _alias(answer: _Answer) -> _Answer:
     """Return the same in the words of EKS' node monitoring agent, as far as it has them, signed."""
-    text = _bounded(f"{SIGNATURE}{answer.message}")
+    text = _cut_message(f"{SIGNATURE}{answer.message}")
     if not answer.needed:
         return msgspec.structs.replace(answer, message=text)
     codes = [cause.removeprefix("xid-") for cause in answer.causes if cause.startswith("xid-")]
@@ -327,7 +331,7 @@ def _needs(due: tuple[Due, ...]) -> str:
     return f"{most_needed(due_gpu.need for due_gpu in due)} needed by {names}"
 
 
-def _bounded(text: str) -> str:
+def _cut_message(text: str) -> str:
     """Cut to what a condition may hold, never inside a character."""
     if len(text.encode()) <= MESSAGE_LIMIT:
         return text

@@ -10,7 +10,7 @@ import msgspec
 
 from remediator.diagnose.fault import Unknown, attempt, or_unknown
 from remediator.model.incident import IncidentStatus
-from remediator.model.incident_caps import capped
+from remediator.model.incident_caps import cut_to_limits
 from remediator.plan import incidents, recovery, status
 from remediator.plan.board import Board
 from remediator.plan.boards import bind_boards
@@ -21,7 +21,7 @@ from remediator.plan.gpu_decision import decide_or_keep, keep
 from remediator.plan.needs import waits_for_call
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.phase import kernel
-from remediator.plan.spending import Turned, turned
+from remediator.plan.spending import Turned, compare_emptied
 from remediator.plan.stages import Demanded, Granted, Planned
 from remediator.plan.status import STATE_UNKNOWN, condition
 from remediator.plan.steps import Step, WriteStatus, no_eviction_of_others, steps_of
@@ -115,7 +115,9 @@ def _with_steps(board: Board, granted: Granted, inputs: Inputs) -> GpuPlan:
         WriteStatus(*closed)
         for closed in incidents.close_duplicates(board, planned.incident, duplicates, now)
     )
-    return GpuPlan(board, planned, steps, closings, turned(planned.incident.status, status))
+    return GpuPlan(
+        board, planned, steps, closings, compare_emptied(planned.incident.status, status)
+    )
 
 
 def _status(board: Board, planned: Planned, inputs: Inputs) -> IncidentStatus | None:
@@ -174,4 +176,4 @@ def _as_before(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
         soak_confirmed_time=None,
         conditions=(*others, unknown),
     )
-    return capped(new)
+    return cut_to_limits(new)

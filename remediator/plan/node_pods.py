@@ -28,7 +28,7 @@ from remediator.model.incident_caps import cut
 from remediator.model.pod import PodFacts
 from remediator.plan import overrides
 from remediator.plan.board import Board
-from remediator.plan.evictions import counted_from
+from remediator.plan.evictions import start_of_within
 from remediator.plan.stages import Planned
 from remediator.plan.view import NodeView
 from remediator.plan.words import some
@@ -139,8 +139,8 @@ def with_promises(
         opened = (incident for incident in board.incidents if incident.open)
         incident = planned.incident or next(opened, None)
         if incident is not None:
-            held = _held(board, planned, incident, seen, somewhere, now)
-            leaving = _leaving(board, planned, incident, seen, now)
+            held = _promise_of_hold(board, planned, incident, seen, somewhere, now)
+            leaving = _promise_of_within(board, planned, incident, seen, now)
             found += [promise for promise in (held, leaving) if promise is not None]
     found.sort(key=lambda promise: (promise.why, promise.pods))
     return msgspec.structs.replace(seen, promised=tuple(found))
@@ -156,7 +156,7 @@ def in_words(promises: Iterable[Promise]) -> tuple[str, ...]:
     return (f"not overridden: {', '.join(parts)}",) if parts else ()
 
 
-def _held(  # noqa: PLR0917 - everything that it rests on
+def _promise_of_hold(  # noqa: PLR0917 - everything that it rests on
     board: Board,
     planned: Planned,
     incident: Incident,
@@ -176,7 +176,7 @@ def _held(  # noqa: PLR0917 - everything that it rests on
     return Promise(why=why, pods=pods, until=hold.until)
 
 
-def _leaving(
+def _promise_of_within(
     board: Board, planned: Planned, incident: Incident, seen: Neighbours, now: datetime
 ) -> Promise | None:
     """Return what `evict.within` promises to pods on a device that is evicted from.
@@ -208,7 +208,7 @@ def _until(
     """
     plan, notice = planned.demanded.eviction.plan, planned.demanded.eviction.notice
     if since is not None and plan is not None:
-        return (counted_from(status, plan, now) or since) + plan.within
+        return (start_of_within(status, plan, now) or since) + plan.within
     if since is not None:
         return now if planned.blocked else None
     if _begins(board, planned):

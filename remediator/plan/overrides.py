@@ -12,7 +12,7 @@ import msgspec
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose.fault import Record, Surroundings
 from remediator.model import intent as words
-from remediator.model.incident import Incident, intending
+from remediator.model.incident import Incident, with_intent
 from remediator.model.intent import Intent, IntentRecord, Kind, counts
 from remediator.plan import history
 from remediator.plan.board import Board
@@ -155,13 +155,13 @@ def _merged_intents(
     return merged
 
 
-def inherited(board: Board, begun: Incident, now: datetime) -> Incident:
+def with_inherited(board: Board, begun: Incident, now: datetime) -> Incident:
     """Return a new incident with the former intents of users for its GPU that still hold."""
     before, intents = history.inheritance(board.incidents, board.uuid, now)
     if not intents:
         return begun
     for kind, intent in intents.items():
-        begun = intending(begun, kind, intent)
+        begun = with_intent(begun, kind, intent)
     spec = msgspec.structs.replace(begun.spec, inherited_from=before)
     return msgspec.structs.replace(begun, spec=spec)
 

@@ -45,14 +45,15 @@ def _changes(old: IncidentStatus, new: IncidentStatus, planned: Planned) -> Iter
     opening = not old.timeline
     if opening or (new.phase, new.mode) != (old.phase, old.mode):
         decided = new.message if new.message != planned.granted.deferred else planned.course.reason
-        seen = _seen(planned, opening=opening)
-        yield f"seen: {seen}; decided: {decided}; done: {_done(old, new)}; {_row(planned)}"
+        seen = _what_was_seen(planned, opening=opening)
+        yield f"seen: {seen}; decided: {decided}; done: {_what_was_done(old, new)}; {_row(planned)}"
     held = next(
         (condition.message for condition in old.conditions if condition.type == "Deferred"), ""
     )
     deferred = planned.granted.deferred
     if deferred and kernel(deferred) != kernel(held):
-        yield f"seen: {_seen(planned, opening=False)}; decided: {deferred}; {_row(planned)}"
+        seen = _what_was_seen(planned, opening=False)
+        yield f"seen: {seen}; decided: {deferred}; {_row(planned)}"
     if new.recurrence > 1 and new.recurrence != old.recurrence:
         yield f"seen: {ordinal(new.recurrence)} incident of the GPU that counts; {_row(planned)}"
     for record in overrides.changes(old.intents, new.intents):
@@ -68,7 +69,7 @@ def kernel(text: str) -> str:
     return text.partition(" (")[0][:KERNEL]
 
 
-def _seen(planned: Planned, *, opening: bool) -> str:
+def _what_was_seen(planned: Planned, *, opening: bool) -> str:
     if planned.incident is None:
         return "nothing"
     found = planned.incident.status
@@ -79,7 +80,7 @@ def _row(planned: Planned) -> str:
     return f"row {planned.record.row}" if planned.record.row else "no row"
 
 
-def _done(old: IncidentStatus, new: IncidentStatus) -> str:
+def _what_was_done(old: IncidentStatus, new: IncidentStatus) -> str:
     """Return which rules are new, changed or gone, and which pods."""
     before = {rule.uid: rule.effect for rule in old.rules}
     after = {rule.uid for rule in new.rules}

@@ -16,7 +16,15 @@ from typing import Literal
 import msgspec
 
 from exporter.model.device import Device
-from remediator.model.claim import ADMIN, GANG, Absent, Claim, compute_domain, reserved, tolerated
+from remediator.model.claim import (
+    ADMIN,
+    GANG,
+    Absent,
+    Claim,
+    compute_domain,
+    pods_reserved_for,
+    tolerations_in_words,
+)
 from remediator.model.incident import AffectedPod, Incident, IncidentStatus
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
@@ -68,7 +76,7 @@ def drainer(pod: PodFacts) -> Drainer | None:
     return DRAINERS.get(pod.owner_kind)
 
 
-def drained_elsewhere(board: Board, uid: str) -> Drainer | None:
+def drainer_of(board: Board, uid: str) -> Drainer | None:
     """Return who drains the pod of a UID while it runs, None for others."""
     pods = (pod for pod in board.pods or () if pod.uid == uid and pod.running)
     return next((found for found in map(drainer, pods) if found), None)
@@ -76,7 +84,7 @@ def drained_elsewhere(board: Board, uid: str) -> Drainer | None:
 
 def devices_drained_elsewhere(board: Board) -> frozenset[str]:
     """Return the devices that a pod holds, in any way, that another system drains."""
-    return frozenset(pod.device for pod in board.users.holders if drained_elsewhere(board, pod.uid))
+    return frozenset(pod.device for pod in board.users.holders if drainer_of(board, pod.uid))
 
 
 def not_looked_at(board: Board) -> frozenset[str]:
@@ -87,17 +95,17 @@ def not_looked_at(board: Board) -> frozenset[str]:
 def why_not_yet(board: Board, devices: Collection[str]) -> str:
     """Return which pods on some devices are waited for, and what a user does about it."""
     unknown = _unknown(board, [entry for entry in board.users.absent if entry.device in devices])
-    return "; ".join(text for text in (drained(board, devices), *unknown) if text)
+    return "; ".join(text for text in (drained_in_words(board, devices), *unknown) if text)
 
 
-def drained(board: Board, devices: Collection[str]) -> str:
+def drained_in_words(board: Board, devices: Collection[str]) -> str:
     """Return which pods on some devices another system drains, and what a user does about it."""
     here = [pod for pod in board.users.holders if pod.device in devices]
     parts = (
         f"{pods}: {found.what}, and {found.effect}. What to do: {found.remedy}"
         for found in DRAINERS.values()
-        for own in ([pod for pod in here if drained_elsewhere(board, pod.uid) == found],)
-        if (pods := _listed(f"{pod.namespace}/{pod.pod}" for pod in own))
+        for own in ([pod for pod in here if drainer_of(board, pod.uid) == found],)
+        if (pods := _names(f"{pod.namespace}/{pod.pod}" for pod in own))
     )
     return "; ".join(parts)
 
@@ -113,13 +121,13 @@ def _unknown(board: Board, entries: Collection[Absent]) -> list[str]:
     parts = [
         f"{found}: {what} is not known, because the node's pods {without}"
         for group, what in kinds
-        if (found := _listed(f"{it.namespace}/{it.name}" for it in entries if it.group == group))
+        if (found := _names(f"{it.namespace}/{it.name}" for it in entries if it.group == group))
     ]
     parts[-1] += f". What to do: {ends}"
     return parts
 
 
-def _listed(found: Iterable[str]) -> str:
+def _names(found: Iterable[str]) -> str:
     return some(sorted(set(found)))
 
 
@@ -220,7 +228,7 @@ def _of_compute_domains(
         (domain, claim, pod, uid)
         for claim in claims
         if (domain := compute_domain(claim))
-        for pod, uid in reserved(claim, pods)
+        for pod, uid in pods_reserved_for(claim, pods)
         if uid
     ]
     domains = {domain: losing[uid] for domain, _, _, uid in members if uid in losing}
@@ -265,6 +273,6 @@ def _ignores(claim: Claim, since: dict[Device, datetime]) -> bool:
     return any(
         result.name in since
         and at > since[result.name] + SETTLED
-        and not tolerated(result.tolerations)
+        and not tolerations_in_words(result.tolerations)
         for result in claim.results
     )

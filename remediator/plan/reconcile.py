@@ -23,11 +23,11 @@ from remediator.plan.steps import (
     DeleteIncident,
     Step,
     WriteStatus,
-    bounded,
     goes_on,
     gpu_of,
-    ordered,
-    written,
+    in_order,
+    incident_written,
+    within_limit,
 )
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Place, Policy
@@ -102,7 +102,7 @@ def decide_node(
         lambda: node_condition.conditions(view, pairs, now, options, uncalled, unsettled=unsettled)
     )
     aged = () if view.clock_doubt else view.incidents
-    old = attempt(lambda: history.pruned(aged, policy, now, view.boot_id))
+    old = attempt(lambda: history.incidents_to_prune(aged, policy, now, view.boot_id))
     steps = [step for plan in plans for step in plan.steps]
     steps += [step for plan in plans for step in plan.closings]
     steps += () if isinstance(conditions, Unknown) else conditions
@@ -111,7 +111,7 @@ def decide_node(
         for incident in (() if isinstance(old, Unknown) else old)
         if incident.name not in view.unread
     ]
-    steps = bounded(view, ordered(steps, view.rules))
+    steps = within_limit(view, in_order(steps, view.rules))
     posted = attempt(lambda: events.of_decision(view, steps, pairs))
     verdicts = ((board.uuid, board.verdict) for board, _ in pairs)
     made = (*verdicts, ("", conditions), ("", old), ("", posted))
@@ -184,7 +184,7 @@ class Reconciler:
             if gpu not in failed or goes_on(step, failed[gpu][0]):
                 try:
                     self._cluster.apply(step)
-                    done |= written(step)
+                    done |= incident_written(step)
                 except Exception as error:  # noqa: BLE001 - raised below, after the other GPUs
                     failed.setdefault(gpu, (step, error))
         for event in decision.events:

@@ -47,7 +47,7 @@ def without_pending(board: Board, policy: Policy) -> Board:
     return msgspec.structs.replace(board, verdict=board.verdict.but_pending)
 
 
-def unknown(board: Board, incident: Incident, confirmed: Intent | None = None) -> str:
+def why_unknown(board: Board, incident: Incident, confirmed: Intent | None = None) -> str:
     """Return why nothing may change, "" when enough is known.
 
     A report without an earlier error proves nothing: an agent may have lost it. So the end of the
@@ -120,7 +120,7 @@ def verified_at(board: Board, incident: Incident, policy: Policy, now: datetime)
     return (max(recorded, claimed) if claimed <= now else recorded) + soak
 
 
-def unproven(board: Board, incident: Incident, *, waits_for_user: bool = False) -> str:
+def missing_proof(board: Board, incident: Incident, *, waits_for_user: bool = False) -> str:
     """Return what the agent has still to confirm, "" when the soak is proven.
 
     One report of long ago proves no soak. While the agent observes, it renews its Lease with the
@@ -132,7 +132,7 @@ def unproven(board: Board, incident: Incident, *, waits_for_user: bool = False) 
     """
     begun = incident.status.healthy_since
     stored = incident.status.soak_confirmed_time
-    proven = begun is not None and (stored is not None or confirmed(board, begun))
+    proven = begun is not None and (stored is not None or is_confirmed(board, begun))
     if proven and (waits_for_user or not board.machine.agent.overtaken):
         return ""
     if not board.machine.agent.confirmable:
@@ -140,7 +140,7 @@ def unproven(board: Board, incident: Incident, *, waits_for_user: bool = False) 
     return "waiting for the agent to confirm its report by renewing its Lease"
 
 
-def confirmed(board: Board, begun: datetime) -> bool:
+def is_confirmed(board: Board, begun: datetime) -> bool:
     """Whether the agent has confirmed its reports often enough since a soak began."""
     return sum(renewal > begun for renewal in board.machine.agent.renewals) >= RENEWALS_NEEDED
 
@@ -194,12 +194,14 @@ def gone_until(board: Board, incident: Incident) -> datetime | None:
     return since + NODE_GONE_FOR if since and board.machine.gone else None
 
 
-def ending(board: Board, incident: Incident, confirmed: Intent | None, now: datetime) -> str:
+def end_without_recovery(
+    board: Board, incident: Incident, confirmed: Intent | None, now: datetime
+) -> str:
     """Return why an incident ends without verified recovery, "" while it goes on."""
     until = gone_until(board, incident)
     if until is not None and now >= until and not board.trust.refusal("end a clock"):
         return f"node {incident.node} has been gone for {days(NODE_GONE_FOR)}"
-    if confirmed is not None and taken_out(board):
+    if confirmed is not None and is_taken_out(board):
         return f"the GPU is no longer there, and {confirmed.by} confirmed the repair"
     other = other_board(board, incident.status)
     return f"another board is in its place: {other}" if other else ""
@@ -214,14 +216,14 @@ def other_board(board: Board, status: IncidentStatus) -> str:
     get the number of one that is still there and does not answer.
     """
     roster = board.machine.roster
-    if roster is None or status.siblings is None or not taken_out(board) or not roster.complete:
+    if roster is None or status.siblings is None or not is_taken_out(board) or not roster.complete:
         return ""
     new = sorted(roster.slots.keys() - {board.uuid, *status.siblings})
     here = (uuid for uuid in new if status.pci_bus_id and roster.slots[uuid] == status.pci_bus_id)
     return next(here, "")
 
 
-def taken_out(board: Board) -> bool:
+def is_taken_out(board: Board) -> bool:
     """Whether a fresh report of the node no longer lists a GPU, and no other node does."""
     published = any(board.uuid in (device.uuid, device.parent_uuid) for device in board.inventory)
     readable = board.machine.believed and board.machine.nvml_up
@@ -240,4 +242,4 @@ def repair_seen(board: Board, status: IncidentStatus, signal: datetime | None) -
         return f"reboot seen: boot {board.boot_id[:13]}"
     if board.gpu and status.opened_epoch and board.gpu.epoch > status.opened_epoch:
         return f"reset seen: epoch {board.gpu.epoch}"
-    return "the GPU is away" if taken_out(board) else ""
+    return "the GPU is away" if is_taken_out(board) else ""

@@ -90,17 +90,19 @@ class Spending:
         if ground != "class":
             return count
         left = (gpu for gpu, classes in self._classes().items() if name in classes)
-        return count + sum(name not in placed(gpu, "", self._fleet).classes for gpu in left)
+        return count + sum(name not in place_of(gpu, "", self._fleet).classes for gpu in left)
 
     def granted(self, action: Action, gpu: str) -> bool:
         """Whether a GPU has what is requested already, so that it costs nothing more."""
         if gpu in self._granted[action] or gpu in self._current(action):
             return True
-        return action == "call" and any(call.spec.uuid == gpu for call in _called(self._fleet))
+        return action == "call" and any(
+            call.spec.uuid == gpu for call in _calls_for_repair(self._fleet)
+        )
 
     def called(self, gpu: str) -> bool:
         """Whether a repair of its node may be called for already, for a GPU."""
-        return any(call.spec.uuid == gpu for call in _called(self._fleet))
+        return any(call.spec.uuid == gpu for call in _calls_for_repair(self._fleet))
 
     def counts_on(self, action: Action, gpu: str, ground: Ground, name: str) -> bool:
         """Whether a GPU counts now on a ground: where its rules are, whatever is requested."""
@@ -114,7 +116,7 @@ class Spending:
         """
         if self._emptied is None:
             statuses = (incident.status for incident in self._fleet.incidents if incident.open)
-            self._emptied = frozenset(rule for status in statuses for rule in emptied(status))
+            self._emptied = frozenset(rule for status in statuses for rule in emptied_rules(status))
         return (rule.uid, rule.effect) in self._emptied
 
     def lately(self, action: Action, caps: Caps, but: str = "") -> list[datetime]:
@@ -188,7 +190,8 @@ class Spending:
             begun = begins(self._fleet, "taint" if action == "taint" else "evict", since, self._now)
             if action == "call":
                 called = (
-                    (call.spec.uuid, call.status.needs_since) for call in _called(self._fleet)
+                    (call.spec.uuid, call.status.needs_since)
+                    for call in _calls_for_repair(self._fleet)
                 )
                 begun = {gpu: at for gpu, at in called if at is not None and at > since} | begun
             # A date later than now (another clock) counts as now: the action has begun, and the
@@ -213,7 +216,7 @@ class Spending:
 
     def _counting(self, action: Action) -> Iterator[tuple[str, str]]:
         if action == "call":
-            for call in _called(self._fleet):
+            for call in _calls_for_repair(self._fleet):
                 since = call.status.needs_since
                 recent = since is not None and self._now - since < CALL_LASTS
                 if recent and call.node not in self._gone():
@@ -256,7 +259,7 @@ class Spending:
 
     def _placed(self, gpu: str, node: str) -> GpuPlace:
         """Return where a GPU counts: also on the classes that its pods held it through."""
-        place, left = placed(gpu, node, self._fleet), self._classes().get(gpu, _NONE)
+        place, left = place_of(gpu, node, self._fleet), self._classes().get(gpu, _NONE)
         if left <= place.classes:
             return place
         return msgspec.structs.replace(place, classes=place.classes | left)
@@ -295,7 +298,7 @@ def usage(fleet: Fleet, limits: Limits, now: datetime) -> tuple[Used, ...]:
     )
 
 
-def placed(gpu: str, node: str, fleet: Fleet) -> GpuPlace:
+def place_of(gpu: str, node: str, fleet: Fleet) -> GpuPlace:
     """Return where a GPU is. A rule's own node outranks the node of the GPU's slices."""
     known = fleet.places.get(gpu)
     if known is None:
@@ -303,7 +306,7 @@ def placed(gpu: str, node: str, fleet: Fleet) -> GpuPlace:
     return known if known.node == node else msgspec.structs.replace(known, node=node)
 
 
-def _called(fleet: Fleet) -> Iterable[Incident]:
+def _calls_for_repair(fleet: Fleet) -> Iterable[Incident]:
     """Yield the incidents for which a call for repair of the node may be made, or was made."""
     for incident in fleet.incidents:
         if (
@@ -370,7 +373,7 @@ def _unrecorded(fleet: Fleet, action: RuleAction) -> set[str]:
     }
 
 
-def emptied(status: IncidentStatus) -> Iterator[Emptied]:
+def emptied_rules(status: IncidentStatus) -> Iterator[Emptied]:
     """Yield the rules of an open incident that evict and under which no pod is left.
 
     Under Evict these include rules that evict no pod now, and rules whose time is over: a pod that
@@ -398,7 +401,7 @@ class Turned(msgspec.Struct, frozen=True):
     """Rules under which no pod is evicted any more: they leave the caps once that is recorded."""
 
 
-def turned(before: IncidentStatus, after: IncidentStatus) -> Turned:
+def compare_emptied(before: IncidentStatus, after: IncidentStatus) -> Turned:
     """Return which rules an incident will call emptied, and did not, and the other way round."""
-    old, new = frozenset(emptied(before)), frozenset(emptied(after))
+    old, new = frozenset(emptied_rules(before)), frozenset(emptied_rules(after))
     return Turned(filled=old - new, emptied=new - old)

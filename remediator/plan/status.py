@@ -32,7 +32,7 @@ from remediator.plan.evictions import EVICTS_MONITOR, evicts_monitor
 from remediator.plan.needs import NODE_REPAIRS, missing_since
 from remediator.plan.phase import phase, progress, timeline
 from remediator.plan.pods import affected_in_scope, empty_since
-from remediator.plan.recovery import confirmed, errors_rose, unseen_rules, volatile_before
+from remediator.plan.recovery import errors_rose, is_confirmed, unseen_rules, volatile_before
 from remediator.plan.stages import Planned
 from remediator.plan.words import MODES, NEEDS, some
 from remediator.policy.table import Mode
@@ -92,8 +92,8 @@ def conditions(
         ("Deferred", planned.granted.deferred_by, planned.granted.deferred),
         (STATE_UNKNOWN, "ReportUnusable", unknown),
         ("NeedsHuman", "Sticky", planned.record.confirmation),
-        (AWAITING, "Doubtful", _awaited(planned, old, waits, now)),
-        (EVICTION_REFUSED, "EvictionAPI", _refused(board, planned)),
+        (AWAITING, "Doubtful", _awaited_evidence(planned, old, waits, now)),
+        (EVICTION_REFUSED, "EvictionAPI", _refused_evictions(board, planned)),
         (
             EVICTION_BLOCKED,
             "PodsJoin" if planned.joined_too_often else "DisruptionBudget",
@@ -101,9 +101,9 @@ def conditions(
         ),
         (REPAIR_DEFERRED, call.by, call.why) if call else (REPAIR_DEFERRED, "", ""),
         (WOULD_REPAIR, *_would_repair(board, planned, old)),
-        (UNCONFIRMED, *_unconfirmed(board, planned, old)),
+        (UNCONFIRMED, *_without_second_source(board, planned, old)),
         ("TaintIgnored", "SchedulerIgnoresTaints", ignored),
-        ("AffectedPodsIncomplete", "NotKnown", _unnamed(board)),
+        ("AffectedPodsIncomplete", "NotKnown", _unnamed_pods(board)),
     )
     stored = {known.type: known for known in old}
     if waits is None and AWAITING in stored and stored[AWAITING].status == "True":
@@ -132,7 +132,7 @@ def condition(
     return Condition(kind, state, reason if message else "AsExpected", since, message)
 
 
-def _refused(board: Board, planned: Planned) -> str:
+def _refused_evictions(board: Board, planned: Planned) -> str:
     """Return which pods the Eviction API does not evict now, and why."""
     found = sorted(
         f"{pod.namespace}/{pod.pod}: {board.users.refusals[pod.uid]}"
@@ -164,7 +164,9 @@ def _would_repair(board: Board, planned: Planned, old: tuple[Condition, ...]) ->
     )
 
 
-def _unconfirmed(board: Board, planned: Planned, old: tuple[Condition, ...]) -> tuple[str, str]:
+def _without_second_source(
+    board: Board, planned: Planned, old: tuple[Condition, ...]
+) -> tuple[str, str]:
     """Return why no second source can confirm the fault, as reason and sentence.
 
     While nothing is known, it is as it was before.
@@ -180,7 +182,7 @@ def _unconfirmed(board: Board, planned: Planned, old: tuple[Condition, ...]) -> 
     return "NvmlUnavailable", f"{alone} NVML does not answer on the node"
 
 
-def _awaited(
+def _awaited_evidence(
     planned: Planned, old: tuple[Condition, ...], since: datetime | None, now: datetime
 ) -> str:
     """Return what is waited for, or was within the last minute.
@@ -194,7 +196,7 @@ def _awaited(
     return next(known.message for known in old if known.type == AWAITING)
 
 
-def _unnamed(board: Board) -> str:
+def _unnamed_pods(board: Board) -> str:
     """Return why pods may be affected that the incident does not name."""
     if board.trust.refusal("disrupt") not in {
         "",
@@ -324,7 +326,7 @@ def _soak(
     return msgspec.structs.replace(
         new,
         healthy_since=since,
-        soak_confirmed_time=confirmed_at or (now if confirmed(board, since) else None),
+        soak_confirmed_time=confirmed_at or (now if is_confirmed(board, since) else None),
         soak_epoch=board.gpu.epoch if board.gpu else 0,
         soak_dbe_volatile=volatile,
         soak_dbe_aggregate=aggregate,

@@ -13,13 +13,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from remediator.diagnose.scope import displaced
+from remediator.diagnose.scope import is_displaced
 from remediator.model.incident import AffectedPod, Incident, IncidentStatus
-from remediator.model.incident_caps import capped
+from remediator.model.incident_caps import cut_to_limits
 from remediator.model.node import NodeCondition
 from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
 from remediator.plan.board import Board
-from remediator.plan.evictions import Spared, spared
+from remediator.plan.evictions import Spared, count_spared
 from remediator.plan.hardware import without_disruption
 from remediator.plan.stages import Planned
 from remediator.plan.view import NodeView
@@ -103,10 +103,12 @@ def steps_of(board: Board, planned: Planned, status: IncidentStatus | None) -> l
         return steps
     stored = next(candidate for candidate in board.incidents if candidate.name == incident.name)
     followed = not any(isinstance(step, _BEFORE_STATUS) for step in steps)
-    new_status = capped(status if followed else incident.status)
+    new_status = cut_to_limits(status if followed else incident.status)
     if stored.status != new_status:
         begins = new_status.evicting_at is not None and stored.status.evicting_at is None
-        steps.append(WriteStatus(stored, new_status, spared(board, planned) if begins else ()))
+        steps.append(
+            WriteStatus(stored, new_status, count_spared(board, planned) if begins else ())
+        )
     return steps
 
 
@@ -121,7 +123,7 @@ def _steps(board: Board, planned: Planned) -> Iterable[Step]:
     if planned.incident is not None and not planned.incident.metadata.uid:
         yield OpenIncident(planned.incident)
     for rule in gone:
-        yield from _going(board, planned, rule, news=adds)
+        yield from _remove(board, planned, rule, news=adds)
     yield from (DeleteRule(rule, planned.course.reason) for rule in board.rules.leftovers)
     for device, rule in desired_rules.items():
         if device not in stored:
@@ -140,7 +142,7 @@ def no_eviction_of_others(board: Board) -> Iterable[Step]:
             yield ChangeRule(rule, mild)
 
 
-def _going(board: Board, planned: Planned, rule: Rule, *, news: bool) -> Iterable[Step]:
+def _remove(board: Board, planned: Planned, rule: Rule, *, news: bool) -> Iterable[Step]:
     """Remove a rule; one on other hardware evicts no pod there while its own GPU is handled.
 
     Its own hardware gets its rule first, and an incident that records what was tainted: the next
@@ -148,7 +150,7 @@ def _going(board: Board, planned: Planned, rule: Rule, *, news: bool) -> Iterabl
     """
     known = {record.uid for record in planned.incident.status.rules} if planned.incident else None
     noted = known is None or rule.uid in known
-    if not displaced(rule, board.inventory) or (noted and not news):
+    if not is_displaced(rule, board.inventory) or (noted and not news):
         yield DeleteRule(rule, planned.course.reason)
     elif (mild := without_disruption(rule, board.inventory)) != rule:
         yield ChangeRule(rule, mild)
@@ -156,7 +158,7 @@ def _going(board: Board, planned: Planned, rule: Rule, *, news: bool) -> Iterabl
         yield DeleteRule(rule, planned.course.reason)
 
 
-def written(step: Step) -> frozenset[str]:
+def incident_written(step: Step) -> frozenset[str]:
     """Return the name of the incident whose status a step writes, if it writes one."""
     return frozenset({step.incident.name} if isinstance(step, WriteStatus) else ())
 
@@ -199,7 +201,7 @@ _FIRST = -1
 """What stops a disruption waits for nothing."""
 
 
-def ordered(steps: Iterable[Step], stored: Iterable[Rule] = ()) -> list[Step]:
+def in_order(steps: Iterable[Step], stored: Iterable[Rule] = ()) -> list[Step]:
     """Return the steps for one node, in the order in which they must be taken.
 
     `stored` are our rules of the node, of which a step may find another GPU's under its name.
@@ -256,7 +258,7 @@ def _rank(step: Step) -> tuple[int, int]:
     return _ORDER.index(type(step)), EFFECTS.index(effect)
 
 
-def bounded(view: NodeView, steps: list[Step]) -> list[Step]:
+def within_limit(view: NodeView, steps: list[Step]) -> list[Step]:
     """Leave out incidents beyond a node's limit, first those of GPUs that no node publishes."""
     new = [step for step in steps if isinstance(step, OpenIncident)]
     room = max(0, MOST_OPEN - sum(incident.open for incident in view.incidents))

@@ -14,7 +14,7 @@ from remediator.controller.rate_limit import Pace
 from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import RULE_VERSIONS, Versioned
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, merge_patch
-from remediator.model.incident_caps import capped
+from remediator.model.incident_caps import cut_to_limits
 from remediator.plan.steps import OpenIncident
 from tests.chain.scene import Scene
 from tests.remediator.model.statuses import STATUSES
@@ -72,7 +72,7 @@ def test_any_status_that_is_cut_to_the_limits_is_stored(scene: Scene) -> None:
     )
     @given(STATUSES)
     def write(status: IncidentStatus) -> None:
-        client.merge_patch(f"{path}/status", {"status": merge_patch(capped(status))})
+        client.merge_patch(f"{path}/status", {"status": merge_patch(cut_to_limits(status))})
 
     write()
 

@@ -20,7 +20,7 @@ from remediator.model.incident import (
     IncidentStatus,
     TimelineEntry,
 )
-from remediator.model.incident_caps import capped
+from remediator.model.incident_caps import cut_to_limits
 from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import Fleet
@@ -53,7 +53,7 @@ def nasty(fleet: Fleet) -> Iterator[Fleet]:
         foreign=(NASTY,),
         informed=(NASTY,),
     )
-    fleet.incident(NAME, spec, capped(longest))
+    fleet.incident(NAME, spec, cut_to_limits(longest))
     yield fleet
     with suppress(NotFound):
         fleet.cluster.client.delete(f"{INCIDENTS}/{NAME}")

@@ -28,7 +28,7 @@ from remediator.model.incident import (
     ScopeRecord,
     Target,
     incident_name,
-    intending,
+    with_intent,
 )
 from remediator.model.intent import Intent, Kind
 from remediator.model.taint_rule import EVICTING, Effect, Rule
@@ -324,7 +324,7 @@ class Stored(StepStore):
     def intend(self, kind: Kind, intent: Intent | None, name: str = "") -> None:
         """Write what a user wants into an incident, the only one, as kubectl would."""
         stored = self.incidents[name] if name else self.incident
-        self.put_incident(intending(stored, kind, intent))
+        self.put_incident(with_intent(stored, kind, intent))
 
     def loses_status(self, name: str) -> None:
         """An incident is restored, or applied, without its status."""

@@ -1,5 +1,7 @@
 """A confirmation is refused where it would change nothing, with the reason."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -16,10 +18,10 @@ UNKNOWN = Unknown("the agent of node-a has been silent")
 WAITS = Condition("NeedsHuman", "True", "Sticky", T0, "3rd incident")
 
 
-def case(verdict: Verdict, **more: object) -> Board:
-    one = make_board(verdict, gpu=gpu(0), reported=True)
-    one = msgspec.structs.replace(one, believed=True, nvml_up=True, confirmable=True)
-    return msgspec.structs.replace(one, **more)
+def case(verdict: Verdict, **more: Any) -> Board:
+    standard = {"gpu": gpu(0), "reported": True, "believed": True, "nvml_up": True}
+    fields: dict[str, Any] = {**standard, "confirmable": True, **more}
+    return make_board(verdict, **fields)
 
 
 def refused(judged: Board | None, **status: object) -> str:

@@ -9,7 +9,7 @@ from exporter.model.node_health import (
     SourceHealth,
 )
 from remediator.diagnose.fault import Sick, Surroundings, Unknown
-from remediator.diagnose.missing_gpus import NEVER_LISTED, NOT_REPORTED, unlisted
+from remediator.diagnose.missing_gpus import NEVER_LISTED, NOT_REPORTED, unlisted_gpus
 from remediator.diagnose.verdict import verdict
 from remediator.plan.boards import bind_boards
 from remediator.plan.view import NodeView
@@ -79,10 +79,10 @@ class TestMissing:
         by_bus = msgspec.structs.replace(reported, inventory=Inventory(missing=("0000:02:00.0",)))
         by_uuid = msgspec.structs.replace(reported, inventory=Inventory(missing=(uuid(2),)))
 
-        assert unlisted(reported, inventory) == {}
-        assert set(unlisted(by_bus, inventory)) == {uuid(1)}
-        assert set(unlisted(by_uuid, inventory)) == {uuid(2)}
-        entry = unlisted(by_bus, inventory)[uuid(1)]
+        assert unlisted_gpus(reported, inventory) == {}
+        assert set(unlisted_gpus(by_bus, inventory)) == {uuid(1)}
+        assert set(unlisted_gpus(by_uuid, inventory)) == {uuid(2)}
+        entry = unlisted_gpus(by_bus, inventory)[uuid(1)]
         assert (entry.presence, entry.presence_reason) == ("Unknown", NOT_REPORTED)
         assert entry.presence_since == BOOT
 
@@ -92,7 +92,7 @@ class TestMissing:
         missing = Inventory(missing=("0000:02:00.0",))
         reported = msgspec.structs.replace(report(*others), inventory=missing)
 
-        assert unlisted(reported, published(gpu(1)))[uuid(1)].presence_since == at(-900)
+        assert unlisted_gpus(reported, published(gpu(1)))[uuid(1)].presence_since == at(-900)
 
     def test_a_gpu_that_only_slices_name_is_known_to_be_on_the_node(self) -> None:
         sick = gpu(0, recovery_action=action(1, 1, 1))
@@ -107,7 +107,7 @@ class TestMissing:
             report(gpu(0)), inventory=Inventory(missing=("0000:02:00.0",))
         )
 
-        assert unlisted(reported, twins) == {}
+        assert unlisted_gpus(reported, twins) == {}
 
     def offered(self, **fields: object) -> NodeView:
         """A node with a GPU, and another in its slices only."""

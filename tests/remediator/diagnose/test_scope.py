@@ -9,7 +9,7 @@ from exporter.model.device import Device, Instance
 from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Fault
-from remediator.diagnose.scope import displaced, in_words, parts_of, scope
+from remediator.diagnose.scope import in_words, is_displaced, parts_of, scope
 from remediator.model.taint_rule import Rule
 from tests.remediator.builders import (
     DRIVER,
@@ -171,35 +171,35 @@ class TestOtherHardwareUnderTheName:
     def test_is_proven_by_another_uuid(self) -> None:
         mine = rule()
 
-        assert not displaced(mine, published(gpu(0)))
-        assert displaced(mine, (device("gpu-0", uuid=uuid(77)),))
+        assert not is_displaced(mine, published(gpu(0)))
+        assert is_displaced(mine, (device("gpu-0", uuid=uuid(77)),))
 
     def test_is_proven_for_a_partition_by_its_parent(self) -> None:
         mine = rule_of(SLICE_5, uuid(0))
 
-        assert not displaced(mine, dynamic(mig_gpu(0)))
-        assert displaced(mine, (device(SLICE_5, kind="mig", parent_uuid=uuid(77)),))
+        assert not is_displaced(mine, dynamic(mig_gpu(0)))
+        assert is_displaced(mine, (device(SLICE_5, kind="mig", parent_uuid=uuid(77)),))
 
     def test_is_proven_for_a_vfio_device_by_what_else_is_in_its_slot(self) -> None:
         old = gpu(0)
         fresh = msgspec.structs.replace(old, uuid=uuid(77))
         mine = rule_of("gpu-vfio-0", vfio(old, 0).uuid or "")
 
-        assert not displaced(mine, (vfio(old, 0),))
-        assert not displaced(mine, (vfio(old, 0), *published(old)))
-        assert displaced(mine, (vfio(fresh, 0), *published(fresh)))
+        assert not is_displaced(mine, (vfio(old, 0),))
+        assert not is_displaced(mine, (vfio(old, 0), *published(old)))
+        assert is_displaced(mine, (vfio(fresh, 0), *published(fresh)))
 
     @pytest.mark.parametrize("empty", [(), (device("gpu-0"),), (device("gpu-1", uuid=uuid(77)),)])
     def test_is_not_proven_by_a_name_that_nobody_fills(
         self, empty: tuple[SliceDevice, ...]
     ) -> None:
-        assert not displaced(rule(), empty)
+        assert not is_displaced(rule(), empty)
 
     def test_is_a_slice_made_again_for_its_own_error_and_not_for_the_gpus(self) -> None:
         again = (device(SLICE_5, kind="mig", uuid=slice_uuid(9, 5), parent_uuid=uuid(0)),)
 
-        assert displaced(rule_of(SLICE_5, slice_uuid(0, 5), "contained"), again)
-        assert not displaced(rule_of(SLICE_5, slice_uuid(0, 5)), again)
+        assert is_displaced(rule_of(SLICE_5, slice_uuid(0, 5), "contained"), again)
+        assert not is_displaced(rule_of(SLICE_5, slice_uuid(0, 5)), again)
 
 
 @given(st.permutations(range(22)), st.sampled_from([None, Instance(5), Instance(12)]))

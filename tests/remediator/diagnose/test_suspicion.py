@@ -16,7 +16,7 @@ from remediator.diagnose.suspicion import (
     Owner,
     Sighting,
     Suspicions,
-    joined,
+    with_suspicion,
 )
 from remediator.diagnose.verdict import verdict
 from tests.remediator.builders import RESET, at, gpu, uuid
@@ -230,20 +230,20 @@ class TestJoined:
 
     def test_alone_it_makes_a_healthy_gpu_sick(self) -> None:
         assert self.FAULT is not None
-        assert joined(verdict(gpu(0)), self.FAULT) == Sick((self.FAULT,))
+        assert with_suspicion(verdict(gpu(0)), self.FAULT) == Sick((self.FAULT,))
 
     def test_beside_others_it_is_one_more(self) -> None:
         before = verdict(gpu(0, recovery_action=RESET))
-        after = joined(before, self.FAULT)
+        after = with_suspicion(before, self.FAULT)
 
         assert isinstance(before, Sick)
         assert isinstance(after, Sick)
         assert after.faults == (*before.faults, self.FAULT)
 
     def test_what_is_unknown_stays_unknown(self) -> None:
-        assert joined(Unknown("why"), self.FAULT) == Unknown("why")
+        assert with_suspicion(Unknown("why"), self.FAULT) == Unknown("why")
 
     def test_without_suspicion_nothing_changes(self) -> None:
         healthy = Healthy(at(0) - timedelta(hours=1), "answers")
 
-        assert joined(healthy, None) is healthy
+        assert with_suspicion(healthy, None) is healthy

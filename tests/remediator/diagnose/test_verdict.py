@@ -8,7 +8,7 @@ import pytest
 from exporter.model import xid as catalogue
 from exporter.model.node_health import GpuHealth, MemoryHealth, RecoveryAction
 from remediator.diagnose.fault import Healthy, Sick, Surroundings, Unknown
-from remediator.diagnose.recovery_action import over
+from remediator.diagnose.recovery_action import ended_since
 from remediator.diagnose.verdict import verdict
 from tests.remediator.builders import NO_ACTION_FIELD, action, at, dead, gpu, mig_gpu, xid
 
@@ -143,10 +143,10 @@ def test_a_reset_that_an_old_driver_was_read_after_counts_while_nvml_is_down(rea
 
 def test_an_end_by_a_new_epoch_is_dated_by_the_younger_of_signal_and_epoch() -> None:
     begun = gpu(0, epoch=2, epoch_started=at(40))
-    assert over(begun, at(0), 1) == at(40)
-    assert over(begun, at(50), 1) == at(50)
+    assert ended_since(begun, at(0), 1) == at(40)
+    assert ended_since(begun, at(50), 1) == at(50)
     undated = gpu(0, epoch=2, epoch_started=None, presence_since=at(30))
-    assert over(undated, at(0), 1) == at(30)
+    assert ended_since(undated, at(0), 1) == at(30)
 
 
 @pytest.mark.parametrize(

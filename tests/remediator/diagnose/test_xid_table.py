@@ -104,7 +104,7 @@ def test_no_application_code_has_a_class_of_fault() -> None:
 
 def test_a_word_that_is_none_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'gqu' is none of suspect, pending"):
-        xid_table.parsed("code,fault,needs,rule,note\n1,gqu,nothing,never,")
+        xid_table.parse("code,fault,needs,rule,note\n1,gqu,nothing,never,")
 
 
 @pytest.mark.parametrize("code", sorted(ROWS))

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from remediator.model.incident import intending
+from remediator.model.incident import with_intent
 from remediator.model.intent import KINDS, Intent, Kind
 from remediator.policy.place import Area
 from remediator.policy.table import Mode
@@ -112,5 +112,5 @@ class Outside(Judged):
                 if incident.open and incident.spec.uuid == gpu:
                     changed = incident
                     for kind in KINDS:
-                        changed = intending(changed, kind, desired.get(kind))
+                        changed = with_intent(changed, kind, desired.get(kind))
                     stored.incidents[name] = changed

@@ -6,7 +6,13 @@ import msgspec
 import pytest
 
 from exporter.model.device import Device
-from remediator.model.claim import Claim, affected_pods, compute_domain, device_classes, unreported
+from remediator.model.claim import (
+    Claim,
+    affected_pods,
+    compute_domain,
+    device_classes,
+    unreported_claims,
+)
 from remediator.model.incident import AffectedPod
 from remediator.model.pod import PodFacts
 from tests.remediator.builders import DRIVER, NODE
@@ -167,20 +173,20 @@ class TestUnreported:
     def test_one_that_is_reserved_for_its_pod_or_for_its_group_is_shown(self) -> None:
         group = {"resource": "podgroups", "name": "gang", "uid": "u-gang"}
         member = pod("train-1", claims=("c",), pod_group="gang")
-        assert unreported([sent_claim(TRAIN)], [pod(uid="u-0", claims=("c",))]) == ()
-        assert unreported([sent_claim(group)], [member]) == ()
+        assert unreported_claims([sent_claim(TRAIN)], [pod(uid="u-0", claims=("c",))]) == ()
+        assert unreported_claims([sent_claim(group)], [member]) == ()
 
     def test_one_of_another_pod_of_that_name_is_not(self) -> None:
         late = pod("train-0", uid="u-late", claims=("c",), extended_claim="d")
-        assert unreported([sent_claim(TRAIN)], [late]) == (("team", "c"), ("team", "d"))
+        assert unreported_claims([sent_claim(TRAIN)], [late]) == (("team", "c"), ("team", "d"))
 
     def test_a_pod_that_has_ended_names_none(self) -> None:
-        assert unreported([], [pod("train-0", claims=("c",), running=False)]) == ()
+        assert unreported_claims([], [pod("train-0", claims=("c",), running=False)]) == ()
 
     def test_the_namespaces_take_turns(self) -> None:
         many = pod("a", namespace="aaa", claims=("c-0", "c-1", "c-2"))
         one = pod("b", namespace="team", claims=("c-9",))
-        assert unreported([], [many, one])[:2] == (("aaa", "c-0"), ("team", "c-9"))
+        assert unreported_claims([], [many, one])[:2] == (("aaa", "c-0"), ("team", "c-9"))
 
 
 class TestComputeDomain:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from remediator.model import incident_caps
 from remediator.model.incident import AffectedPod, IncidentStatus, TimelineEntry, merge_patch
-from remediator.model.incident_caps import capped, cut, without
+from remediator.model.incident_caps import cut, cut_to_limits, without
 from tests.remediator.builders import T0, at
 from tests.remediator.model.statuses import STATUSES
 
@@ -110,21 +110,21 @@ def test_every_text_list_and_number_of_the_schema_has_a_limit() -> None:
 @settings(deadline=None, max_examples=50)
 @given(STATUSES)
 def test_any_status_that_is_written_is_one_that_the_crd_takes(status: IncidentStatus) -> None:
-    once = capped(status)
+    once = cut_to_limits(status)
 
     assert list(misfits(stored(once), SCHEMA)) == []
-    assert capped(once) == once
+    assert cut_to_limits(once) == once
 
 
 def test_what_fits_is_written_as_it_is() -> None:
     status = IncidentStatus(message="x" * 2048, evidence=("one", "one"), recurrence=3)
 
-    assert capped(status) is status
+    assert cut_to_limits(status) is status
 
 
 def test_what_is_cut_shows_it_and_the_opening_is_kept() -> None:
     lines = tuple(TimelineEntry(at(n), "Suspected", str(n)) for n in range(70))
-    reported = capped(IncidentStatus(message="y" * 3000, timeline=lines))
+    reported = cut_to_limits(IncidentStatus(message="y" * 3000, timeline=lines))
 
     assert (len(reported.message), reported.message[-2:]) == (2048, "y…")
     assert cut("as long", 7) == "as long"
@@ -133,7 +133,7 @@ def test_what_is_cut_shows_it_and_the_opening_is_kept() -> None:
 
 def test_a_list_that_is_too_long_keeps_its_first_entries_and_a_set_has_each_once() -> None:
     classes = ("b", "a", "b", *(f"class-{n}" for n in range(90)))
-    reported = capped(IncidentStatus(evidence=("x",) * 200, device_classes=classes))
+    reported = cut_to_limits(IncidentStatus(evidence=("x",) * 200, device_classes=classes))
 
     assert len(reported.evidence) == 128
     assert len(set(reported.device_classes)) == len(reported.device_classes) == 64

@@ -12,7 +12,7 @@ from exporter.model.device import Device
 from remediator.model.incident import Incident, IncidentStatus, RuleRecord
 from remediator.model.taint_rule import EFFECTS, Effect, Rule
 from remediator.plan.budget import budget
-from remediator.plan.spending import RuleAction, Spending, placed, suffers
+from remediator.plan.spending import RuleAction, Spending, place_of, suffers
 from remediator.plan.stages import Granted
 from remediator.plan.view import Changed, Fleet, names_on
 from remediator.policy.limits import GROUNDS, LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
@@ -164,7 +164,7 @@ def counted(fleet: Fleet, action: RuleAction) -> dict[tuple[Ground, str], int]:
     found: dict[tuple[Ground, str], int] = {}
     for gpu, node in sick.items():
         for ground in GROUNDS:
-            for name in names_on(ground, placed(gpu, node, fleet)):
+            for name in names_on(ground, place_of(gpu, node, fleet)):
                 found[ground, name] = found.get((ground, name), 0) + 1
     return found
 

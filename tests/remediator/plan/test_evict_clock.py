@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remediator.model.incident import IncidentStatus
-from remediator.plan.evictions import counted_from
+from remediator.plan.evictions import start_of_within
 from remediator.plan.steps import EvictPod, WriteStatus
 from remediator.policy.table import Evict
 from tests.remediator.builders import Stored, at, policy
@@ -128,7 +128,7 @@ def test_an_eviction_costs_few_writes() -> None:
 def test_what_an_older_crd_does_not_store_counts_as_before() -> None:
     status = IncidentStatus(eviction_start_time=at(0))
 
-    assert counted_from(status, Evict(within=WITHIN), at(HOUR)) == at(0)
+    assert start_of_within(status, Evict(within=WITHIN), at(HOUR)) == at(0)
 
 
 @settings(max_examples=40, deadline=None)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import XidRecord
-from remediator.model.incident_caps import capped
+from remediator.model.incident_caps import cut_to_limits
 from remediator.plan.evictions import FREE_FOR
 from remediator.plan.stages import ROUNDS
 from remediator.plan.view import NodeView
@@ -181,10 +181,12 @@ def test_no_more_devices_are_counted_than_the_crd_takes() -> None:
     stored = joined_too_often()
     status = stored.incident.status
 
-    assert capped(status) == status
+    assert cut_to_limits(status) == status
     (one,) = status.device_rounds
     many = tuple(
         msgspec.structs.replace(one, device=f"d-{number}", free_since_time=at(number))
         for number in range(300)
     )
-    assert len(capped(msgspec.structs.replace(status, device_rounds=many)).device_rounds) == 256
+    assert (
+        len(cut_to_limits(msgspec.structs.replace(status, device_rounds=many)).device_rounds) == 256
+    )

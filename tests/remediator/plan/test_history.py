@@ -13,7 +13,7 @@ from remediator.model.incident import (
     IncidentSpec,
     IncidentStatus,
     incident_name,
-    intending,
+    with_intent,
 )
 from remediator.plan import history
 from remediator.plan.words import days, ordinal
@@ -120,27 +120,32 @@ def closed(number: int, age: float, gpu_index: int = 0) -> Incident:
 class TestPruning:
     def test_old_closed_incidents_go_and_open_ones_never(self) -> None:
         forever = msgspec.structs.replace(closed(3, 400), status=IncidentStatus())
-        found = history.pruned((closed(1, 32), closed(2, 30), forever), ENFORCE, at(0), "")
+        found = history.incidents_to_prune(
+            (closed(1, 32), closed(2, 30), forever), ENFORCE, at(0), ""
+        )
 
         assert [incident.name for incident in found] == [incident_name(uuid(0), 1)]
 
     def test_one_with_an_intent_that_the_next_would_inherit_stays(self) -> None:
         old = closed(1, 32)
 
-        assert history.pruned((intending(old, "Ignore", LASTS),), ENFORCE, at(0), "") == ()
-        over = intending(old, "Ignore", until(-1))
-        assert history.pruned((over,), ENFORCE, at(0), "") == (over,)
+        assert (
+            history.incidents_to_prune((with_intent(old, "Ignore", LASTS),), ENFORCE, at(0), "")
+            == ()
+        )
+        over = with_intent(old, "Ignore", until(-1))
+        assert history.incidents_to_prune((over,), ENFORCE, at(0), "") == (over,)
 
     def test_a_longer_repeat_window_keeps_them_longer(self) -> None:
         quarter = policy(repeat=Repeat(count=3, within=timedelta(days=90)))
 
-        assert history.pruned((closed(1, 60),), quarter, at(0), "") == ()
-        assert history.pruned((closed(1, 92),), quarter, at(0), "") != ()
+        assert history.incidents_to_prune((closed(1, 60),), quarter, at(0), "") == ()
+        assert history.incidents_to_prune((closed(1, 92),), quarter, at(0), "") != ()
 
     def test_of_one_gpu_only_so_many_are_kept(self) -> None:
         many = tuple(closed(number, 20 - number / 10) for number in range(40))
 
-        found = history.pruned((*many, closed(1, 19, gpu_index=1)), ENFORCE, at(0), "")
+        found = history.incidents_to_prune((*many, closed(1, 19, gpu_index=1)), ENFORCE, at(0), "")
 
         assert found == many[:8]
 
@@ -149,12 +154,12 @@ class TestPruning:
         count = history.KEPT_PER_NODE + 2
         many = tuple(closed(1, 20 - index / 1000, gpu_index=index) for index in range(count))
 
-        assert history.pruned(many, ENFORCE, at(0), "") == many[:2]
+        assert history.incidents_to_prune(many, ENFORCE, at(0), "") == many[:2]
 
     def test_a_few_at_a_time_oldest_first(self) -> None:
         many = tuple(closed(1, 100 + index, gpu_index=index) for index in range(50))
 
-        assert history.pruned(many, ENFORCE, at(0), "") == many[:29:-1]
+        assert history.incidents_to_prune(many, ENFORCE, at(0), "") == many[:29:-1]
 
     def test_an_incident_prunes_what_it_no_longer_needs(self) -> None:
         stored = Stored()
@@ -181,7 +186,7 @@ def test_spans_are_written_in_days_or_seconds() -> None:
 @settings(deadline=None)
 @given(st.permutations([closed(number, 10 + 3 * number) for number in range(12)]))
 def test_the_order_of_incidents_does_not_matter(found: list[Incident]) -> None:
-    pruned = history.pruned(tuple(found), ENFORCE, at(0), "")
+    pruned = history.incidents_to_prune(tuple(found), ENFORCE, at(0), "")
 
     assert [incident.status.closed_at for incident in pruned] == [
         at(-days * DAY) for days in (43, 40, 37, 34)

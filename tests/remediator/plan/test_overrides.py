@@ -3,7 +3,7 @@
 import pytest
 
 from remediator.diagnose.fault import Unknown
-from remediator.model.incident import Incident, intending
+from remediator.model.incident import Incident, with_intent
 from remediator.model.intent import IntentRecord
 from remediator.plan import overrides
 from remediator.plan.board import Board
@@ -27,7 +27,7 @@ def confirmed(through: float, state: str = "InForce") -> Incident:
         seen_time=at(0),
         seen_through_time=at(through),
     )
-    return intending(an_incident("a0", intents=(record,)), "RepairConfirmed", LASTS)
+    return with_intent(an_incident("a0", intents=(record,)), "RepairConfirmed", LASTS)
 
 
 @pytest.mark.parametrize(
