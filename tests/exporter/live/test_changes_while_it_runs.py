@@ -139,6 +139,17 @@ def test_mig_mode_is_switched_on_cut_and_switched_off(
     assert_fresh(node, exporter, 0, 1, MIG)
 
 
+def _await_reason(exporter: Exporter, uuid: str, reason: str, end: float) -> None:
+    """Wait until a GPU is unknown for a reason, and `end` is over; it is never anything else."""
+
+    def stays_unknown() -> bool:
+        state, why = presence(exporter, uuid)
+        assert state == "Unknown", why
+        return why == reason and time.monotonic() >= end
+
+    wait_for(stays_unknown, what=reason)
+
+
 def test_a_gpu_that_is_unbound_and_bound_again_is_never_called_lost(
     node: SimulatedNode, exporter: Exporter
 ) -> None:
@@ -151,10 +162,7 @@ def test_a_gpu_that_is_unbound_and_bound_again_is_never_called_lost(
         take(1)
         wait_for(lambda: uuid not in uuids(exporter, TEMPERATURE), what="it to be gone")
         end = time.monotonic() + 3  # longer than --lost-after
-        while time.monotonic() < end:
-            assert presence(exporter, uuid)[0] == "Unknown"
-            time.sleep(0.1)
-        assert presence(exporter, uuid)[1] == reason
+        _await_reason(exporter, uuid, reason, end)
         assert labels_of(exporter, "draguard_gpu_other_driver") == without
         assert_fresh(node, exporter, 0, MIG)
         node.bind(1)
