@@ -5,6 +5,7 @@ A board is hardware. Its names are bound to it in `boards` and nowhere later.
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import msgspec
 
@@ -120,7 +121,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
     """It is proven to be elsewhere: this node reports without it, and another node has it."""
 
 
-class Board(msgspec.Struct, frozen=True, kw_only=True):
+class Board(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One GPU."""
 
     uuid: str
@@ -143,28 +144,28 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     undecidable: Unknown | None = None
     """Why nothing but its incidents and rules is known; None where everything was looked into."""
 
-    @property
+    @cached_property
     def node(self) -> str:
         return self.machine.node
 
-    @property
+    @cached_property
     def trust(self) -> Trust:
         return self.machine.trust
 
-    @property
+    @cached_property
     def inventory(self) -> tuple[SliceDevice, ...]:
         return self.machine.inventory
 
-    @property
+    @cached_property
     def pods(self) -> tuple[PodFacts, ...] | None:
         return self.machine.pods
 
-    @property
+    @cached_property
     def boot_id(self) -> str:
         """Of the report; "" when it shows nothing about this GPU."""
         return "" if self.unusable else self.machine.boot_id
 
-    @property
+    @cached_property
     def reported_at(self) -> datetime | None:
         """When the report was made, by the node's clock; None when it shows nothing of this GPU."""
         return None if self.unusable else self.machine.reported_at

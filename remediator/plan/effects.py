@@ -12,6 +12,7 @@ its limit. A new brake on a fault is a row of `CAPS`, with its test.
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -42,6 +43,8 @@ from remediator.policy.windows import moment
 
 Limit = Effect | None
 """How far an effect may go; None: no rule at all."""
+LEVELS: tuple[Limit, ...] = (None, *EFFECTS)
+"""From the mildest to the strongest."""
 CapName = Literal[
     "unreported",
     "observed",
@@ -90,7 +93,7 @@ _NOTHING = Cap(
 )
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Finding(msgspec.Struct, frozen=True, dict=True):
     """One fault of an incident, as its caps look at it."""
 
     board: Board
@@ -105,16 +108,16 @@ class Finding(msgspec.Struct, frozen=True):
     """What its evidence lacks to evict pods, "" when it suffices."""
     now: datetime
 
-    @property
+    @cached_property
     def highest(self) -> Effect:
         """How far its class allows a rule to go."""
         return "None" if self.row.highest == "observe" else self.row.highest
 
-    @property
+    @cached_property
     def tainted_since(self) -> datetime | None:
         return tainted_since(self.board.rules.stored, self.incident, self.targets)
 
-    @property
+    @cached_property
     def awaits(self) -> str:
         """What is missing of evidence that often arrives in two parts, before a taint."""
         tainted = {rule.device for rule in self.board.rules.stored if rule.effect != "None"}
@@ -321,8 +324,8 @@ def _finding(board: Board, incident: Incident, fault: Fault, row: Row, now: date
 
 def _demand(finding: Finding) -> Demand:
     caps = [cap for rule in CAPS if (cap := rule(finding)) is not None]
-    least = min(caps, key=lambda cap: _rank(cap.limit))
-    goal = EFFECTS[min(_rank(cap.goal) for cap in caps) - 1]
+    least = min(caps, key=lambda cap: LEVELS.index(cap.limit))
+    goal = EFFECTS[min(EFFECTS.index(cap.goal) for cap in caps)]
     demand = Demand(
         fault=finding.fault,
         row=finding.row,
@@ -342,10 +345,6 @@ def _demand(finding: Finding) -> Demand:
     if finding.now < settled:
         return msgspec.structs.replace(demand, wake_at=settled)
     return msgspec.structs.replace(demand, needs_human=True)
-
-
-def _rank(limit: Limit) -> int:
-    return 0 if limit is None else 1 + EFFECTS.index(limit)
 
 
 def milder(effect: Effect, other: Effect) -> Effect:

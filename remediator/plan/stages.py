@@ -7,6 +7,7 @@ now. What is *planned* says which pods are evicted for that.
 """
 
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -56,7 +57,7 @@ class Deferral(msgspec.Struct, frozen=True):
     why: str
 
 
-class Course(msgspec.Struct, frozen=True, kw_only=True):
+class Course(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What becomes of the incident of a GPU."""
 
     kind: CourseKind
@@ -69,7 +70,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     pending: bool = False
     """Enforce mode has not reached its goal: it waits for evidence, or for the settle time."""
 
-    @property
+    @cached_property
     def is_over(self) -> bool:
         return self.kind in ("ends", "closes")
 
@@ -172,7 +173,7 @@ class Demanded(msgspec.Struct, frozen=True, kw_only=True):
     reason."""
 
 
-class Granted(msgspec.Struct, frozen=True, kw_only=True):
+class Granted(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What may be done of that now: no device gets less than what it has and may keep."""
 
     demanded: Demanded
@@ -184,25 +185,25 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     """Why no repair of the node may be called for it now, beside what is deferred altogether."""
     wake_at: datetime | None = None
 
-    @property
+    @cached_property
     def uuid(self) -> str:
         return self.demanded.uuid
 
-    @property
+    @cached_property
     def incident(self) -> Incident | None:
         return self.demanded.incident
 
-    @property
+    @cached_property
     def resumes(self) -> bool:
         """Evictions by request begin anew."""
         return self.demanded.eviction.resumes and bool(self.evicts)
 
-    @property
+    @cached_property
     def deferred(self) -> str:
         """What is deferred, and why; "" where nothing is."""
         return "; ".join(deferral.why for deferral in self.deferrals)
 
-    @property
+    @cached_property
     def deferred_by(self) -> DeferredBy:
         """What stops more gives the reason: it also stops evictions that go on."""
         by = self.deferrals[0].by if self.deferrals else "Budget"
@@ -210,17 +211,17 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
             by = deferral.by if by in ONLY_NEW else by
         return by
 
-    @property
+    @cached_property
     def held_back(self) -> bool:
         """Evictions that go on are deferred too, not only those that would begin."""
         return bool(self.deferrals) and self.deferred_by not in ONLY_NEW
 
-    @property
+    @cached_property
     def repair_held_back(self) -> str:
         """What is deferred altogether, and with it a call for repair of the node."""
         return "" if self.deferred_by in BY_PODS else self.deferred
 
-    @property
+    @cached_property
     def emptying(self) -> frozenset[Device]:
         """Devices that are to be emptied now: under NoExecute, or evicted from."""
         return frozenset(
@@ -235,7 +236,7 @@ ROUNDS = 3
 user looks: the controller of these pods does not know that the device is tainted."""
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True):
+class Planned(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Which pods are evicted for what is granted, and since when."""
 
     granted: Granted
@@ -253,31 +254,31 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """Which pods are left once the time for evictions is over, and why."""
     wake_at: datetime | None = None
 
-    @property
+    @cached_property
     def demanded(self) -> Demanded:
         return self.granted.demanded
 
-    @property
+    @cached_property
     def uuid(self) -> str:
         return self.granted.uuid
 
-    @property
+    @cached_property
     def incident(self) -> Incident | None:
         return self.granted.incident
 
-    @property
+    @cached_property
     def course(self) -> Course:
         return self.demanded.course
 
-    @property
+    @cached_property
     def record(self) -> Record:
         return self.demanded.record
 
-    @property
+    @cached_property
     def rules(self) -> tuple[Rule, ...]:
         return self.granted.rules
 
-    @property
+    @cached_property
     def joined_too_often(self) -> frozenset[str]:
         """Devices that new pods joined too often after evictions: a user has to look."""
         return frozenset(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import msgspec
 
@@ -85,7 +86,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """The user and reason of the emergency stop; "" while it is off."""
 
 
-class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     node: str
     report: NodeHealth | None = None
     stale: str = ""
@@ -146,19 +147,19 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     domains: Mapping[str, tuple[str, ...]] = {}
     """GPU UUID to its peers over NVLink or IMEX, as `node/uuid`."""
 
-    @property
+    @cached_property
     def gone(self) -> bool:
         """Nodes are read, none has this name now, and no source reports its hardware."""
         return self.nodes_known and self.facts is None and bool(self.unbelieved)
 
-    @property
+    @cached_property
     def boot_id(self) -> str | None:
         """Of the report, "" of a node that is gone; None while it is unknown."""
         if self.gone:
             return ""
         return None if self.report is None or self.unbelieved else self.report.boot_id
 
-    @property
+    @cached_property
     def repair_called(self) -> bool:
         """Whether a repair was called for, as far as is known: an unknown state removes nothing."""
         stored = self.facts.conditions if self.facts else None
@@ -167,7 +168,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
             for condition in stored
         )
 
-    @property
+    @cached_property
     def unbelieved(self) -> str:
         """Why the report as a whole cannot be believed, "" when it can.
 
@@ -185,7 +186,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
         }
         return Trust({kind: why for kind, why in doubts.items() if why})
 
-    @property
+    @cached_property
     def without_report(self) -> str:
         """Why the node has no report to go by, "" when it has one that is fresh."""
         if self.report is None:

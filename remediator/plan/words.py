@@ -13,17 +13,18 @@ from remediator.diagnose.fault import SEVERITY, FaultClass, Need
 from remediator.policy.table import Mode
 
 _LAST_TEEN = 13
+_CLASSES: Mapping[str, FaultClass] = {fault_class: fault_class for fault_class in SEVERITY}
+_RANKS: Mapping[str, int] = {fault_class: rank for rank, fault_class in enumerate(SEVERITY)}
 
 
 def class_of(name: str) -> FaultClass:
     """Read a class back from an object; one that this version does not know counts as `gpu`."""
-    known: dict[str, FaultClass] = {fault_class: fault_class for fault_class in SEVERITY}
-    return known.get(name, "gpu")
+    return _CLASSES.get(name, "gpu")
 
 
 def severity(name: str) -> int:
     """Return the rank of a class that was read back."""
-    return SEVERITY.index(class_of(name))
+    return _RANKS.get(name, _RANKS["gpu"])
 
 
 def ordinal(number: int) -> str:
