@@ -180,6 +180,16 @@ class TestMoves:
         assert len(stored.incidents) == 1
         assert {rule.device.pool for rule in stored.rules.values()} == {"node-a", "node-b"}
 
+    @pytest.mark.parametrize("seen", [NodeView(node=NODE), NodeView(node=NODE, report=report())])
+    def test_a_node_with_a_rule_alone_leaves_the_incident_to_the_other(
+        self, seen: NodeView
+    ) -> None:
+        stored = Stored()
+        settle(stored, view(dead()), 1)
+        settle(stored, self.there(), 1000)
+
+        assert tick(stored, seen, 1001).steps == []
+
     def test_the_old_node_takes_its_rule_down_when_it_reports_without_the_board(self) -> None:
         stored = Stored()
         settle(stored, view(dead()), 1)

@@ -336,3 +336,10 @@ def test_a_phase_stays_as_it_is_while_nothing_is_known() -> None:
 
     settle(stored, msgspec.structs.replace(mended, stale="silent"), 200)
     assert stored.incident.status.phase == "Verifying"
+
+
+def test_it_has_the_schema_version_of_its_writer() -> None:
+    stored = Stored()
+    settle(stored, view(dead()), 1)
+
+    assert stored.incident.status.schema_version == 1
