@@ -52,12 +52,17 @@ class Mutant(msgspec.Struct, frozen=True, order=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        return f"{self.path}:{self.place.line}:{self.place.column} in {self.place.within}"
+        return f"{self.path}:{self.place.line}:{self.place.column} in {self.within}"
 
     @property
     def lasting(self) -> str:
         """What stays the same when lines move, or a function goes to another module."""
-        return f"{self.place.within}\n- {self.before}\n+ {self.after}"
+        return f"{self.within}\n- {self.before}\n+ {self.after}"
+
+    @property
+    def within(self) -> str:
+        """The function or class; the module's name for what is in none."""
+        return self.place.within or Path(self.path).stem
 
 
 def draw(root: Path, packages: Sequence[Package], number: int, seed: str) -> list[Mutant]:

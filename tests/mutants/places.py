@@ -44,8 +44,8 @@ class Place(msgspec.Struct, frozen=True, order=True, kw_only=True):
     """In characters, from 0."""
     old: str
     new: str
-    within: str = "module"
-    """The function or class, such as `Budget.left`."""
+    within: str = ""
+    """The function or class, such as `Budget.left`; "" at the top."""
 
     def changed(self, source: str) -> str:
         """Return the source with this change."""
@@ -165,7 +165,7 @@ class _Reader(ast.NodeVisitor):
 
     def _add(self, line: int, column: int, old: str, new: str) -> None:
         if self._lines[line - 1].startswith(old, column):
-            within = ".".join(self._within) or "module"
+            within = ".".join(self._within)
             self.found.append(Place(line=line, column=column, old=old, new=new, within=within))
 
     def _between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> None:

@@ -39,6 +39,12 @@ class TestDraw:
             if not any(path.startswith(f"{package}/{room}/") for path in files)
         ] == []
 
+    def test_what_is_in_no_function_goes_by_its_module(self, tmp_path: Path) -> None:
+        module(tmp_path, "LIMIT = 64\n")
+        (mutant,) = draw(tmp_path, PACKAGES, 9, "s")
+
+        assert mutant.lasting == "module\n- LIMIT = 64\n+ LIMIT = 65"
+
     def test_an_entry_lasts_when_its_function_moves(self, tmp_path: Path) -> None:
         function = "def f():\n    return a < b\n"
         module(tmp_path / "old", function)

@@ -80,7 +80,7 @@ def test_a_place_that_is_not_there_is_refused() -> None:
 @pytest.mark.parametrize(
     ("source", "within"),
     [
-        ("A = 3", "module"),
+        ("A = 3", ""),
         ("def f(a=3):\n    def g():\n        return 0", "f"),
         ("class A:\n    b = 3\n    def f():\n        pass", "A"),
         ("class A:\n    def f():\n        return 3", "A.f"),
