@@ -48,4 +48,5 @@ def test_evictions_that_go_on_do_not_hurry_the_looks_before_an_untaint() -> None
         assert decision.wake_at is not None
         waits.append(decision.wake_at - cluster.now)
     assert all(wait <= other for wait, other in pairwise(waits))
+    assert waits[0] == timedelta(seconds=0.25)
     assert waits[-1] > timedelta(seconds=4)
