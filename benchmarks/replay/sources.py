@@ -4,6 +4,8 @@ Every disruption needs a second source, and the kernel log as read by syslog(2) 
 not taint anything alone. This module counts what that costs.
 """
 
+import math
+import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -83,16 +85,31 @@ def by_log(parameters: Parameters, profile: str) -> Iterator[DriverScores]:
 
     A node with the same driver in two fleets has the same history, and is played once.
     """
-    known: dict[tuple[int, bool, Answers, bool], tuple[Score, ...]] = {}
-    for driver, fields in DRIVERS.items():
-        drawn, scores = msgspec.structs.replace(parameters, **fields), list[tuple[Score, ...]]()
-        for node in range(drawn.nodes):
-            history = history_with(drawn, PROFILES[profile], node)
-            key = (node, history.has_action, drawn.answers, drawn.sends_all)
+    known: dict[tuple[int, bool, Answers, frozenset[int]], tuple[Score, ...]] = {}
+    for driver in DRIVERS:
+        scores: list[tuple[Score, ...]] = []
+        for history in fleet_with(driver, parameters, profile):
+            key = (history.node, history.has_action, history.answers, history.unsent)
             if key not in known:
-                known[key] = _by_log(history, drawn.days * DAY)
+                known[key] = _by_log(history, parameters.days * DAY)
             scores.append(known[key])
         yield DriverScores(driver, tuple(joined(row) for row in zip(*scores, strict=True)))
+
+
+def fleet_with(driver: str, parameters: Parameters, profile: str) -> Iterator[NodeHistory]:
+    """Yield the history of each node of a fleet with one kind of driver.
+
+    Of the nodes exactly the given share is older than R565, rounded up. If each node drew for
+    itself, a small fleet could have none of them, and its row would show nothing. The nodes of a
+    smaller share are among those of a larger one.
+    """
+    drawn = msgspec.structs.replace(parameters, **DRIVERS[driver])
+    order = list(range(drawn.nodes))
+    random.Random(f"{drawn.seed}/drivers").shuffle(order)  # noqa: S311 - no secret is drawn
+    old = order[: math.ceil(drawn.no_action_share * drawn.nodes)]
+    for node in range(drawn.nodes):
+        of_node = msgspec.structs.replace(drawn, no_action_share=float(node in old))
+        yield history_with(of_node, PROFILES[profile], node)
 
 
 def _by_log(history: NodeHistory, end: float) -> tuple[Score, ...]:

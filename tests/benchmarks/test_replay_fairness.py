@@ -1,5 +1,6 @@
 """The replay is fair: the same signals and administrators for all, each scored by its own unit."""
 
+import math
 from collections.abc import Iterable
 from typing import Self
 
@@ -156,6 +157,24 @@ class TestDrivers:
         assert tainted(DraDriverByAction(listed)) == {(0, WHOLE)}
         assert not tainted(DraDriverByAction(history(xid(63))))
         assert not tainted(NvSentinel(msgspec.structs.replace(history(asks()), answers="never")))
+
+    @pytest.mark.parametrize("nodes", [1, 9, 16])
+    def test_old_ones_are_the_share_of_nodes_that_their_row_names_and_never_none(
+        self, nodes: int
+    ) -> None:
+        for seed in range(5):
+            small = Parameters(seed=seed, nodes=nodes, days=1)
+            none, tenth, third = (
+                {
+                    seen.node
+                    for seen in sources.fleet_with(row, small, "A100")
+                    if not seen.has_action
+                }
+                for row in ("R565 or newer", "10 % before R565", "30 % before R565")
+            )
+
+            assert (len(none), len(tenth)) == (0, math.ceil(nodes / 10))
+            assert tenth <= third
 
     def test_a_node_with_the_same_driver_in_two_fleets_is_played_once(
         self, monkeypatch: pytest.MonkeyPatch
