@@ -79,6 +79,17 @@ class TestDocument:
         for driver in sources.DRIVERS:
             assert [f"\n| {driver} | {name} | " in text for name in names] == [True] * len(names)
 
+    def test_shows_what_a_share_of_old_drivers_changes(self) -> None:
+        begin, end = document.LOGS
+        text = DOCUMENT.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+        new, tenth, third = (
+            re.findall(rf"^\| {driver}( \| .*)$", text, re.MULTILINE)
+            for driver in ("R565 or newer", "10 % before R565", "30 % before R565")
+        )
+
+        assert len(new) == len(tenth) == len(third) > 0
+        assert new != tenth != third
+
     def test_gives_readme_the_recall_by_syslog(self) -> None:
         cells = r"Draguard, syslog[^|]*\| [\d,]+ \| \S+ \| (\S+) \|"
         text = DOCUMENT.read_text(encoding="utf-8")
