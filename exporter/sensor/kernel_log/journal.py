@@ -89,8 +89,9 @@ class Journal:
         self._files: dict[_Identity, _Open] = {}
         self._passed: dict[_Identity, _Stamp] = {}
         """Files that have nothing (more) of this boot, make no sense, or are not root's alone."""
-        self._done: set[_Identity] = set()
-        """Of those, archives of this boot that were read to their end."""
+        self._done: dict[_Identity, bytes] = {}
+        """Of those, archives of this boot that were read to their end, by the names in them: their
+        stamps change once more as journald closes them, and Btrfs puts copies into their place."""
         self._unreadable: KernelLogError | None = None
         self._read_active = False
         self.newest = -1
@@ -116,11 +117,11 @@ class Journal:
             )
         self._unreadable, self._read_active = None, False
         there = self._there()
-        self._passed = {known: stamp for known, stamp in self._passed.items() if known in there}
-        self._done &= self._passed.keys()
         for identity, found in there.items():
             if identity not in self._files and self._passed.get(identity) != found.stamp:
                 self._open(identity, found)
+        self._passed = {known: stamp for known, stamp in self._passed.items() if known in there}
+        self._done = {known: name for known, name in self._done.items() if known in self._passed}
         if not (self._files or self._done) and self._unreadable is None:
             raise KernelLogError(
                 "NotFound",
@@ -209,11 +210,15 @@ class Journal:
         except (JournalError, OSError) as error:
             self._give_up(identity, found, error)
             return False
-        if file.header.newest_boot == self._boot:
+        archived, head = found.path.name != ACTIVE, file.header
+        done = archived and head.name in self._done.values()
+        if head.newest_boot == self._boot and not done:
             self._files[identity] = _Open(descriptor, found.path, file, RecordOrder())
             return True
-        if found.path.name != ACTIVE:  # there journald may yet write: the next look opens it again
+        if archived:  # else journald may yet write there: the next look opens it again
             self._passed[identity] = found.stamp
+        if done:
+            self._done[identity] = head.name
         return False
 
     def _of(self, identity: _Identity, found: _Found | None) -> Iterator[Line]:
@@ -232,7 +237,7 @@ class Journal:
             self._let_go(identity)
         if found is not None and not grows:
             self._passed[identity] = found.stamp
-            self._done.add(identity)
+            self._done[identity] = followed.file.header.name
 
     def _new_lines(self, followed: _Open) -> Iterator[Line]:
         latest = (self._monotonic() * _DRIFT + _AHEAD) * 1e6

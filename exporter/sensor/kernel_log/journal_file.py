@@ -21,7 +21,7 @@ Read = Callable[[int, int], bytes]
 """Gives bytes by offset and size; fewer at the end of the file."""
 
 _SIGNATURE = b"LPKSHHRH"
-_HEADER = struct.Struct("<8s4xI40x16s48xQQ")
+_HEADER = struct.Struct("<8s4xI8x16s16x16s48xQQ")
 _UNDERSTOOD = 0b11111
 """XZ, LZ4, keyed hashes, ZSTD, compact: what files may have so far."""
 _COMPACT = 1 << 4
@@ -57,8 +57,10 @@ class JournalError(Exception):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What a file says of itself now. Only `compact` stays as it is."""
+    """What a file says of itself now. Only `name` and `compact` stay as they are."""
 
+    name: bytes
+    """16 bytes, of this file and its copies."""
     newest_boot: bytes
     """Of the last entry. Before the first one: of journald, or zeros."""
     compact: bool
@@ -275,12 +277,12 @@ def size_unpacked(flags: int, packed: bytes) -> int:
 
 def header(read: Read) -> Header:
     """Return the head of a file; raises JournalError."""
-    signature, flags, boot, fields_at, fields_size = _unpack(_HEADER, read(0, _HEADER.size))
+    signature, flags, name, boot, fields_at, fields_size = _unpack(_HEADER, read(0, _HEADER.size))
     if signature != _SIGNATURE:
         raise JournalError("no journal of systemd")
     if flags & ~_UNDERSTOOD:
         raise JournalError(f"a format that is newer than this reader (flags {flags:#x})")
-    return Header(boot, bool(flags & _COMPACT), fields_at, fields_size)
+    return Header(name, boot, bool(flags & _COMPACT), fields_at, fields_size)
 
 
 def _unpack(form: struct.Struct, data: bytes) -> tuple[Any, ...]:

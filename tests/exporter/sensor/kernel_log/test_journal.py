@@ -266,6 +266,18 @@ def test_what_journald_missed_is_counted_once_each_time(folder: Folder) -> None:
     assert folder.rejected == ["missed", "missed"]
 
 
+def test_an_archive_that_journald_closes_or_copies_is_not_read_again(folder: Folder) -> None:
+    """It closes a file after it renamed it, and on Btrfs puts a copy into its place."""
+    archived = folder.write("missed", "system@1-2-3.journal")
+    assert len(folder.messages()) == 5
+    os.utime(archived)
+    assert folder.messages() == []
+    copy = folder.write("missed", "a copy")
+    copy.rename(archived)
+    assert folder.messages() == []
+    assert folder.rejected == ["missed", "missed"]
+
+
 def test_what_another_boot_missed_is_not_counted(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("missed")
