@@ -116,7 +116,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     ended: datetime | None = None
     """Since when positive evidence shows that it is over; None while it stands."""
     certain: bool = False
-    """Whether the evidence is complete enough to move pods: see `verdict`."""
+    """Whether the evidence is complete enough to evict pods: see `xid_faults`."""
     doubt: str = ""
     """What is missing while it is not certain."""
     record: Record | None = None

@@ -400,4 +400,4 @@ _RULES: dict[RuleName, Callable[[XidContext], Meaning | None]] = {
     "peers": _peers,
     "decoded": _decoded,
 }
-"""`named` is read by `_named`: such a record is no fault, what it names may be one."""
+"""`named` is read by `_faults_named_by`: such a record is no fault, what it names may be one."""

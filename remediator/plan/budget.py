@@ -59,9 +59,6 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     """The same for the policy, as the node's view has it."""
 
 
-_Question = Callable[[_Request], Deferral | None]
-
-
 def budget(
     demands: Iterable[Granted],
     fleet: Fleet,
@@ -128,7 +125,7 @@ def _grant_call(request: _Request, waves: Waves, spending: Spending, limits: Lim
     defers it all the same, because the node has not been repaired yet.
     """
     granted, incident = request.granted, request.granted.incident
-    wave = waves.hold(incident) if incident else None
+    wave = waves.wave_of(incident) if incident else None
     over = None
     if wave is None and not spending.called(granted.uuid):
         over = _over("call", limits.evict, request, spending)
@@ -297,7 +294,7 @@ def _correlation(request: _Request, *, waves: Waves, spending: Spending) -> Brak
     begins = begins or _escalates(granted, request.stored)
     if incident is None or not begins:
         return None
-    found = waves.hold(incident)
+    found = waves.wave_of(incident)
     if found is None:
         return None
     why = f"{_word_of(granted, 'evict')} deferred: {found.why}"

@@ -45,7 +45,7 @@ CLOCKS_APART = timedelta(minutes=1)
 Why = Literal["SameCause", "NodeChanged", "PolicyChanged"]
 
 
-class Deferral(msgspec.Struct, frozen=True):
+class Wave(msgspec.Struct, frozen=True):
     why: str
     until: datetime | None
     """When time alone ends it."""
@@ -60,13 +60,13 @@ class Waves:
         self._now = now
         self._open: dict[str, list[Incident]] | None = None
 
-    def hold(self, incident: Incident) -> Deferral | None:
+    def wave_of(self, incident: Incident) -> Wave | None:
         """Return why the eviction for an incident waits, None when nothing defers it."""
         return self._after_change(incident) or self.same_cause(incident)
 
-    def _after_change(self, incident: Incident) -> Deferral | None:
+    def _after_change(self, incident: Incident) -> Wave | None:
         changed = self._fleet.changes.get(incident.node)
-        began = opening_time(incident) or self._now
+        began = first_decided_at(incident) or self._now
         known = (
             ("policy", self._fleet.policy_changed_at, True),
             (f"driver of {incident.node}", changed.driver_at if changed else None, False),
@@ -78,10 +78,10 @@ class Waves:
                 why = f"the {what} changed less than {spelled(self._limits.after_change)} ago"
                 why += f" (until {until:%FT%TZ})"
                 if self._now < until:
-                    return Deferral(why, until)
+                    return Wave(why, until)
         return None
 
-    def same_cause(self, incident: Incident) -> Deferral | None:
+    def same_cause(self, incident: Incident) -> Wave | None:
         """Return why the cause looks like one that is not the GPUs' own, None when it does not."""
         cause, limits = cause_of(incident), self._limits
         if not limits.nodes:
@@ -89,14 +89,15 @@ class Waves:
         alike = (*self._by_cause().get(cause, []), incident)
         # One that is dated later than now would end a wave, and can be of no later one.
         openings = [
-            (min(opening_time(candidate) or self._now, self._now), candidate) for candidate in alike
+            (min(first_decided_at(candidate) or self._now, self._now), candidate)
+            for candidate in alike
         ]
         sources = _sources_by_time(openings, self._fleet)
         until = _end_of_wave(sources, limits)
         if until is None or self._now >= until:
             return None
         why = f"{cause} is new on {limits.nodes} nodes or more within {spelled(limits.within)}"
-        return Deferral(f"{why}, as if it were no fault of the GPUs", until)
+        return Wave(f"{why}, as if it were no fault of the GPUs", until)
 
     def in_force(self) -> Mapping[Why, int]:
         """Return how many causes, nodes and changes of the policy defer evictions now."""
@@ -129,7 +130,7 @@ def cause_of(incident: Incident) -> str:
     return f"class {found.fault}" if vague else found.cause
 
 
-def opening_time(incident: Incident) -> datetime | None:
+def first_decided_at(incident: Incident) -> datetime | None:
     """Return when an incident was opened, None while it is about to be."""
     timeline = incident.status.timeline
     return timeline[0].time if timeline else incident.metadata.creation_timestamp

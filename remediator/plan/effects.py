@@ -177,7 +177,7 @@ def _unpublished(finding: Finding) -> Cap | None:
 def _better_evidence(finding: Finding) -> Cap | None:
     """Wait for a second source until the settle time is over.
 
-    It counts from when the incident began to wait (`record`), which neither a repeated signal nor
+    It counts from when the incident began to wait (`status`), which neither a repeated signal nor
     one that comes and goes moves.
     """
     if not finding.awaits:

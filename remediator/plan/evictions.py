@@ -196,8 +196,8 @@ def resumes(board: Board, incident: Incident, devices: Collection[Device], now: 
 def _eviction_record(board: Board, granted: Granted, now: datetime, *, frozen: bool) -> Planned:
     """Return the record of the evictions for the incident.
 
-    While nothing is known the record stays; that time does not count (`counted_from`). A hold ends
-    the clock, so that it starts over.
+    While nothing is known the record stays; that time does not count (`start_of_within`). A hold
+    ends the clock, so that it starts over.
     """
     if granted.incident is None:
         return Planned(granted=granted, wake_at=granted.wake_at)

@@ -8,7 +8,7 @@ evict needs fresh evidence.
 
 A rule goes for four reasons: verified recovery (`recovery`), proof of another UUID under its name
 (or that its board is elsewhere), a node gone for a week (`recovery`), and a user: a lowered policy,
-an intent, a deletion by hand. Here are the proofs and the policy.
+an intent. One that is deleted by hand is made again. Here are the proofs and the policy.
 """
 
 from collections.abc import Iterable

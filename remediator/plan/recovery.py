@@ -32,7 +32,7 @@ NOTED_WITHIN = timedelta(seconds=10)
 
 
 def without_pending(board: Board, policy: Policy) -> Board:
-    """Return the case without what waits for a reset, where it holds back the end of another.
+    """Return the board without what waits for a reset, where it holds back the end of another.
 
     A contained error comes with a row remap nearly always. The GPU is sound until the reset, and
     where the policy only observes such a remap, the slice need not wait for it. The remap gets

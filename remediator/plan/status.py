@@ -41,7 +41,7 @@ WORD_LIMIT = 160
 """Characters of one entry: names and values are written by others."""
 
 
-def in_words(board: Board) -> tuple[str, ...]:
+def foreign_taints(board: Board) -> tuple[str, ...]:
     """Return taints in the slice, others' rules, and cordons of the node; the last one counts."""
     mine = {
         device.device
@@ -218,7 +218,7 @@ def _unnamed_pods(board: Board) -> str:
 
 
 def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> IncidentStatus:
-    """Return what the incident should read now, but for what `due.called_since` returns.
+    """Return what the incident should read now, but for what `needs.waits_for_call` returns.
 
     What was found is in the desired incident (`incidents`); the rest of it is as stored.
     """
@@ -261,7 +261,7 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         hardware=old.hardware,
         would_taint=() if closed or closes else spared,
         informed=board.peers[:INFORMED_LIMIT],
-        foreign=in_words(board),
+        foreign=foreign_taints(board),
         needs=NEEDS[planned.demanded.repair.needs],
         device_classes=tuple(sorted(board.place.device_classes)),
         recurrence=planned.record.recurrence,

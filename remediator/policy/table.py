@@ -96,7 +96,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     evict: Evict = AT_ONCE
     """What comes before NoExecute, or in its place."""
     name: str = "shipped"
-    """Where the row comes from, for the case file: `classes.gpu`, `overrides[2]`."""
+    """Where the row comes from, for the incident: `classes.gpu`, `overrides[2]`."""
     why: str = ""
     """Why it was shipped so."""
 
