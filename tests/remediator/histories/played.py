@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from remediator.controller.policy_on_lease import PolicyOnLease
 from remediator.diagnose.fault import Unknown
+from remediator.model.node import PROBLEM
 from remediator.model.taint_rule import EVICTING
 from remediator.plan.node_condition import HELD, OFF, WAITING
 from remediator.plan.node_pods import LEAVING
@@ -273,5 +274,5 @@ def _stated(stored: Stored, *, why: bool) -> dict[str, tuple[str, str]]:
     return {
         kind: (condition.status, same.get(condition.reason, condition.reason) if known else "")
         for kind, condition in stored.conditions.items()
-        for known in (why or condition.status == "True",)
+        for known in (why or condition.status == PROBLEM[kind],)
     }
