@@ -77,7 +77,7 @@ def test_an_apiserver_that_refuses_for_a_while_only_delays_the_same_answer(scene
     one = gpu(0)
     scene.node("node-a", one)
     with Proxy(scene.cluster.plane.endpoint()) as proxy:
-        remediator = scene.remediator(server=proxy.url)
+        remediator = scene.remediator(server=proxy.url, until="now leader")
         proxy.refuse = 500
         scene.report("node-a", off_the_bus(one))
         remediator.await_saying("trying again")
