@@ -113,6 +113,6 @@ def _decide(
 
 
 def _show(plans: Plans, changes: Changes) -> int:
-    steady = tuple(msgspec.structs.replace(node, wake_at=None) for node in plans.page.nodes)
+    steady = tuple(msgspec.structs.replace(node, wake=None) for node in plans.page.nodes)
     changes.show(plans, lambda: plan_page(plans), plans.page.at, apart=(steady, plans.remarks))
     return PROBLEM if plans.unreadable else DONE

@@ -28,7 +28,8 @@ def plan_page(plans: Plans) -> Iterator[Block]:
 
 def _node(node: NodePlan, now: datetime) -> Iterator[Block]:
     steps = [f"would do: {step}" for step in node.steps] or ["nothing to do now"]
-    steps += [f"next check at {moment(node.wake_at, now)}"] if node.wake_at else []
+    wake = node.wake
+    steps += [f"next check at {moment(wake.at, now)}: {wake.why}"] if wake else []
     yield Lines(tuple(steps), title=f"Node {node.node}: {node.counts}")
     yield Table(
         ("GPU", "UUID", "VERDICT", "PHASE", "DESIRED", "CURRENT", "WHY"),

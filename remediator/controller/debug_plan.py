@@ -15,7 +15,7 @@ from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
 from remediator.plan.evictions import evicts_monitor
 from remediator.plan.reconcile import NodeDecision, decide_node
-from remediator.plan.stages import Planned
+from remediator.plan.stages import Planned, Wake
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, EvictPod, Step, gpu_of
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Policy
@@ -41,7 +41,8 @@ class GpuPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
     remarks: tuple[str, ...] = ()
     """What of `why` is true where the next step is deferred, too."""
-    wake_at: datetime | None = None
+    wake: Wake | None = None
+    """When it is looked at again though nothing changes, and what for."""
 
 
 class NodePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,7 +51,8 @@ class NodePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     counts: str = ""
     """How many GPUs are healthy, sick and unknown."""
     steps: tuple[str, ...] = ()
-    wake_at: datetime | None = None
+    wake: Wake | None = None
+    """When it is looked at again though nothing changes, and what for."""
     gpus: tuple[GpuPlan, ...] = ()
     """Those with something to report, of a selected node all; sick first, then unknown ones."""
 
@@ -144,7 +146,7 @@ def described(decision: NodeDecision, *, everything: bool) -> NodePlan:
         sentence=decision.sentence,
         counts=decision.counts,
         steps=tuple(_step(step) for step in decision.steps),
-        wake_at=decision.wake_at,
+        wake=decision.wake,
         gpus=tuple(gpus),
     )
 
@@ -168,7 +170,7 @@ def _gpu(board: Board, planned: Planned) -> GpuPlan:
         needs=needs if needs != "nothing" else "",
         why="; ".join(filter(None, (planned.course.reason, monitor))),
         remarks=(*planned.course.remarks, *filter(None, (monitor,))),
-        wake_at=planned.wake_at,
+        wake=planned.wake,
     )
 
 
@@ -201,18 +203,23 @@ def _step(step: Step) -> str:
     return f"{type(step).__name__} {about}".rstrip()
 
 
+def _wake(wake: Wake) -> str:
+    return f"{wake.at.isoformat()}: {wake.why}"
+
+
 def text(page: Page) -> str:
     """Return the page as text for users."""
     named = f"cluster {page.cluster}, " if page.cluster else ""
     lines = [f"{named}{page.at.isoformat(timespec='seconds')}, {page.role}"]
     for node in page.nodes:
         lines += ["", node.sentence, *(f"  step: {step}" for step in node.steps)]
-        lines += [f"  looked at again at {node.wake_at.isoformat()}"] if node.wake_at else []
+        lines += [f"  looked at again at {_wake(node.wake)}"] if node.wake else []
         for gpu in node.gpus:
             lines.append(f"  {gpu.uuid}")
             for name in gpu.__struct_fields__[1:]:
                 value = getattr(gpu, name)
                 shown = ", ".join(value) if name in ("desired", "stored") else value
+                shown = _wake(value) if isinstance(value, Wake) else shown
                 lines += [] if shown in ("", None) else [f"    {name}: {shown}"]
     if not page.nodes:
         lines.append("nothing is wrong and nothing stands")

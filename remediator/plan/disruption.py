@@ -1,20 +1,19 @@
-"""What disrupts running pods: which of it must not begin now, and what a plan begins.
+"""What the steps of a plan would begin to do to running pods.
 
 Before a disruption begins, its facts are read from the API server once more. Pure.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
 
 import msgspec
 
 from exporter.model.device import Device
 from remediator.model.incident import AffectedPod, Incident
 from remediator.model.node import PROBLEM, NodeCondition
-from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
+from remediator.model.taint_rule import EVICTING, Rule
 from remediator.plan.board import Board
-from remediator.plan.pods import devices_drained_elsewhere, not_looked_at, why_not_yet
-from remediator.plan.stages import Deferral, DeferredBy, Demanded, Granted
+from remediator.plan.brakes import is_stronger
+from remediator.plan.stages import Demanded
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
@@ -24,75 +23,10 @@ from remediator.plan.steps import (
     WriteNodeConditions,
 )
 
-LOOK_AGAIN, LOOK_AGAIN_DRAINING = timedelta(seconds=5), timedelta(seconds=60)
-"""When to list the pods again: one is not in the list yet, or is being drained."""
 
-
-def grant(board: Board, demanded: Demanded, now: datetime) -> Granted:
-    """Return what is demanded of a GPU without the disruptions that must not begin there now.
-
-    Before NoExecute begins on a device, every pod on it is looked at: another system may have to
-    drain it first. Requests to the Eviction API name single pods, which are looked at one by one.
-    """
-    granted = Granted(
-        demanded=demanded,
-        rules=demanded.rules,
-        deferrals=(demanded.hold,) if demanded.hold else (),
-        evicts=demanded.eviction.devices,
-        wake_at=demanded.wake_at,
-    )
-    begins = [] if demanded.undecided else _begins(board, demanded.rules)
-    if not begins:
-        return granted
-    if why := board.trust.refusal("disrupt"):
-        return _without(board, granted, begins, "Blindness", why)
-    theirs, unknown = devices_drained_elsewhere(board), not_looked_at(board)
-    waits = [
-        rule
-        for rule in begins
-        if str(rule.device) in theirs
-        or (rule.effect == "NoExecute" and str(rule.device) in unknown)
-    ]
-    if not waits:
-        return granted
-    why = why_not_yet(board, {str(rule.device) for rule in waits})
-    owned = any(str(rule.device) in theirs for rule in waits)
-    milder = _without(board, granted, waits, "PodOwner" if owned else "PodsUnknown", why)
-    again = now + (LOOK_AGAIN if unknown else LOOK_AGAIN_DRAINING)
-    return msgspec.structs.replace(milder, wake_at=min(granted.wake_at or again, again))
-
-
-def _begins(board: Board, rules: Iterable[Rule]) -> list[Rule]:
-    """Return the rules by which evictions would begin, or become deletions."""
-    stored: dict[Device, Effect] = {rule.device: rule.effect for rule in board.rules.stored}
-    return [rule for rule in rules if _raises(rule, stored.get(rule.device))]
-
-
-def _without(
-    board: Board, granted: Granted, begins: list[Rule], by: DeferredBy, why: str
-) -> Granted:
-    """Return the same with milder rules in place of some that would begin."""
-    stored: dict[Device, Effect] = {rule.device: rule.effect for rule in board.rules.stored}
-    # What goes on stays an eviction while what would begin waits.
-    rules = (
-        msgspec.structs.replace(
-            rule, effect="Evict" if stored.get(rule.device) == "Evict" else "NoSchedule"
-        )
-        if rule in begins
-        else rule
-        for rule in granted.rules
-    )
-    evicts = all(rule.effect == "Evict" for rule in begins)
-    deferral = Deferral(by, f"{'Evict' if evicts else 'NoExecute'} deferred: {why}")
-    return msgspec.structs.replace(
-        granted, rules=tuple(rules), deferrals=(*granted.deferrals, deferral)
-    )
-
-
-def _raises(rule: Rule, stored: Effect | None) -> bool:
+def _disrupts(rule: Rule, stored: Rule | None) -> bool:
     """Whether a rule begins to evict pods, or to delete those that would not be evicted."""
-    before = EFFECTS.index(stored or EFFECTS[0])
-    return rule.effect in EVICTING and EFFECTS.index(rule.effect) > before
+    return rule.effect in EVICTING and is_stronger(rule, stored)
 
 
 def _was_confirmed(board: Board, incident: Incident) -> bool:
@@ -146,9 +80,9 @@ def disruption(
     repair = False
     for step in steps:
         match step:
-            case CreateRule(rule) if _raises(rule, None):
+            case CreateRule(rule) if _disrupts(rule, None):
                 devices.add(rule.device)
-            case ChangeRule(stored, rule) if _raises(rule, stored.effect):
+            case ChangeRule(stored, rule) if _disrupts(rule, stored):
                 devices.add(rule.device)
             case EvictPod(gpu, pod) if gpu in begun:
                 continued.add(pod)

@@ -7,7 +7,8 @@ the settle time. The scheduler and the eviction controller watch apart, so the o
 is not the order of their effects.
 
 A *ceiling* says how far a fault can ever go. A *deferral* ends by itself: its `goal` is higher than
-its limit. A new brake on a fault is a row of `CAPS`, with its test.
+its limit. A new cap is a row of `CAPS`, with its test. What a user, the pods of the GPU or the
+fleet defer is a brake (`brakes`).
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +36,7 @@ from remediator.plan.board import Board
 from remediator.plan.evictions import start_of_within
 from remediator.plan.pods import drained_in_words
 from remediator.plan.signals import is_new
-from remediator.plan.stages import Notice
+from remediator.plan.stages import Notice, Wake
 from remediator.plan.words import severity
 from remediator.policy.duration import spelled
 from remediator.policy.table import Evict, Row, mildest_eviction
@@ -140,7 +141,7 @@ class Demand(msgspec.Struct, frozen=True):
     needs_human: bool = False
     """Only the kernel log reports it, no other source can confirm it, and the settle time is
     over."""
-    wake_at: datetime | None = None
+    wake: Wake | None = None
     new: bool = False
     """The incident has not recorded its signal before."""
 
@@ -333,7 +334,7 @@ def _demand(finding: Finding) -> Demand:
         cap=least,
         goal=goal,
         awaits="" if least.name in NO_RULE else finding.awaits,
-        wake_at=least.until,
+        wake=Wake(least.until, least.reason) if least.until else None,
         new=is_new(finding.board, finding.incident, finding.fault),
     )
     asks = finding.fault.unprovable and least.limit is not None and goal not in EVICTING
@@ -343,7 +344,8 @@ def _demand(finding: Finding) -> Demand:
     # The settle time has brought no second source: a user looks.
     settled = since + finding.row.settle
     if finding.now < settled:
-        return msgspec.structs.replace(demand, wake_at=settled)
+        wake = Wake(settled, "no second source has confirmed the fault")
+        return msgspec.structs.replace(demand, wake=wake)
     return msgspec.structs.replace(demand, needs_human=True)
 
 

@@ -90,15 +90,12 @@ def tolerations(
     return found
 
 
-def plan_evictions(board: Board, granted: Granted, now: datetime, *, frozen: bool) -> Planned:
-    """Return which pods are evicted for what is granted, with the clock of their evictions.
-
-    `frozen`: an emergency stop or a maintenance window stops evictions that go on, too.
-    """
+def plan_evictions(board: Board, granted: Granted, now: datetime) -> Planned:
+    """Return which pods are evicted for what is granted, with the clock of their evictions."""
     if granted.incident is None and not board.rules.stored:
-        return Planned(granted=granted, wake_at=granted.wake_at)
-    planned = _eviction_record(board, granted, now, frozen=frozen)
-    evict = () if frozen else to_evict(board, planned, now)
+        return Planned(granted=granted)
+    planned = _eviction_record(board, granted, now)
+    evict = to_evict(board, planned, now)
     missed = _pods_not_reached(board, granted)
     unseen = board.pods is None and (missed or in_force(board, granted))
     if not (evict or unseen or planned.since):
@@ -109,8 +106,7 @@ def plan_evictions(board: Board, granted: Granted, now: datetime, *, frozen: boo
         # Pods that NoExecute would delete if it reached them.
         unreached = {pod.uid for pod in missed}
         delete = frozenset(pod.uid for pod in evict if pod.uid in unreached)
-    wake_at = min(planned.wake_at or again, again)
-    return msgspec.structs.replace(planned, pods=evict, delete=delete, wake_at=wake_at)
+    return msgspec.structs.replace(planned, pods=evict, delete=delete, look_again=again)
 
 
 def to_evict(board: Board, planned: Planned, now: datetime) -> tuple[AffectedPod, ...]:
@@ -147,6 +143,13 @@ def _pods_not_reached(board: Board, granted: Granted) -> list[AffectedPod]:
         for pod in board.users.holders
         if pod.via == EXTENDED_RESOURCE and pod.device in reached and not drainer_of(board, pod.uid)
     ]
+
+
+def requested_of(board: Board, granted: Granted) -> frozenset[str]:
+    """Return the UIDs of pods of which an eviction may be requested now, if nothing defers it."""
+    devices = in_force(board, granted)
+    here = (pod for pod in board.users.holders if pod.device in devices and pod.via != ADMIN)
+    return frozenset(pod.uid for pod in (*here, *_pods_not_reached(board, granted)))
 
 
 def in_force(board: Board, granted: Granted) -> dict[str, Rule]:
@@ -193,21 +196,20 @@ def resumes(board: Board, incident: Incident, devices: Collection[Device], now: 
     return ended and any(not _skip_reason(board, pod, rules, now) for pod in _there(board, rules))
 
 
-def _eviction_record(board: Board, granted: Granted, now: datetime, *, frozen: bool) -> Planned:
+def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
     """Return the record of the evictions for the incident.
 
     While nothing is known the record stays; that time does not count (`start_of_within`). A hold
     ends the clock, so that it starts over.
     """
     if granted.incident is None:
-        return Planned(granted=granted, wake_at=granted.wake_at)
+        return Planned(granted=granted)
     old = granted.incident.status
     as_it_was = Planned(
         granted=granted,
         since=old.eviction_start_time,
         attempted=old.eviction_attempt_time,
         rounds=old.device_rounds,
-        wake_at=granted.wake_at,
     )
     if isinstance(board.verdict, Unknown) or board.trust.refusal("disrupt") or board.pods is None:
         blocked = (
@@ -222,17 +224,15 @@ def _eviction_record(board: Board, granted: Granted, now: datetime, *, frozen: b
     no_execute = {str(rule.device): rule for rule in granted.rules if rule.effect == "NoExecute"}
     if not rules and _there(board, no_execute, terminating=True):
         return msgspec.structs.replace(as_it_was, rounds=rounds)
-    held = frozen or granted.held_back
-    there = () if held else _there(board, rules, terminating=True)
+    there = () if granted.held_back else _there(board, rules, terminating=True)
     if not there:
-        return Planned(granted=granted, rounds=rounds, wake_at=granted.wake_at)
+        return Planned(granted=granted, rounds=rounds)
     since, attempted = _clock(granted, old, now)
     planned = Planned(
         granted=granted,
         since=since,
         attempted=attempted,
         rounds=_count_rounds(board, granted, rounds, there, now),
-        wake_at=granted.wake_at,
     )
     return msgspec.structs.replace(planned, blocked=_in_the_way(board, planned, rules, now))
 

@@ -33,7 +33,15 @@ from remediator.plan.evictions import resumes
 from remediator.plan.incidents import Lead
 from remediator.plan.pods import SEEN_APART, look_again
 from remediator.plan.signals import has_news, is_unseen, with_reported, youngest
-from remediator.plan.stages import Course, Deferral, Demanded, EvictionDemand, Record
+from remediator.plan.stages import (
+    Course,
+    Deferral,
+    Demanded,
+    EvictionDemand,
+    Record,
+    Wake,
+    first_wake,
+)
 from remediator.plan.words import class_of
 from remediator.policy.table import Policy
 
@@ -145,16 +153,18 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
             **(standard | fields),  # pyright: ignore[reportArgumentType] - fields of Demanded
         )
 
-    def wakes(self) -> list[datetime]:
-        """Return when intents expire, and when to look whether the devices are empty."""
+    def first_wake(self, *others: Wake | None) -> Wake | None:
+        """Return the first of these, and of those that matter whatever is done."""
         status = self.incident.status
+        twice = status.empty_since + SEEN_APART if status.empty_since else None
         dates = (
-            overrides.next_expiry(self.record.intents),
-            status.empty_since + SEEN_APART if status.empty_since else None,
-            look_again(self.board, self.incident, self.now),
-            needs.look_again(status),
+            (overrides.next_expiry(self.record.intents), "what a user wants expires"),
+            (twice, "the devices were empty once"),
+            (look_again(self.board, self.incident, self.now), "pods that hold no device still run"),
+            (needs.look_again(status), "the GPU is missing after a reboot"),
         )
-        return [date for date in dates if date is not None and date > self.now]
+        own = (Wake(at, why) for at, why in dates if at is not None and at > self.now)
+        return first_wake(*own, *others)
 
 
 def _elsewhere(board: Board, standing: tuple[Rule, ...], policy: Policy, now: datetime) -> Demanded:
@@ -222,11 +232,11 @@ def _unknown(known: _Known) -> Demanded | None:
     moved = hardware.new_names_in_words(known.taints.renamed)
     reason = "; ".join(part for part in (f"unknown, so nothing changes: {why}", moved) if part)
     until = recovery.gone_until(known.board, known.incident)
-    wakes = known.wakes() + ([until] if until and until > known.now else [])
+    gone = Wake(until, "the node is gone") if until and until > known.now else None
     return known.demanding(
         Course(kind="unknown", reason=reason),
         rules=known.taints.kept,
-        wake_at=min(wakes, default=None),
+        wake=known.first_wake(gone),
     )
 
 
@@ -252,11 +262,12 @@ def _verify(known: _Known) -> Demanded:
     if verified and not (waits or unseen):
         closes = Course(kind="closes", reason=recovery.proof(board), verified=True)
         return known.demanding(closes)
-    wakes = known.wakes() + ([verified_at] if verified_at and not verified else [])
-    return _stand(known, wakes, unproven if soaked else "", verified=verified and not unseen)
+    proof = unproven or "recovery is being verified"
+    wake = Wake(verified_at, proof) if verified_at and not verified else None
+    return _stand(known, wake, unproven if soaked else "", verified=verified and not unseen)
 
 
-def _stand(known: _Known, wakes: list[datetime], unproven: str, *, verified: bool) -> Demanded:
+def _stand(known: _Known, wake: Wake | None, unproven: str, *, verified: bool) -> Demanded:
     """Return what the faults of an incident demand that goes on."""
     board, incident, demands = known.board, known.incident, known.demands
     hold = overrides.in_force(known.record.intents, "Hold")
@@ -275,9 +286,7 @@ def _stand(known: _Known, wakes: list[datetime], unproven: str, *, verified: boo
             pending=effects.pending(demands),
         ),
         rules=rules,
-        wake_at=min(
-            [*wakes, *(demand.wake_at for demand in demands if demand.wake_at)], default=None
-        ),
+        wake=known.first_wake(wake, *(demand.wake for demand in demands)),
         eviction=EvictionDemand(
             notice=effects.notice(demands),
             plan=None if hold else effects.evict_plan(demands),
@@ -320,7 +329,6 @@ def _ignore(known: _Known, demanded: Demanded) -> Demanded:
     why = f"not acted on: {intent.in_words(ignored.kind, ignored)}"
     course = msgspec.structs.replace(demanded.course, kind="ignored", reason=why, pending=False)
     eviction = msgspec.structs.replace(demanded.eviction, devices=(), resumes=False)
-    wakes = known.wakes() + ([demanded.wake_at] if demanded.wake_at else [])
     return msgspec.structs.replace(
         demanded,
         course=course,
@@ -328,6 +336,6 @@ def _ignore(known: _Known, demanded: Demanded) -> Demanded:
         renamed=(),
         goal="None",
         hold=None,
-        wake_at=min(wakes, default=None),
+        wake=known.first_wake(demanded.wake),
         eviction=eviction,
     )

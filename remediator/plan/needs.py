@@ -25,7 +25,7 @@ from remediator.diagnose.missing_gpus import MISSING_FOR
 from remediator.model.incident import Incident, IncidentStatus
 from remediator.plan.board import Board
 from remediator.plan.effects import Demand
-from remediator.plan.stages import ONLY_NEW, Planned, Repair
+from remediator.plan.stages import Planned, Repair
 from remediator.plan.words import MODES, class_of, need_of
 from remediator.policy.table import HIGHEST, Policy, Row
 
@@ -262,6 +262,5 @@ def _of_gpu(board: Board, planned: Planned, incident: Incident) -> Due | None:
         )
     if need not in NODE_LEVEL:
         return None
-    only_budget = call is None or call.by == "Budget"
-    joins = not hold and granted.deferred_by in ONLY_NEW and only_budget
+    joins = not hold and granted.may_join
     return Due(board, incident, need, held, joins, stands, repair.insists)

@@ -32,7 +32,7 @@ from remediator.plan.board import Board
 from remediator.plan.needs import NODE_REPAIRS, Due, due_gpus, enforced_incidents
 from remediator.plan.node_pods import Neighbours, in_words, neighbours, with_promises
 from remediator.plan.recovery import unseen_rules
-from remediator.plan.stages import Planned
+from remediator.plan.stages import Planned, Wake, first_wake
 from remediator.plan.steps import WriteNodeConditions
 from remediator.plan.view import NodeView
 from remediator.plan.words import some
@@ -123,12 +123,13 @@ def conditions(
     return (WriteNodeConditions(view.node, written),) if written else ()
 
 
-def wake_at(
+def deadline_wake(
     pairs: Iterable[tuple[Board, Planned]], now: datetime, options: HandoverOptions = OFF
-) -> datetime | None:
+) -> Wake | None:
     """Return when the next deadline passes, which alone can change the answer."""
     ends = (due_gpu.until(options.deadline, now) for due_gpu in due_gpus(pairs) if options.enabled)
-    return min((at for at in ends if at is not None and at > now), default=None)
+    why = "the deadline of the node's repair"
+    return first_wake(*(Wake(at, why) for at in ends if at is not None and at > now))
 
 
 def _gpus_in_soak(pairs: Iterable[tuple[Board, Planned]]) -> tuple[str, ...]:

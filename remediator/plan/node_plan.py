@@ -8,21 +8,20 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.fault import Unknown, attempt, or_unknown
+from remediator.diagnose.fault import Unknown, or_unknown
 from remediator.model.incident import IncidentStatus
 from remediator.model.incident_caps import cut_to_limits
 from remediator.plan import incidents, recovery, status
 from remediator.plan.board import Board
 from remediator.plan.boards import bind_boards
-from remediator.plan.budget import budget
-from remediator.plan.disruption import grant
+from remediator.plan.budget import grant_all
 from remediator.plan.evictions import plan_evictions
 from remediator.plan.gpu_decision import decide_or_keep, keep
 from remediator.plan.needs import waits_for_call
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.phase import kernel
 from remediator.plan.spending import Turned, compare_emptied
-from remediator.plan.stages import Demanded, Granted, Planned
+from remediator.plan.stages import Granted, Planned
 from remediator.plan.status import STATE_UNKNOWN, condition
 from remediator.plan.steps import Step, WriteStatus, no_eviction_of_others, steps_of
 from remediator.plan.view import Fleet, NodeView
@@ -66,26 +65,10 @@ def gpu_plans(inputs: Inputs) -> list[GpuPlan]:
 def _plan_gpus(inputs: Inputs) -> list[GpuPlan]:
     policy, now = inputs.policy, inputs.now
     boards = bind_boards(inputs.view, now, policy.disagrees)
-    demanded = [_grant_alone(*decide_or_keep(board, policy, now), now) for board in boards]
-    granted = budget(
-        (each for _, each in demanded),
-        inputs.fleet,
-        policy,
-        now,
-        {board.uuid: board.place for board, _ in demanded},
-        calling=inputs.options.enabled,
-    )
+    demanded = [decide_or_keep(board, policy, now) for board in boards]
+    granted = grant_all(demanded, inputs.fleet, policy, now, calling=inputs.options.enabled)
     by_gpu = {each.uuid: each for each in granted}
     return [_plan_gpu(board, by_gpu[board.uuid], inputs) for board, _ in demanded]
-
-
-def _grant_alone(board: Board, demanded: Demanded, now: datetime) -> tuple[Board, Granted]:
-    """Return what a GPU may do by itself; where this program fails, nothing changes for it."""
-    granted = attempt(grant, board, demanded, now)
-    if not isinstance(granted, Unknown):
-        return board, granted
-    same, nothing = keep(board, granted)
-    return same, grant(same, nothing, now)
 
 
 def _plan_gpu(board: Board, granted: Granted, inputs: Inputs) -> GpuPlan:
@@ -97,15 +80,14 @@ def _plan_gpu(board: Board, granted: Granted, inputs: Inputs) -> GpuPlan:
     same, nothing = keep(board, plan)
     noted = bug_noted(board, plan, inputs.now)
     steps = [] if isinstance(noted, Unknown) else noted  # the log reports the bug all the same
-    planned = Planned(granted=grant(same, nothing, inputs.now))
+    planned = Planned(granted=Granted(demanded=nothing, rules=nothing.rules))
     return GpuPlan(same, planned, [*no_eviction_of_others(same), *steps])
 
 
 @or_unknown
 def _with_steps(board: Board, granted: Granted, inputs: Inputs) -> GpuPlan:
-    fleet, policy, now = inputs.fleet, inputs.policy, inputs.now
-    frozen = fleet.stopped or policy.stopped or policy.pause(board.place, now)
-    planned = plan_evictions(board, granted, now, frozen=bool(frozen))
+    now = inputs.now
+    planned = plan_evictions(board, granted, now)
     status = _status(board, planned, inputs)
     steps = steps_of(board, planned, status)
     if planned.incident is None or status is None:

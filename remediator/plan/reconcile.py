@@ -4,7 +4,7 @@
 through the functions that it is given.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -14,11 +14,12 @@ from remediator.diagnose.fault import Healthy, Sick, Unknown, attempt
 from remediator.model.incident import GPU_UUID
 from remediator.plan import events, history, node_condition
 from remediator.plan.board import Board
+from remediator.plan.brakes import pause
 from remediator.plan.disruption import Disruption, disruption, untainting
 from remediator.plan.events import Event
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.node_plan import Inputs, gpu_plans
-from remediator.plan.stages import Planned
+from remediator.plan.stages import Planned, Wake, first_wake
 from remediator.plan.steps import (
     DeleteIncident,
     Step,
@@ -68,13 +69,17 @@ class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
     """All of it, for the log."""
     counts: str
     """Only how many GPUs are healthy, sick and unknown."""
-    wake_at: datetime | None
+    wake: Wake | None
     pairs: tuple[tuple[Board, Planned], ...]
     begins: Disruption = Disruption()
     """What the steps begin to do to running pods."""
     unconfirmed: str = ""
     """Why a disruption or an untaint did not begin: what is stored is not what was seen."""
     bugs: tuple[Bug, ...] = ()
+
+    @property
+    def wake_at(self) -> datetime | None:
+        return self.wake.at if self.wake else None
 
 
 def decide_node(
@@ -91,7 +96,7 @@ def decide_node(
     """
     if not view.gone:
         fleet = msgspec.structs.replace(fleet, seen_node=view.node)
-    stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
+    stopped = pause(fleet, policy, Place(node=view.node), now)
     plans = gpu_plans(
         Inputs(view=view, fleet=fleet, policy=policy, now=now, options=options, stopped=stopped)
     )
@@ -122,8 +127,9 @@ def decide_node(
         events=() if isinstance(posted, Unknown) else posted,
         sentence=sentence(view, pairs, steps),
         counts=counts(view, pairs),
-        wake_at=_earliest(
-            _wake_at(planned for _, planned in pairs), node_condition.wake_at(pairs, now, options)
+        wake=first_wake(
+            *(planned.wake for _, planned in pairs),
+            node_condition.deadline_wake(pairs, now, options),
         ),
         pairs=pairs,
         begins=disruption(steps, (board for board, _ in pairs), stored),
@@ -193,8 +199,9 @@ class Reconciler:
         if failed:
             _, first = next(iter(failed.values()))
             others = [planned for _, planned in decision.pairs if planned.uuid not in failed]
-            again = decision.wake_at if decision.unconfirmed else _wake_at(others)
-            raise StepsFailedError(first, again) from first
+            wake = first_wake(*(planned.wake for planned in others))
+            again = decision.wake if decision.unconfirmed else wake
+            raise StepsFailedError(first, again.at if again else None) from first
         return decision
 
     def _confirmed(
@@ -244,15 +251,8 @@ class Reconciler:
             return decision
         times = self._unconfirmed[decision.node] = self._unconfirmed.get(decision.node, 0) + 1
         again = now + min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
-        return msgspec.structs.replace(decision, wake_at=min(again, decision.wake_at or again))
-
-
-def _wake_at(plans: Iterable[Planned]) -> datetime | None:
-    return _earliest(*(planned.wake_at for planned in plans))
-
-
-def _earliest(*times: datetime | None) -> datetime | None:
-    return min((at for at in times if at is not None), default=None)
+        wake = first_wake(Wake(again, decision.unconfirmed), decision.wake)
+        return msgspec.structs.replace(decision, wake=wake)
 
 
 def counts(view: NodeView, pairs: Sequence[tuple[Board, Planned]]) -> str:

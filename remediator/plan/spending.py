@@ -33,7 +33,7 @@ from remediator.model.incident import EVICTION_BLOCKED, Incident, IncidentStatus
 from remediator.model.taint_rule import EFFECTS, Effect, Rule
 from remediator.plan.view import Emptied, Fleet, GpuPlace, names_on
 from remediator.plan.words import MODES
-from remediator.policy.limits import KEYS, Caps, Ground, Limits
+from remediator.policy.limits import KEYS, WORDS, Caps, Ground, Limits
 
 RuleAction = Literal["taint", "evict"]
 Action = Literal["taint", "evict", "call"]
@@ -53,6 +53,15 @@ _INCLUDED: Mapping[Action, tuple[Action, ...]] = {
 }
 """What an action counts as."""
 _NONE = frozenset[str]()
+
+
+class Full(msgspec.Struct, frozen=True):
+    """A cap that one more GPU would exceed."""
+
+    why: str
+    """With the cap's key first, as the policy file has it."""
+    until: datetime | None
+    """When time alone makes room, if it does."""
 
 
 class Spending:
@@ -104,7 +113,7 @@ class Spending:
         """Whether a repair of its node may be called for already, for a GPU."""
         return any(call.spec.uuid == gpu for call in _calls_for_repair(self._fleet))
 
-    def counts_on(self, action: Action, gpu: str, ground: Ground, name: str) -> bool:
+    def _counts_on(self, action: Action, gpu: str, ground: Ground, name: str) -> bool:
         """Whether a GPU counts now on a ground: where its rules are, whatever is requested."""
         place = self._places(action).get(gpu)
         return place is not None and name in names_on(ground, place)
@@ -135,8 +144,12 @@ class Spending:
             counted += sorted(begun, reverse=True)[:most]
         return sorted(counted)
 
-    def lately_on(self, action: Action, caps: Caps, node: str, gpu: str) -> list[datetime]:
-        """Return when others of a node began in the time of the rate and no longer count."""
+    def _lately_on(self, action: Action, caps: Caps, node: str, gpu: str) -> list[datetime]:
+        """Return when others of a node began in the time of the rate and no longer count.
+
+        They count in the node's cap as well. So a node that evicts again and again uses no more of
+        the cluster's rate than its cap.
+        """
         here = {*self._places(action), gpu}
         return sorted(
             at
@@ -160,6 +173,30 @@ class Spending:
             for kind, ground, name in self._counts:
                 if kind == included and name in names_on(ground, place):
                     self._counts[kind, ground, name] += 1
+
+    def full_cap(self, action: Action, caps: Caps, gpu: str, place: GpuPlace) -> Full | None:
+        """Return which cap one more GPU would exceed, None when it fits under all of them."""
+        for ground, cap in caps.by_ground():
+            for name in sorted(names_on(ground, place)):
+                begun = self._lately_on(action, caps, name, gpu) if ground == "node" else []
+                used, limit = self.used(action, ground, name), cap.of(self.total(ground, name))
+                used += len(begun) - self._counts_on(action, gpu, ground, name)
+                if used >= limit:
+                    where = f"{WORDS[ground]} {name}".strip()
+                    where += f", {len(begun)} of them lately" if begun else ""
+                    why = f"{KEYS[ground]}={cap} is used up ({used}/{limit} GPUs of {where})"
+                    # Time alone makes room for one more GPU in a node's cap.
+                    begins = begun[used - limit] if used - limit < len(begun) else None
+                    return Full(why, begins + caps.rate.within if begins and caps.rate else None)
+        return self._full_rate(action, caps, gpu)
+
+    def _full_rate(self, action: Action, caps: Caps, gpu: str) -> Full | None:
+        begins = self.lately(action, caps, but=gpu if action == "call" else "")
+        rate = caps.rate
+        if rate is None or len(begins) < rate.count:
+            return None
+        reopens = begins[-rate.count] + rate.within if rate.count else None
+        return Full(f"rate={rate} is used up ({len(begins)}/{rate.count} GPUs lately)", reopens)
 
     def fullest(self, action: Action, caps: Caps) -> Iterator[tuple[str, int, int]]:
         """Yield (ground or `rate`, used, limit), of each ground for the one that is fullest.

@@ -6,6 +6,7 @@ What is *demanded* follows from the GPU alone. What is *granted* of it is cut to
 now. What is *planned* says which pods are evicted for that.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Literal
@@ -43,11 +44,30 @@ DeferredBy = Literal[
 ]
 """Reason of the condition `Deferred`. `PodOwner`: pods must be drained elsewhere first.
 `PodsUnknown`: a pod on the device is not listed, so its owner is not known."""
-BY_PODS: frozenset[DeferredBy] = frozenset({"PodOwner", "PodsUnknown"})
-"""What a pod on a device defers: evictions from there, and no repair of the node. Who creates a pod
-can name any owner, and must not keep a sick GPU from repair by that."""
-ONLY_NEW: frozenset[DeferredBy] = frozenset({*BY_PODS, "Budget"})
-"""What defers what would begin, and stops no eviction that goes on."""
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """What waits for a reason of `Deferred`, besides what would begin."""
+
+    ongoing: bool
+    """Evictions by request that go on are stopped, too."""
+    repair: Literal["goes on", "joins", "waits"]
+    """A call for repair of the node. It `joins` that of another GPU of the node, for which nothing
+    is deferred: the node is repaired once for both."""
+
+
+REACH: Mapping[DeferredBy, Reach] = {
+    "Human": Reach(ongoing=True, repair="waits"),
+    "Blindness": Reach(ongoing=True, repair="waits"),
+    "EmergencyStop": Reach(ongoing=True, repair="waits"),
+    "Maintenance": Reach(ongoing=True, repair="waits"),
+    "Correlation": Reach(ongoing=False, repair="waits"),
+    "Budget": Reach(ongoing=False, repair="joins"),
+    # Who creates a pod can name any owner, and must not keep a sick GPU from repair by that.
+    "PodOwner": Reach(ongoing=False, repair="goes on"),
+    "PodsUnknown": Reach(ongoing=False, repair="goes on"),
+}
+"""From what stops most to what stops least: of several reasons the first is shown."""
 
 
 class Deferral(msgspec.Struct, frozen=True):
@@ -55,6 +75,19 @@ class Deferral(msgspec.Struct, frozen=True):
 
     by: DeferredBy
     why: str
+    until: datetime | None = None
+    """When to ask again; None: something else than time ends it."""
+
+
+class Wake(msgspec.Struct, frozen=True):
+    """When to decide again though nothing has changed, and what for."""
+
+    at: datetime
+    why: str
+
+
+def first_wake(*wakes: Wake | None) -> Wake | None:
+    return min((wake for wake in wakes if wake), key=lambda wake: wake.at, default=None)
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -163,8 +196,7 @@ class Demanded(msgspec.Struct, frozen=True, kw_only=True):
     """The strongest effect that enforce mode goes for."""
     hold: Deferral | None = None
     """A user's: nothing new is demanded as long as it counts."""
-    wake_at: datetime | None = None
-    """When time alone changes the answer."""
+    wake: Wake | None = None
     eviction: EvictionDemand = EvictionDemand()
     repair: Repair = Repair()
     record: Record = Record()
@@ -183,7 +215,6 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Devices whose pods may be evicted now."""
     call: Deferral | None = None
     """Why no repair of the node may be called for it now, beside what is deferred altogether."""
-    wake_at: datetime | None = None
 
     @cached_property
     def uuid(self) -> str:
@@ -192,6 +223,12 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def incident(self) -> Incident | None:
         return self.demanded.incident
+
+    @cached_property
+    def wake(self) -> Wake | None:
+        each = (*self.deferrals, *((self.call,) if self.call else ()))
+        ends = (Wake(deferral.until, deferral.why) for deferral in each if deferral.until)
+        return first_wake(self.demanded.wake, *ends)
 
     @cached_property
     def resumes(self) -> bool:
@@ -205,21 +242,26 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def deferred_by(self) -> DeferredBy:
-        """What stops more gives the reason: it also stops evictions that go on."""
-        by = self.deferrals[0].by if self.deferrals else "Budget"
-        for deferral in self.deferrals[1:]:
-            by = deferral.by if by in ONLY_NEW else by
-        return by
+        order = tuple(REACH)
+        first = min(self.deferrals, key=lambda each: order.index(each.by), default=None)
+        return first.by if first else "Budget"
 
     @cached_property
     def held_back(self) -> bool:
         """Evictions that go on are deferred too, not only those that would begin."""
-        return bool(self.deferrals) and self.deferred_by not in ONLY_NEW
+        return any(REACH[deferral.by].ongoing for deferral in self.deferrals)
 
     @cached_property
     def repair_held_back(self) -> str:
         """What is deferred altogether, and with it a call for repair of the node."""
-        return "" if self.deferred_by in BY_PODS else self.deferred
+        free = all(REACH[deferral.by].repair == "goes on" for deferral in self.deferrals)
+        return "" if free else self.deferred
+
+    @cached_property
+    def may_join(self) -> bool:
+        """It may join a call for repair that another GPU of its node makes."""
+        each = (*self.deferrals, *((self.call,) if self.call else ()))
+        return all(REACH[deferral.by].repair != "waits" for deferral in each)
 
     @cached_property
     def emptying(self) -> frozenset[Device]:
@@ -252,7 +294,13 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Rounds of evictions so far, by device."""
     blocked: str = ""
     """Which pods are left once the time for evictions is over, and why."""
-    wake_at: datetime | None = None
+    look_again: datetime | None = None
+    """When to look at the pods again: no event reports that one may be evicted now."""
+
+    @cached_property
+    def wake(self) -> Wake | None:
+        pods = Wake(self.look_again, "pods are evicted by request") if self.look_again else None
+        return first_wake(self.granted.wake, pods)
 
     @cached_property
     def demanded(self) -> Demanded:

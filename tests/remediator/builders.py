@@ -293,6 +293,13 @@ def make_board(verdict: Verdict, index: int = 0, **fields: Any) -> Board:
     return Board(machine=Machine(**ours), **fields)
 
 
+def make_demanded(
+    gpu: str = "", *rules: Rule, kind: CourseKind = "stands", **demanded: Any
+) -> Demanded:
+    course = Course(kind=kind, reason="a test")
+    return Demanded(uuid=gpu or uuid(0), course=course, rules=rules, **demanded)
+
+
 def make_granted(
     gpu: str = "",
     *rules: Rule,
@@ -303,9 +310,7 @@ def make_granted(
     **demanded: Any,
 ) -> Granted:
     """Return what is granted to a GPU, and what was demanded; the rules are the same."""
-    demand = Demanded(
-        uuid=gpu or uuid(0), course=Course(kind=kind, reason="a test"), rules=rules, **demanded
-    )
+    demand = make_demanded(gpu, *rules, kind=kind, **demanded)
     deferrals = (deferral,) if deferral else ()
     return Granted(demanded=demand, rules=rules, deferrals=deferrals, evicts=evicts, call=call)
 

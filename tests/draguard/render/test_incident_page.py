@@ -24,6 +24,7 @@ from remediator.model.incident import (
     TimelineEntry,
 )
 from remediator.model.intent import IntentRecord
+from remediator.plan.stages import Wake
 from remediator.plan.words import NEEDS
 from tests.remediator.builders import DRIVER, T0
 
@@ -65,12 +66,13 @@ def test_the_timeline_says_how_long_ago_each_step_was() -> None:
 
 
 def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out() -> None:
-    node = NodePlan(node="node-a", sentence="node-a: well", wake_at=NOW + timedelta(minutes=10))
+    wake = Wake(NOW + timedelta(minutes=10), "the soak time ends")
+    node = NodePlan(node="node-a", sentence="node-a: well", wake=wake)
     page = Page(cluster="", at=NOW, role="nobody", nodes=(node,), left_out=1)
 
     stated = plain(plan_page(Plans(source="here", policy="p", page=page)))
 
-    assert "next check at 2026-01-05T15:10:00Z, in 10m" in stated
+    assert "next check at 2026-01-05T15:10:00Z, in 10m: the soak time ends" in stated
     assert "1 more node is not shown; select one with --node" in stated
 
 

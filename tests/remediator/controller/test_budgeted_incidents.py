@@ -10,12 +10,11 @@ from kubeapi.types import ObjectMeta
 from remediator.controller.budgeted_incidents import Counted
 from remediator.controller.cache import Cache
 from remediator.model.incident import Incident
-from remediator.plan.budget import budget
 from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, LONGEST_RATE, Cap, Caps, Limits, Rate
 from tests.remediator.builders import at, policy
 from tests.remediator.clock import Clock
-from tests.remediator.plan.fleets import an_incident, desired
+from tests.remediator.plan.fleets import an_incident, budget, desired
 
 DAY = int(LONGEST_RATE.total_seconds())
 

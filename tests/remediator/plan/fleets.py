@@ -1,5 +1,6 @@
 """Fleets in few words: GPUs `a0`, `a1`, `b0`... on `node-a`, `node-b`..., one device each."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -7,7 +8,7 @@ import msgspec
 
 from exporter.model.device import Device
 from kubeapi.types import ObjectMeta
-from remediator.diagnose.fault import Need
+from remediator.diagnose.fault import Need, Unknown
 from remediator.model.incident import (
     Incident,
     IncidentSpec,
@@ -15,11 +16,13 @@ from remediator.model.incident import (
     TimelineEntry,
 )
 from remediator.model.taint_rule import Effect, Rule
-from remediator.plan.budget import budget
-from remediator.plan.stages import Granted, Repair
+from remediator.plan.budget import grant_all
+from remediator.plan.stages import Demanded, Granted, Repair
 from remediator.plan.view import Fleet, GpuPlace
 from remediator.policy.limits import Limits
-from tests.remediator.builders import DRIVER, at, make_granted, policy, uuid
+from remediator.policy.place import ANYWHERE, Place
+from remediator.policy.table import Policy
+from tests.remediator.builders import DRIVER, at, make_board, make_demanded, policy, uuid
 
 NOW = at(0)
 
@@ -80,13 +83,13 @@ def desired(
     calls: Need = "nothing",
     rules: tuple[Rule, ...] | None = None,
     **fields: Any,
-) -> Granted:
+) -> Demanded:
     """What should be so for one GPU: a rule for each effect, on a device of its own."""
     made = tuple(
         rule(name, effect, device="" if number == 0 else f"gpu-{name[1:]}-part-{number}")
         for number, effect in enumerate(effects)
     )
-    return make_granted(
+    return make_demanded(
         gpu_of(name),
         *(made if rules is None else rules),
         incident=incident or an_incident(name),
@@ -104,8 +107,30 @@ def places(*names: str, **fields: object) -> dict[str, GpuPlace]:
     return {gpu_of(name): place(name, **fields) for name in names}
 
 
+def budget(
+    all_desired: Iterable[Demanded],
+    fleet: Fleet,
+    rows: Policy,
+    now: datetime = NOW,
+    *,
+    seen: Place = ANYWHERE,
+    calling: bool = False,
+) -> tuple[Granted, ...]:
+    """Return what is granted to GPUs whose own boards defer nothing; `seen`: where these are."""
+    blank = make_board(Unknown("not looked at"), place=seen)
+    boards = [
+        (msgspec.structs.replace(blank, uuid=demanded.uuid), demanded) for demanded in all_desired
+    ]
+    return grant_all(boards, fleet, rows, now, calling=calling)
+
+
+def is_whole(answer: Granted) -> bool:
+    """Whether a GPU gets what is demanded for it."""
+    return answer.rules == answer.demanded.rules and not answer.deferrals
+
+
 def grant(
-    limits: Limits, fleet: Fleet, *all_desired: Granted, now: datetime = NOW, calling: bool = False
+    limits: Limits, fleet: Fleet, *all_desired: Demanded, now: datetime = NOW, calling: bool = False
 ) -> dict[str, Granted]:
     """Return what was granted, by GPU as `a0`."""
     answers = budget(all_desired, fleet, policy(limits), now, calling=calling)

@@ -31,7 +31,7 @@ from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
 from remediator.plan.evictions import LOOK_AGAIN, plan_evictions, to_evict
 from remediator.plan.pods import gang
-from remediator.plan.stages import Deferral, DeferredBy, Planned
+from remediator.plan.stages import Deferral, DeferredBy, Planned, Wake
 from tests.remediator.builders import (
     DRIVER,
     NODE,
@@ -124,16 +124,15 @@ class TestMoving:
 
         assert to_evict(board(), Planned(granted=over), at(0)) == ()
 
-    @pytest.mark.parametrize("by", ["Correlation", "EmergencyStop", "Maintenance", "Human"])
+    @pytest.mark.parametrize("by", ["EmergencyStop", "Maintenance", "Human"])
     def test_nobody_is_while_harm_is_held_back(self, by: DeferredBy) -> None:
         held = msgspec.structs.replace(GRANTED, deferrals=(Deferral(by, "wait"),))
 
         assert to_evict(board(), Planned(granted=held), at(0)) == ()
 
-    def test_a_budget_has_let_pass_what_is_stored(self) -> None:
-        held = msgspec.structs.replace(
-            GRANTED, deferrals=(Deferral("Budget", "its sibling waits"),)
-        )
+    @pytest.mark.parametrize("by", ["Budget", "Correlation"])
+    def test_a_brake_on_what_begins_has_let_pass_what_is_stored(self, by: DeferredBy) -> None:
+        held = msgspec.structs.replace(GRANTED, deferrals=(Deferral(by, "its sibling waits"),))
 
         assert to_evict(board(), Planned(granted=held), at(0)) == (hold(),)
 
@@ -144,26 +143,25 @@ class TestMoving:
 
         assert len(to_evict(both, Planned(granted=granted), at(0))) == 1
 
-    def test_the_emergency_stop_keeps_everybody_where_they_are(self) -> None:
-        assert plan_evictions(board(), GRANTED, at(0), frozen=True).pods == ()
-
     def test_it_is_looked_at_again_while_somebody_is_to_be_moved(self) -> None:
-        assert plan_evictions(board(), GRANTED, at(0), frozen=False).wake_at == at(0) + LOOK_AGAIN
+        planned = plan_evictions(board(), GRANTED, at(0))
+
+        assert planned.look_again == at(0) + LOOK_AGAIN
 
     def test_it_is_looked_at_again_while_the_pods_cannot_be_listed(self) -> None:
-        assert (
-            plan_evictions(board(pods=None), GRANTED, at(0), frozen=False).wake_at
-            == at(0) + LOOK_AGAIN
-        )
+        planned = plan_evictions(board(pods=None), GRANTED, at(0))
+
+        assert planned.look_again == at(0) + LOOK_AGAIN
 
     def test_an_earlier_look_is_kept(self) -> None:
-        granted = msgspec.structs.replace(GRANTED, wake_at=at(1))
+        demanded = msgspec.structs.replace(GRANTED.demanded, wake=Wake(at(1), "a test"))
+        granted = msgspec.structs.replace(GRANTED, demanded=demanded)
 
-        assert plan_evictions(board(), granted, at(0), frozen=False).wake_at == at(1)
+        assert plan_evictions(board(), granted, at(0)).wake == demanded.wake
 
     def test_nothing_is_woken_for_a_pod_that_is_not_to_be_moved(self) -> None:
         for quiet in (board(pods=()), board(pods=None, stored=())):
-            assert plan_evictions(quiet, GRANTED, at(0), frozen=False) == PLANNED
+            assert plan_evictions(quiet, GRANTED, at(0)) == PLANNED
 
 
 def by_resource_name() -> Claim:

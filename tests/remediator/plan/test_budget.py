@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from remediator.model.taint_rule import Effect
-from remediator.plan.budget import budget
-from remediator.plan.stages import Deferral, Granted
+from remediator.plan.stages import Deferral, Granted, Wake
 from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
 from remediator.policy.place import Area
@@ -16,10 +15,12 @@ from tests.remediator.builders import at, policy
 from tests.remediator.plan.fleets import (
     NOW,
     an_incident,
+    budget,
     desired,
     effects,
     gpu_of,
     grant,
+    is_whole,
     place,
     places,
     rule,
@@ -160,7 +161,7 @@ class TestCaps:
         assert sum(bool(answer.rules) for answer in answers.values()) == 16
 
     def test_what_a_person_holds_is_reported_before_what_the_budget_holds(self) -> None:
-        one = desired("a0", "NoExecute", deferral=Deferral("Human", "ann asked to wait"))
+        one = desired("a0", "NoExecute", hold=Deferral("Human", "ann asked to wait"))
 
         answer = grant(limits(evict=Caps(cluster=Cap(0))), Fleet(), one)["a0"]
 
@@ -195,7 +196,7 @@ class TestRate:
 
         held = grant(self.RATE, fleet, desired("b0", "NoExecute"))["b0"]
         assert effects(held) == ["NoSchedule"]
-        assert held.wake_at == at(100)
+        assert held.wake == Wake(at(100), held.deferred)
 
         later = grant(self.RATE, fleet, desired("b0", "NoExecute"), now=at(100))["b0"]
         assert effects(later) == ["NoExecute"]
@@ -204,7 +205,7 @@ class TestRate:
         held = grant(self.RATE, self.fleet(500, 300, 100), desired("b0", "NoExecute"))["b0"]
 
         assert "(3/2 GPUs lately)" in held.deferred
-        assert held.wake_at == at(300)
+        assert held.wake == Wake(at(300), held.deferred)
 
     def test_evictions_that_are_over_count_for_the_rate_while_the_window_lasts(self) -> None:
         closed = tuple(
@@ -261,7 +262,7 @@ class TestRate:
         answer = grant(never, Fleet(), desired("a0", "NoExecute"))["a0"]
 
         assert answer.deferred
-        assert answer.wake_at is None
+        assert answer.wake is None
 
     def test_taints_have_a_rate_of_their_own(self) -> None:
         slow = limits(taint=Caps(rate=Rate(1, MINUTES_10)))
@@ -273,7 +274,7 @@ class TestRate:
         answer = grant(slow, fleet, desired("b0", "NoSchedule"))["b0"]
 
         assert answer.rules == ()
-        assert answer.wake_at == at(540)
+        assert answer.wake == Wake(at(540), answer.deferred)
 
 
 class TestStopped:
@@ -301,7 +302,7 @@ class TestStopped:
         closing = desired("a0", kind="closes", calls="node-reboot")
 
         for answer in (lowered, closing):
-            assert grant(LIFTED, fleet, answer)["a0"] == answer
+            assert is_whole(grant(LIFTED, fleet, answer)["a0"])
 
     def test_a_key_that_other_pods_tolerate_is_new_harm(self) -> None:
         standing = stored(rule("a0", "NoExecute"))
@@ -314,7 +315,7 @@ class TestStopped:
         assert answer.deferred
 
     def test_a_call_for_repair_of_the_node_is_held_too(self) -> None:
-        answer = grant(LIFTED, self.STOP, desired("a0", calls="node-reboot"))["a0"]
+        answer = grant(LIFTED, self.STOP, desired("a0", calls="node-reboot"), calling=True)["a0"]
 
         assert answer.deferred_by == "EmergencyStop"
 
@@ -355,7 +356,7 @@ class TestMaintenance:
         assert held.rules == ()
         assert held.deferred_by == "Maintenance"
         assert held.deferred.startswith("new actions deferred: maintenance window 'weekend'")
-        assert held.wake_at == at(600)
+        assert held.wake == Wake(at(600), held.deferred)
 
     def test_a_window_elsewhere_holds_nothing_here(self) -> None:
         assert not self.at_weekend("b0").deferred

@@ -7,6 +7,7 @@ import pytest
 
 from remediator.model.incident import Incident
 from remediator.plan.correlation import cause_of
+from remediator.plan.stages import Wake
 from remediator.plan.view import Changed, Fleet
 from remediator.policy.limits import LIFTED, Correlation, Limits
 from tests.remediator.builders import at
@@ -116,7 +117,7 @@ class TestSameCause:
             HOLD, fleet, desired("c0", "NoExecute", incident=an_incident("c0", opened=at(-20)))
         )
 
-        assert answer["c0"].wake_at == at(580)
+        assert answer["c0"].wake == Wake(at(580), answer["c0"].deferred)
 
     def test_a_node_that_is_part_of_it_cannot_prolong_it(self) -> None:
         wave = (an_incident("a0", opened=at(-599)), an_incident("b0", opened=at(-599)))

@@ -17,13 +17,12 @@ from remediator.model.incident import Condition
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
-from remediator.plan.budget import budget
-from remediator.plan.disruption import grant
+from remediator.plan.budget import grant_all
 from remediator.plan.events import POD_PLANNED
 from remediator.plan.evictions import to_evict
 from remediator.plan.needs import due_gpus
 from remediator.plan.node_condition import WAITING
-from remediator.plan.stages import Course, Deferral, DeferredBy, Demanded, Planned
+from remediator.plan.stages import Course, Deferral, DeferredBy, Demanded, Granted, Planned
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps
 from remediator.policy.table import Evict, Mode, Policy
@@ -151,6 +150,11 @@ def test_pods_of_others_are_evicted_as_before(kind: str) -> None:
     assert played(busy(slurmd(owner_kind=kind))).effects() == {"gpu-0": "NoExecute"}
 
 
+def granted(one: Board, demanded: Demanded, fleet: Fleet | None = None) -> Granted:
+    (answer,) = grant_all([(one, demanded)], fleet or Fleet(), policy(LIFTED), at(0))
+    return answer
+
+
 def demand(*rules: Rule, hold: Deferral | None = None) -> Demanded:
     course = Course(kind="stands", reason="a test")
     return Demanded(uuid=uuid(0), course=course, rules=rules, hold=hold)
@@ -160,7 +164,7 @@ def demand(*rules: Rule, hold: Deferral | None = None) -> Demanded:
 def test_it_counts_however_the_pod_holds_the_device(via: str) -> None:
     one = board(stored=(), holders=(hold("worker-0", via),), pods=(slurmd(),))
 
-    (kept,) = grant(one, demand(rule()), at(0)).rules
+    (kept,) = granted(one, demand(rule())).rules
     assert kept.effect == "NoSchedule"
 
 
@@ -345,9 +349,9 @@ def test_what_else_defers_the_repair_of_the_node_still_does(by: DeferredBy, defe
 def test_a_gpu_whose_request_waits_for_a_budget_joins_that_of_another_of_its_node() -> None:
     """Whether or not a pod of a NodeSet is on either: their node is repaired once for both."""
     rows = policy(msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1))))
-    both = tuple(waiting(index=index)[1].granted for index in (0, 1))
-    granted = budget(both, Fleet(), rows, at(0), calling=True)
-    assert [each.call for each in granted] == [None, None]
+    both = [(one, planned.demanded) for one, planned in (pair(0), pair(1))]
+    answers = grant_all(both, Fleet(), rows, at(0), calling=True)
+    assert [each.call for each in answers] == [None, None]
 
     one, planned = waiting()
     capped = msgspec.structs.replace(planned.granted, call=Deferral("Budget", "is used up"))
@@ -360,15 +364,16 @@ def test_what_defers_more_gives_the_reason() -> None:
     held = demand(rule(), hold=Deferral("Human", "on hold"))
     one: Board = board(stored=(), holders=(hold("worker-0"),), pods=(slurmd(),))
 
-    assert grant(one, held, at(0)).deferred_by == "Human"
+    assert granted(one, held).deferred_by == "Human"
 
 
 def test_what_defers_more_after_it_gives_the_reason_too() -> None:
-    waits = make_granted(uuid(0), rule(), deferral=Deferral("PodOwner", "drain it"))
+    one: Board = board(stored=(), holders=(hold("worker-0"),), pods=(slurmd(),))
 
-    (stopped,) = budget((waits,), Fleet(stopped="by hand"), Policy(), at(0))
+    stopped = granted(one, demand(rule()), Fleet(stopped="by hand"))
     assert (stopped.deferred_by, stopped.held_back) == ("EmergencyStop", True)
-    assert stopped.deferred.startswith("drain it; new actions deferred")
+    assert stopped.deferred.startswith("NoExecute deferred: team/worker-0: pod of a Slinky")
+    assert stopped.deferred.endswith("; new actions deferred: emergency stop: by hand")
 
 
 def test_pods_beyond_the_third_are_counted() -> None:

@@ -170,7 +170,7 @@ def test_nothing_is_written_again_while_a_refusal_stays_the_same() -> None:
     assert changed == []
 
 
-def test_a_wave_of_one_cause_stops_the_step_to_noexecute() -> None:
+def test_a_wave_of_one_cause_stops_the_step_to_noexecute_and_no_eviction_that_goes_on() -> None:
     one, asks = seen(pod()), rows()
     stored = begun(one, asks)
     play(stored, one, asks, START, START + 595)
@@ -179,9 +179,10 @@ def test_a_wave_of_one_cause_stops_the_step_to_noexecute() -> None:
     decision = decide_node(stored.over(one), changed, asks, at(START + 605))
 
     assert not [step for step in decision.steps if isinstance(step, ChangeRule)]
-    assert requested(decision) == []
+    assert requested(decision) == ["train-0"]
     ((_, planned),) = decision.pairs
     assert planned.granted.deferred.startswith("NoExecute deferred: ")
+    assert planned.since == at(START)
 
 
 def test_who_joins_a_drained_gpu_is_evicted_only_where_the_budget_has_room() -> None:

@@ -12,6 +12,7 @@ from remediator.model.incident import Incident, RuleRecord
 from remediator.model.taint_rule import Rule
 from remediator.plan.reconcile import decide_node
 from remediator.plan.spending import CALL_LASTS, usage
+from remediator.plan.stages import Wake
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
 from tests.remediator.builders import Stored, at, dead, policy, report_with, uuid, view, xid
@@ -173,7 +174,7 @@ class TestOneNodeAndTheRate:
             "NoExecute deferred: budget evict.node=2 is used up "
             "(2/2 GPUs of node node-a, 2 of them lately)"
         )
-        assert held.wake_at == at(100)
+        assert held.wake == Wake(at(100), held.deferred)
         assert not grant(self.RATE, fleet, desired("a7", "NoExecute"), now=at(100))["a7"].deferred
 
     def test_a_board_that_is_evicted_from_again_takes_no_second_place(self) -> None:
@@ -194,7 +195,7 @@ class TestOneNodeAndTheRate:
         held = grant(self.RATE, fleet, desired("c0", "NoExecute"))["c0"]
 
         assert "evict.rate=3 in 10m is used up (4/3 GPUs lately)" in held.deferred
-        assert held.wake_at == at(300)
+        assert held.wake == Wake(at(300), held.deferred)
         assert not grant(self.RATE, fleet, desired("c0", "NoExecute"), now=at(300))["c0"].deferred
 
     def test_without_a_cap_of_its_node_each_counts(self) -> None:

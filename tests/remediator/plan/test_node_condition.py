@@ -30,7 +30,7 @@ from remediator.plan.node_condition import (
     VERIFYING,
     WAITING,
     HandoverOptions,
-    wake_at,
+    deadline_wake,
 )
 from remediator.plan.stages import Course, Planned, Record
 from tests.remediator.builders import NODE, at, uuid
@@ -216,7 +216,9 @@ def test_the_node_is_looked_at_again_when_the_next_deadline_passes(
     options: HandoverOptions,
     expected: datetime | None,
 ) -> None:
-    assert wake_at(pairs, at(seconds), options) == expected
+    wake = deadline_wake(pairs, at(seconds), options)
+
+    assert (wake.at if wake else None) == expected
 
 
 def test_an_incident_that_does_not_say_since_when_has_no_deadline() -> None:

@@ -8,12 +8,11 @@ import msgspec
 from exporter.model.node_health import GpuHealth, RecoveryAction
 from remediator.diagnose.fault import Unknown
 from remediator.model.pod import PodFacts
-from remediator.plan.disruption import grant
 from remediator.plan.gpu_decision import keep
 from remediator.plan.node_condition import WAITING
 from remediator.plan.node_pods import neighbours, with_promises
 from remediator.plan.reconcile import decide_node
-from remediator.plan.stages import Deferral, Planned
+from remediator.plan.stages import Deferral, Granted, Planned
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import Evict, Policy
@@ -140,7 +139,7 @@ class TestHold:
         found = decide_node(stored.over(seen), stored.fleet(), policy(LIFTED), at(HOUR), ON)
         (case,) = (case for case, _ in found.pairs if case.uuid == uuid(1))
         same, kept = keep(case, Unknown("a bug", bug="trace"))
-        odd = same, Planned(granted=grant(same, kept, at(HOUR)))
+        odd = same, Planned(granted=Granted(demanded=kept, rules=kept.rules))
 
         promised = with_promises(neighbours(seen, ()), [odd], at(HOUR)).promised
 

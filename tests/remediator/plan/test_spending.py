@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from remediator.model.taint_rule import Rule
-from remediator.plan.budget import budget
+from remediator.plan.stages import Wake
 from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
 from remediator.policy.place import Area, Place
@@ -13,8 +13,8 @@ from remediator.policy.table import Policy
 from remediator.policy.windows import Once, Window
 from tests.remediator.builders import DRIVER, at, policy
 from tests.remediator.plan.fleets import (
-    NOW,
     an_incident,
+    budget,
     desired,
     effects,
     gpu_of,
@@ -111,7 +111,7 @@ class TestRulesThatNobodyHasNoted:
         answer = grant(self.RATE, fleet, desired("h0", "NoExecute"))["h0"]
 
         assert "(2/2 GPUs lately)" in answer.deferred
-        assert answer.wake_at == at(600)
+        assert answer.wake == Wake(at(600), answer.deferred)
 
     def test_once_noted_they_count_from_then(self) -> None:
         fleet = Fleet(
@@ -136,11 +136,11 @@ class TestPlacesForThePolicy:
         return Policy(rows=self.PAUSED.rows, limits=LIFTED, maintenance=(window,))
 
     def test_the_view_knows_it(self) -> None:
-        seen = {gpu_of("a0"): Place(node=node_of("a0"), pools=frozenset({"rack-7"}))}
+        seen = Place(node=node_of("a0"), pools=frozenset({"rack-7"}))
         call = desired("a0", calls="node-reboot")
 
-        (held,) = budget((call,), Fleet(), self.paused(), NOW, seen)
-        (free,) = budget((call,), Fleet(), self.paused(), NOW)
+        (held,) = budget((call,), Fleet(), self.paused(), seen=seen, calling=True)
+        (free,) = budget((call,), Fleet(), self.paused(), calling=True)
 
         assert held.deferred_by == "Maintenance"
         assert not free.deferred
@@ -159,8 +159,7 @@ class TestPlacesForThePolicy:
             node=standing.node,
         )
 
-        (held,) = budget(
-            (desired("a0", calls="node-reboot"),), Fleet(rules=stored(kept)), self.paused(), NOW
-        )
+        call, fleet = desired("a0", calls="node-reboot"), Fleet(rules=stored(kept))
+        (held,) = budget((call,), fleet, self.paused(), calling=True)
 
         assert held.deferred_by == "Maintenance"

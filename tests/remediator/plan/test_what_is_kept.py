@@ -72,7 +72,7 @@ def test_not_knowing_leaves_the_words_of_blocked_evictions_as_they_were() -> Non
     )
     board = make_board(Unknown("the agent is silent"))
     granted = make_granted(incident=an_incident("a0", conditions=reported))
-    assert plan_evictions(board, granted, at(9), frozen=False).blocked == "web"
+    assert plan_evictions(board, granted, at(9)).blocked == "web"
 
 
 @pytest.mark.parametrize(
