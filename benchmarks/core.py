@@ -49,7 +49,15 @@ from remediator.model.claim import (
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.plan.reconcile import decide_node
-from remediator.plan.view import Fleet, GpuPlace, NodeView
+from remediator.plan.view import (
+    AgentView,
+    Fleet,
+    GpuPlace,
+    NodeView,
+    SliceView,
+    StoreView,
+    UsageView,
+)
 from remediator.step_store import StepStore
 
 T0 = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -109,7 +117,7 @@ def play() -> tuple[Entered, Entered]:
     found = list[Entered]()
     for _ in range(DECISIONS):
         view = _view(stored, now)
-        fleet = Fleet(rules=view.rules, incidents=view.incidents, places=view.places)
+        fleet = Fleet(rules=view.stored.rules, incidents=view.stored.incidents, places=view.places)
         with entries(folders_of(CORE)) as entered:
             decision = decide_node(view, fleet, policy, now)
         found.append(entered)
@@ -136,37 +144,45 @@ def _view(stored: StepStore, now: datetime) -> NodeView:
     place = GpuPlace(node=NODE, pools=frozenset({f"{GPU_DRIVER}/{NODE}"}))
     return NodeView(
         node=NODE,
-        report=NodeHealth(
-            boot_id="boot-1",
-            observed_at=T0,
-            content_hash="as-seen",
-            sources=tuple(SourceHealth(name=name, state="Up") for name in ("nvml", "kmsg")),
-            gpus=gpus,
-            inventory=Inventory(seen=1, on_bus=1, set_aside=0),
-        ),
-        inventory=tuple(
-            SliceDevice(
-                device=Device(GPU_DRIVER, NODE, f"gpu-{gpu.minor}"),
-                kind="gpu",
-                uuid=gpu.uuid,
-                pci_bus_id=gpu.pci_bus_id,
-                node=NODE,
-            )
-            for gpu in gpus
-        ),
-        incidents=tuple(stored.incidents.values()),
-        rules=tuple(stored.rules.values()),
-        renewals=(now,) * RENEWALS_NEEDED,
-        behind=timedelta(),
-        claims=(
-            Claim(
-                ClaimMeta(name="claim-0", namespace=pod.namespace),
-                ClaimStatus(Allocation(held), reserved),
+        agent=AgentView(
+            report=NodeHealth(
+                boot_id="boot-1",
+                observed_at=T0,
+                content_hash="as-seen",
+                sources=tuple(SourceHealth(name=name, state="Up") for name in ("nvml", "kmsg")),
+                gpus=gpus,
+                inventory=Inventory(seen=1, on_bus=1, set_aside=0),
             ),
+            renewals=(now,) * RENEWALS_NEEDED,
+            behind=timedelta(),
+        ),
+        slices=SliceView(
+            inventory=tuple(
+                SliceDevice(
+                    device=Device(GPU_DRIVER, NODE, f"gpu-{gpu.minor}"),
+                    kind="gpu",
+                    uuid=gpu.uuid,
+                    pci_bus_id=gpu.pci_bus_id,
+                    node=NODE,
+                )
+                for gpu in gpus
+            ),
+        ),
+        stored=StoreView(
+            incidents=tuple(stored.incidents.values()),
+            rules=tuple(stored.rules.values()),
+        ),
+        usage=UsageView(
+            claims=(
+                Claim(
+                    ClaimMeta(name="claim-0", namespace=pod.namespace),
+                    ClaimStatus(Allocation(held), reserved),
+                ),
+            ),
+            pods=(pod,),
         ),
         facts=NodeFacts(name=NODE, uid="uid-node", conditions=()),
         nodes_known=True,
-        pods=(pod,),
         places={gpu.uuid: place for gpu in gpus},
     )
 

@@ -23,7 +23,7 @@ from remediator.model.intent import Intent
 from remediator.model.taint_rule import EVICTING, Rule
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, OpenIncident, Step
-from remediator.plan.view import Fleet, GpuPlace, Ground, NodeView
+from remediator.plan.view import AgentView, Fleet, GpuPlace, Ground, NodeView, SliceView, StoreView
 from remediator.policy.limits import LIFTED, Limits
 from remediator.policy.table import SHIPPED, Policy
 from remediator.step_store import StepStore
@@ -222,14 +222,19 @@ class Player:
         unanswered = not self._agent.alive and at - self._down_at >= STALE
         return NodeView(
             node=self._agent.name,
-            report=self._agent.report,
-            stale=f"the agent of {self._agent.name} has been silent" if unanswered else "",
-            # A live agent renews its Lease each minute, and no soak is shorter than three minutes.
-            renewals=() if unanswered else (moment(at),) * RENEWALS_NEEDED,
-            behind=timedelta(),
-            inventory=self._agent.inventory,
-            incidents=incidents,
-            rules=rules,
+            agent=AgentView(
+                report=self._agent.report,
+                stale=f"the agent of {self._agent.name} has been silent" if unanswered else "",
+                renewals=() if unanswered else (moment(at),) * RENEWALS_NEEDED,
+                behind=timedelta(),
+            ),
+            slices=SliceView(
+                inventory=self._agent.inventory,
+            ),
+            stored=StoreView(
+                incidents=incidents,
+                rules=rules,
+            ),
         )
 
 

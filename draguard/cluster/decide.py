@@ -73,18 +73,22 @@ class Deciding:
 
     def view(self, node: str) -> NodeView:
         """Return a node's view, as if its report were confirmed: to watch that takes minutes."""
-        confirmed = (self._objects.at,) * RENEWALS_NEEDED
-        return msgspec.structs.replace(
-            self.cache.view(node, self.stale), renewals=confirmed, behind=self._behind.get(node)
+        view = self.cache.view(node, self.stale)
+        agent = msgspec.structs.replace(
+            view.agent,
+            renewals=(self._objects.at,) * RENEWALS_NEEDED,
+            behind=self._behind.get(node),
         )
+        return msgspec.structs.replace(view, agent=agent)
 
     def decisions(self, nodes: list[str], policy: Policy, pods: Pods) -> Iterator[NodeDecision]:
         """Decide about nodes as the worker would."""
         fleet = msgspec.structs.replace(self.cache.fleet(), stopped=self._objects.stopped)
         for node in nodes:
             view = self.view(node)
-            incident = any(stored.open for stored in view.incidents)
-            view = msgspec.structs.replace(view, pods=pods(node) if incident else None)
+            incident = any(stored.open for stored in view.stored.incidents)
+            usage = msgspec.structs.replace(view.usage, pods=pods(node) if incident else None)
+            view = msgspec.structs.replace(view, usage=usage)
             yield decide_node(view, fleet, policy, self._objects.at)
 
     def affected_nodes(self) -> list[str]:

@@ -18,7 +18,15 @@ from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step
-from remediator.plan.view import Fleet, GpuPlace, NodeView
+from remediator.plan.view import (
+    AgentView,
+    Fleet,
+    GpuPlace,
+    NodeView,
+    SliceView,
+    StoreView,
+    UsageView,
+)
 from remediator.policy.table import Policy
 from remediator.step_store import StepStore
 
@@ -157,19 +165,27 @@ class Trial:
         names = [_name(device) for device in sorted(self._allocated)]
         return NodeView(
             node=self._spot.node,
-            report=signals.report(gpu, self._signal, reported_at),
-            inventory=self._inventory,
-            incidents=tuple(self._stored.incidents.values()),
-            rules=tuple(self._stored.rules.values()),
-            claims=tuple(_claim(device) for device in sorted(self._allocated)),
+            agent=AgentView(
+                report=signals.report(gpu, self._signal, reported_at),
+                renewals=(self._now,) * RENEWALS_NEEDED,
+                behind=timedelta(),
+            ),
+            slices=SliceView(
+                inventory=self._inventory,
+            ),
+            stored=StoreView(
+                incidents=tuple(self._stored.incidents.values()),
+                rules=tuple(self._stored.rules.values()),
+            ),
+            usage=UsageView(
+                claims=tuple(_claim(device) for device in sorted(self._allocated)),
+                pods=tuple(
+                    PodFacts(namespace=NAMESPACE, name=name, uid=f"uid-{name}", claims=(name,))
+                    for name in names
+                ),
+            ),
             facts=NodeFacts(name=self._spot.node, uid="node", conditions=()),
             nodes_known=True,
-            renewals=(self._now,) * RENEWALS_NEEDED,
-            behind=timedelta(),
-            pods=tuple(
-                PodFacts(namespace=NAMESPACE, name=name, uid=f"uid-{name}", claims=(name,))
-                for name in names
-            ),
             places={GPU: self._place()},
         )
 

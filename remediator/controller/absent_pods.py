@@ -46,12 +46,12 @@ class AbsentPods:
         is known stays.
         """
         view = self._listed(view, live=live)
-        if view.pods is None:
+        if view.usage.pods is None:
             return view
         before, now = self._known.get(view.node, {}), self._clock()
         if _absent(view) - {uid for uid, absence in before.items() if absence.proven}:
             view = self._listed(view, live=live, within=REMEMBERED_WITHOUT)
-            if view.pods is None:
+            if view.usage.pods is None:
                 return view
         found = {uid: before.get(uid, _Absence(now)) for uid in _absent(view)}
         overdue = {
@@ -61,7 +61,7 @@ class AbsentPods:
         }
         if overdue:
             newest = view if live else self._listed(view, live=True)
-            if newest.pods is not None:
+            if newest.usage.pods is not None:
                 view, there = newest, _absent(newest)
                 found = {
                     uid: _Absence(absence.since, absence.proven or uid in overdue)
@@ -73,15 +73,19 @@ class AbsentPods:
         else:
             self._known.pop(view.node, None)
         gone = frozenset(uid for uid, absence in found.items() if absence.proven)
-        return msgspec.structs.replace(view, pods_gone=gone)
+        usage = msgspec.structs.replace(view.usage, pods_gone=gone)
+        return msgspec.structs.replace(view, usage=usage)
 
     def _listed(self, view: NodeView, *, live: bool, within: float = REMEMBERED) -> NodeView:
         pods = self._pods.of(view.node, live=live, within=within)
-        return msgspec.structs.replace(view, pods=pods, pods_live=live)
+        usage = msgspec.structs.replace(view.usage, pods=pods, pods_live=live)
+        return msgspec.structs.replace(view, usage=usage)
 
 
 def _absent(view: NodeView) -> frozenset[str]:
     """Return the UIDs of what devices of the node are reserved for without a pod that is listed."""
-    devices = {device.device for device in view.inventory} | {rule.device for rule in view.rules}
-    found = absent_consumers(view.claims, devices, view.pods)
+    devices = {device.device for device in view.slices.inventory} | {
+        rule.device for rule in view.stored.rules
+    }
+    found = absent_consumers(view.usage.claims, devices, view.usage.pods)
     return frozenset(entry.uid for entry in found if entry.uid)

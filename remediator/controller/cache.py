@@ -26,7 +26,7 @@ from remediator.model.claim import Claim, compute_domain
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import RawRule, Rule
-from remediator.plan.view import Fleet, NodeView
+from remediator.plan.view import AgentView, Fleet, NodeView, SliceView, StoreView, UsageView
 
 MarkDirty = Callable[[str], None]
 
@@ -156,19 +156,27 @@ class Cache:
             places = self.gpu_index.places
             return NodeView(
                 node=node,
-                report=report.status if report else None,
-                stale=stale(node),
-                inventory=devices,
-                contested=self._slices.contested(node),
-                incidents=incidents,
-                rules=rules,
-                leftovers=leftovers,
-                unbound=self._slices.unbound(node, reported - _uuids(devices)),
-                claims=claims,
-                elsewhere=self._elsewhere(node, known | uuids, stale, handled),
+                agent=AgentView(
+                    report=report.status if report else None,
+                    stale=stale(node),
+                ),
+                slices=SliceView(
+                    inventory=devices,
+                    unbound=self._slices.unbound(node, reported - _uuids(devices)),
+                    contested=self._slices.contested(node),
+                    elsewhere=self._elsewhere(node, known | uuids, stale, handled),
+                ),
+                stored=StoreView(
+                    incidents=incidents,
+                    rules=rules,
+                    leftovers=leftovers,
+                    foreign=self._rule_index.foreign(names),
+                ),
+                usage=UsageView(
+                    claims=claims,
+                ),
                 facts=self._nodes.get(node),
                 nodes_known=self.nodes_known,
-                foreign=self._rule_index.foreign(names),
                 places={uuid: places[uuid] for uuid in reported | uuids if uuid in places},
                 domains={uuid: self.gpu_index.peers(uuid) for uuid in uuids},
             )

@@ -45,13 +45,13 @@ class Crashes:
 
     def seen(self, view: NodeView) -> Mapping[str, Fault]:
         """Take in a view of a node, and return what is suspect there, by GPU UUID."""
-        report = view.report
+        report = view.agent.report
         if report is None:
             with self._lock:
                 self._counts.pop(view.node, None)
                 self._set_back.pop(view.node, None)
             return {}
-        if view.stale:
+        if view.agent.stale:
             return {}
         with self._lock:
             self._follow_clock(view, report)
@@ -64,7 +64,7 @@ class Crashes:
             suspects = {
                 gpu.uuid: self._suspicions.of(gpu.uuid, now)
                 for gpu in report.gpus
-                if now is not None and not view.elsewhere.get(gpu.uuid)
+                if now is not None and not view.slices.elsewhere.get(gpu.uuid)
             }
         return {uuid: fault for uuid, fault in suspects.items() if fault is not None}
 
@@ -74,7 +74,7 @@ class Crashes:
         by = report.clock_set_back_ms - self._set_back.get(view.node, 0)
         if boot == report.boot_id and by > 0:
             # A GPU of another node has the dates of that node.
-            uuids = {gpu.uuid for gpu in report.gpus if not view.elsewhere.get(gpu.uuid)}
+            uuids = {gpu.uuid for gpu in report.gpus if not view.slices.elsewhere.get(gpu.uuid)}
             self._suspicions.set_back(uuids, timedelta(milliseconds=by))
         self._set_back[view.node] = report.clock_set_back_ms
 
@@ -84,9 +84,9 @@ class Crashes:
         A second source that names the slice moves a count from one record to
         another, which makes no new error: the sum of a code must have risen.
         """
-        report = view.report
+        report = view.agent.report
         boot, before = self._counts.get(view.node, ("", {}))
-        if report is None or view.stale or boot != report.boot_id or not boot:
+        if report is None or view.agent.stale or boot != report.boot_id or not boot:
             return
         for gpu in report.gpus:
             for record in gpu.xids:
@@ -96,7 +96,7 @@ class Crashes:
                     continue
                 now = sum(reported.count for reported in gpu.xids if reported.code == record.code)
                 then = sum(n for place, n in before.items() if place[:2] == key[:2])
-                if now > then and not view.elsewhere.get(gpu.uuid):
+                if now > then and not view.slices.elsewhere.get(gpu.uuid):
                     yield gpu, record
 
 
@@ -119,9 +119,10 @@ def _owners(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Owne
     Admin access is a monitor's and not a user's. A pod without a controller is its own owner.
     """
     known = {
-        pod.uid: Owner(pod.namespace, pod.owner or f"Pod/{pod.name}") for pod in view.pods or ()
+        pod.uid: Owner(pod.namespace, pod.owner or f"Pod/{pod.name}")
+        for pod in view.usage.pods or ()
     }
-    held = affected_pods(view.claims, _devices(view, gpu, record), view.pods)
+    held = affected_pods(view.usage.claims, _devices(view, gpu, record), view.usage.pods)
     users = [affected for affected in held if affected.pod and affected.via != ADMIN]
     return frozenset(known.get(affected.uid, UNKNOWN_OWNER) for affected in users)
 
@@ -136,4 +137,4 @@ def _devices(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Dev
         placement=record.placement,
         gi_profile_id=record.gi_profile_id,
     )
-    return frozenset(target.name for target in scope(fault, gpu, view.inventory).targets)
+    return frozenset(target.name for target in scope(fault, gpu, view.slices.inventory).targets)

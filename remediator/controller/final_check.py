@@ -101,7 +101,7 @@ class FinalCheck:
         devices = begins.devices
         step = "untaint" if begins.untainted else "disruption"
         if begins.repair:
-            devices |= {device.device for device in view.inventory if not device.foreign}
+            devices |= {device.device for device in view.slices.inventory if not device.foreign}
             if why := self._pods_differ(view):
                 return why
         try:
@@ -131,7 +131,7 @@ class FinalCheck:
         """Return what speaks against an untaint: a newer report, or incident."""
         if not untainted:
             return ""
-        for incident in view.incidents:
+        for incident in view.stored.incidents:
             if incident.name in untainted:
                 stored = self._incident(incident.name)
                 seen = incident.metadata.resource_version
@@ -144,7 +144,7 @@ class FinalCheck:
         only = {"fieldSelector": f"metadata.name={view.node}"}
         answer = self._reader.get(REPORTS, only)
         stored = msgspec.json.decode(answer, type=_Reports).items
-        seen = (view.report,) if view.report else ()
+        seen = (view.agent.report,) if view.agent.report else ()
         if [_content(each.status) for each in stored] != [_content(report) for report in seen]:
             return f"the report of {view.node} differs from what the watch reported"
         return ""
@@ -160,8 +160,8 @@ class FinalCheck:
         ]
         if {(name.driver, name.pool) for name in devices} & incomplete(stored):
             return f"the devices of {view.node} are being published anew"
-        found = inventory(stored, self._drivers, view.inventory)
-        if _hardware(found) != _hardware(view.inventory):
+        found = inventory(stored, self._drivers, view.slices.inventory)
+        if _hardware(found) != _hardware(view.slices.inventory):
             return f"{view.node} publishes other devices than the watch reported"
         return ""
 
@@ -169,12 +169,14 @@ class FinalCheck:
         pods = self._pods.anew(view.node)
         if pods is None:
             return f"the pods of {view.node} could not be listed before the disruption"
-        known = {pod.uid for pod in view.pods or ()}
+        known = {pod.uid for pod in view.usage.pods or ()}
         late = next((pod for pod in pods if pod.running and pod.uid not in known), None)
         return f"pod {late.namespace}/{late.name} has come to {view.node} since" if late else ""
 
     def _claims_differ(self, view: NodeView, devices: frozenset[Device]) -> str:
-        known = {(claim.metadata.namespace, claim.metadata.name): claim for claim in view.claims}
+        known = {
+            (claim.metadata.namespace, claim.metadata.name): claim for claim in view.usage.claims
+        }
         here = {
             key: claim
             for key, claim in known.items()
@@ -189,7 +191,9 @@ class FinalCheck:
         # Pods are listed, so they show claims that a watch of claims has not reported yet.
         # A claim that is as reported needs no second look: a pod that only waits for it names it.
         named = [
-            key for key in unreported_claims(known.values(), view.pods or ()) if key not in here
+            key
+            for key in unreported_claims(known.values(), view.usage.pods or ())
+            if key not in here
         ]
         for namespace, name in named[:MOST_UNREPORTED]:
             stored = self._claim(namespace, name)
@@ -203,10 +207,10 @@ class FinalCheck:
             return ""
         if stopped := self._stop.stored():
             return f"the emergency stop is set: {stopped}"
-        known = {part.device: part for part in view.inventory if part.device in devices}
+        known = {part.device: part for part in view.slices.inventory if part.device in devices}
         gpus = {part.parent_uuid or part.uuid for part in known.values()}
-        gpus |= {rule.gpu for rule in view.rules if rule.device in devices}
-        for incident in view.incidents:
+        gpus |= {rule.gpu for rule in view.stored.rules if rule.device in devices}
+        for incident in view.stored.incidents:
             scope = {target.name for target in incident.status.scope.devices}
             concerned = every or incident.spec.uuid in gpus or scope & devices
             # The intents of a closed duplicate count for the incident that goes on.

@@ -35,7 +35,7 @@ from remediator.plan import events
 from remediator.plan.disruption import Disruption
 from remediator.plan.steps import Step
 from remediator.plan.trust import WatchedKind
-from remediator.plan.view import Fleet, NodeView
+from remediator.plan.view import Fleet, NodeView, StoreView
 from remediator.plan.words import need_of
 
 
@@ -139,18 +139,18 @@ class Cluster:
         self.writer.turn_to(node)
         self.cache.nodes_known = not distrust(self.informers.nodes)
         view = self._seen(node)
-        incident = any(known.open for known in view.incidents)
+        incident = any(known.open for known in view.stored.incidents)
         marked = view.facts is not None and bool(view.facts.marked)
         handed_over = marked or (incident and self._hands_over)
         live = handed_over and any(
-            need_of(known.status.needs) in NODE_LEVEL for known in view.incidents
+            need_of(known.status.needs) in NODE_LEVEL for known in view.stored.incidents
         )
         listed = incident or self._crashes.wants_pods(view)
         view = self._pods.with_pods(view, live=live) if listed else self._pods.without(view)
         fetched = Fetched(
-            pods=view.pods,
-            pods_live=view.pods_live,
-            pods_gone=view.pods_gone,
+            pods=view.usage.pods,
+            pods_live=view.usage.pods_live,
+            pods_gone=view.usage.pods_gone,
             suspects=self._crashes.seen(view),
             stored=self.writer.conditions.read(node) if handed_over else None,
         )
@@ -170,22 +170,27 @@ class Cluster:
         served = self.informers.rules.version is not None
         if not served:
             # Stored rules that are not served do nothing: the incident is all that there is.
-            unseen = view.rules
-            view = msgspec.structs.replace(view, rules=(), unseen=unseen, leftovers=(), foreign=())
+            stored = StoreView(incidents=view.stored.incidents, unseen=view.stored.rules)
+            view = msgspec.structs.replace(view, stored=stored)
         # An object of this one node may be unreadable.
         blind = dict(self.blind())
         for kind, why in self.informers.unreadable(view).items():
             blind[kind] = blind[kind] or why
+        content = view.agent.report.content_hash if view.agent.report else ""
         return msgspec.structs.replace(
             view,
-            refusals=self.writer.evictions.refusals(),
+            agent=msgspec.structs.replace(
+                view.agent,
+                renewals=agents.renewals(node, content),
+                overtaken=agents.overtaken(node, content),
+                behind=agents.behind(node),
+            ),
+            stored=msgspec.structs.replace(
+                view.stored, unread=self.informers.incidents.unreadable, rules_served=served
+            ),
+            usage=msgspec.structs.replace(view.usage, refusals=self.writer.evictions.refusals()),
             clock_doubt=self._clock_doubt(),
-            unread=self.informers.incidents.unreadable,
             blind={kind: why for kind, why in blind.items() if why},
-            rules_served=served,
-            renewals=agents.renewals(node, view.report.content_hash if view.report else ""),
-            overtaken=agents.overtaken(node, view.report.content_hash if view.report else ""),
-            behind=agents.behind(node),
         )
 
     def blind(self) -> Mapping[WatchedKind, str]:
@@ -252,16 +257,15 @@ class Cluster:
                 others=stored.others,
                 plugin_resources=stored.plugin_resources,
             )
-        claims = view.claims if fetched.pods is None else (*view.claims, *self._named(fetched.pods))
-        return msgspec.structs.replace(
-            view,
+        named = () if fetched.pods is None else self._named(fetched.pods)
+        usage = msgspec.structs.replace(
+            view.usage,
             pods=fetched.pods,
             pods_live=fetched.pods_live,
             pods_gone=fetched.pods_gone,
-            suspects=fetched.suspects,
-            facts=known,
-            claims=claims,
+            claims=(*view.usage.claims, *named),
         )
+        return msgspec.structs.replace(view, usage=usage, suspects=fetched.suspects, facts=known)
 
     def _named(self, pods: tuple[PodFacts, ...]) -> Iterator[Claim]:
         """Yield the claims that pods name, as far as they are known."""

@@ -56,9 +56,9 @@ def unreadable_slices(kind: Versioned[ResourceSlice], node: str, drivers: GpuDri
 
 
 def unreadable_claims(kind: Versioned[Claim], view: NodeView) -> str:
-    own = (device for device in view.inventory if not device.foreign)
+    own = (device for device in view.slices.inventory if not device.foreign)
     pools = {(device.device.driver, device.device.pool) for device in own}
-    pools |= {(rule.device.driver, rule.device.pool) for rule in view.rules}
+    pools |= {(rule.device.driver, rule.device.pool) for rule in view.stored.rules}
     return _unreadable(
         kind,
         (

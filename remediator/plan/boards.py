@@ -41,23 +41,31 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
     A GPU that was put into another node is handled by the node that has it now. `disagrees` is that
     of the policy.
     """
-    own = tuple(device for device in view.inventory if _is_own(device, view))
+    own = tuple(device for device in view.slices.inventory if _is_own(device, view))
     # What is known of slices may be old: it proves nothing, of any name.
     own = () if view.blind.get("slices") else own
-    bound = msgspec.structs.replace(view, inventory=own)
-    unbound = view.unbound if view.blind else {**_not_own(view, own), **view.unbound}
-    bound = msgspec.structs.replace(bound, unbound=unbound)
-    left = {rule.gpu for rule in view.rules if _has_left(bound, rule.gpu)}
-    gpus = view.report.gpus if view.report else ()
+    unbound: Mapping[str, str] = {} if view.blind else _not_own(view, own)
+    slices = msgspec.structs.replace(
+        view.slices, inventory=own, unbound={**unbound, **view.slices.unbound}
+    )
+    bound = msgspec.structs.replace(view, slices=slices)
+    left = {rule.gpu for rule in view.stored.rules if _has_left(bound, rule.gpu)}
+    gpus = view.agent.report.gpus if view.agent.report else ()
     reported = {gpu.uuid: gpu for gpu in gpus}
-    if view.report is not None:
+    if view.agent.report is not None:
         # Only the node's own slices list these; others' boards are not.
-        found = unlisted_gpus(view.report, own).items()
-        reported = {uuid: gpu for uuid, gpu in found if not view.elsewhere.get(uuid)} | reported
-    remembered = {incident.spec.uuid for incident in view.incidents if incident.open}
-    ruled = {rule.gpu for rule in view.rules}
-    here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
-    here |= left | {rule.gpu for rule in view.rules if is_displaced(rule, bound.inventory)}
+        found = unlisted_gpus(view.agent.report, own).items()
+        reported = {
+            uuid: gpu for uuid, gpu in found if not view.slices.elsewhere.get(uuid)
+        } | reported
+    remembered = {incident.spec.uuid for incident in view.stored.incidents if incident.open}
+    ruled = {rule.gpu for rule in view.stored.rules}
+    here = {*reported} | {
+        uuid for uuid in remembered | ruled if not view.slices.elsewhere.get(uuid)
+    }
+    here |= left | {
+        rule.gpu for rule in view.stored.rules if is_displaced(rule, bound.slices.inventory)
+    }
     uuids = sorted(uuid for uuid in here if GPU_UUID.fullmatch(uuid))
     shared = attempt(_facts_of_node, bound, now, disagrees)
     return tuple(_board_or_blank(bound, uuid, reported.get(uuid), shared) for uuid in uuids)
@@ -74,9 +82,11 @@ class _Shared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _facts_of_node(view: NodeView, now: datetime, disagrees: str) -> _Shared:
-    named = Counter(gpu.uuid for gpu in view.report.gpus) if view.report else Counter[str]()
+    named = (
+        Counter(gpu.uuid for gpu in view.agent.report.gpus) if view.agent.report else Counter[str]()
+    )
     unbelieved = view.unbelieved
-    report = None if unbelieved else view.report
+    report = None if unbelieved else view.agent.report
     machine = Machine(
         node=view.node,
         trust=view.trust(disagrees),
@@ -87,19 +97,19 @@ def _facts_of_node(view: NodeView, now: datetime, disagrees: str) -> _Shared:
         nvml_up=_nvml_up(view),
         roster=_roster(view),
         agent=Agent(
-            confirmable=bool(view.report and view.report.content_hash),
-            renewals=view.renewals,
-            overtaken=view.overtaken,
-            behind=view.behind,
+            confirmable=bool(view.agent.report and view.agent.report.content_hash),
+            renewals=view.agent.renewals,
+            overtaken=view.agent.overtaken,
+            behind=view.agent.behind,
         ),
-        inventory=view.inventory,
-        pods=view.pods,
+        inventory=view.slices.inventory,
+        pods=view.usage.pods,
         cordons=view.facts.cordons if view.facts else (),
     )
     return _Shared(
         now=now,
         machine=machine,
-        around=surroundings(view.report),
+        around=surroundings(view.agent.report),
         repeated=frozenset(uuid for uuid, times in named.items() if times > 1),
     )
 
@@ -107,7 +117,7 @@ def _facts_of_node(view: NodeView, now: datetime, disagrees: str) -> _Shared:
 def _not_own(view: NodeView, own: tuple[SliceDevice, ...]) -> Mapping[str, str]:
     """Return why GPUs of which the node publishes devices cannot be tainted by any of them."""
     found: dict[str, str] = {}
-    for device in view.inventory:
+    for device in view.slices.inventory:
         name = device.device
         where = f"pool {name.driver}/{name.pool}"
         others = f"others publish into {where} as well"
@@ -124,7 +134,7 @@ def _is_own(device: SliceDevice, view: NodeView) -> bool:
     no node while others publish into it: a node could have the devices of others emptied.
     """
     name = device.device
-    mine = name.pool == view.node or (name.driver, name.pool) not in view.contested
+    mine = name.pool == view.node or (name.driver, name.pool) not in view.slices.contested
     return device.node == view.node and _may_be_of(name, view.node) and mine
 
 
@@ -135,7 +145,7 @@ def _may_be_of(name: Device, node: str) -> bool:
 
 def _unread(view: NodeView, uuid: str) -> Unknown | None:
     """Return why nothing is decided about a GPU of which a stored object cannot be read."""
-    unread = sorted(name for name in view.unread if concerns(name, uuid))
+    unread = sorted(name for name in view.stored.unread if concerns(name, uuid))
     if not unread:
         return None
     why = f"{', '.join(unread)} cannot be read; the log says what is wrong with it"
@@ -151,10 +161,10 @@ def _board_or_blank(
         return board
     return Board(
         uuid=uuid,
-        machine=Machine(node=view.node, inventory=view.inventory),
+        machine=Machine(node=view.node, inventory=view.slices.inventory),
         verdict=board,
         undecidable=board,
-        incidents=of_gpu(view.incidents, uuid),
+        incidents=of_gpu(view.stored.incidents, uuid),
         rules=BoardRules(stored=_rules(view, uuid)),
     )
 
@@ -163,19 +173,21 @@ def _board_or_blank(
 def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) -> Board | Unknown:
     if unread := _unread(view, uuid):
         return unread
-    rules, incidents = _rules(view, uuid), of_gpu(view.incidents, uuid)
-    parts = published_parts(uuid, gpu, view.inventory)
+    rules, incidents = _rules(view, uuid), of_gpu(view.stored.incidents, uuid)
+    parts = published_parts(uuid, gpu, view.slices.inventory)
     place = _place(view, uuid, parts, incidents, rules)
-    elsewhere = view.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents)
+    elsewhere = view.slices.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents)
     why = view.unbelieved or _unusable(view, uuid, gpu, shared.repeated)
     ruled = {rule.device for rule in rules}
     devices = {device.device for device in parts} | ruled
     devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
-    if view.report and not why:
-        incidents = tuple(by_clock_of_now(known, view.node, view.report) for known in incidents)
+    if view.agent.report and not why:
+        incidents = tuple(
+            by_clock_of_now(known, view.node, view.agent.report) for known in incidents
+        )
     around = with_confirmed(shared.around, gpu, incidents, view.boot_id or "", shared.now)
     judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
-    holders = affected_pods(view.claims, frozenset(devices), view.pods)
+    holders = affected_pods(view.usage.claims, frozenset(devices), view.usage.pods)
     return Board(
         uuid=uuid,
         machine=shared.machine,
@@ -184,25 +196,31 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
         incidents=incidents,
         rules=BoardRules(
             stored=rules,
-            leftovers=tuple(leftover for leftover in view.leftovers if leftover.device in ruled),
-            unseen=tuple(rule for rule in view.unseen if rule.gpu == uuid),
-            served=view.rules_served,
-            known=view.rules_served and not view.blind.get("rules"),
-            foreign=tuple(rule for rule in view.foreign if any(map(rule.selects, devices))),
+            leftovers=tuple(
+                leftover for leftover in view.stored.leftovers if leftover.device in ruled
+            ),
+            unseen=tuple(rule for rule in view.stored.unseen if rule.gpu == uuid),
+            served=view.stored.rules_served,
+            known=view.stored.rules_served and not view.blind.get("rules"),
+            foreign=tuple(rule for rule in view.stored.foreign if any(map(rule.selects, devices))),
         ),
         users=Users(
             holders=holders,
-            gang=gang(holders, view.claims, view.pods) if any(it.open for it in incidents) else (),
-            absent=absent_consumers(view.claims, devices, view.pods, view.pods_gone),
-            refusals=view.refusals,
-            tolerations=tolerations(rules, view.claims, view.pods),
-            ignoring=claims_ignoring_taints(rules, view.claims),
+            gang=gang(holders, view.usage.claims, view.usage.pods)
+            if any(it.open for it in incidents)
+            else (),
+            absent=absent_consumers(
+                view.usage.claims, devices, view.usage.pods, view.usage.pods_gone
+            ),
+            refusals=view.usage.refusals,
+            tolerations=tolerations(rules, view.usage.claims, view.usage.pods),
+            ignoring=claims_ignoring_taints(rules, view.usage.claims),
         ),
         place=place,
         unusable=why,
         presence=Presence(
             reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
-            unbound=view.unbound.get(uuid, ""),
+            unbound=view.slices.unbound.get(uuid, ""),
             elsewhere=elsewhere,
             left=_has_left(view, uuid),
         ),
@@ -212,7 +230,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
 
 
 def _rules(view: NodeView, uuid: str) -> tuple[Rule, ...]:
-    found = (rule for rule in view.rules if rule.gpu == uuid)
+    found = (rule for rule in view.stored.rules if rule.gpu == uuid)
     return tuple(sorted(found, key=lambda rule: rule.name))
 
 
@@ -229,7 +247,7 @@ def _place(
     pools = pools or _pools_once_published(view, open_incidents, rules)
     if not pools:
         # Where GPUs of this node are published; while none is, where NVIDIA's driver would.
-        around = [device.device for device in view.inventory if device.kind]
+        around = [device.device for device in view.slices.inventory if device.kind]
         pools = {(device.driver, device.pool) for device in around} or {(GPU_DRIVER, view.node)}
     hardware = [entry.uuid for entry in (*parts, *rules)]
     hardware += [
@@ -299,31 +317,31 @@ def _first_reporter(
 
 def _has_left(view: NodeView, uuid: str) -> bool:
     """Whether this node, with a fresh report and NVML up, lacks a board that another node has."""
-    if not view.elsewhere.get(uuid) or view.report is None or view.unbelieved:
+    if not view.slices.elsewhere.get(uuid) or view.agent.report is None or view.unbelieved:
         return False
-    reported = any(gpu.uuid == uuid for gpu in view.report.gpus)
-    offered = any(uuid in (device.uuid, device.parent_uuid) for device in view.inventory)
+    reported = any(gpu.uuid == uuid for gpu in view.agent.report.gpus)
+    offered = any(uuid in (device.uuid, device.parent_uuid) for device in view.slices.inventory)
     return _nvml_up(view) and not reported and not offered
 
 
 def _nvml_up(view: NodeView) -> bool:
-    if view.report is None or view.report.inventory.unidentified:
+    if view.agent.report is None or view.agent.report.inventory.unidentified:
         return False
-    return any(source.name == "nvml" and source.up for source in view.report.sources)
+    return any(source.name == "nvml" and source.up for source in view.agent.report.sources)
 
 
 def _roster(view: NodeView) -> Roster | None:
     """Return which GPUs the node has, None while that is unknown."""
-    if view.report is None or view.unbelieved or not _nvml_up(view):
+    if view.agent.report is None or view.unbelieved or not _nvml_up(view):
         return None
-    gpus, inventory = view.report.gpus, view.report.inventory
+    gpus, inventory = view.agent.report.gpus, view.agent.report.inventory
     published = {
         device.parent_uuid or device.uuid or ""
-        for device in view.inventory
+        for device in view.slices.inventory
         if device.kind != "vfio"
     }
     return Roster(
-        boot_id=view.report.boot_id,
+        boot_id=view.agent.report.boot_id,
         slots={gpu.uuid: gpu.pci_bus_id for gpu in gpus if gpu.presence == "Present"},
         known=frozenset({gpu.uuid for gpu in gpus} | published - {""}),
         aside=bool(inventory.set_aside),
@@ -335,7 +353,7 @@ def _roster(view: NodeView) -> Roster | None:
 
 def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None, repeated: frozenset[str]) -> str:
     """Return why a report that is believed shows nothing about a GPU, "" when it does."""
-    others = view.elsewhere.get(uuid, ())
+    others = view.slices.elsewhere.get(uuid, ())
     if others:
         return f"{uuid} is claimed by {view.node} and by {', '.join(others)}"
     if gpu is None:

@@ -101,11 +101,11 @@ def of_decision(
 
 def of_view(view: NodeView) -> tuple[Event, ...]:
     """Return the events for a node's state, whatever is done about it."""
-    reported = {gpu.uuid for gpu in (view.report.gpus if view.report else ())}
-    contested = sorted(reported & view.elsewhere.keys())
+    reported = {gpu.uuid for gpu in (view.agent.report.gpus if view.agent.report else ())}
+    contested = sorted(reported & view.slices.elsewhere.keys())
     if not contested:
         return ()
-    rivals = sorted({node for uuid in contested for node in view.elsewhere[uuid]})
+    rivals = sorted({node for uuid in contested for node in view.slices.elsewhere[uuid]})
     named = ", ".join(contested[:3]) + (" and more" if len(contested) > 3 else "")
     message = (
         f"{named}: claimed by {view.node} and by {', '.join(rivals[:3])}; unknown for all of "

@@ -65,14 +65,16 @@ class Neighbours(msgspec.Struct, frozen=True):
 def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     """Return the pods that hold a device of the node, and why that may not be all of them."""
     # The devices that name the node's pools of GPUs: published now, ruled, or once in scope.
-    named = {device.device for device in view.inventory} | {rule.device for rule in view.rules}
+    named = {device.device for device in view.slices.inventory} | {
+        rule.device for rule in view.stored.rules
+    }
     named |= {device.name for each in incidents for device in each.status.scope.devices}
-    foreign = {device.device for device in view.inventory if device.foreign}
+    foreign = {device.device for device in view.slices.inventory if device.foreign}
     named -= foreign
-    published = any(device.kind for device in view.inventory)
+    published = any(device.kind for device in view.slices.inventory)
     pools = {(device.driver, device.pool) for device in named} | {(GPU_DRIVER, view.node)}
     drivers = {device.driver for device in named} | {GPU_DRIVER}
-    known = {(claim.metadata.namespace, claim.metadata.name): claim for claim in view.claims}
+    known = {(claim.metadata.namespace, claim.metadata.name): claim for claim in view.usage.claims}
     here = {
         key: claim
         for key, claim in known.items()
@@ -86,17 +88,17 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     }
     running = {
         (pod.namespace, pod.name)
-        for pod in view.pods or ()
+        for pod in view.usage.pods or ()
         if pod.running and (pod.plugin_resources or _claims_one(pod, known, held))
     }
     why = view.trust().refusal("name pods")
-    if view.pods is None:
+    if view.usage.pods is None:
         return Neighbours((), why or NOT_LISTED)
     # What is reserved is older than the list of pods, or younger: it counts if it can be trusted.
     reserved = set[ClaimKey]()
     if not why:
         # By UID: a StatefulSet makes a pod anew under the name of one that has ended.
-        ended = {pod.uid for pod in view.pods if not pod.running}
+        ended = {pod.uid for pod in view.usage.pods if not pod.running}
         reserved = {
             (claim.metadata.namespace, consumer.name)
             for claim in here.values()
@@ -107,7 +109,7 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     # The Node itself may show that a device plugin allocates its GPUs.
     has_plugin = bool(view.facts and view.facts.plugin_resources)
     offered = published or (not named and not here and has_plugin)
-    why = why or ("" if view.pods_live else NOT_LIVE)
+    why = why or ("" if view.usage.pods_live else NOT_LIVE)
     return Neighbours(found, why or ("" if offered else NOT_PUBLISHED))
 
 

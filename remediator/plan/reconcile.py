@@ -106,7 +106,7 @@ def decide_node(
     conditions = attempt(
         lambda: node_condition.conditions(view, pairs, now, options, uncalled, unsettled=unsettled)
     )
-    aged = () if view.clock_doubt else view.incidents
+    aged = () if view.clock_doubt else view.stored.incidents
     old = attempt(lambda: history.incidents_to_prune(aged, policy, now, view.boot_id))
     steps = [step for plan in plans for step in plan.steps]
     steps += [step for plan in plans for step in plan.closings]
@@ -114,9 +114,9 @@ def decide_node(
     steps += [
         DeleteIncident(incident)
         for incident in (() if isinstance(old, Unknown) else old)
-        if incident.name not in view.unread
+        if incident.name not in view.stored.unread
     ]
-    steps = within_limit(view, in_order(steps, view.rules))
+    steps = within_limit(view, in_order(steps, view.stored.rules))
     posted = attempt(lambda: events.of_decision(view, steps, pairs))
     verdicts = ((board.uuid, board.verdict) for board, _ in pairs)
     made = (*verdicts, ("", conditions), ("", old), ("", posted))
@@ -260,7 +260,7 @@ def counts(view: NodeView, pairs: Sequence[tuple[Board, Planned]]) -> str:
     verdicts = [board.verdict for board, _ in pairs]
     healthy = sum(isinstance(verdict, Healthy) for verdict in verdicts)
     sick = sum(isinstance(verdict, Sick) for verdict in verdicts)
-    gpus = view.report.gpus if view.report else ()
+    gpus = view.agent.report.gpus if view.agent.report else ()
     nameless = sum(GPU_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
     more = f", {nameless} without a name" if nameless else ""
     return f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown{more}"

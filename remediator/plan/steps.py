@@ -261,7 +261,7 @@ def _rank(step: Step) -> tuple[int, int]:
 def within_limit(view: NodeView, steps: list[Step]) -> list[Step]:
     """Leave out incidents beyond a node's limit, first those of GPUs that no node publishes."""
     new = [step for step in steps if isinstance(step, OpenIncident)]
-    room = max(0, MOST_OPEN - sum(incident.open for incident in view.incidents))
+    room = max(0, MOST_OPEN - sum(incident.open for incident in view.stored.incidents))
     new.sort(key=lambda step: not step.incident.status.scope.devices)
     over = {step.incident.name for step in new[room:]}
     return [

@@ -86,16 +86,23 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """The user and reason of the emergency stop; "" while it is off."""
 
 
-class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    node: str
+class AgentView(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agent of a node reports, and how that is known."""
+
     report: NodeHealth | None = None
     stale: str = ""
     """Why the report cannot be believed now, "" when it is fresh."""
-    clock_doubt: str = ""
-    """Why our own clock is not to be trusted now, "" when it is. By one that is wrong everything
-    may be old."""
-    blind: Blind = {}
-    """By kind of object, why what is known of it cannot be trusted now (`trust`)."""
+    renewals: tuple[datetime, ...] = ()
+    """When the agent last confirmed the present report by its Lease, by our clock."""
+    overtaken: bool = False
+    """Its last Lease confirms another report, which no watch has reported yet."""
+    behind: timedelta | None = None
+    """How far the node's clock is behind ours, by its agent's last Lease; None without one."""
+
+
+class SliceView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is published about the GPUs of a node."""
+
     inventory: tuple[SliceDevice, ...] = ()
     """Devices that this node publishes."""
     unbound: Mapping[str, str] = {}
@@ -103,6 +110,13 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     GPUs that no node publishes are not in it."""
     contested: frozenset[PoolKey] = frozenset()
     """Its pools into which others publish as well."""
+    elsewhere: Mapping[str, tuple[str, ...]] = {}
+    """GPU UUID to the other nodes that publish it, or report it with a fresh report."""
+
+
+class StoreView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is stored about the GPUs of a node: incidents and taint rules."""
+
     incidents: tuple[Incident, ...] = ()
     """Of this node, and of GPUs that it reports."""
     unread: frozenset[str] = frozenset()
@@ -115,20 +129,15 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Without DeviceTaintRules there are none here, whatever is stored: incidents only."""
     unseen: tuple[Rule, ...] = ()
     """Ours as they were last seen, while no DeviceTaintRules are served."""
-    renewals: tuple[datetime, ...] = ()
-    """When the agent last confirmed the present report by its Lease, by our clock."""
-    overtaken: bool = False
-    """Its last Lease confirms another report, which no watch has reported yet."""
-    behind: timedelta | None = None
-    """How far the node's clock is behind ours, by its agent's last Lease; None without one."""
+    foreign: tuple[ForeignRule, ...] = ()
+    """Rules that are not Draguard's and select a device of this node."""
+
+
+class UsageView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who uses the devices of a node."""
+
     claims: tuple[Claim, ...] = ()
     """At least every claim that holds a device of this node."""
-    elsewhere: Mapping[str, tuple[str, ...]] = {}
-    """GPU UUID to the other nodes that publish it, or report it with a fresh report."""
-    facts: NodeFacts | None = None
-    """The Node as stored; None where it is gone, or Nodes are not read."""
-    nodes_known: bool = False
-    """Whether Nodes are read, so that None above means gone."""
     pods: tuple[PodFacts, ...] | None = None
     """Pods of the node; None while they were not listed."""
     pods_live: bool = True
@@ -136,12 +145,29 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     pods_gone: frozenset[str] = frozenset()
     """UIDs of pods and PodGroups for which claims are reserved, and of which no pod exists any
     more: the reservation was not removed."""
-    foreign: tuple[ForeignRule, ...] = ()
-    """Rules that are not Draguard's and select a device of this node."""
-    places: Mapping[str, GpuPlace] = {}
-    """By GPU UUID."""
     refusals: Mapping[str, str] = {}
     """Pod UID to why the Eviction API refused its last eviction."""
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Everything the decision about one node rests on, at one moment."""
+
+    node: str
+    agent: AgentView = AgentView()
+    slices: SliceView = SliceView()
+    stored: StoreView = StoreView()
+    usage: UsageView = UsageView()
+    facts: NodeFacts | None = None
+    """The Node as stored; None where it is gone, or Nodes are not read."""
+    nodes_known: bool = False
+    """Whether Nodes are read, so that None above means gone."""
+    clock_doubt: str = ""
+    """Why our own clock is not to be trusted now, "" when it is. By one that is wrong everything
+    may be old."""
+    blind: Blind = {}
+    """By kind of object, why what is known of it cannot be trusted now (`trust`)."""
+    places: Mapping[str, GpuPlace] = {}
+    """By GPU UUID."""
     suspects: Mapping[str, Fault] = {}
     """By GPU UUID: application XIDs that follow the GPU and not the job."""
     domains: Mapping[str, tuple[str, ...]] = {}
@@ -157,7 +183,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Of the report, "" of a node that is gone; None while it is unknown."""
         if self.gone:
             return ""
-        return None if self.report is None or self.unbelieved else self.report.boot_id
+        return None if self.agent.report is None or self.unbelieved else self.agent.report.boot_id
 
     @cached_property
     def repair_called(self) -> bool:
@@ -189,9 +215,9 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def without_report(self) -> str:
         """Why the node has no report to go by, "" when it has one that is fresh."""
-        if self.report is None:
+        if self.agent.report is None:
             return f"{self.node} has no report"
-        if self.report.schema_version > SCHEMA_VERSION + 1:
-            found = self.report.schema_version
+        if self.agent.report.schema_version > SCHEMA_VERSION + 1:
+            found = self.agent.report.schema_version
             return f"the report's schema {found} is newer than this version knows"
-        return self.stale
+        return self.agent.stale

@@ -15,7 +15,7 @@ from kubeapi.lease import Lease
 from remediator.diagnose.fault import Healthy, Sick
 from remediator.model.claim import Claim, affected_pods
 from remediator.plan.boards import bind_boards
-from remediator.plan.view import NodeView
+from remediator.plan.view import AgentView, NodeView, SliceView
 from remediator.policy.limits import LIFTED
 from remediator.policy.load import read
 
@@ -25,7 +25,15 @@ NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 def view(failed: int | None = None) -> NodeView:
     published = msgspec.convert(fleet_objects.resource_slice(7, 8), ResourceSlice)
     report = msgspec.convert(fleet_objects.health(7, 8, NOW, failed), NodeHealth)
-    return NodeView(node="node-00007", report=report, inventory=inventory([published], NVIDIAS))
+    return NodeView(
+        node="node-00007",
+        agent=AgentView(
+            report=report,
+        ),
+        slices=SliceView(
+            inventory=inventory([published], NVIDIAS),
+        ),
+    )
 
 
 def test_a_healthy_report_has_the_size_of_a_real_one() -> None:

@@ -44,6 +44,7 @@ from tests.benchmarks.replayed import (
     taint,
     xid,
 )
+from tests.remediator.builders import with_fields
 
 SOON, LATE = DELAYS
 BOOT = history().boot
@@ -239,7 +240,7 @@ def test_a_node_with_one_history_in_two_fleets_is_played_once(
 ) -> None:
     first = Parameters(nodes=4, days=5, mig_share=0.0)
     others = [{"mig_share": 0.5}, {"app_rate": 9000.0}]
-    fleets = [first, *(msgspec.structs.replace(first, **fields) for fields in others)]
+    fleets = [first, *(with_fields(first, **fields) for fields in others)]
     histories: list[NodeHistory] = []
 
     def counts(seen: NodeHistory, delays: Iterable[float], end: float) -> tuple[Score, ...]:

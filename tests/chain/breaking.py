@@ -19,7 +19,7 @@ from kubeapi.client import ApiError
 from tests.chain.scene import Scene
 from tests.lab.cluster import await_true
 from tests.remediator import builders
-from tests.remediator.builders import gpu, xid
+from tests.remediator.builders import gpu, with_fields, xid
 
 YEAR = timedelta(days=365)
 CLOCKS: Mapping[str, timedelta] = {
@@ -184,7 +184,7 @@ class Fleet(History):
         self._scene.alive(node, self._now(node))
 
     def _change(self, node: str, index: int, **fields: object) -> None:
-        self._gpus[node][index] = msgspec.structs.replace(self._gpus[node][index], **fields)
+        self._gpus[node][index] = with_fields(self._gpus[node][index], **fields)
         self._write(node)
 
     def _write(self, node: str) -> None:

@@ -23,6 +23,7 @@ from remediator.controller.agents import LEASE_NAME
 from simulator.cluster import workloads
 from tests.lab.cluster import RULES, Cluster, Json, await_true
 from tests.remediator import builders
+from tests.remediator.builders import with_fields
 
 T = TypeVar("T")
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
@@ -177,7 +178,7 @@ class Scene:
     def report(self, name: str, *gpus: GpuHealth, **fields: object) -> None:
         """Write the node's report as its agent would."""
         seen = builders.report(*map(_read_lately, gpus))
-        status = msgspec.structs.replace(seen, observed_at=clock.now(), **fields)
+        status = with_fields(seen, observed_at=clock.now(), **fields)
         self.write(name, status)
 
     def write(self, name: str, status: NodeHealth) -> None:

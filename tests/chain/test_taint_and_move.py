@@ -7,7 +7,7 @@ from kubeapi import clock
 from simulator.cluster.workloads import gpu_request, mig_request
 from tests.chain.scene import ENFORCE, INCIDENT_ONLY, Scene, fresh
 from tests.lab.cluster import RULES, await_true
-from tests.remediator.builders import gpu, mig_gpu, uuid, xid
+from tests.remediator.builders import gpu, mig_gpu, uuid, with_fields, xid
 
 LASTING = "defaults: {mode: enforce, settle: 1s, soak: 1h}"
 """What was tainted stays so while a test looks at it, also where the fault passes by itself."""
@@ -15,11 +15,11 @@ LASTING = "defaults: {mode: enforce, settle: 1s, soak: 1h}"
 
 def now(record_code: int, *, reset: bool | None = None, **fields: object) -> XidRecord:
     stamp, record = clock.now(), xid(record_code, reset=reset)
-    return msgspec.structs.replace(record, first_seen=stamp, last_seen=stamp, **fields)
+    return with_fields(record, first_seen=stamp, last_seen=stamp, **fields)
 
 
 def with_xids(health: GpuHealth, *records: XidRecord, **fields: object) -> GpuHealth:
-    return msgspec.structs.replace(health, xids=tuple(records), **fields)
+    return with_fields(health, xids=tuple(records), **fields)
 
 
 def off_the_bus(health: GpuHealth) -> GpuHealth:

@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from importlib.metadata import version
 
-import msgspec
-
 from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, NodeHealth, RecoveryAction, SourceHealth
 from kubeapi import clock
@@ -34,7 +32,7 @@ from remediator.model.taint_rule import Rule, manifest
 from simulator.cluster.workloads import claim, gpu_request, mig_request, pod, pod_spec
 from tests.chain.scene import INCIDENTS, LEASES, REPORTS, fresh, resource_slice
 from tests.lab.cluster import RULES, Cluster, Json, await_true
-from tests.remediator.builders import DRIVER, T0, gpu, mig_gpu, published, uuid, xid
+from tests.remediator.builders import DRIVER, T0, gpu, mig_gpu, published, uuid, with_fields, xid
 
 SICK, SLICED = uuid(0, "node-b"), uuid(0, "node-c")
 LOST_INCIDENT, SLICE_INCIDENT = f"{SICK.lower()}-1", f"{SLICED.lower()}-2"
@@ -208,13 +206,13 @@ def boards() -> dict[str, tuple[GpuHealth, ...]]:
     lately = {"first_seen": seen, "last_seen": seen}
     off_the_bus = gpu(
         0,
-        msgspec.structs.replace(xid(79), **lately),
+        with_fields(xid(79), **lately),
         node="node-b",
         presence="Lost",
         presence_since=seen,
         recovery_action=RecoveryAction(),
     )
-    contained = msgspec.structs.replace(xid(94, gi=5, reset=False), **lately)
+    contained = with_fields(xid(94, gi=5, reset=False), **lately)
     sliced = mig_gpu(0, contained, uuid=SLICED, recovery_action=fresh())
     well = fresh()
     return {

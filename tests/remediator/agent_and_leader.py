@@ -16,7 +16,7 @@ from remediator.diagnose.fault import Verdict, surroundings
 from remediator.diagnose.freshness import Renewals
 from remediator.diagnose.verdict import verdict
 from remediator.plan.reconcile import decide_node
-from remediator.plan.view import NodeView
+from remediator.plan.view import AgentView, NodeView, SliceView
 from tests.exporter.worlds import BUS, Sensed, at, gpu, seen
 from tests.remediator.builders import DRIVER, NODE, Stored, policy
 
@@ -88,9 +88,13 @@ class AgentAndLeader:
         for _ in range(8):
             known = NodeView(
                 node=NODE,
-                report=self._written,
-                inventory=self._inventory,
-                renewals=self._renewals.of(NODE, self._written.content_hash),
+                agent=AgentView(
+                    report=self._written,
+                    renewals=self._renewals.of(NODE, self._written.content_hash),
+                ),
+                slices=SliceView(
+                    inventory=self._inventory,
+                ),
             )
             decision = decide_node(
                 self.stored.over(known), self.stored.fleet(), policy(), at(seconds)

@@ -1,7 +1,7 @@
 """Short ways to write down a node, its GPUs and what happened to them."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -36,7 +36,7 @@ from remediator.plan.board import Agent, Board, BoardRules, Machine, Presence, U
 from remediator.plan.spending import Spending
 from remediator.plan.stages import Course, CourseKind, Deferral, Demanded, Granted
 from remediator.plan.steps import Step
-from remediator.plan.view import Fleet, NodeView
+from remediator.plan.view import AgentView, Fleet, NodeView, SliceView
 from remediator.policy.table import SHIPPED, Limits, Policy, Row
 from remediator.step_store import StepStore
 
@@ -188,18 +188,35 @@ def report(*gpus: GpuHealth, **fields: object) -> NodeHealth:
     return msgspec.structs.replace(standard, **fields)
 
 
+_GROUPS = ("agent", "slices", "stored", "usage")
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def with_fields(struct: T, **fields: Any) -> T:
+    """Return the same struct with other fields; of a view, those of its groups are enough."""
+    if isinstance(struct, NodeView):
+        for name in _GROUPS:
+            group = getattr(struct, name)
+            mine = {key: fields.pop(key) for key in group.__struct_fields__ if key in fields}
+            if mine:
+                fields[name] = msgspec.structs.replace(group, **mine)
+    return msgspec.structs.replace(struct, **fields)
+
+
 def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:
     devices = tuple(device for health in gpus for device in published(health, node))
     standard = NodeView(
-        node=node, report=report(*gpus), inventory=devices, renewals=ALWAYS_CONFIRMED
+        node=node,
+        agent=AgentView(report=report(*gpus), renewals=ALWAYS_CONFIRMED),
+        slices=SliceView(inventory=devices),
     )
-    return msgspec.structs.replace(standard, **fields)
+    return with_fields(standard, **fields)
 
 
 def report_with(seen: NodeView, **fields: object) -> NodeHealth:
     """Return the report of a view with other fields."""
-    assert seen.report is not None
-    return msgspec.structs.replace(seen.report, **fields)
+    assert seen.agent.report is not None
+    return msgspec.structs.replace(seen.agent.report, **fields)
 
 
 def fault(fault_class: FaultClass = "gpu", cause: str = "xid-95", **fields: object) -> Fault:
@@ -338,11 +355,12 @@ class Stored(StepStore):
 
     def over(self, seen: NodeView) -> NodeView:
         """Return a view with what is stored here in it."""
-        return msgspec.structs.replace(
-            seen,
+        stored = msgspec.structs.replace(
+            seen.stored,
             rules=tuple(self.rules.values()),
             incidents=tuple(self.incidents.values()),
         )
+        return msgspec.structs.replace(seen, stored=stored)
 
     def fleet(self) -> Fleet:
         """Return the cluster as it would be, were this store all of it."""

@@ -1,7 +1,5 @@
 """Tells an incident to the pure core: views in at a moment, steps taken by a store in memory."""
 
-import msgspec
-
 from exporter.model.device import Device
 from remediator.model.claim import (
     Allocation,
@@ -23,7 +21,7 @@ from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import Step
 from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
-from tests.remediator.builders import DRIVER, NODE, Stored, at, policy
+from tests.remediator.builders import DRIVER, NODE, Stored, at, policy, with_fields
 
 ENFORCE = policy()
 
@@ -48,7 +46,7 @@ def claim(
     request = "gpu" if through else ""
     devices = (device,) if isinstance(device, str) else device
     results = (DeviceResult(driver, pool, name, request=request) for name in devices)
-    given = tuple(msgspec.structs.replace(one, **result) for one in results)
+    given = tuple(with_fields(one, **result) for one in results)
     names = (pod,) if reserved is None else reserved
     marks = ClaimMarks(extended="true") if extended else ClaimMarks()
     return Claim(
@@ -64,7 +62,7 @@ def claim(
 def pod(name: str = "train-0", **fields: object) -> PodFacts:
     """A running pod of the node, the one that `claim` speaks of."""
     standard = PodFacts(namespace="team", name=name, uid=f"u-{name}")
-    return msgspec.structs.replace(standard, **fields)
+    return with_fields(standard, **fields)
 
 
 def tick(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> NodeDecision:
@@ -94,7 +92,9 @@ def only_names_moved(before: dict[Device, Rule], stored: Stored, seen: NodeView)
     tainted = {
         incident.spec.uuid for incident in stored.incidents.values() if incident.status.hardware
     }
-    published = {device.device: device.parent_uuid or device.uuid for device in seen.inventory}
+    published = {
+        device.device: device.parent_uuid or device.uuid for device in seen.slices.inventory
+    }
     for device, rule in stored.rules.items():
         if device not in before or before[device].gpu != rule.gpu:
             assert (rule.effect, published.get(device)) == ("NoSchedule", rule.gpu)

@@ -13,7 +13,7 @@ from remediator.model.incident import Incident
 from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule
 from remediator.plan.trust import WatchedKind
-from remediator.plan.view import Fleet, NodeView
+from remediator.plan.view import AgentView, Fleet, NodeView, SliceView
 from remediator.policy.place import Area
 from remediator.policy.table import Policy
 from remediator.policy.windows import Once, Window
@@ -33,6 +33,7 @@ from tests.remediator.builders import (
     report,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import ENFORCE, claim, settle, tick
@@ -44,7 +45,7 @@ def at_number(health: GpuHealth, minor: int) -> GpuHealth:
 
 
 def stale(seen: NodeView) -> NodeView:
-    return msgspec.structs.replace(seen, stale="the agent is silent")
+    return with_fields(seen, stale="the agent is silent")
 
 
 def holders(stored: Stored) -> dict[str, tuple[str, str]]:
@@ -160,10 +161,10 @@ def test_names_of_another_driver_release_are_tainted() -> None:
         msgspec.structs.replace(
             device, device=msgspec.structs.replace(device.device, device="gpu-a")
         )
-        for device in seen.inventory
+        for device in seen.slices.inventory
     )
 
-    settle(stored, stale(msgspec.structs.replace(seen, inventory=renamed)), 300)
+    settle(stored, stale(with_fields(seen, inventory=renamed)), 300)
 
     assert stored.effects()["gpu-a"] == "NoSchedule"
 
@@ -262,7 +263,14 @@ def test_an_ignored_gpu_is_not_tainted_under_another_name() -> None:
 def test_a_device_that_another_node_publishes_is_not_tainted_before_that_node_reports_it() -> None:
     stored = tainted(dead())
     there = NodeView(
-        node="node-b", report=report(), inventory=published(dead(), "node-b"), stale="no Lease"
+        node="node-b",
+        agent=AgentView(
+            report=report(),
+            stale="no Lease",
+        ),
+        slices=SliceView(
+            inventory=published(dead(), "node-b"),
+        ),
     )
 
     decision = decide_node(stored.over(there), Fleet(), ENFORCE, at(300))
@@ -317,7 +325,7 @@ class TestOrder:
 
     def test_an_eviction_ends_also_where_nothing_can_be_decided(self) -> None:
         stored = tainted(dead(), gpu(1))
-        seen = msgspec.structs.replace(swapped(dead()), unread=frozenset({stored.incident.name}))
+        seen = with_fields(swapped(dead()), unread=frozenset({stored.incident.name}))
 
         settle(stored, seen, 300)
 
@@ -333,7 +341,7 @@ class TestOrder:
         seen = view(at_number(gpu(0), 1), at_number(dead(1), 0))
         unread = frozenset({stored.incident.name})
 
-        settle(stored, msgspec.structs.replace(seen, unread=unread), 300)
+        settle(stored, with_fields(seen, unread=unread), 300)
 
         assert holders(stored)["gpu-0"] == (uuid(1), "NoSchedule")
 

@@ -1,6 +1,5 @@
 """Whole incidents through the pure core: views in, steps out, taken by a store in memory."""
 
-import msgspec
 import pytest
 
 from remediator.plan.reconcile import decide_node
@@ -20,6 +19,7 @@ from tests.remediator.builders import (
     report,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import claim, effect_of, pod, settle, tick
@@ -57,7 +57,7 @@ def test_a_gpu_off_the_bus_is_tainted_at_once_and_emptied_after_the_settle_time(
     stored = Stored()
     seen = view(*(dead(3) if index == 3 else gpu(index) for index in range(8)))
     claims = (claim("gpu-3"), claim("gpu-4", "other-0"))
-    seen = msgspec.structs.replace(seen, claims=claims, pods=(pod("train-0"),))
+    seen = with_fields(seen, claims=claims, pods=(pod("train-0"),))
 
     decision = settle(stored, seen, 1)
     assert f"{uuid(3)} xid-79 (" in decision.sentence
@@ -73,7 +73,7 @@ def test_a_gpu_off_the_bus_is_tainted_at_once_and_emptied_after_the_settle_time(
     assert stored.effects() == {"gpu-3": "NoExecute"}
     assert stored.incident.status.phase == "Evicting"
 
-    gone = msgspec.structs.replace(seen, claims=(claim("gpu-4", "other-0"),), pods=())
+    gone = with_fields(seen, claims=(claim("gpu-4", "other-0"),), pods=())
     settle(stored, gone, 5)
     assert stored.incident.status.phase == "Evicting"
     settle(stored, gone, 15)
@@ -188,11 +188,11 @@ def test_not_knowing_adds_nothing_and_takes_nothing_away(blind: dict[str, object
     settle(tainted, sick, 1)
     before = tainted.effects()
     for second in (2, 10, 5000):
-        settle(tainted, msgspec.structs.replace(sick, **blind), second)
+        settle(tainted, with_fields(sick, **blind), second)
     assert tainted.effects() == before == {"gpu-0": "NoSchedule"}
 
     fresh = Stored()
-    settle(fresh, msgspec.structs.replace(sick, **blind), 1)
+    settle(fresh, with_fields(sick, **blind), 1)
     assert not fresh.taken
 
 
@@ -200,7 +200,13 @@ def test_a_node_that_is_gone_with_its_slices_keeps_its_rules() -> None:
     stored = Stored()
     settle(stored, view(dead(0)), 1)
 
-    settle(stored, NodeView(node=NODE), 5000)
+    settle(
+        stored,
+        NodeView(
+            node=NODE,
+        ),
+        5000,
+    )
 
     assert stored.effects() == {"gpu-0": "NoSchedule"}
 
@@ -237,7 +243,7 @@ def test_a_lowered_mode_takes_rules_down_at_once(blind: str) -> None:
     settle(stored, seen, 5)
     assert stored.effects() == {"gpu-0": "NoExecute"}
 
-    settle(stored, msgspec.structs.replace(seen, stale=blind), 6, Policy())
+    settle(stored, with_fields(seen, stale=blind), 6, Policy())
 
     assert stored.effects() == {}
 

@@ -27,6 +27,7 @@ from tests.remediator.builders import (
     published,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import claim, pod, settle, tick
@@ -190,7 +191,7 @@ def test_the_incident_names_the_pods_that_cannot_be_evicted_and_why() -> None:
     seen = view(dead(0), claims=claims, pods=by_resource_name)
     for second in (1, 1, 1, 5, 5, 5):
         tick(stored, seen, second)
-    refused = msgspec.structs.replace(seen, refusals={"u-a": "500: two budgets", "u-x": "gone"})
+    refused = with_fields(seen, refusals={"u-a": "500: two budgets", "u-x": "gone"})
 
     for _ in range(2):
         tick(stored, refused, 6)

@@ -1,7 +1,5 @@
 """What the budget counts, and what is said and written."""
 
-import msgspec
-
 from remediator.plan.boards import bind_boards
 from tests.remediator.builders import (
     RESET,
@@ -14,6 +12,7 @@ from tests.remediator.builders import (
     policy,
     report_with,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import claim, settle, tick
@@ -56,7 +55,7 @@ class TestWords:
         seen = view(dead())
         newer = report_with(seen, schema_version=3)
 
-        (board,) = bind_boards(msgspec.structs.replace(seen, report=newer), T0)
+        (board,) = bind_boards(with_fields(seen, report=newer), T0)
 
         assert "newer than this version knows" in getattr(board.verdict, "why", "")
 
@@ -65,7 +64,7 @@ class TestWords:
         seen = view(dead())
         settle(stored, seen, 1)
 
-        settle(stored, msgspec.structs.replace(seen, stale="silent"), 50)
+        settle(stored, with_fields(seen, stale="silent"), 50)
 
         status = stored.incident.status
         assert status.phase == "Tainted"
@@ -112,7 +111,7 @@ class TestWords:
         seen = view(dead())
         settle(stored, seen, 1)
 
-        unanswered = msgspec.structs.replace(seen, stale="silent")
+        unanswered = with_fields(seen, stale="silent")
         settle(stored, unanswered, 2, policy(mode="dry-run"))
 
         assert stored.effects() == {"gpu-0": "None"}

@@ -26,6 +26,7 @@ from tests.remediator.builders import (
     policy,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import claim, settle
@@ -69,7 +70,7 @@ def tainted(stored: Stored) -> NodeView:
 
 
 def evicting(stored: Stored) -> NodeView:
-    seen = msgspec.structs.replace(SICK, claims=(claim("gpu-0"),))
+    seen = with_fields(SICK, claims=(claim("gpu-0"),))
     settle(stored, seen, 1)
     settle(stored, seen, 5)
     return seen
@@ -142,7 +143,7 @@ def test_while_nothing_is_known_a_wiped_incident_changes_nothing() -> None:
     before = stored.effects()
 
     wiped(stored)
-    settle(stored, msgspec.structs.replace(SICK, report=None), 2 * HOUR)
+    settle(stored, with_fields(SICK, report=None), 2 * HOUR)
 
     assert (stored.effects(), stored.incident.open) == (before, True)
     assert stored.incident.status.fault == "gpu"
@@ -167,7 +168,7 @@ def test_an_incident_without_status_rules_and_fault_is_closed_and_one_with_a_fau
     stored = Stored()
     step(stored, SICK, 1, watching, only=(OpenIncident,))
 
-    settle(stored, msgspec.structs.replace(SICK, report=None), 2, watching)
+    settle(stored, with_fields(SICK, report=None), 2, watching)
     assert stored.incident.open, "nothing is known"
     wiped(stored)
     settle(stored, SICK, 3, watching)

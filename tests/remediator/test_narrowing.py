@@ -20,6 +20,7 @@ from tests.remediator.builders import (
     mig_gpu,
     published,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import ENFORCE, settle, tick
@@ -142,7 +143,7 @@ def test_a_crash_in_the_middle_leaves_no_other_slice_tainted(killed_after: int) 
 def test_what_is_not_published_for_a_moment_makes_no_gpu_of_a_slice(away: str) -> None:
     """Partitions of dynamic MIG have no UUID; beside them the full GPU is published."""
     placed = {"mig_mode": "Enabled", "gi_profile_id": 19, "placement": MemorySlices(4, 1)}
-    failed = msgspec.structs.replace(xid(94, gi=5), **placed)
+    failed = with_fields(xid(94, gi=5), **placed)
     sick = mig_gpu(0, failed, recovery_action=action(observed=0.1))
     there, stored = view(sick, inventory=partitions(sick)), Stored()
     for second in (1, 5, 20):
@@ -152,7 +153,7 @@ def test_what_is_not_published_for_a_moment_makes_no_gpu_of_a_slice(away: str) -
 
     blind = {"slices": "the watch of ResourceSlices is refused"}
     gone = {"slices": {"inventory": ()}, "watch": {"blind": blind}}[away]
-    settle(stored, msgspec.structs.replace(there, **gone), 60)
+    settle(stored, with_fields(there, **gone), 60)
     settle(stored, there, 120)
 
     assert stored.effects() == before
@@ -219,20 +220,20 @@ def test_an_incident_that_somebody_deletes_untaints_no_slice() -> None:
 
 
 def renamed(seen: NodeView) -> NodeView:
-    return msgspec.structs.replace(
+    return with_fields(
         seen,
         inventory=tuple(
             msgspec.structs.replace(
                 device, device=Device(DRIVER, NODE, f"{device.device.device}-r2")
             )
-            for device in seen.inventory
+            for device in seen.slices.inventory
         ),
     )
 
 
 def one_made_anew(seen: NodeView) -> NodeView:
-    assert seen.report is not None
-    (health,) = seen.report.gpus
+    assert seen.agent.report is not None
+    (health,) = seen.agent.report.gpus
     parts = tuple(
         msgspec.structs.replace(part, uuid=f"MIG-f{part.uuid[5:]}") if part.gi == 7 else part
         for part in health.instances
@@ -256,5 +257,5 @@ def test_slices_that_change_make_no_old_taint_a_new_one(
         read = action(observed=second - 0.1)
         settle(stored, changed(view(mig_gpu(0, named, recovery_action=read))), second)
 
-    there = {device.device.device for device in changed(silent).inventory}
+    there = {device.device.device for device in changed(silent).slices.inventory}
     assert there <= stored.effects().keys()

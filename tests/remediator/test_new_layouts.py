@@ -21,6 +21,7 @@ from tests.remediator.builders import (
     mig_gpu,
     published,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import ENFORCE, settle, tick
@@ -60,9 +61,9 @@ def cut_in_two(sick: GpuHealth, size: int | None = 4) -> NodeView:
         msgspec.structs.replace(
             device, device=Device(DRIVER, NODE, f"gpu-0-mig-3g40gb-9-{start}"), placement_size=size
         )
-        for device, start in zip(seen.inventory, (0, 4), strict=True)
+        for device, start in zip(seen.slices.inventory, (0, 4), strict=True)
     )
-    return msgspec.structs.replace(seen, inventory=parts)
+    return with_fields(seen, inventory=parts)
 
 
 DEFERRALS = pytest.mark.parametrize(
@@ -199,8 +200,8 @@ def test_a_slice_that_cannot_be_seen_is_not_taken_for_one_that_failed_itself(
 
     seen = made_anew(sick, "a")
     unseen = {"slices": "the watch of ResourceSlices is refused"} if inventory is None else {}
-    hidden = seen.inventory if inventory is None else inventory
-    settle(stored, msgspec.structs.replace(seen, blind=unseen, inventory=hidden), 301)
+    hidden = seen.slices.inventory if inventory is None else inventory
+    settle(stored, with_fields(seen, blind=unseen, inventory=hidden), 301)
     settle(stored, made_anew(sick, "a"), 310)
     settle(stored, stale(made_anew(sick, *"ab")), 320)
 
@@ -215,15 +216,15 @@ def test_a_compute_instance_beside_two_that_failed_themselves_stays_free() -> No
     stored = Stored()
     for moment in (1, 5, 20):
         settle(stored, three, moment)
-    assert three.report is not None
-    (health,) = three.report.gpus
+    assert three.agent.report is not None
+    (health,) = three.agent.report.gpus
     both = msgspec.structs.replace(health, xids=(first, second))
     for moment in (61, 65, 80):
-        settle(stored, view(both, inventory=three.inventory), moment)
+        settle(stored, view(both, inventory=three.slices.inventory), moment)
     assert stored.effects() == {SLICE_5: "NoExecute", "compute-1": "NoExecute"}
 
     fewer = msgspec.structs.replace(both, instances=both.instances[1:])
-    settle(stored, view(fewer, inventory=three.inventory[1:]), 120)
+    settle(stored, view(fewer, inventory=three.slices.inventory[1:]), 120)
 
     assert "compute-2" not in stored.effects()
 
@@ -294,9 +295,9 @@ def under_other_names(sick: GpuHealth, letter: str) -> NodeView:
             placement_start=None,
             placement_size=None,
         )
-        for number, device in enumerate(seen.inventory)
+        for number, device in enumerate(seen.slices.inventory)
     )
-    return msgspec.structs.replace(seen, inventory=parts)
+    return with_fields(seen, inventory=parts)
 
 
 def test_a_name_keeps_its_taint_while_nothing_says_of_which_memory_its_new_slice_is() -> None:
@@ -311,8 +312,10 @@ def test_a_name_keeps_its_taint_while_nothing_says_of_which_memory_its_new_slice
     moved = under_other_names(sick, "a")
     order = (1, 2, 3, 4, 0, 5, 6)
     known = tuple(
-        msgspec.structs.replace(moved.inventory[number], device=moved.inventory[place].device)
+        msgspec.structs.replace(
+            moved.slices.inventory[number], device=moved.slices.inventory[place].device
+        )
         for number, place in enumerate(order)
     )
-    settle(stored, msgspec.structs.replace(moved, inventory=known), 310)
+    settle(stored, with_fields(moved, inventory=known), 310)
     assert stored.effects() == {"slice-0": "NoSchedule"}, "the report says where it is"

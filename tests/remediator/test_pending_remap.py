@@ -4,7 +4,17 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth, MemoryHealth, MemorySlices
-from tests.remediator.builders import SLICE_5, Stored, action, at, mig_gpu, policy, view, xid
+from tests.remediator.builders import (
+    SLICE_5,
+    Stored,
+    action,
+    at,
+    mig_gpu,
+    policy,
+    view,
+    with_fields,
+    xid,
+)
 from tests.remediator.playing import settle
 
 REMAP = MemoryHealth(row_remap_pending="True", row_remap_failed="False", remap_observed_at=at(1))
@@ -46,7 +56,7 @@ def test_anything_more_than_the_remap_keeps_it(fields: dict[str, object]) -> Non
     stored = Stored()
     for second in (1, 5, 10):
         settle(stored, view(sick()), second)
-    worse = msgspec.structs.replace(sick(), **fields)
+    worse = with_fields(sick(), **fields)
 
     for second in (60, 300, 620, 700):
         settle(stored, view(worse), second)

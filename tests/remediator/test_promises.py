@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +10,7 @@ from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import ChangeRule
 from remediator.plan.view import NodeView
 from tests.lab.examples import examples
-from tests.remediator.builders import Stored, action, at, gpu, mig_gpu, view, xid
+from tests.remediator.builders import Stored, action, at, gpu, mig_gpu, view, with_fields, xid
 from tests.remediator.playing import ENFORCE, effect_of, only_names_moved, settle, tick
 
 _XIDS = st.builds(
@@ -46,7 +45,7 @@ def _incidents(draw: st.DrawFn) -> list[tuple[float, NodeView]]:
     stale = draw(st.lists(st.sampled_from(["", "", "silent"]), min_size=4, max_size=4))
     times = sorted(draw(st.lists(st.integers(1, 900), min_size=4, max_size=4, unique=True)))
     return [
-        (float(second), msgspec.structs.replace(seen, stale=why))
+        (float(second), with_fields(seen, stale=why))
         for second, seen, why in zip(times, views, stale, strict=False)
     ]
 
@@ -110,5 +109,5 @@ def test_what_a_blind_moment_shows_changes_no_rule_but_by_name(
     for second, seen in incident:
         before = dict(stored.rules)
         settle(stored, seen, second)
-        if seen.stale:
+        if seen.agent.stale:
             only_names_moved(before, stored, seen)

@@ -19,6 +19,7 @@ from tests.remediator.builders import (
     published,
     report_with,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import settle, tick
@@ -30,7 +31,7 @@ class TestRelease:
         settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1)
         mended = view(gpu(0, xid(95), recovery_action=action(0, 10, 10)))
         settle(stored, mended, 10)
-        settle(stored, msgspec.structs.replace(mended, stale="silent"), 300)
+        settle(stored, with_fields(mended, stale="silent"), 300)
 
         settle(stored, mended, 650)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
@@ -44,7 +45,7 @@ class TestRelease:
         settle(stored, view(gpu(0, xid(95, seen=-900), recovery_action=action(1, -900, -899))), 1)
 
         late = view(gpu(0, xid(95, seen=-900), recovery_action=action(0, -890, -889)))
-        late = msgspec.structs.replace(late, report=report_with(late, observed_at=at(-889)))
+        late = with_fields(late, report=report_with(late, observed_at=at(-889)))
         settle(stored, late, 5)
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}

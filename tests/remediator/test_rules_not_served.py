@@ -12,7 +12,18 @@ from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import DeleteRule, WriteStatus
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import without_rules
-from tests.remediator.builders import LASTS, Stored, action, at, dead, gpu, policy, view, xid
+from tests.remediator.builders import (
+    LASTS,
+    Stored,
+    action,
+    at,
+    dead,
+    gpu,
+    policy,
+    view,
+    with_fields,
+    xid,
+)
 from tests.remediator.plan.handover import reconciled
 from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
 
@@ -31,7 +42,7 @@ def unserved(
     seen = view(health, rules_served=False, unseen=tuple(stored.rules.values()) if knows else ())
     for _ in range(8):
         incident = tuple(stored.incidents.values())
-        now = msgspec.structs.replace(seen, incidents=incident)
+        now = with_fields(seen, incidents=incident)
         decision = decide_node(now, stored.fleet(), without_rules(ENFORCE), at(seconds))
         if not decision.steps:
             return decision
@@ -96,7 +107,7 @@ def test_an_end_without_recovery_waits_for_the_rules_as_well() -> None:
     away = view(rules_served=False, nodes_known=True, facts=None, stale="no Lease", report=None)
     wakes: list[datetime | None] = []
     for seconds in (10, gone, gone, gone):
-        seen = msgspec.structs.replace(away, incidents=tuple(stored.incidents.values()))
+        seen = with_fields(away, incidents=tuple(stored.incidents.values()))
         decision = decide_node(seen, stored.fleet(), without_rules(ENFORCE), at(seconds))
         wakes.append(decision.wake_at)
         for step in decision.steps:
@@ -190,7 +201,7 @@ def test_the_rules_of_another_gpu_hold_no_incident_open() -> None:
     for seconds, health in ((2, SICK), (101, MENDED), (702, MENDED), (712, MENDED)):
         for _ in range(4):
             seen = view(health, rules_served=False, unseen=(rule,), incidents=())
-            seen = msgspec.structs.replace(seen, incidents=tuple(reported.incidents.values()))
+            seen = with_fields(seen, incidents=tuple(reported.incidents.values()))
             decision = decide_node(seen, reported.fleet(), without_rules(policy()), at(seconds))
             for step in decision.steps:
                 reported.take(step, at(seconds))
@@ -215,7 +226,7 @@ def test_a_call_for_repair_stays_as_it_is_while_rules_are_not_served(
     )
 
     unseen = tuple(rules.values()) if knows else ()
-    blip = msgspec.structs.replace(node, rules_served=False, unseen=unseen)
+    blip = with_fields(node, rules_served=False, unseen=unseen)
     stored.rules = {}
     assert reconciled(stored, blip, 3000, without_rules(rows)) == before
     stored.rules = rules

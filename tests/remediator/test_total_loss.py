@@ -28,6 +28,7 @@ from tests.remediator.builders import (
     report_with,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.plan.handover import ON
@@ -50,7 +51,7 @@ def seen(seconds: float, *pods: PodFacts) -> NodeView:
         facts=NodeFacts(name=NODE, uid="n", conditions=()),
         nodes_known=True,
     )
-    return msgspec.structs.replace(shown, report=report_with(shown, observed_at=at(seconds)))
+    return with_fields(shown, report=report_with(shown, observed_at=at(seconds)))
 
 
 def play(stored: Stored, shown: NodeView, seconds: float, *, evict_first: bool = False) -> None:
@@ -146,9 +147,9 @@ def test_admin_access_that_was_there_evicts_nobody_who_came_later() -> None:
     stored, pods = Stored(), (pod("new", started=at(50)), pod("monitor", started=at(-1000)))
     for seconds in (100, 110):
         shown = seen(seconds, *pods)
-        new, _ = shown.claims
+        new, _ = shown.usage.claims
         monitor = claim(SLICE_5, "monitor", admin_access=True)
-        play(stored, msgspec.structs.replace(shown, claims=(new, monitor)), seconds)
+        play(stored, with_fields(shown, claims=(new, monitor)), seconds)
     assert ADMIN in {affected.via for affected in stored.incident.status.affected}
     assert stored.effects() == {SLICE_5: "NoSchedule"}
 

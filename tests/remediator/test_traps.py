@@ -10,7 +10,7 @@ from remediator.diagnose.fault import Healthy
 from remediator.plan.boards import bind_boards
 from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import MOST_OPEN
-from remediator.plan.view import Fleet, NodeView
+from remediator.plan.view import AgentView, Fleet, NodeView, SliceView
 from tests.remediator.builders import (
     ALL_SEVEN,
     NODE,
@@ -28,6 +28,7 @@ from tests.remediator.builders import (
     report_with,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import ENFORCE, claim, effect_of, settle, tick
@@ -241,7 +242,7 @@ class TestSettling:
 
         drained = msgspec.structs.replace(made_again, recovery_action=action(4, 3, 3))
         seen = view(drained)
-        seen = msgspec.structs.replace(seen, report=report_with(seen, observed_at=at(3)))
+        seen = with_fields(seen, report=report_with(seen, observed_at=at(3)))
         for second in (3, 10, 60):
             settle(stored, seen, second)
 
@@ -288,14 +289,22 @@ class TestSettling:
 def test_a_gpu_that_moved_is_reported_by_the_node_that_has_it() -> None:
     stored = Stored()
     settle(stored, view(dead()), 1)
-    left = NodeView(node=NODE, report=report(), elsewhere={uuid(0): ("node-b",)})
+    left = NodeView(
+        node=NODE,
+        agent=AgentView(
+            report=report(),
+        ),
+        slices=SliceView(
+            elsewhere={uuid(0): ("node-b",)},
+        ),
+    )
 
     decision = decide_node(stored.over(left), Fleet(), ENFORCE, at(5))
 
     # It takes its own rule down, because the node is observed without the board.
     assert [type(step).__name__ for step in decision.steps] == ["DeleteRule"]
     assert [planned.incident for _, planned in decision.pairs] == [None]
-    unanswered = msgspec.structs.replace(left, stale="the agent is silent")
+    unanswered = with_fields(left, stale="the agent is silent")
     assert decide_node(stored.over(unanswered), Fleet(), ENFORCE, at(5)).steps == []
 
 

@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remediator.policy.table import MODES, Ceiling, Mode
-from tests.remediator.builders import RESET, Stored, action, dead, gpu, policy, view, xid
+from tests.remediator.builders import (
+    RESET,
+    Stored,
+    action,
+    dead,
+    gpu,
+    policy,
+    view,
+    with_fields,
+    xid,
+)
 from tests.remediator.plan.handover import reconciled
 from tests.remediator.playing import claim, pod, settle
 
@@ -87,7 +97,7 @@ def test_a_repair_that_is_requested_stays_so_while_they_disagree(
     for second in (1, 6):
         reconciled(stored, sick, second)
     assert reconciled(stored, sick, 3700)[0] == "True"
-    seen = msgspec.structs.replace(sick, stale="" if known else "silent")
+    seen = with_fields(sick, stale="" if known else "silent")
 
     milder = policy(mode=mode, ceiling=ceiling)
     other = msgspec.structs.replace(milder, disagrees="another leader's")

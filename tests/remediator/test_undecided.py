@@ -33,6 +33,7 @@ from tests.remediator.builders import (
     policy,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import ENFORCE, claim, settle, tick
@@ -71,10 +72,10 @@ def is_unknown_for_a_bug(decision: NodeDecision, index: int = 0) -> bool:
 def poisoned(kind: str, stored: Stored, seen: NodeView) -> NodeView:
     """Put something strange where only gpu-0 is concerned."""
     if kind == "case":
-        return msgspec.structs.replace(seen, claims=(claim("gpu-0", tolerations=(STRANGE,)),))
+        return with_fields(seen, claims=(claim("gpu-0", tolerations=(STRANGE,)),))
     if kind == "moving":
         strange: Any = StrangePod()
-        return msgspec.structs.replace(seen, claims=(claim("gpu-0"),), pods=(strange,))
+        return with_fields(seen, claims=(claim("gpu-0"),), pods=(strange,))
     incident = stored.incidents[f"{uuid(0).lower()}-1"]
     status = msgspec.structs.replace(incident.status, evicted=(STRANGE,))
     stored.incidents[incident.name] = msgspec.structs.replace(incident, status=status)
@@ -160,7 +161,7 @@ def elsewhere(**status: Any) -> Incident:
     other = view(gpu(0, xid(95), node="node-b", recovery_action=RESET), node="node-b")
     settle(stored, other, 1)
     one = stored.incident
-    return msgspec.structs.replace(one, status=msgspec.structs.replace(one.status, **status))
+    return msgspec.structs.replace(one, status=with_fields(one.status, **status))
 
 
 ODD = (
@@ -188,9 +189,7 @@ def ran(stored: Stored, incident: Incident, limits: Limits) -> list[NodeDecision
     found: list[NodeDecision] = []
     options = HandoverOptions(enabled=True)
     for second in (10, 11, 20, 21, 30):
-        fleet = msgspec.structs.replace(
-            stored.fleet(), incidents=(incident, *stored.incidents.values())
-        )
+        fleet = with_fields(stored.fleet(), incidents=(incident, *stored.incidents.values()))
         now = at(second)
         found.append(decide_node(stored.over(sick), fleet, policy(limits), now, options))
         for step in found[-1].steps:
@@ -236,7 +235,7 @@ def test_an_incident_of_the_time_to_come_ends_no_wave() -> None:
         )
         for index in (2, 3, 4)
     ]
-    fleet = msgspec.structs.replace(stored.fleet(), incidents=(mine, *wave))
+    fleet = with_fields(stored.fleet(), incidents=(mine, *wave))
 
     for second in (5, 9):
         steps = decide_node(stored.over(sick), fleet, policy(WATCHFUL), at(second)).steps
@@ -295,7 +294,7 @@ def test_a_call_for_repair_is_not_taken_back_while_nothing_can_be_decided() -> N
     facts = NodeFacts(name=NODE, uid="n", conditions=(stated,))
     options = HandoverOptions(enabled=True)
     seen = view(gpu(0), facts=facts, nodes_known=True, pods=())
-    blind = msgspec.structs.replace(seen, claims=(claim("gpu-0", tolerations=(STRANGE,)),))
+    blind = with_fields(seen, claims=(claim("gpu-0", tolerations=(STRANGE,)),))
 
     def conditions(node_view: NodeView) -> list[Step]:
         decision = decide_node(stored.over(node_view), stored.fleet(), ENFORCE, at(50), options)

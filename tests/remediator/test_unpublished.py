@@ -27,6 +27,7 @@ from tests.remediator.builders import (
     published,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import settle
@@ -53,7 +54,7 @@ exempt:
     why: being rebuilt
 """)
 UNPUBLISHED = view(dead(), inventory=())
-SILENT = msgspec.structs.replace(UNPUBLISHED, stale="the agent is silent")
+SILENT = with_fields(UNPUBLISHED, stale="the agent is silent")
 HANDS_OVER = HandoverOptions(enabled=True, deadline=timedelta(hours=1))
 
 
@@ -137,11 +138,11 @@ def test_a_board_that_moved_is_not_of_the_pool_that_it_came_from() -> None:
     scope = before.status.scope
     came = Target(DRIVER, "node-z", "gpu-3", uuid(0))
     incident = _with_scope(before, (came, *scope.devices))
-    (board,) = bind_boards(msgspec.structs.replace(UNPUBLISHED, incidents=(incident,)), at(1))
+    (board,) = bind_boards(with_fields(UNPUBLISHED, incidents=(incident,)), at(1))
     assert board.place.pools == {NODE}
 
     (moved,) = bind_boards(
-        msgspec.structs.replace(UNPUBLISHED, incidents=(_with_scope(before, (came,)),)), at(1)
+        with_fields(UNPUBLISHED, incidents=(_with_scope(before, (came,)),)), at(1)
     )
     assert moved.place.pools == {NODE}
 

@@ -9,7 +9,7 @@ from draguard.cluster.intents import confirmation_refusal
 from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict
 from remediator.model.incident import Condition, IncidentStatus
 from remediator.plan.board import Board
-from tests.remediator.builders import T0, at, gpu, make_board
+from tests.remediator.builders import T0, at, gpu, make_board, with_fields
 from tests.remediator.plan.fleets import an_incident
 
 HEALTHY = Healthy(at(0), "answers")
@@ -25,7 +25,7 @@ def case(verdict: Verdict, **more: Any) -> Board:
 
 
 def refused(judged: Board | None, **status: object) -> str:
-    stored = msgspec.structs.replace(IncidentStatus(phase="Tainted"), **status)
+    stored = with_fields(IncidentStatus(phase="Tainted"), **status)
     return confirmation_refusal(msgspec.structs.replace(an_incident("a0"), status=stored), judged)
 
 

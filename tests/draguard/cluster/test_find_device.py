@@ -24,7 +24,7 @@ from remediator.model.claim import (
 from remediator.model.incident import Target
 from tests.draguard.fleet import T0
 from tests.lab.foreign import decoded, foreign_slices
-from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid
+from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid, with_fields
 from tests.remediator.playing import claim
 
 WHOLE, SLICED = gpu(0), mig_gpu(1, slices=3)
@@ -115,7 +115,7 @@ def test_what_means_nothing_is_refused_with_what_to_write(word: str) -> None:
 
 @pytest.mark.parametrize("part", ["driver", "pool", "device"])
 def test_a_cordon_without_a_part_of_its_name_cannot_be_made(part: str) -> None:
-    target = msgspec.structs.replace(Target(DRIVER, "node-a", "gpu-0", uuid(0)), **{part: " "})
+    target = with_fields(Target(DRIVER, "node-a", "gpu-0", uuid(0)), **{part: " "})
     cordon = Cordon(target=target, gpu=uuid(0), effect="NoSchedule", by="ana", reason="x")
 
     with pytest.raises(ValueError, match="would match other devices"):

@@ -24,7 +24,7 @@ from remediator.settings import Settings
 from tests.chain.scene import resource_slice
 from tests.draguard.fleet import T0
 from tests.draguard.test_cli_terminal import letters
-from tests.remediator.builders import dead, gpu, published, report, uuid
+from tests.remediator.builders import dead, gpu, published, report, uuid, with_fields
 
 T = TypeVar("T")
 ENFORCE = read("defaults: {mode: enforce}")
@@ -52,7 +52,7 @@ def objects(*gpus: GpuHealth, at: datetime = T0, **fields: object) -> Objects:
         slices=slices(*gpus),
         leases=(lease(LEASE_NAME, T0),),
     )
-    return msgspec.structs.replace(standard, **fields)
+    return with_fields(standard, **fields)
 
 
 def looked_at(found: Objects) -> Status:
@@ -157,7 +157,7 @@ def rules(**effects: int) -> Rules:
     ],
 )
 def test_rules_that_do_not_stand_are_not_counted_out(standing: Rules, words: str) -> None:
-    found = msgspec.structs.replace(looked_at(objects(gpu(0))), rules=standing)
+    found = with_fields(looked_at(objects(gpu(0))), rules=standing)
 
     assert f"\nrules      {words}\n" in plain(status_page(found, T0))
 

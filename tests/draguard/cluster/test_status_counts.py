@@ -14,7 +14,7 @@ from remediator.controller.cluster_metrics import cluster_rows
 from remediator.model.claim import Claim
 from tests.chain.scene import resource_slice
 from tests.draguard.cluster.test_fleet_status import known, looked_at, objects
-from tests.remediator.builders import T0, at, gpu, published
+from tests.remediator.builders import T0, at, gpu, published, with_fields
 from tests.remediator.controller.test_cache import raw_rule
 from tests.remediator.metrics.test_claim_rows import ALLOCATION, sent_claim
 
@@ -32,7 +32,7 @@ def line(found: Objects, name: str) -> str:
 
 def without(collection: str, found: Objects = BOTH) -> Objects:
     """Return what a caller sees who may not list a collection."""
-    return msgspec.structs.replace(found, **{collection: ()}, missing=frozenset({collection}))
+    return with_fields(found, **{collection: ()}, missing=frozenset({collection}))
 
 
 def test_status_counts_an_allocated_and_tainted_device_as_the_metric_does() -> None:

@@ -4,7 +4,6 @@ import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from draguard.cluster.plans import Plans
@@ -26,7 +25,7 @@ from remediator.model.incident import (
 from remediator.model.intent import IntentRecord
 from remediator.plan.stages import Wake
 from remediator.plan.words import NEEDS
-from tests.remediator.builders import DRIVER, T0
+from tests.remediator.builders import DRIVER, T0, with_fields
 
 ROOT = Path(__file__).parents[3]
 NOW = T0 + timedelta(hours=3)
@@ -34,9 +33,7 @@ NOW = T0 + timedelta(hours=3)
 
 def words(**status: object) -> str:
     spec = IncidentSpec(node="node-a", uuid="GPU-a")
-    reported = msgspec.structs.replace(
-        IncidentStatus(fault="lost", cause="xid-79", phase="Tainted"), **status
-    )
+    reported = with_fields(IncidentStatus(fault="lost", cause="xid-79", phase="Tainted"), **status)
     return plain(incident_page(Incident(ObjectMeta(name="gpu-a-1"), spec, reported), NOW))
 
 
@@ -78,9 +75,7 @@ def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out
 
 def planned(*gpus: GpuPlan, **node: object) -> str:
     plan = NodePlan(node="node-a", sentence="node-a: well", gpus=gpus)
-    page = Page(
-        cluster="", at=NOW, role="local", nodes=(msgspec.structs.replace(plan, **node),), left_out=0
-    )
+    page = Page(cluster="", at=NOW, role="local", nodes=(with_fields(plan, **node),), left_out=0)
     return plain(plan_page(Plans(source="here", policy="p", page=page)))
 
 

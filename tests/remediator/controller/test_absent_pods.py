@@ -59,19 +59,19 @@ def for_group(name: str) -> NodeView:
 
 
 def names(seen: NodeView) -> Sequence[str]:
-    return [pod.name for pod in seen.pods or ()]
+    return [pod.name for pod in seen.usage.pods or ()]
 
 
 def test_a_pod_that_lists_have_lacked_for_long_is_gone_when_the_newest_lacks_it_too() -> None:
     with looks(listed("train-0")) as node:
         for seconds in (0.0, 60.0, LATE - 1):
-            assert node.at(seconds).pods_gone == frozenset()
+            assert node.at(seconds).usage.pods_gone == frozenset()
         assert node.live() == [False] * 3, "nothing is read for it before"
 
         seen = node.at(LATE + 4)
-        assert (seen.pods_gone, seen.pods_live) == ({"u-ghost"}, True)
+        assert (seen.usage.pods_gone, seen.usage.pods_live) == ({"u-ghost"}, True)
         assert node.live() == [False] * 4 + [True]
-        assert node.at(LATE + 60).pods_gone == {"u-ghost"}
+        assert node.at(LATE + 60).usage.pods_gone == {"u-ghost"}
         assert node.live() == [False] * 4 + [True, False], "once is enough"
 
 
@@ -80,24 +80,24 @@ def test_a_pod_that_only_the_cache_lacks_is_there() -> None:
         node.at(0)
         seen = node.at(LATE)
 
-        assert seen.pods_gone == frozenset()
-        assert (names(seen), seen.pods_live) == (["train-0", "ghost"], True)
+        assert seen.usage.pods_gone == frozenset()
+        assert (names(seen), seen.usage.pods_live) == (["train-0", "ghost"], True)
 
 
 def test_the_time_is_its_own_and_begins_anew_for_one_that_comes_back() -> None:
     early, both = listed("train-0"), listed("train-0", "ghost")
     with looks(early, both, early, early, early) as node:
         for seconds in (0.0, 60.0, 70.0, LATE + 69):
-            assert node.at(seconds).pods_gone == frozenset()
+            assert node.at(seconds).usage.pods_gone == frozenset()
 
-        assert node.at(LATE + 70).pods_gone == {"u-ghost"}
+        assert node.at(LATE + 70).usage.pods_gone == {"u-ghost"}
 
 
 def test_one_that_is_reserved_later_is_waited_for_from_then_on() -> None:
     alone = view(dead(), claims=(claim("gpu-0", "train-0"),))
     with looks(listed("train-0")) as node:
         node.at(0, alone)
-        assert node.at(LATE).pods_gone == frozenset()
+        assert node.at(LATE).usage.pods_gone == frozenset()
 
 
 def test_one_that_comes_a_moment_later_is_found_as_fast_as_a_node_may_be_listed() -> None:
@@ -120,18 +120,18 @@ def test_nothing_is_proven_while_pods_cannot_be_listed() -> None:
     with looks(listed("train-0"), listed("train-0"), hostile.refusal(403, "Forbidden")) as node:
         node.at(0)
         seen = node.at(LATE)
-        assert (seen.pods_gone, names(seen)) == (frozenset(), ["train-0"])
+        assert (seen.usage.pods_gone, names(seen)) == (frozenset(), ["train-0"])
 
-        assert node.at(LATE + 10).pods is None
-        assert node.at(LATE + 20).pods_gone == frozenset()
+        assert node.at(LATE + 10).usage.pods is None
+        assert node.at(LATE + 20).usage.pods_gone == frozenset()
 
 
 def test_a_group_is_gone_with_the_last_of_its_pods() -> None:
     ring = for_group("ring")
     with looks(listed("ring-0", group="ring"), listed()) as node:
-        assert node.at(0, ring).pods_gone == frozenset()
-        assert node.at(10, ring).pods_gone == frozenset()
-        assert node.at(10 + LATE, ring).pods_gone == {"u-ring"}
+        assert node.at(0, ring).usage.pods_gone == frozenset()
+        assert node.at(10, ring).usage.pods_gone == frozenset()
+        assert node.at(10 + LATE, ring).usage.pods_gone == {"u-ring"}
 
 
 def test_what_is_reserved_on_other_nodes_is_not_looked_for() -> None:
@@ -147,7 +147,7 @@ def test_a_node_that_needs_no_pods_any_more_is_forgotten() -> None:
     with looks(listed("train-0")) as node:
         node.at(0)
         assert node.pods.without(GHOST) == GHOST
-        assert node.at(LATE).pods_gone == frozenset()
+        assert node.at(LATE).usage.pods_gone == frozenset()
 
 
 def test_a_reservation_that_nobody_takes_back_stops_noexecute_for_two_minutes() -> None:
@@ -165,4 +165,4 @@ def test_a_reservation_that_nobody_takes_back_stops_noexecute_for_two_minutes() 
         time.seconds = LATE + 20
         room.decide()
         assert room.api.effects() == {"gpu-0": "NoExecute"}
-        assert room.cluster.peek(NODE).pods_gone == {"u-train-on-b"}
+        assert room.cluster.peek(NODE).usage.pods_gone == {"u-train-on-b"}

@@ -82,7 +82,7 @@ def watching(watches: list[Behaviour]) -> Generator[tuple[Cluster, Callable[[str
 
 
 def stale(cluster: Cluster) -> str:
-    return cluster.peek("node-a").stale
+    return cluster.peek("node-a").agent.stale
 
 
 def test_a_report_that_cannot_be_read_is_not_believed_until_one_can() -> None:
@@ -100,7 +100,7 @@ def test_a_report_that_cannot_be_read_is_not_believed_until_one_can() -> None:
 
         bad.set()
         await_true("it is noticed", lambda: "cannot be read" in stale(cluster))
-        assert cluster.peek("node-a").report is not None, "the last good one is kept"
+        assert cluster.peek("node-a").agent.report is not None, "the last good one is kept"
 
         good.set()
         await_true("it is believed again", lambda: stale(cluster) == "")
@@ -116,12 +116,12 @@ def test_how_far_a_nodes_clock_is_behind_is_known_by_the_lease_of_its_agent() ->
         hostile.watch(event("MODIFIED", renewed)),
     ]
     with watching(script) as (cluster, start):
-        assert cluster.peek("node-a").behind is None
+        assert cluster.peek("node-a").agent.behind is None
         start("leases")
-        assert cluster.peek("node-a").behind == timedelta()
+        assert cluster.peek("node-a").agent.behind == timedelta()
 
         later.set()
-        await_true("it is", lambda: cluster.peek("node-a").behind == timedelta(minutes=45))
+        await_true("it is", lambda: cluster.peek("node-a").agent.behind == timedelta(minutes=45))
 
 
 def incident(version: str, tainted_at: str) -> hostile.Json:
@@ -145,15 +145,15 @@ def test_an_incident_that_cannot_be_read_is_named_until_it_can() -> None:
     ]
     with watching(script) as (cluster, start):
         start("deviceincidents")
-        assert cluster.peek("node-a").unread == frozenset()
+        assert cluster.peek("node-a").stored.unread == frozenset()
 
         bad.set()
         named = frozenset({f"{uuid(0).lower()}-1"})
-        await_true("it is noticed", lambda: cluster.peek("node-a").unread == named)
-        assert len(cluster.peek("node-a").incidents) == 1, "the last good one is kept"
+        await_true("it is noticed", lambda: cluster.peek("node-a").stored.unread == named)
+        assert len(cluster.peek("node-a").stored.incidents) == 1, "the last good one is kept"
 
         good.set()
-        await_true("it is read again", lambda: not cluster.peek("node-a").unread)
+        await_true("it is read again", lambda: not cluster.peek("node-a").stored.unread)
 
 
 def test_an_agent_of_which_nothing_is_stored_any_more_is_forgotten() -> None:

@@ -147,9 +147,9 @@ def set_up(room: Room) -> None:
     room.publish(gpu(0), gpu(1))
     room.report(gpu(0), gpu(1))
     room.hold("gpu-0", "train-on-b")
-    room.seen("all is known", lambda: len(room.cluster.peek(NODE).inventory) == 2)
-    room.seen("the claim too", lambda: room.cluster.peek(NODE).claims)
-    room.seen("and the report", lambda: room.cluster.peek(NODE).report)
+    room.seen("all is known", lambda: len(room.cluster.peek(NODE).slices.inventory) == 2)
+    room.seen("the claim too", lambda: room.cluster.peek(NODE).usage.claims)
+    room.seen("and the report", lambda: room.cluster.peek(NODE).agent.report)
 
 
 def test_the_refused_watch_of_slices_evicts_nobody_after_a_renumbering(room: Room) -> None:
@@ -172,7 +172,7 @@ def test_the_refused_watch_of_slices_evicts_nobody_after_a_renumbering(room: Roo
 
 
 def presence(room: Room) -> str:
-    seen = room.cluster.peek(NODE).report
+    seen = room.cluster.peek(NODE).agent.report
     return seen.gpus[0].presence if seen and seen.gpus else ""
 
 
@@ -193,7 +193,7 @@ def test_a_watch_of_slices_that_lags_evicts_nobody_because_of_the_last_look(room
     assert "other devices than the watch reported" in room.message()
 
     room.api.frozen.clear()
-    room.seen("it hears", lambda: room.cluster.peek(NODE).inventory[0].uuid == uuid(1))
+    room.seen("it hears", lambda: room.cluster.peek(NODE).slices.inventory[0].uuid == uuid(1))
     room.decide()
     assert room.api.effects() == {"gpu-1": "NoSchedule"}
     room.ahead = 2 * SETTLED
@@ -234,7 +234,7 @@ def test_a_slice_that_cannot_be_read_stops_its_node_only(room: Room) -> None:
     set_up(room)
     spec: Any = resource_slice("node-b", list(published(gpu(0, node="node-b"), "node-b")))["spec"]
     room.api.put(SLICES, "slice-b", spec=spec)
-    room.seen("b is known", lambda: room.cluster.peek("node-b").inventory)
+    room.seen("b is known", lambda: room.cluster.peek("node-b").slices.inventory)
     room.api.put(SLICES, "slice-b", spec={**spec, "pool": {"name": 7}})
     room.seen("it is noticed", lambda: "slices" in room.cluster.peek("node-b").blind)
     assert "slice-b cannot be read" in room.cluster.peek("node-b").blind["slices"]
@@ -289,7 +289,7 @@ def test_where_rules_stop_being_served_incidents_go_on_and_nothing_is_frozen(roo
 
     room.api.unserved.clear()
     room.cluster.probe()
-    room.seen("rules are listed", lambda: room.cluster.peek(NODE).rules and not room.blind())
+    room.seen("rules are listed", lambda: room.cluster.peek(NODE).stored.rules and not room.blind())
     room.decide()
     (one,) = room.api.stored[INCIDENTS].values()
     assert [rule["device"] for rule in one["status"]["rules"]] == [f"gpu.nvidia.com/{NODE}/gpu-0"]
@@ -323,11 +323,11 @@ def test_a_lease_renewal_confirms_the_report_that_is_stored_and_no_other(room: R
     room.seen("it is observed", lambda: LEASES and room.cluster.informers.agents.leases.items())
     for number in range(1, RENEWALS_NEEDED + 1):
         room.renew("h1")
-        room.seen("it counts", lambda: len(room.cluster.peek(NODE).renewals) == number)  # noqa: B023
+        room.seen("it counts", lambda: len(room.cluster.peek(NODE).agent.renewals) == number)  # noqa: B023
     room.report(gpu(0), gpu(1), content_hash="h2")
-    room.seen("the new report has none", lambda: not room.cluster.peek(NODE).renewals)
+    room.seen("the new report has none", lambda: not room.cluster.peek(NODE).agent.renewals)
     room.renew("h2")
-    room.seen("now it has", lambda: len(room.cluster.peek(NODE).renewals) == RENEWALS_NEEDED)
+    room.seen("now it has", lambda: len(room.cluster.peek(NODE).agent.renewals) == RENEWALS_NEEDED)
 
 
 def test_where_incidents_may_not_be_written_nothing_new_is_done_and_it_goes_on(room: Room) -> None:
@@ -366,5 +366,5 @@ def test_one_incident_that_is_refused_stops_no_other(room: Room) -> None:
 
 
 def _lost(room: Room) -> list[str]:
-    seen = room.cluster.peek(NODE).report
+    seen = room.cluster.peek(NODE).agent.report
     return [health.uuid for health in (seen.gpus if seen else ()) if health.presence == "Lost"]

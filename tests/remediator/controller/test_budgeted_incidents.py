@@ -81,7 +81,7 @@ def test_the_world_hands_out_what_counts_and_finds_the_others_by_their_gpu() -> 
         cache.incident(incident.name, msgspec.structs.replace(incident, metadata=meta))
 
     assert [incident.name for incident in cache.fleet().incidents] == ["a0-1", "a1-1"]
-    assert len(cache.view("node-a", lambda _: "").incidents) == 3
+    assert len(cache.view("node-a", lambda _: "").stored.incidents) == 3
 
 
 TIMES = st.integers(-2 * DAY, 0)

@@ -24,7 +24,7 @@ from remediator.plan.boards import bind_boards
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import OpenIncident
 from tests.chain.scene import resource_slice
-from tests.remediator.builders import DRIVER, at, gpu, policy, published, report, uuid
+from tests.remediator.builders import DRIVER, at, gpu, policy, published, report, uuid, with_fields
 from tests.remediator.playing import claim
 
 
@@ -111,7 +111,7 @@ def test_a_claim_marks_the_nodes_whose_rules_or_incidents_it_touches(
     assert marks.taken() == {"node-a"}
     cache.claim("team/c", claim("gpu-0"), None)
     assert marks.taken() == {"node-a"}
-    assert cache.view("node-a", believed).claims == ()
+    assert cache.view("node-a", believed).usage.claims == ()
 
 
 def test_a_view_holds_what_belongs_to_the_node_and_nothing_else(cache: Cache) -> None:
@@ -125,12 +125,12 @@ def test_a_view_holds_what_belongs_to_the_node_and_nothing_else(cache: Cache) ->
 
     seen = cache.view("node-a", believed)
 
-    assert {device.device.pool for device in seen.inventory} == {"node-a"}
-    assert [rule.node for rule in seen.rules] == ["node-a"]
-    assert [entry.node for entry in seen.incidents] == ["node-a"]
-    assert len(seen.claims) == 1
-    assert cache.view("node-b", believed).claims == ()
-    assert seen.elsewhere == {}
+    assert {device.device.pool for device in seen.slices.inventory} == {"node-a"}
+    assert [rule.node for rule in seen.stored.rules] == ["node-a"]
+    assert [entry.node for entry in seen.stored.incidents] == ["node-a"]
+    assert len(seen.usage.claims) == 1
+    assert cache.view("node-b", believed).usage.claims == ()
+    assert seen.slices.elsewhere == {}
 
 
 @pytest.mark.parametrize("pool", ["node-a", "pool-7"])
@@ -171,7 +171,7 @@ def test_claims_on_what_is_published_no_more_are_in_the_view(cache: Cache) -> No
 
     cache.slice("s", published_once, None)
 
-    held = {entry.metadata.name for entry in cache.view("node-a", believed).claims}
+    held = {entry.metadata.name for entry in cache.view("node-a", believed).usage.claims}
     assert held == {"claim-of-train-0", "claim-of-other"}
 
 
@@ -184,11 +184,11 @@ def test_a_gpu_that_two_nodes_name_is_contested_for_both_until_one_stops(
     cache.report("node-b", health("node-b", report(gpu(0), gpu(1, node="node-b"))))
 
     assert marks.taken() == {"node-a", "node-b"}
-    assert cache.view("node-a", believed).elsewhere == {uuid(0): ("node-b",)}
-    assert cache.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+    assert cache.view("node-a", believed).slices.elsewhere == {uuid(0): ("node-b",)}
+    assert cache.view("node-b", believed).slices.elsewhere == {uuid(0): ("node-a",)}
     cache.report("node-b", health("node-b", report(gpu(1, node="node-b"))))
     assert marks.taken() == {"node-a", "node-b"}
-    assert cache.view("node-a", believed).elsewhere == {}
+    assert cache.view("node-a", believed).slices.elsewhere == {}
 
 
 def test_a_gpu_that_another_node_publishes_is_contested_although_that_node_is_silent(
@@ -198,7 +198,7 @@ def test_a_gpu_that_another_node_publishes_is_contested_although_that_node_is_si
 
     cache.report("node-b", health("node-b", report(gpu(0))))
 
-    assert cache.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+    assert cache.view("node-b", believed).slices.elsewhere == {uuid(0): ("node-a",)}
 
 
 def test_a_node_that_only_reports_the_gpu_of_another_one_takes_nothing_from_it(
@@ -210,8 +210,8 @@ def test_a_node_that_only_reports_the_gpu_of_another_one_takes_nothing_from_it(
 
     cache.report("node-b", health("node-b", report(gpu(0))))
 
-    assert cache.view("node-a", believed).elsewhere == {}
-    assert cache.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+    assert cache.view("node-a", believed).slices.elsewhere == {}
+    assert cache.view("node-b", believed).slices.elsewhere == {uuid(0): ("node-a",)}
 
 
 def test_a_gpu_that_two_nodes_publish_is_contested_for_both(cache: Cache) -> None:
@@ -221,8 +221,8 @@ def test_a_gpu_that_two_nodes_publish_is_contested_for_both(cache: Cache) -> Non
         cache.slice(f"of-{node}", None, msgspec.structs.replace(one, spec=spec))
         cache.report(node, health(node, report(gpu(0))))
 
-    assert cache.view("node-a", believed).elsewhere == {uuid(0): ("node-b",)}
-    assert cache.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+    assert cache.view("node-a", believed).slices.elsewhere == {uuid(0): ("node-b",)}
+    assert cache.view("node-b", believed).slices.elsewhere == {uuid(0): ("node-a",)}
 
 
 def test_an_answer_to_our_own_write_is_not_undone_by_an_older_event(cache: Cache) -> None:
@@ -277,22 +277,24 @@ def test_why_a_gpu_of_a_pool_without_a_node_has_no_device_is_known(
     cache: Cache, field: str, value: object
 ) -> None:
     one = slice_of("node-a", 0)
-    spec = msgspec.structs.replace(one.spec, node_name="", **{field: value})
+    spec = with_fields(one.spec, node_name="", **{field: value})
     floating = msgspec.structs.replace(one, spec=spec)
     cache.report("node-a", health("node-a", report(gpu(0), gpu(1))))
     cache.slice("s1", None, floating)
 
-    (why,) = cache.view("node-a", believed).unbound.values()
+    (why,) = cache.view("node-a", believed).slices.unbound.values()
     name = field.split("_", maxsplit=1)[0] + "".join(part.title() for part in field.split("_")[1:])
     assert f"by {name} where it is" in why
     cache.slice("s1", floating, None)
-    assert cache.view("node-a", believed).unbound == {}
+    assert cache.view("node-a", believed).slices.unbound == {}
 
 
 def test_why_a_gpu_of_a_pool_that_spans_nodes_has_no_device_is_known(cache: Cache) -> None:
     cache.report("node-a", health("node-a", report(gpu(0))))
     cache.slice("s1", None, slice_of("node-a", 0, count=2))
-    assert "not published by this node as a whole" in str(cache.view("node-a", believed).unbound)
+    assert "not published by this node as a whole" in str(
+        cache.view("node-a", believed).slices.unbound
+    )
 
 
 def test_a_pool_in_the_middle_of_an_update_keeps_its_devices(cache: Cache) -> None:
@@ -301,7 +303,7 @@ def test_a_pool_in_the_middle_of_an_update_keeps_its_devices(cache: Cache) -> No
 
     cache.slice("s1", old, slice_of("node-a", 0, generation=2, count=2))
 
-    names = [device.device.device for device in cache.view("node-a", believed).inventory]
+    names = [device.device.device for device in cache.view("node-a", believed).slices.inventory]
     assert names == ["gpu-0", "gpu-1"]
 
 
@@ -319,7 +321,12 @@ def test_everything_forgotten_is_gone(cache: Cache) -> None:
     cache.incident("node-a-1", None)
 
     seen = cache.view("node-a", believed)
-    assert (seen.report, seen.inventory, seen.rules, seen.incidents) == (None, (), (), ())
+    assert (seen.agent.report, seen.slices.inventory, seen.stored.rules, seen.stored.incidents) == (
+        None,
+        (),
+        (),
+        (),
+    )
     assert cache.nodes() == frozenset()
 
 
@@ -347,7 +354,7 @@ def test_a_rule_whose_incident_another_node_has_opened_gets_no_second_one(cache:
     cache.rule(raw.metadata.name, raw)
     cache.incident(incident.name, incident)
 
-    assert cache.view("node-a", silent_a).incidents == (incident,)
+    assert cache.view("node-a", silent_a).stored.incidents == (incident,)
     assert decided(cache).steps == [], "one node tells it: two would write over each other"
 
 
@@ -359,9 +366,7 @@ def test_a_published_gpu_that_nobody_reports_goes_on_with_its_incidents(cache: C
     incident = reported_elsewhere(past)
     cache.incident(incident.name, incident)
     cache.slice("s1", None, slice_of("node-a", 0, 1))
-    missing = msgspec.structs.replace(
-        report(gpu(1)), inventory=Inventory(missing=(gpu(0).pci_bus_id,))
-    )
+    missing = with_fields(report(gpu(1)), inventory=Inventory(missing=(gpu(0).pci_bus_id,)))
     cache.report("node-a", health("node-a", missing))
 
     decision = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(5000))

@@ -100,25 +100,25 @@ class TestSlices:
     ) -> None:
         parts = [range(64), range(64, 128), range(128, 150)]
         for number, indexes in enumerate(parts):
-            assert cache.view("node-a", believed).inventory == ()
+            assert cache.view("node-a", believed).slices.inventory == ()
             cache.slice(f"s{number}", None, slice_of("node-a", *indexes, count=3))
 
-        assert len(cache.view("node-a", believed).inventory) == 150
+        assert len(cache.view("node-a", believed).slices.inventory) == 150
 
     def test_a_pool_is_contested_while_others_publish_into_it_as_well(
         self, cache: Cache, marks: Marks
     ) -> None:
         mine, theirs, nobodys = (on_the_shelf(node) for node in ("node-a", "node-b", ""))
         cache.slice("s0", None, mine)
-        assert cache.view("node-a", believed).contested == frozenset()
+        assert cache.view("node-a", believed).slices.contested == frozenset()
         marks.clear()
 
         for other in (theirs, nobodys):
             cache.slice("s1", None, other)
-            assert cache.view("node-a", believed).contested == {SHELF}
+            assert cache.view("node-a", believed).slices.contested == {SHELF}
             assert "node-a" in marks.taken()
             cache.slice("s1", other, None)
-            assert cache.view("node-a", believed).contested == frozenset()
+            assert cache.view("node-a", believed).slices.contested == frozenset()
             assert "node-a" in marks.taken()
 
     def test_a_pool_between_two_generations_has_the_devices_of_one(self, cache: Cache) -> None:
@@ -132,7 +132,7 @@ class TestSlices:
         seen: list[list[str]] = []
         for number in (0, 1):
             cache.slice(f"s{number}", old[number], new[number])
-            devices = cache.view("node-a", believed).inventory
+            devices = cache.view("node-a", believed).slices.inventory
             seen.append([device.device.device for device in devices])
 
         assert seen == [["gpu-0", "gpu-1"], ["gpu-0", "gpu-2"]]
@@ -209,7 +209,7 @@ class TestPeers:
     def test_nothing_of_other_nodes_is_looked_up_without_an_incident(self, cache: Cache) -> None:
         self.fill(cache)
 
-        names = {claim.metadata.name for claim in cache.view("node-a", believed).claims}
+        names = {claim.metadata.name for claim in cache.view("node-a", believed).usage.claims}
 
         assert names == {"claim-of-w-0", "channel-of-w-0"}
 

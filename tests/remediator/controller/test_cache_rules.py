@@ -16,7 +16,7 @@ from remediator.model import taint_rule
 from remediator.model.taint_rule import RawRule, RawRuleSpec, RawTaint, Selector
 from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import ChangeRule
-from tests.remediator.builders import DRIVER, RESET, at, gpu, policy, report, uuid
+from tests.remediator.builders import DRIVER, RESET, at, gpu, policy, report, uuid, with_fields
 from tests.remediator.controller.test_cache import Marks, believed, health, raw_rule, slice_of
 
 
@@ -39,7 +39,7 @@ def put(cache: Cache, raw: RawRule) -> None:
 
 
 def changed(raw: RawRule, **meta: Any) -> RawRule:
-    return msgspec.structs.replace(raw, metadata=msgspec.structs.replace(raw.metadata, **meta))
+    return msgspec.structs.replace(raw, metadata=with_fields(raw.metadata, **meta))
 
 
 def in_pool(pool: str, node: str) -> ResourceSlice:
@@ -80,7 +80,7 @@ class TestOtherPeople:
         everywhere = ["a-driver", "a-name", "all", "none-said"]
 
         def shown(node: str) -> list[str]:
-            return [rule.name for rule in cache.view(node, believed).foreign]
+            return [rule.name for rule in cache.view(node, believed).stored.foreign]
 
         assert shown("node-a") == sorted([*everywhere, "one-device"])
         assert shown("node-b") == sorted([*everywhere, "one-pool"])
@@ -91,7 +91,7 @@ class TestOtherPeople:
 
         cache.rule("all", None)
 
-        assert cache.view("node-a", believed).foreign == ()
+        assert cache.view("node-a", believed).stored.foreign == ()
 
     def test_our_taint_on_a_wide_selector_is_not_ours_and_is_shown(self, cache: Cache) -> None:
         raw = raw_rule()
@@ -99,7 +99,7 @@ class TestOtherPeople:
         put(cache, msgspec.structs.replace(raw, spec=spec))
 
         assert cache.rules() == ()
-        (shown,) = cache.view("node-b", believed).foreign
+        (shown,) = cache.view("node-b", believed).stored.foreign
         assert shown.key == "draguard.dev/gpu"
 
 
@@ -111,9 +111,9 @@ class TestAPersonsHand:
         put(cache, changed(raw_rule(version="6"), labels={}))
 
         assert marks.taken() == {"node-a"}
-        (rule,) = cache.view("node-a", believed).rules
+        (rule,) = cache.view("node-a", believed).stored.rules
         assert (rule.gpu, rule.stripped) == (uuid(0), True)
-        assert cache.view("node-a", believed).foreign == ()
+        assert cache.view("node-a", believed).stored.foreign == ()
 
     def test_a_rule_whose_cause_was_emptied_is_still_ours_and_gets_its_words_back(
         self, cache: Cache
@@ -124,8 +124,8 @@ class TestAPersonsHand:
         put(cache, msgspec.structs.replace(raw, spec=spec))
 
         seen = cache.view("node-a", believed)
-        assert seen.foreign == ()
-        assert [rule.gpu for rule in seen.rules] == [uuid(0)]
+        assert seen.stored.foreign == ()
+        assert [rule.gpu for rule in seen.stored.rules] == [uuid(0)]
 
         cache.report("node-a", health("node-a", report(gpu(0, recovery_action=RESET))))
         steps = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(2)).steps
@@ -135,7 +135,7 @@ class TestAPersonsHand:
     def test_a_rule_without_any_mark_is_for_what_stands_under_its_name(self, cache: Cache) -> None:
         put(cache, changed(raw_rule(), labels={}, annotations={}))
 
-        (rule,) = cache.view("node-a", believed).rules
+        (rule,) = cache.view("node-a", believed).stored.rules
         assert (rule.gpu, rule.node, rule.stripped) == (uuid(0), "node-a", True)
 
     def test_a_rule_without_any_mark_waits_until_its_device_is_published(
@@ -157,7 +157,7 @@ class TestAPersonsHand:
 
         put(cache, unmarked("pool-7"))
 
-        (rule,) = cache.view("node-a", believed).rules
+        (rule,) = cache.view("node-a", believed).stored.rules
         assert (rule.device.pool, rule.gpu, rule.node) == ("pool-7", uuid(0), "node-a")
 
     def test_a_rule_without_any_mark_is_for_nothing_in_a_pool_of_two_publishers(
@@ -177,18 +177,18 @@ class TestAPersonsHand:
         seen = cache.view("node-a", believed)
 
         name = taint_rule.rule_name(Device(DRIVER, "node-a", "gpu-0"))
-        assert [rule.name for rule in seen.rules] == [name]
-        assert [rule.name for rule in seen.leftovers] == ["a-copy"]
+        assert [rule.name for rule in seen.stored.rules] == [name]
+        assert [rule.name for rule in seen.stored.leftovers] == ["a-copy"]
         assert len(cache.rules()) == 1
         assert len(cache.fleet().rules) == 1
 
     def test_a_copy_alone_is_the_rule_until_the_proper_one_is_there(self, cache: Cache) -> None:
         put(cache, changed(raw_rule(), name="a-copy", uid="u2"))
-        assert [rule.name for rule in cache.view("node-a", believed).rules] == ["a-copy"]
+        assert [rule.name for rule in cache.view("node-a", believed).stored.rules] == ["a-copy"]
 
         put(cache, raw_rule())
 
-        assert [rule.name for rule in cache.view("node-a", believed).leftovers] == ["a-copy"]
+        assert [rule.name for rule in cache.view("node-a", believed).stored.leftovers] == ["a-copy"]
 
 
 def test_a_rule_of_a_board_that_moved_is_seen_by_both_nodes(cache: Cache) -> None:
@@ -197,7 +197,7 @@ def test_a_rule_of_a_board_that_moved_is_seen_by_both_nodes(cache: Cache) -> Non
     cache.report("node-b", health("node-b", report(gpu(0))))
 
     for node in ("node-a", "node-b"):
-        assert [rule.gpu for rule in cache.view(node, believed).rules] == [uuid(0)]
+        assert [rule.gpu for rule in cache.view(node, believed).stored.rules] == [uuid(0)]
 
 
 def test_a_rule_of_a_node_that_is_gone_keeps_the_node_in_mind(marks: Marks) -> None:

@@ -21,6 +21,7 @@ from tests.remediator.builders import (
     report_with,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import claim
@@ -57,7 +58,7 @@ def seen(hours: float, *gpus: GpuHealth, holder: str = "", **fields: object) -> 
     """A node as it is reported at some hour, its first GPU held by a team."""
     one = view(*gpus, pods=PODS, claims=(held("gpu-0", holder),) if holder else ())
     at_that_time = report_with(one, observed_at=at(hours * 3600 + 10))
-    return msgspec.structs.replace(one, report=at_that_time, **fields)
+    return with_fields(one, report=at_that_time, **fields)
 
 
 def crashed(hours: float, count: int, code: int = 31) -> XidRecord:
@@ -87,12 +88,12 @@ def test_what_was_there_at_the_first_sight_or_in_another_boot_counts_for_nobody(
     crashes = Crashes()
     crashes.seen(seen(0, healthy(0, crashed(0, 7)), holder=TEAMS[0]))
     again = seen(1, healthy(0, crashed(1, 9)), holder=TEAMS[1])
-    rebooted = msgspec.structs.replace(again, report=report_with(again, boot_id="boot-2"))
+    rebooted = with_fields(again, report=report_with(again, boot_id="boot-2"))
 
     assert not crashes.wants_pods(rebooted)
     assert crashes.seen(rebooted) == {}
     third = seen(2, healthy(0, crashed(2, 10)), holder=TEAMS[0])
-    third = msgspec.structs.replace(third, report=report_with(third, boot_id="boot-2"))
+    third = with_fields(third, report=report_with(third, boot_id="boot-2"))
     assert crashes.seen(third) == {}
 
 
@@ -107,7 +108,7 @@ def test_pods_are_requested_only_when_such_an_error_was_counted() -> None:
     assert not crashes.wants_pods(before)
     assert not crashes.wants_pods(other)
     assert crashes.wants_pods(risen)
-    assert not crashes.wants_pods(msgspec.structs.replace(risen, stale="silent"))
+    assert not crashes.wants_pods(with_fields(risen, stale="silent"))
     crashes.seen(risen)
     assert not crashes.wants_pods(risen)
 
@@ -135,7 +136,7 @@ def test_an_error_that_cannot_be_put_down_to_one_owner_accuses_nobody(
     crashes.seen(seen(1, healthy(0, crashed(1, 1)), holder=TEAMS[0]))
     second = seen(2, healthy(0, crashed(2, 2)), holder=TEAMS[1])
 
-    crashes.seen(msgspec.structs.replace(second, **spoiled))
+    crashes.seen(with_fields(second, **spoiled))
 
     assert crashes.seen(seen(3, healthy(0, crashed(2, 2)))) == {}
 
@@ -170,7 +171,7 @@ def test_an_error_of_a_slice_is_its_holders_and_not_the_neighbours() -> None:
         record = xid(13, seen=hour * 3600, gi=5, count=hour)
         one = view(mig_gpu(0, record), pods=PODS, claims=(held(SLICE_5, team), neighbour))
         at_that_time = report_with(one, observed_at=at(hour * 3600))
-        found = crashes.seen(msgspec.structs.replace(one, report=at_that_time))
+        found = crashes.seen(with_fields(one, report=at_that_time))
 
     assert set(found) == {uuid(0)}
 
@@ -199,7 +200,7 @@ HOUR = 3_600_000
 
 def set_back(seen: NodeView, hours: int) -> NodeView:
     """A view by the clock that a node has after it was set back; its agent moves all dates."""
-    return msgspec.structs.replace(seen, report=report_with(seen, clock_set_back_ms=hours * HOUR))
+    return with_fields(seen, report=report_with(seen, clock_set_back_ms=hours * HOUR))
 
 
 def test_a_suspicion_is_forgotten_after_a_day_if_the_clock_was_ahead_and_is_set_right() -> None:
@@ -226,7 +227,7 @@ def test_a_node_that_names_the_gpu_of_another_moves_nothing_of_it() -> None:
     known.seen(seen(0, healthy(0)))
     known.seen(seen(1, healthy(0, crashed(1, 1)), holder="team-a"))
     places = {uuid(0): ("node-a",)}
-    liar = msgspec.structs.replace(seen(1, healthy(0)), node="node-b", elsewhere=places)
+    liar = with_fields(seen(1, healthy(0)), node="node-b", elsewhere=places)
     known.seen(liar)
     known.seen(set_back(liar, 720))
 

@@ -47,7 +47,7 @@ def runs(room: Room, name: str, *, extended: bool = False) -> None:
     room.seen(
         "the claim is known",
         lambda: any(
-            claim.metadata.name == f"claim-{name}" for claim in room.cluster.peek(NODE).claims
+            claim.metadata.name == f"claim-{name}" for claim in room.cluster.peek(NODE).usage.claims
         ),
     )
 
@@ -66,7 +66,7 @@ def sick(room: Room, *pods: str, extended: bool = False) -> None:
 
 
 def _lost(room: Room) -> bool:
-    seen = room.cluster.peek(NODE).report
+    seen = room.cluster.peek(NODE).agent.report
     return seen is not None and seen.gpus[0].presence == "Lost"
 
 

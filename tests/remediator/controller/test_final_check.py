@@ -14,7 +14,7 @@ from remediator.model.pod import PodFacts
 from remediator.plan.disruption import Disruption
 from remediator.plan.reconcile import StepsFailedError
 from remediator.plan.steps import EvictPod
-from tests.remediator.builders import DRIVER, NODE, dead, gpu, published, uuid, view
+from tests.remediator.builders import DRIVER, NODE, dead, gpu, published, uuid, view, with_fields
 from tests.remediator.controller.api import (
     CLAIMS,
     INCIDENTS,
@@ -94,7 +94,8 @@ def test_a_claim_that_is_as_reported_delays_nothing_whoever_names_it(room: Room,
         room.api.put(CLAIMS, "claim-train-on-b", status=status)
         room.api.drop(PODS, "train-on-b")
         room.seen(
-            "the group", lambda: room.cluster.peek(NODE).claims[0].consumers[0].uid == "u-gang"
+            "the group",
+            lambda: room.cluster.peek(NODE).usage.claims[0].consumers[0].uid == "u-gang",
         )
     room.api.put(PODS, "member", metadata=meta, spec=spec, status={"phase": "Pending"})
     room.report(dead(0), gpu(1))
@@ -157,7 +158,7 @@ def test_what_a_user_has_just_written_evicts_no_pod_though_no_watch_has_reported
     room.api.frozen.add(collection)
     happens(room.api)
     seen = room.cluster.peek(NODE)
-    assert why in room.cluster.confirm(seen, Disruption(frozenset({seen.rules[0].device})))
+    assert why in room.cluster.confirm(seen, Disruption(frozenset({seen.stored.rules[0].device})))
     with suppress(StepsFailedError):  # the status of an incident that was changed is a conflict
         room.decide(1)
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
@@ -245,7 +246,7 @@ def an_extended_resource(room: Room) -> None:
     meta = {"annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}}
     status = room.api.stored[CLAIMS]["claim-train-on-b"]["status"]
     room.api.put(CLAIMS, "claim-train-on-b", metadata=meta, status=status)
-    room.seen("it is so", lambda: any(it.extended for it in room.cluster.peek(NODE).claims))
+    room.seen("it is so", lambda: any(it.extended for it in room.cluster.peek(NODE).usage.claims))
 
 
 def due(room: Room) -> bool:
@@ -277,8 +278,8 @@ def test_the_intents_for_another_gpu_delay_nothing(room: Room) -> None:
     other = {"metadata": {"name": "other"}, "spec": {"node": NODE, "uuid": uuid(1)}}
     seen = room.cluster.peek(NODE)
     elsewhere = msgspec.convert(other, Incident)
-    both = msgspec.structs.replace(seen, incidents=(*seen.incidents, elsewhere))
-    assert not room.cluster.confirm(both, Disruption(frozenset({seen.rules[0].device})))
+    both = with_fields(seen, incidents=(*seen.stored.incidents, elsewhere))
+    assert not room.cluster.confirm(both, Disruption(frozenset({seen.stored.rules[0].device})))
     assert "other differs" in room.cluster.confirm(both, Disruption(repair=True))
 
 
@@ -298,7 +299,7 @@ def test_before_a_repair_of_the_node_its_pods_are_listed_anew(
     begins: Disruption, now: tuple[PodFacts, ...] | None, why: str
 ) -> None:
     seen = view(dead(), pods=(pod(),))
-    truth = Truth(published(dead()), (), now, report=seen.report)
+    truth = Truth(published(dead()), (), now, report=seen.agent.report)
     check = FinalCheck(truth, Kind("resourceslices"), Kind("resourceclaims"), truth, truth)
     differs = check.differs(seen, begins)
     assert why in differs

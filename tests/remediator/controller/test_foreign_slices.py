@@ -31,6 +31,7 @@ from tests.remediator.builders import (
     published,
     report,
     uuid,
+    with_fields,
     xid,
 )
 from tests.remediator.controller.api import CLAIMS, SLICES, serving
@@ -45,9 +46,7 @@ from tests.remediator.playing import claim, settle
 
 NODES = (NODE, "node-b")
 GPUS = (gpu(0), gpu(1))
-MISSED = msgspec.structs.replace(
-    report(gpu(0)), inventory=Inventory(seen=1, on_bus=2, missing=(uuid(1),))
-)
+MISSED = with_fields(report(gpu(0)), inventory=Inventory(seen=1, on_bus=2, missing=(uuid(1),)))
 SLICED = mig_gpu(0, xid(94, gi=3))
 HEALTHY = report(*GPUS)
 WORLDS: dict[str, tuple[NodeHealth | None, tuple[GpuHealth, ...]]] = {
@@ -91,16 +90,14 @@ def cached(
 
 
 def seen_of(cache: Cache) -> NodeView:
-    return msgspec.structs.replace(
-        cache.view(NODE, lambda _: ""), pods=(), renewals=(), nodes_known=False
-    )
+    return with_fields(cache.view(NODE, lambda _: ""), pods=(), renewals=(), nodes_known=False)
 
 
 def gpus_of(view: NodeView) -> NodeView:
     """Return a view without the names of foreign devices and pools."""
-    own = tuple(part for part in view.inventory if not part.foreign)
-    contested = frozenset(pool for pool in view.contested if pool[0] not in DRIVERS)
-    return msgspec.structs.replace(view, inventory=own, contested=contested)
+    own = tuple(part for part in view.slices.inventory if not part.foreign)
+    contested = frozenset(pool for pool in view.slices.contested if pool[0] not in DRIVERS)
+    return with_fields(view, inventory=own, contested=contested)
 
 
 def boards_of(view: NodeView) -> list[object]:
@@ -217,7 +214,7 @@ def check_of(view: NodeView, more: list[dict[str, Any]]) -> FinalCheck:
             return msgspec.json.encode({"items": msgspec.json.decode(raw)["items"] + more})
 
     devices = tuple(part for health in GPUS for part in published(health))
-    truth = Now(devices, (), (), report=view.report)
+    truth = Now(devices, (), (), report=view.agent.report)
     return FinalCheck(truth, Kind("resourceslices"), Kind("resourceclaims"), truth, truth)
 
 
@@ -226,7 +223,7 @@ def test_a_claim_on_a_foreign_device_that_has_changed_defers_no_repair() -> None
     view = seen_of(cached(HEALTHY, GPUS, TYPES))
     one = claim("gpu-0", driver=DRIVERS[0])
 
-    changed = msgspec.structs.replace(view, claims=(one,))
+    changed = with_fields(view, claims=(one,))
 
     assert check_of(view, []).differs(changed, Disruption(repair=True)) == ""
 
@@ -245,9 +242,10 @@ def test_a_lost_gpu_is_evicted_from_beside_foreign_slices_that_change_meanwhile(
     room.publish(*GPUS)
     room.report(*GPUS)
     room.hold("gpu-0")
-    room.seen("the claim", lambda: room.cluster.peek(NODE).claims)
+    room.seen("the claim", lambda: room.cluster.peek(NODE).usage.claims)
     room.seen(
-        "the slices", lambda: len({p.device.driver for p in room.cluster.peek(NODE).inventory}) == 5
+        "the slices",
+        lambda: len({p.device.driver for p in room.cluster.peek(NODE).slices.inventory}) == 5,
     )
     room.api.frozen.add(SLICES)
     room.api.drop(SLICES, f"{DRIVERS[0]}-{NODE}-{NODE}")
@@ -269,8 +267,10 @@ def test_a_foreign_object_that_cannot_be_read_blinds_no_node(room: Room) -> None
     status = {"allocation": {"devices": {"results": results}}}
     room.api.put(CLAIMS, "nic", status=status)
     room.hold("gpu-0")
-    room.seen("the claims", lambda: len(room.cluster.peek(NODE).claims) == 2)
-    room.seen("the slices", lambda: any(p.foreign for p in room.cluster.peek(NODE).inventory))
+    room.seen("the claims", lambda: len(room.cluster.peek(NODE).usage.claims) == 2)
+    room.seen(
+        "the slices", lambda: any(p.foreign for p in room.cluster.peek(NODE).slices.inventory)
+    )
 
     room.api.put(SLICES, name, spec=unreadable(body)["spec"])
     results[0]["device"] = 5  # type: ignore[assignment]
@@ -352,5 +352,5 @@ def test_a_driver_has_nothing_tainted_before_it_is_in_the_list() -> None:
 def test_a_shared_pool_of_a_foreign_driver_makes_no_pool_of_gpus_contested() -> None:
     view = seen_of(cached(HEALTHY, GPUS, TYPES))
 
-    assert {pool for driver, pool in view.contested if driver in DRIVERS} == {SHARED}
-    assert {driver for driver, _ in view.contested} <= set(DRIVERS)
+    assert {pool for driver, pool in view.slices.contested if driver in DRIVERS} == {SHARED}
+    assert {driver for driver, _ in view.slices.contested} <= set(DRIVERS)

@@ -31,13 +31,13 @@ def twice() -> Cache:
 def test_a_moved_board_is_of_the_node_that_reports_it_though_the_slices_of_a_dead_one_stay(
     twice: Cache,
 ) -> None:
-    assert twice.view("node-b", silent_a).elsewhere == {}
-    assert twice.view("node-a", silent_a).elsewhere == {uuid(0): ("node-b",)}
-    assert twice.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+    assert twice.view("node-b", silent_a).slices.elsewhere == {}
+    assert twice.view("node-a", silent_a).slices.elsewhere == {uuid(0): ("node-b",)}
+    assert twice.view("node-b", believed).slices.elsewhere == {uuid(0): ("node-a",)}
 
 
 def test_a_node_that_is_silent_as_well_takes_no_board_from_a_dead_one(twice: Cache) -> None:
-    assert twice.view("node-b", lambda _: "silent").elsewhere == {uuid(0): ("node-a",)}
+    assert twice.view("node-b", lambda _: "silent").slices.elsewhere == {uuid(0): ("node-a",)}
 
 
 @pytest.mark.parametrize("has", ["a rule", "an incident"])
@@ -51,4 +51,4 @@ def test_a_node_that_claims_the_tainted_gpu_of_a_silent_one_cannot_end_its_rule_
         found = msgspec.structs.replace(reported_elsewhere(), spec=IncidentSpec("node-a", uuid(0)))
         twice.incident(found.name, found)
 
-    assert twice.view("node-b", silent_a).elsewhere == {uuid(0): ("node-a",)}
+    assert twice.view("node-b", silent_a).slices.elsewhere == {uuid(0): ("node-a",)}

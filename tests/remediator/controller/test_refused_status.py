@@ -110,7 +110,7 @@ def test_what_an_older_crd_drops_is_written_once_and_remembered(
 ) -> None:
     room.api.lacks = frozenset({field})
     _evicting(room, lambda _: "")
-    before, known = len(_writes(room)), room.cluster.peek(NODE).incidents
+    before, known = len(_writes(room)), room.cluster.peek(NODE).stored.incidents
     assert field not in _reported(room)
 
     for minutes in range(1, 4):
@@ -118,7 +118,7 @@ def test_what_an_older_crd_drops_is_written_once_and_remembered(
         room.decide()
 
     assert len(_writes(room)) == before
-    assert room.cluster.peek(NODE).incidents == known
+    assert room.cluster.peek(NODE).stored.incidents == known
 
 
 def test_a_change_in_what_is_dropped_is_remembered_too(
@@ -127,16 +127,16 @@ def test_a_change_in_what_is_dropped_is_remembered_too(
     """What is stored stays the same; later the watch tells it once more."""
     room.api.lacks = frozenset({"message"})
     _evicting(room, lambda _: "")
-    (before,) = room.cluster.peek(NODE).incidents
+    (before,) = room.cluster.peek(NODE).stored.incidents
     stated = msgspec.structs.replace(before.status, message="more is known")
     room.cluster.writer.apply(WriteStatus(before, stated))
-    known = room.cluster.peek(NODE).incidents
+    known = room.cluster.peek(NODE).stored.incidents
     (name,) = room.api.stored[INCIDENTS]
     spec = room.api.stored[INCIDENTS][name]["spec"]
     room.api.put(INCIDENTS, name, spec={**spec, "hold": {"by": "ana", "reason": "a run"}})
-    room.seen("it is observed", lambda: room.cluster.peek(NODE).incidents != known)
+    room.seen("it is observed", lambda: room.cluster.peek(NODE).stored.incidents != known)
 
-    assert room.cluster.peek(NODE).incidents[0].status.message == "more is known"
+    assert room.cluster.peek(NODE).stored.incidents[0].status.message == "more is known"
 
 
 @pytest.mark.parametrize("field", ["phase", "mode", "rules"])
@@ -145,14 +145,14 @@ def test_an_edit_by_a_user_in_between_costs_the_incident_nothing(
     field: str,
 ) -> None:
     _evicting(room, _without(field))
-    known = room.cluster.peek(NODE).incidents
+    known = room.cluster.peek(NODE).stored.incidents
     hold = {"by": "ana", "reason": "a run must end first"}
     (name,) = room.api.stored[INCIDENTS]
     spec = room.api.stored[INCIDENTS][name]["spec"]
     room.api.put(INCIDENTS, name, spec={**spec, "hold": hold})
-    room.seen("it is observed", lambda: room.cluster.peek(NODE).incidents != known)
+    room.seen("it is observed", lambda: room.cluster.peek(NODE).stored.incidents != known)
 
-    (after,) = room.cluster.peek(NODE).incidents
+    (after,) = room.cluster.peek(NODE).stored.incidents
     assert [after.status] == [incident.status for incident in known]
     assert after.spec.intents
 
@@ -161,7 +161,7 @@ def test_once_the_crd_is_replaced_the_whole_status_is_written_as_it_was(
     room: Room,  # noqa: F811 - the fixture
 ) -> None:
     _evicting(room, _without("phase"))
-    (known,) = room.cluster.peek(NODE).incidents
+    (known,) = room.cluster.peek(NODE).stored.incidents
     room.decide()
     assert "phase" not in _reported(room)
 
@@ -173,7 +173,7 @@ def test_once_the_crd_is_replaced_the_whole_status_is_written_as_it_was(
     room.decide()
 
     assert _reported(room)["phase"] == known.status.phase
-    (after,) = room.cluster.peek(NODE).incidents
+    (after,) = room.cluster.peek(NODE).stored.incidents
     assert after.status == known.status
 
 
@@ -205,7 +205,7 @@ def test_what_another_leader_has_written_since_is_left_as_it_is(
     room.api.put(INCIDENTS, name, status={**_reported(room), "message": "by another leader"})
     room.seen(
         "it is observed",
-        lambda: "another leader" in room.cluster.peek(NODE).incidents[0].status.message,
+        lambda: "another leader" in room.cluster.peek(NODE).stored.incidents[0].status.message,
     )
     before, clock = len(_writes(room)), unstored._clock  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - five minutes
     unstored._clock = lambda: clock() + FIRST_TRY + 1  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - as above

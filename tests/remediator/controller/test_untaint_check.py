@@ -41,7 +41,7 @@ def it_soaks(room: Room) -> None:
     for number in range(1, RENEWALS_NEEDED + 2):
         room.renew("well")
         # The first Lease is new to the watch, which lists it as the others.
-        room.seen("it counts", lambda: len(room.cluster.peek(NODE).renewals) >= number - 1)  # noqa: B023
+        room.seen("it counts", lambda: len(room.cluster.peek(NODE).agent.renewals) >= number - 1)  # noqa: B023
     room.decide()
     (incident,) = room.api.stored[INCIDENTS].values()
     assert incident["status"]["soakConfirmedTime"]
@@ -74,7 +74,7 @@ def test_a_lease_with_the_hash_of_another_report_keeps_a_gpu_tainted_until_the_n
     it_soaks(room)
     since = healthy_since(room)
     room.renew("more")
-    room.seen("it is seen", lambda: room.cluster.peek(NODE).overtaken)
+    room.seen("it is seen", lambda: room.cluster.peek(NODE).agent.overtaken)
     room.ahead = SOAKED
     room.decide()
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
@@ -82,7 +82,7 @@ def test_a_lease_with_the_hash_of_another_report_keeps_a_gpu_tainted_until_the_n
     assert healthy_since(room) == since, "the soak did not begin anew"
 
     room.renew("well")
-    room.seen("it is seen", lambda: not room.cluster.peek(NODE).overtaken)
+    room.seen("it is seen", lambda: not room.cluster.peek(NODE).agent.overtaken)
     room.decide()
     assert room.api.effects() == {}
 
@@ -90,7 +90,7 @@ def test_a_lease_with_the_hash_of_another_report_keeps_a_gpu_tainted_until_the_n
 def test_a_lease_without_a_hash_contradicts_no_report(room: Room) -> None:
     it_soaks(room)
     room.renew("")
-    room.seen("it is seen", lambda: not room.cluster.peek(NODE).renewals)
+    room.seen("it is seen", lambda: not room.cluster.peek(NODE).agent.renewals)
     room.ahead = SOAKED
     room.decide()
     assert room.api.effects() == {}
@@ -100,7 +100,7 @@ def test_a_new_leader_takes_the_last_hash_from_the_list_of_leases(room: Room) ->
     it_soaks(room)
     room.renew("more")
     with leader(room.api, room.cluster._client.endpoint) as second:  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - the same server
-        second.seen("it is seen", lambda: second.cluster.peek(NODE).overtaken)
+        second.seen("it is seen", lambda: second.cluster.peek(NODE).agent.overtaken)
         second.ahead = SOAKED
         second.decide()
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
@@ -128,11 +128,11 @@ def test_an_untaint_that_cannot_be_looked_at_waits_and_says_so(room: Room) -> No
     it_soaks(room)
     seen = room.cluster.peek(NODE)
     room.api.refused[REPORTS] = 503
-    names = frozenset(incident.name for incident in seen.incidents)
+    names = frozenset(incident.name for incident in seen.stored.incidents)
     why = room.cluster.confirm(seen, Disruption(untainted=names))
     assert why == "what it rests on could not be read before the untaint (503)"
 
 
 def healthy_since(room: Room) -> str:
-    seen = room.cluster.peek(NODE).incidents[0].status.healthy_since
+    seen = room.cluster.peek(NODE).stored.incidents[0].status.healthy_since
     return seen.isoformat() if seen else ""

@@ -108,7 +108,7 @@ def test_a_rule_under_way_is_counted_by_budgets_and_seen_by_no_decision() -> Non
         controller.writer.apply(CreateRule(rule()))
 
         assert [taint_rule.gpu for taint_rule in controller.cache.fleet().rules] == [rule().gpu]
-        assert controller.cache.view("node-a", believed).rules == ()
+        assert controller.cache.view("node-a", believed).stored.rules == ()
         server.open.set()
         controller.writer.turn_to("node-a")
         assert [taint_rule.uid for taint_rule in controller.cache.fleet().rules] == ["u-node-a"]

@@ -25,6 +25,7 @@ from tests.remediator.builders import (
     report_with,
     uuid,
     view,
+    with_fields,
 )
 from tests.remediator.playing import settle
 
@@ -63,7 +64,7 @@ class TestMissing:
     def test_short_of_a_live_nvml_that_misses_it_for_a_minute_nobody_knows(
         self, fields: dict[str, object]
     ) -> None:
-        around = msgspec.structs.replace(self.LATE, **fields)
+        around = with_fields(self.LATE, **fields)
 
         assert isinstance(verdict(self.never(), around), Unknown)
 
@@ -76,8 +77,8 @@ class TestMissing:
     def test_only_what_is_published_and_missed_gets_an_entry(self) -> None:
         reported = report(gpu(0))
         inventory = (*published(gpu(0)), *published(gpu(1)), *published(mig_gpu(2)))
-        by_bus = msgspec.structs.replace(reported, inventory=Inventory(missing=("0000:02:00.0",)))
-        by_uuid = msgspec.structs.replace(reported, inventory=Inventory(missing=(uuid(2),)))
+        by_bus = with_fields(reported, inventory=Inventory(missing=("0000:02:00.0",)))
+        by_uuid = with_fields(reported, inventory=Inventory(missing=(uuid(2),)))
 
         assert unlisted_gpus(reported, inventory) == {}
         assert set(unlisted_gpus(by_bus, inventory)) == {uuid(1)}
@@ -90,7 +91,7 @@ class TestMissing:
         """A neighbour that came later must not make a GPU that never came look young."""
         others = (gpu(0, presence_since=at(-900)), gpu(2, presence_since=at(-5)))
         missing = Inventory(missing=("0000:02:00.0",))
-        reported = msgspec.structs.replace(report(*others), inventory=missing)
+        reported = with_fields(report(*others), inventory=missing)
 
         assert unlisted_gpus(reported, published(gpu(1)))[uuid(1)].presence_since == at(-900)
 
@@ -103,16 +104,14 @@ class TestMissing:
 
     def test_a_gpu_for_virtual_machines_is_not_missed(self) -> None:
         twins = tuple(msgspec.structs.replace(device, kind="vfio") for device in published(gpu(1)))
-        reported = msgspec.structs.replace(
-            report(gpu(0)), inventory=Inventory(missing=("0000:02:00.0",))
-        )
+        reported = with_fields(report(gpu(0)), inventory=Inventory(missing=("0000:02:00.0",)))
 
         assert unlisted_gpus(reported, twins) == {}
 
     def offered(self, **fields: object) -> NodeView:
         """A node with a GPU, and another in its slices only."""
         one = view(gpu(0), inventory=(*published(gpu(0)), *published(gpu(1))))
-        return msgspec.structs.replace(
+        return with_fields(
             one, report=report_with(one, inventory=Inventory(missing=("0000:02:00.0",))), **fields
         )
 

@@ -27,6 +27,7 @@ from tests.remediator.builders import (
     dead,
     gpu,
     mig_gpu,
+    with_fields,
     xid,
 )
 
@@ -34,7 +35,7 @@ NVML_UP = (SourceHealth(name="nvml", state="Up"),)
 
 
 def faults(board: GpuHealth, **around: object) -> dict[str, Fault]:
-    surroundings = msgspec.structs.replace(Surroundings(), **around)
+    surroundings = with_fields(Surroundings(), **around)
     return {fault.cause: fault for fault in faults_of(verdict(board, surroundings))}
 
 

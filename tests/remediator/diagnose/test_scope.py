@@ -22,6 +22,7 @@ from tests.remediator.builders import (
     rule,
     slice_uuid,
     uuid,
+    with_fields,
 )
 
 PROFILES = {
@@ -50,7 +51,7 @@ def test_a_slice_whose_uuid_no_rule_can_carry_stands_for_its_gpu(odd: str) -> No
 
 def device(name: str, **fields: object) -> SliceDevice:
     standard = SliceDevice(device=Device(DRIVER, NODE, name), kind="gpu", node=NODE)
-    return msgspec.structs.replace(standard, **fields)
+    return with_fields(standard, **fields)
 
 
 def vfio(health: GpuHealth, pci_index: int) -> SliceDevice:

@@ -17,6 +17,7 @@ from tests.remediator.builders import (
     slice_uuid,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import settle
@@ -111,7 +112,7 @@ def test_a_device_that_is_not_published_for_a_while_keeps_its_rule() -> None:
 
     for second in (60, 3600, 86400):
         settle(stored, view(dead(), gpu(1), inventory=without), second)
-        settle(stored, msgspec.structs.replace(here, report=report(gpu(1))), second + 1)
+        settle(stored, with_fields(here, report=report(gpu(1))), second + 1)
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
     assert {rule.node for rule in stored.rules.values()} == {NODE}

@@ -34,6 +34,7 @@ from tests.remediator.builders import (
     policy,
     report_with,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.diagnose.test_verdict_promises import gpus
@@ -62,19 +63,19 @@ TELLS: dict[Source, str] = {"NvmlEvent": "nvml", "Dcgm": "dcgm"}
 
 
 def of_code(health: GpuHealth, code: int, **around: object) -> Fault:
-    seen = msgspec.structs.replace(Surroundings(), **around)
+    seen = with_fields(Surroundings(), **around)
     return next(fault for fault in faults_of(verdict(health, seen)) if fault.xid == code)
 
 
 def logged(code: int, *, by: str = "kmsg", **fields: object) -> XidRecord:
     gi = 5 if code == 94 else None
-    record = msgspec.structs.replace(xid(code, gi=gi, sources=(by,)), **fields)
+    record = with_fields(xid(code, gi=gi, sources=(by,)), **fields)
     return msgspec.structs.replace(record, mig_mode="Enabled") if gi else record
 
 
 def sick(record: XidRecord, **fields: object) -> GpuHealth:
     one = mig_gpu(0, record) if record.gi else gpu(0, record)
-    return msgspec.structs.replace(one, **({"recovery_action": UNREAD} | fields))
+    return with_fields(one, **({"recovery_action": UNREAD} | fields))
 
 
 def unconfirmed(stored: Stored) -> set[str]:
@@ -298,7 +299,7 @@ class TestIncidents:
         stored = Stored()
         bus = ConfigSpace(state=state, since=at(1))
         seen = view(sick(logged(79), config_space=bus, **NVML_AWAY))
-        seen = msgspec.structs.replace(seen, report=report_with(seen, sources=NVML_DOWN))
+        seen = with_fields(seen, report=report_with(seen, sources=NVML_DOWN))
 
         for second in (1, 5, 10, 60):
             settle(stored, seen, second)
@@ -349,7 +350,7 @@ class TestIncidents:
         away: dict[str, object] = {"presence": "Unknown", "presence_reason": "NvmlHung"}
         seen = view(sick(logged(79), recovery_action=field, **(away if sources else {})))
         if sources:
-            seen = msgspec.structs.replace(seen, report=report_with(seen, sources=sources))
+            seen = with_fields(seen, report=report_with(seen, sources=sources))
 
         settle(stored, seen, 1)
         first = stored.incident.status.phase
@@ -361,7 +362,7 @@ class TestIncidents:
         assert stored.incident.status.needs == "Human"
         assert stored.conditions == {}
         assert unconfirmed(stored) == {why}
-        settle(stored, msgspec.structs.replace(seen, report=None), 90)
+        settle(stored, with_fields(seen, report=None), 90)
         assert unconfirmed(stored) == {why}, "not knowing is no second source"
 
     def test_once_a_second_source_confirms_the_fault_nobody_is_paged_for_it(self) -> None:
@@ -383,7 +384,7 @@ class TestIncidents:
         )
         seen = view(gpu(0, recovery_action=action(observed=1)))
         switches = (SwitchHealth(pci_bus_id="0000:c1:00.0", sxids=(record,)),)
-        seen = msgspec.structs.replace(seen, report=report_with(seen, switches=switches))
+        seen = with_fields(seen, report=report_with(seen, switches=switches))
         stored = Stored()
 
         decisions = [settle(stored, seen, second) for second in (1, 5, 10, 4000)]

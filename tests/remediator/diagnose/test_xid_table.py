@@ -17,6 +17,7 @@ from tests.remediator.builders import (
     dead,
     gpu,
     mig_gpu,
+    with_fields,
     xid,
 )
 
@@ -248,7 +249,7 @@ class TestMemoryErrors:
 
 class TestNamed:
     def named(self, cause: int, **fields: object) -> XidRecord:
-        return msgspec.structs.replace(xid(45), caused_by=cause, **fields)
+        return with_fields(xid(45), caused_by=cause, **fields)
 
     @pytest.mark.parametrize("cause", [48, 79, 95, 119])
     def test_what_a_45_names_speaks_when_nobody_saw_it(self, cause: int) -> None:

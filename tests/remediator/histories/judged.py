@@ -12,6 +12,7 @@ from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.stages import Planned
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, Step, WriteStatus, gpu_of
 from remediator.plan.view import NodeView
+from tests.remediator.builders import with_fields
 from tests.remediator.histories.calls import Calls
 from tests.remediator.histories.errors import PENDING
 from tests.remediator.histories.played import Played
@@ -71,7 +72,11 @@ class Judged(Played):
             lowers = isinstance(step, ChangeRule) and step.stored.effect in EVICTING
             if not (lowers or follows_name(step, decision)):
                 assert isinstance(step, DeleteRule), step
-                there = [device for device in seen.inventory if device.device == step.stored.device]
+                there = [
+                    device
+                    for device in seen.slices.inventory
+                    if device.device == step.stored.device
+                ]
                 moved = any(_is_other(step.stored, device) for device in there)
                 moved = moved and "slices" not in self.machine.blind
                 assert moved or "Ignore" in stated[step.stored.gpu], step
@@ -80,7 +85,9 @@ class Judged(Played):
 
     def _nothing_goes_without_a_reason(self, seen: NodeView, decision: NodeDecision) -> None:
         """Verified recovery, other hardware, another board, a node gone for a week, or a person."""
-        published = {device.device: device.uuid or device.parent_uuid for device in seen.inventory}
+        published = {
+            device.device: device.uuid or device.parent_uuid for device in seen.slices.inventory
+        }
         all_desired = {planned.uuid: planned for _, planned in decision.pairs}
         for step in decision.steps:
             if not (self.enforced and isinstance(step, ChangeRule | DeleteRule)):
@@ -233,15 +240,16 @@ def _is_other(rule: Rule, device: SliceDevice) -> bool:
 
 def _turned_round(seen: NodeView) -> NodeView:
     """Return a view in which everything was observed in another order."""
-    assert seen.report is not None
+    assert seen.agent.report is not None
     gpus = (
-        msgspec.structs.replace(health, xids=health.xids[::-1]) for health in seen.report.gpus[::-1]
+        msgspec.structs.replace(health, xids=health.xids[::-1])
+        for health in seen.agent.report.gpus[::-1]
     )
-    return msgspec.structs.replace(
+    return with_fields(
         seen,
-        report=msgspec.structs.replace(seen.report, gpus=tuple(gpus)),
-        inventory=seen.inventory[::-1],
-        claims=seen.claims[::-1],
-        rules=seen.rules[::-1],
-        incidents=seen.incidents[::-1],
+        report=msgspec.structs.replace(seen.agent.report, gpus=tuple(gpus)),
+        inventory=seen.slices.inventory[::-1],
+        claims=seen.usage.claims[::-1],
+        rules=seen.stored.rules[::-1],
+        incidents=seen.stored.incidents[::-1],
     )

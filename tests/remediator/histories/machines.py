@@ -20,7 +20,16 @@ from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.trust import NEEDED, WatchedKind
 from remediator.plan.view import NodeView
-from tests.remediator.builders import ALWAYS_CONFIRMED, NODE, at, gpu, mig_gpu, report, view
+from tests.remediator.builders import (
+    ALWAYS_CONFIRMED,
+    NODE,
+    at,
+    gpu,
+    mig_gpu,
+    report,
+    view,
+    with_fields,
+)
 from tests.remediator.histories import errors
 from tests.remediator.histories.slices import (
     memory_of,
@@ -94,7 +103,7 @@ class Machine:
         dated = {"observed_at": self.time, "boot_id": f"boot-{self.boot}"}
         self.looks()
         return view(
-            report=msgspec.structs.replace(report(*self.gpus), **dated),
+            report=with_fields(report(*self.gpus), **dated),
             inventory=self.published(),
             stale="silent for a while" if self.silent else "",
             blind=dict.fromkeys(sorted(self.blind), "refused"),
@@ -359,7 +368,7 @@ class Machine:
                 self.asks_node.add(gpu)
 
     def _replace(self, index: int, **fields: object) -> None:
-        self.gpus[index] = msgspec.structs.replace(self.gpus[index], **fields)
+        self.gpus[index] = with_fields(self.gpus[index], **fields)
 
     def _signal(self, index: int, gi: int | None) -> None:
         one = self.gpus[index]

@@ -29,7 +29,7 @@ from remediator.plan.steps import (
 from remediator.plan.view import NodeView
 from remediator.policy.table import AT_ONCE, SHIPPED, Policy
 from remediator.policy.windows import Window
-from tests.remediator.builders import Stored, policy
+from tests.remediator.builders import Stored, policy, with_fields
 from tests.remediator.histories.machines import Machine
 from tests.remediator.histories.steady import Steady
 from tests.remediator.histories.taints import Taints, reported
@@ -219,7 +219,7 @@ class Played(RuleBasedStateMachine):
 
     def in_use(self) -> Policy:
         now = {"stopped": self.stopped, "maintenance": self.window, "disagrees": self.disagrees}
-        return msgspec.structs.replace(self.policy, **now)
+        return with_fields(self.policy, **now)
 
 
 def enforces(one: Policy) -> bool:

@@ -63,14 +63,14 @@ class Taints:
             slices = {part.uuid for part in incident.status.hardware} & meant
             failed = {target.uuid for target in incident.status.placed or ()}
             reported = {part.uuid for part in board.gpu.instances} if board.gpu else set[str]()
-            for device in seen.inventory:
+            for device in seen.slices.inventory:
                 gpu = device.parent_uuid or device.uuid
                 placed = device.uuid in reported or placement_of(device.device.device)
                 known = bool(placed) or device.kind != "mig" or device.placement_start is not None
                 made_of = known and self._is_made_of(device, incident)
                 made_of = made_of and not any(
                     other.uuid in failed
-                    for other in seen.inventory
+                    for other in seen.slices.inventory
                     if device.kind == other.kind == "mig" and shares_memory(device, other)
                 )
                 mine = gpu == planned.uuid and (gpu in meant or made_of)

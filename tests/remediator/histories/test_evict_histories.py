@@ -176,7 +176,9 @@ class EvictHistory(History):
     def _only_holders_of_sick_devices_are_evicted(
         self, seen: NodeView, decision: NodeDecision
     ) -> None:
-        hardware = {str(part.device): part.parent_uuid or part.uuid for part in seen.inventory}
+        hardware = {
+            str(part.device): part.parent_uuid or part.uuid for part in seen.slices.inventory
+        }
         cases = {case.uuid: (case, planned) for case, planned in decision.pairs}
         rules = {str(taint_rule.device): taint_rule for taint_rule in self.calm.rules.values()}
         for step in decision.steps:
@@ -213,7 +215,7 @@ class EvictHistory(History):
         slurm = self.machine.tenants.slurm
         theirs = {
             result.name
-            for claim in seen.claims
+            for claim in seen.usage.claims
             if slurm & {by.name for by in claim.consumers}
             for result in claim.results
         }

@@ -17,7 +17,17 @@ from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule
 from remediator.plan.view import Fleet, GpuPlace, NodeView
 from remediator.policy.limits import Cap, Caps, Correlation, Limits, Rate
-from tests.remediator.builders import DRIVER, Stored, at, gpu, policy, report, view, xid
+from tests.remediator.builders import (
+    DRIVER,
+    Stored,
+    at,
+    gpu,
+    policy,
+    report,
+    view,
+    with_fields,
+    xid,
+)
 
 HISTORYS = int(os.environ.get("HISTORIES", "120")) // 3
 NODES = ("node-a", "node-b", "node-c")
@@ -209,7 +219,7 @@ class FleetHistory(RuleBasedStateMachine):
         }
 
     def _becomes(self, node: str, which: int, **fields: object) -> None:
-        self.gpus[node, which] = msgspec.structs.replace(self.gpus[node, which], **fields)
+        self.gpus[node, which] = with_fields(self.gpus[node, which], **fields)
 
 
 TestFleetHistories = FleetHistory.TestCase

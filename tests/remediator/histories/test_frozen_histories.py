@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -15,7 +14,7 @@ from remediator.plan.reconcile import NodeDecision, Reconciler
 from remediator.plan.steps import ChangeRule
 from remediator.plan.trust import WatchedKind
 from remediator.plan.view import NodeView
-from tests.remediator.builders import NODE, Stored
+from tests.remediator.builders import NODE, Stored, with_fields
 from tests.remediator.histories.frozen import LaggingCluster, Truth
 from tests.remediator.histories.outside import DIES, INDEX, THEN
 from tests.remediator.histories.taints import raises
@@ -85,9 +84,9 @@ class FrozenHistory(EvictHistory):
         if self.copy is None:
             return seen
         if "slices" in self.frozen:
-            seen = msgspec.structs.replace(seen, inventory=self.copy.inventory)
+            seen = with_fields(seen, inventory=self.copy.slices.inventory)
         if "claims" in self.frozen:
-            seen = msgspec.structs.replace(seen, claims=self.copy.claims)
+            seen = with_fields(seen, claims=self.copy.usage.claims)
         return seen
 
     def decide(self, stored: Stored, seen: NodeView, now: datetime | None = None) -> NodeDecision:
@@ -100,7 +99,7 @@ class FrozenHistory(EvictHistory):
     def truth(self, incidents: tuple[Incident, ...] = ()) -> Truth:
         """Return what the API server has now."""
         tenants, claims = self.machine.tenants, tuple(self.machine.tenants.claims.values())
-        report = super().view().report
+        report = super().view().agent.report
         return Truth(self.machine.published(), claims, tenants.pods(), incidents, report)
 
     def teardown(self) -> None:
@@ -110,7 +109,10 @@ class FrozenHistory(EvictHistory):
     def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
         super().judge(seen, decision, before)
         truth = super().view()
-        lags = (seen.inventory, seen.claims) != (truth.inventory, truth.claims)
+        lags = (seen.slices.inventory, seen.usage.claims) != (
+            truth.slices.inventory,
+            truth.usage.claims,
+        )
         assert lags or not decision.unconfirmed, decision.unconfirmed
         self.unconfirmed += bool(decision.unconfirmed)
         self._nothing_begins_on_what_was(seen, decision)
@@ -126,9 +128,11 @@ class FrozenHistory(EvictHistory):
                 assert hardware.get(device, gpu) == gpu, f"of other hardware: {step}"
         cases = [board for board, _ in decision.pairs]
         begins = disruption(decision.steps, cases, self.calm.conditions.values())
-        whole = [it.device for it in (*truth.devices, *seen.inventory)] if begins.repair else []
+        whole = (
+            [it.device for it in (*truth.devices, *seen.slices.inventory)] if begins.repair else []
+        )
         for device in {*begins.devices, *whole}:
-            held = {_of(device, seen.claims), _of(device, truth.claims)}
+            held = {_of(device, seen.usage.claims), _of(device, truth.claims)}
             assert len(held) == 1, f"of other pods: {device}"
 
     def _order_of_observation_does_not_matter(self, seen: NodeView, decision: NodeDecision) -> None:

@@ -32,6 +32,7 @@ from tests.remediator.builders import (
     mig_gpu,
     policy,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
@@ -131,8 +132,8 @@ def test_a_taint_that_comes_back_on_another_device_is_no_second_first_one() -> N
         rules=(RuleRecord("r", "u", "d", "None"),),
     )
     rule = RuleRecord("r", "u", "d", "NoSchedule")
-    in_part = msgspec.structs.replace(tainted, tainted_at=None, rules=(rule,))
-    again = msgspec.structs.replace(tainted, tainted_at=at(50), rules=(rule,))
+    in_part = with_fields(tainted, tainted_at=None, rules=(rule,))
+    again = with_fields(tainted, tainted_at=at(50), rules=(rule,))
 
     assert TAINT not in between(in_part, again)
     assert TAINT not in between(tainted, again)

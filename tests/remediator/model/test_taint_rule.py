@@ -13,7 +13,7 @@ from kubeapi.types import ObjectMeta
 from remediator.model import taint_rule
 from remediator.model.incident import incident_name
 from remediator.model.taint_rule import IncompleteSelectorError, RawRule
-from tests.remediator.builders import rule, uuid
+from tests.remediator.builders import rule, uuid, with_fields
 
 
 @given(st.tuples(*[st.sampled_from(["", " ", "x"])] * 3).filter(lambda parts: set(parts) != {"x"}))
@@ -98,7 +98,7 @@ def test_other_peoples_rules_are_not_ours(change: dict[str, object]) -> None:
     )
 
     assert taint_rule.parse(mine) is not None
-    assert taint_rule.parse(msgspec.structs.replace(mine, **change)) is None
+    assert taint_rule.parse(with_fields(mine, **change)) is None
 
 
 class TestMarksThatAPersonTookOff:
@@ -107,7 +107,7 @@ class TestMarksThatAPersonTookOff:
 
     def stored(self, **meta: Any) -> RawRule:
         raw = msgspec.convert(taint_rule.manifest(rule(3), "v1"), RawRule)
-        changed = msgspec.structs.replace(raw.metadata, **meta)
+        changed = with_fields(raw.metadata, **meta)
         return msgspec.structs.replace(raw, metadata=changed)
 
     def test_leave_a_whole_rule_whole(self) -> None:

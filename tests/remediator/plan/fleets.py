@@ -22,7 +22,15 @@ from remediator.plan.view import Fleet, GpuPlace
 from remediator.policy.limits import Limits
 from remediator.policy.place import ANYWHERE, Place
 from remediator.policy.table import Policy
-from tests.remediator.builders import DRIVER, at, make_board, make_demanded, policy, uuid
+from tests.remediator.builders import (
+    DRIVER,
+    at,
+    make_board,
+    make_demanded,
+    policy,
+    uuid,
+    with_fields,
+)
 
 NOW = at(0)
 
@@ -49,9 +57,7 @@ def an_incident(
     return Incident(
         ObjectMeta(name=f"{name}-{number}", uid=f"uid-{name}-{number}" if opened else ""),
         IncidentSpec(node_of(name), gpu_of(name)),
-        msgspec.structs.replace(
-            IncidentStatus(fault=fault, cause=cause, timeline=timeline), **status
-        ),
+        with_fields(IncidentStatus(fault=fault, cause=cause, timeline=timeline), **status),
     )
 
 
@@ -66,7 +72,7 @@ def rule(name: str, effect: Effect, device: str = "", fault: str = "gpu", **fiel
         gpu=gpu_of(name),
         node=node_of(name),
     )
-    return msgspec.structs.replace(standard, **fields)
+    return with_fields(standard, **fields)
 
 
 def stored(*rules: Rule) -> tuple[Rule, ...]:
@@ -100,7 +106,7 @@ def desired(
 
 def place(name: str, **fields: object) -> GpuPlace:
     standard = GpuPlace(node=node_of(name), pools=frozenset({f"{DRIVER}/{node_of(name)}"}))
-    return msgspec.structs.replace(standard, **fields)
+    return with_fields(standard, **fields)
 
 
 def places(*names: str, **fields: object) -> dict[str, GpuPlace]:

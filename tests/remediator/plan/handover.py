@@ -37,6 +37,7 @@ from tests.remediator.builders import (
     policy,
     uuid,
     view,
+    with_fields,
 )
 
 ON = HandoverOptions(enabled=True, deadline=timedelta(hours=1))
@@ -91,7 +92,7 @@ def pair(
 
 def but(planned: Planned, **demanded: Any) -> Planned:
     """Return the same where something else is demanded."""
-    demand = msgspec.structs.replace(planned.demanded, **demanded)
+    demand = with_fields(planned.demanded, **demanded)
     return Planned(granted=msgspec.structs.replace(planned.granted, demanded=demand))
 
 
@@ -104,7 +105,7 @@ def node(
 
 def pod(name: str, **fields: object) -> PodFacts:
     standard = PodFacts(namespace="team", name=name, uid=f"u-{name}", claims=(f"claim-of-{name}",))
-    return msgspec.structs.replace(standard, **fields)
+    return with_fields(standard, **fields)
 
 
 def reported(
@@ -135,7 +136,7 @@ def stored(
         message="as it was",
         last_transition_time=at(-500),
     )
-    return msgspec.structs.replace(standard, **fields)
+    return with_fields(standard, **fields)
 
 
 def reconciled(
@@ -151,9 +152,9 @@ def reconciled(
         conditions = tuple(stored.conditions.values())
         facts = NodeFacts(name=seen.node, uid="u", conditions=conditions)
         full = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
-        around = msgspec.structs.replace(stored.fleet(), **fleet)
+        around = with_fields(stored.fleet(), **fleet)
         others = (*stored.incidents.values(), *around.incidents)
-        around = msgspec.structs.replace(
+        around = with_fields(
             around, incidents=tuple({incident.name: incident for incident in others}.values())
         )
         decision = decide_node(full, around, rows or policy(LIFTED), at(seconds), options)

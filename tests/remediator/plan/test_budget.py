@@ -11,7 +11,7 @@ from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
 from remediator.policy.place import Area
 from remediator.policy.windows import Once, Window
-from tests.remediator.builders import at, policy
+from tests.remediator.builders import at, policy, with_fields
 from tests.remediator.plan.fleets import (
     NOW,
     an_incident,
@@ -282,7 +282,7 @@ class TestStopped:
 
     def test_an_emergency_stop_allows_no_new_rule_and_no_stronger_one(self) -> None:
         standing = stored(rule("a1", "NoSchedule"))
-        fleet = msgspec.structs.replace(self.STOP, rules=standing)
+        fleet = with_fields(self.STOP, rules=standing)
 
         answers = grant(
             LIFTED, fleet, desired("a0", "NoSchedule", "None"), desired("a1", "NoExecute")
@@ -297,7 +297,7 @@ class TestStopped:
 
     def test_healing_goes_on_under_it(self) -> None:
         standing = stored(rule("a0", "NoExecute"), rule("a0", "NoSchedule", "part"))
-        fleet = msgspec.structs.replace(self.STOP, rules=standing)
+        fleet = with_fields(self.STOP, rules=standing)
         lowered = desired("a0", "None")
         closing = desired("a0", kind="closes", calls="node-reboot")
 
@@ -306,7 +306,7 @@ class TestStopped:
 
     def test_a_key_that_other_pods_tolerate_is_new_harm(self) -> None:
         standing = stored(rule("a0", "NoExecute"))
-        fleet = msgspec.structs.replace(self.STOP, rules=standing)
+        fleet = with_fields(self.STOP, rules=standing)
         worse = desired("a0", rules=(rule("a0", "NoExecute", fault="lost"),))
 
         answer = grant(LIFTED, fleet, worse)["a0"]

@@ -15,7 +15,7 @@ from remediator.plan.spending import RuleAction, Spending, place_of, suffers
 from remediator.plan.stages import Demanded, Granted
 from remediator.plan.view import Changed, Fleet, names_on
 from remediator.policy.limits import GROUNDS, LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
-from tests.remediator.builders import at, policy
+from tests.remediator.builders import at, policy, with_fields
 from tests.remediator.plan.fleets import (
     NOW,
     an_incident,
@@ -129,7 +129,7 @@ def after(fleet: Fleet, answers: tuple[Granted, ...]) -> Fleet:
     gpus = {answer.uuid for answer in answers}
     others = tuple(taint_rule for taint_rule in fleet.rules if taint_rule.gpu not in gpus)
     new = stored(*(taint_rule for answer in answers for taint_rule in answer.rules))
-    return msgspec.structs.replace(fleet, rules=(*others, *new))
+    return with_fields(fleet, rules=(*others, *new))
 
 
 def of_each_harm(limits: Limits) -> tuple[tuple[RuleAction, Caps], ...]:
@@ -244,14 +244,14 @@ def test_the_order_of_anything_does_not_matter(
     rules, incidents = list(fleet.rules), list(fleet.incidents)
     for records in (mixed, rules, incidents):
         chance.shuffle(records)
-    other = msgspec.structs.replace(fleet, rules=tuple(rules), incidents=tuple(incidents))
+    other = with_fields(fleet, rules=tuple(rules), incidents=tuple(incidents))
 
     first = budget(all_desired, fleet, policy(limits), NOW)
     second = budget(mixed, other, policy(limits), NOW)
 
     for one, two in zip(first, second, strict=True):
-        assert msgspec.structs.replace(one, rules=sorted(one.rules, key=_device)) == (
-            msgspec.structs.replace(two, rules=sorted(two.rules, key=_device))
+        assert with_fields(one, rules=sorted(one.rules, key=_device)) == (
+            with_fields(two, rules=sorted(two.rules, key=_device))
         )
 
 
@@ -272,8 +272,8 @@ def test_a_larger_limit_never_grants_a_gpu_less(
     for action, caps in of_each_harm(limits):
         fields = [cap for cap in Caps.__struct_fields__ if cap != "node" or caps.rate is None]
         field = data.draw(st.sampled_from(fields))
-        larger_caps = msgspec.structs.replace(caps, **{field: more(getattr(caps, field))})
-        larger = msgspec.structs.replace(limits, **{action: larger_caps})
+        larger_caps = with_fields(caps, **{field: more(getattr(caps, field))})
+        larger = with_fields(limits, **{action: larger_caps})
         got = budget((one,), fleet, policy(larger), NOW)[0]
         assert _milder(less, got)
 
@@ -295,7 +295,7 @@ def test_everything_reopens_by_itself_when_the_others_are_well_again(
 ) -> None:
     """Hours later, the stop let go, the first GPU in line gets what no limit of 0 forbids."""
     later = NOW + timedelta(hours=3)
-    well = msgspec.structs.replace(fleet, rules=(), stopped="")
+    well = with_fields(fleet, rules=(), stopped="")
     for request in all_desired[:1]:
         (answer,) = budget((request,), well, policy(limits), later)
         nothing = [cap for caps in (limits.taint, limits.evict) for cap in _zeros(caps)]

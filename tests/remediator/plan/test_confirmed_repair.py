@@ -30,6 +30,7 @@ from tests.remediator.builders import (
     report_with,
     until,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import ENFORCE
@@ -42,7 +43,7 @@ CONFIRMED, SOAKED = 20, 620
 def old(*xids: XidRecord, **fields: object) -> NodeView:
     """A GPU whose driver has no recovery action. A reset of it shows in nothing that it reports."""
     board = gpu(0, *xids, recovery_action=NO_ACTION_FIELD)
-    return view(msgspec.structs.replace(board, **fields))
+    return view(with_fields(board, **fields))
 
 
 SICK = old(xid(95))
@@ -50,10 +51,10 @@ SICK = old(xid(95))
 
 def settle(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> None:
     """A report is dated when it is seen, unless a test dates it."""
-    if seen.report is not None and seen.report.observed_at == T0:
-        gpus = tuple(_read(health, seconds) for health in seen.report.gpus)
+    if seen.agent.report is not None and seen.agent.report.observed_at == T0:
+        gpus = tuple(_read(health, seconds) for health in seen.agent.report.gpus)
         dated = report_with(seen, observed_at=at(seconds), gpus=gpus)
-        seen = msgspec.structs.replace(seen, report=dated)
+        seen = with_fields(seen, report=dated)
     playing.settle(stored, seen, seconds, rows)
 
 
@@ -144,7 +145,7 @@ def test_one_that_is_given_while_there_is_no_report_is_for_what_the_last_one_had
     stored = Stored()
     settle(stored, seen, 1)
     stored.intend("RepairConfirmed", LASTS)
-    settle(stored, msgspec.structs.replace(seen, stale="silent"), CONFIRMED)
+    settle(stored, with_fields(seen, stale="silent"), CONFIRMED)
 
     for seconds in (60, 70, 80 + SOAKED):
         settle(stored, seen, seconds)
@@ -296,7 +297,7 @@ class TestAfterTheRecovery:
         stored = recovered()
         blind = old(xid(95), presence=presence, presence_since=at(700), recovery_action=field)
         nvml = (SourceHealth(name="nvml", state="Down"), SourceHealth(name="kmsg", state="Up"))
-        blind = msgspec.structs.replace(blind, report=report_with(blind, sources=nvml))
+        blind = with_fields(blind, report=report_with(blind, sources=nvml))
 
         for seconds in (700, 800, DAY):
             settle(stored, blind, seconds)
@@ -317,10 +318,8 @@ class TestAfterTheRecovery:
     def test_a_clock_that_is_set_back_taints_nothing_again(self) -> None:
         stored = Stored()
         set_back = old(xid(95, seen=-3600))
-        set_back = msgspec.structs.replace(
-            set_back, report=report_with(set_back, clock_set_back_ms=3_600_000)
-        )
-        before = msgspec.structs.replace(SICK, report=report_with(SICK, clock_set_back_ms=0))
+        set_back = with_fields(set_back, report=report_with(set_back, clock_set_back_ms=3_600_000))
+        before = with_fields(SICK, report=report_with(SICK, clock_set_back_ms=0))
         settle(stored, before, 1)
         stored.intend("RepairConfirmed", LASTS)
         for seconds in (CONFIRMED, SOAKED):
@@ -337,7 +336,7 @@ class TestAfterTheRecovery:
     ) -> None:
         stored = recovered()
         again = old(xid(95, seen=seen))
-        again = msgspec.structs.replace(again, report=report_with(again, boot_id="boot-2"))
+        again = with_fields(again, report=report_with(again, boot_id="boot-2"))
 
         settle(stored, again, 700)
 
@@ -348,10 +347,10 @@ class TestAfterTheRecovery:
         settle(stored, SICK, 40 * DAY)
         assert len(stored.incidents) == 1
 
-        unread = msgspec.structs.replace(SICK, stale="silent")
+        unread = with_fields(SICK, stale="silent")
         settle(stored, unread, 41 * DAY)
         assert len(stored.incidents) == 1
-        booted = msgspec.structs.replace(old(), report=report_with(old(), boot_id="boot-2"))
+        booted = with_fields(old(), report=report_with(old(), boot_id="boot-2"))
         settle(stored, booted, 42 * DAY)
 
         assert stored.incidents == {}
@@ -359,7 +358,14 @@ class TestAfterTheRecovery:
     def test_its_incident_is_pruned_once_the_node_is_gone(self) -> None:
         stored = recovered()
 
-        settle(stored, NodeView(node="node-a", nodes_known=True), 40 * DAY)
+        settle(
+            stored,
+            NodeView(
+                node="node-a",
+                nodes_known=True,
+            ),
+            40 * DAY,
+        )
 
         assert stored.incidents == {}
 

@@ -10,7 +10,7 @@ from remediator.plan.correlation import cause_of
 from remediator.plan.stages import Wake
 from remediator.plan.view import Changed, Fleet
 from remediator.policy.limits import LIFTED, Correlation, Limits
-from tests.remediator.builders import at
+from tests.remediator.builders import at, with_fields
 from tests.remediator.plan.fleets import (
     an_incident,
     desired,
@@ -38,7 +38,7 @@ def held(
     """Return why the eviction of GPU `c0` waits, "" when it does not."""
     mine = incident or an_incident("c0")
     seen = Fleet(incidents=(*elsewhere, mine), rules=stored(rule("c0", "NoSchedule")))
-    seen = msgspec.structs.replace(seen, **fleet)
+    seen = with_fields(seen, **fleet)
     answer = grant(limits, seen, desired("c0", "NoExecute", incident=mine), now=at(now))["c0"]
     assert effects(answer) == (["NoSchedule"] if answer.deferred else ["NoExecute"])
     return answer.deferred

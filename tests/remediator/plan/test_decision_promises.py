@@ -142,7 +142,7 @@ def test_a_rule_goes_only_for_the_four_reasons(incident: list[Moment]) -> None:
             open_before = [known for known in stored.incidents.values() if known.open]
             decision = tick(stored, moment.seen, moment.seconds, rows_of(moment))
             gone = [step.stored for step in decision.steps if isinstance(step, DeleteRule)]
-            published = {device.device: device.uuid for device in moment.seen.inventory}
+            published = {device.device: device.uuid for device in moment.seen.slices.inventory}
             for rule in gone:
                 (case, planned) = next(pair for pair in decision.pairs if pair[1].uuid == rule.gpu)
                 verified = (planned.course.kind == "closes") and isinstance(case.verdict, Healthy)
@@ -171,7 +171,7 @@ def test_not_knowing_changes_no_rule_but_by_name_or_by_a_persons_word(
         ignored = any("Ignore" in known.spec.intents for known in stored.incidents.values())
         before = dict(stored.rules)
         settle(stored, moment.seen, moment.seconds, SHORT)
-        if moment.seen.stale and not ignored:
+        if moment.seen.agent.stale and not ignored:
             only_names_moved(before, stored, moment.seen)
 
 

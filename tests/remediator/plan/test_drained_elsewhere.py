@@ -37,6 +37,7 @@ from tests.remediator.builders import (
     policy,
     uuid,
     view,
+    with_fields,
 )
 from tests.remediator.plan import evict_first
 from tests.remediator.plan.handover import pair, reconciled
@@ -194,7 +195,7 @@ def reserved(group: str) -> Claim:
 
 class TestNotLookedAt:
     def test_noexecute_waits_while_the_pods_cannot_be_listed(self) -> None:
-        seen = msgspec.structs.replace(busy(pod()), pods=None)
+        seen = with_fields(busy(pod()), pods=None)
         stored = played(seen)
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
@@ -227,7 +228,7 @@ class TestNotLookedAt:
         seen = view(dead(), claims=held, pods=(pod(),), pods_gone=gone)
         assert played(seen).effects() == {"gpu-0": "NoExecute"}
 
-        early = msgspec.structs.replace(seen, pods=())
+        early = with_fields(seen, pods=())
         assert played(early).effects() == {"gpu-0": "NoSchedule"}, "another one is not listed yet"
         refused = view(dead(), claims=held[1:], pods_gone=gone)
         assert played(refused).effects() == {"gpu-0": "NoSchedule"}, "it may have come by now"
@@ -273,7 +274,7 @@ class TestEvictionApi:
 
     def test_one_that_joins_a_claim_later_is_passed_by_and_never_deleted(self) -> None:
         both, alone = evict_first.shared("train-0", "worker-0"), evict_first.shared("train-0")
-        joined = msgspec.structs.replace(both[0], pods=(pod(), slurmd()))
+        joined = with_fields(both[0], pods=(pod(), slurmd()))
         rows = evict_first.rows()
         stored = evict_first.begun(alone[0], rows)
 

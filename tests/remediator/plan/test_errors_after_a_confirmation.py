@@ -17,6 +17,7 @@ from tests.remediator.builders import (
     report_with,
     until,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.plan.test_confirmed_repair import (
@@ -153,7 +154,7 @@ class TestANewErrorTaints:
         def booted(*xids: XidRecord) -> NodeView:
             seen = old(*xids)
             report = report_with(seen, boot_id="boot-2", observed_at=at(-DAY))
-            return msgspec.structs.replace(seen, report=report)
+            return with_fields(seen, report=report)
 
         stored = Stored()
         settle(stored, old(xid(95, count=2)), 1)
@@ -175,7 +176,7 @@ class TestANewErrorTaints:
         report = report_with(again, observed_at=at(-2990))
 
         for seconds in (700, 710, DAY):
-            settle(stored, msgspec.structs.replace(again, report=report), seconds)
+            settle(stored, with_fields(again, report=report), seconds)
 
         assert stored.effects() != {}
 
@@ -227,7 +228,7 @@ def test_a_duplicates_confirmation_does_not_count_once_the_incidents_own_has_end
 
     if ends == "withdrawn":
         stored.intend("RepairConfirmed", None, leading)
-    settle(stored, msgspec.structs.replace(both, stale=stale), 2001)
+    settle(stored, with_fields(both, stale=stale), 2001)
     for seconds in (2010, 2010 + SOAKED, DAY):
         settle(stored, both, seconds)
 

@@ -11,13 +11,25 @@ from remediator.model.claim import (
 from remediator.model.taint_rule import labels_of_cluster
 from remediator.plan.events import POD_EVENTS_AT_ONCE, Event, manifest
 from remediator.policy.table import Evict
-from tests.remediator.builders import RESET, Stored, action, at, dead, gpu, policy, until, view, xid
+from tests.remediator.builders import (
+    RESET,
+    Stored,
+    action,
+    at,
+    dead,
+    gpu,
+    policy,
+    until,
+    view,
+    with_fields,
+    xid,
+)
 from tests.remediator.playing import claim, pod, settle, tick
 
 
 def events_of(stored: Stored, seconds: float, **fields: object) -> list[Event]:
     """Everything that is posted while a dead GPU is reconciled until nothing is left to do."""
-    seen = msgspec.structs.replace(view(dead()), **fields)
+    seen = with_fields(view(dead()), **fields)
     return [event for _ in range(4) for event in tick(stored, seen, seconds).events]
 
 

@@ -12,7 +12,7 @@ from remediator.plan.steps import EvictPod
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits
 from remediator.policy.table import Evict, Policy
-from tests.remediator.builders import Stored, policy
+from tests.remediator.builders import Stored, policy, with_fields
 from tests.remediator.histories.machines import Machine
 from tests.remediator.playing import tick
 
@@ -59,7 +59,7 @@ class World:
         return self.machine.tenants.pods()
 
     def view(self) -> NodeView:
-        return msgspec.structs.replace(self.machine.view(), pods=self.pods())
+        return with_fields(self.machine.view(), pods=self.pods())
 
 
 def evicted_from(stored: Stored) -> set[object]:

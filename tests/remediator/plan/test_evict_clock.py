@@ -3,7 +3,6 @@
 from datetime import timedelta
 from itertools import pairwise
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +11,7 @@ from remediator.model.incident import IncidentStatus
 from remediator.plan.evictions import start_of_within
 from remediator.plan.steps import EvictPod, WriteStatus
 from remediator.policy.table import Evict
-from tests.remediator.builders import Stored, at, policy
+from tests.remediator.builders import Stored, at, policy, with_fields
 from tests.remediator.plan.evict_first import (
     REFUSED,
     START,
@@ -47,7 +46,7 @@ class TestWhatIsNotKnown:
     ) -> None:
         one, asks = seen(pod()), rows()
         stored = after_request(begun(one, asks), 120)
-        blind = msgspec.structs.replace(one, **fields)
+        blind = with_fields(one, **fields)
         play(stored, blind, asks, 135, HOUR, every=60)
 
         after = play(stored, one, asks, HOUR + 5, HOUR + 5 + 400)
@@ -60,7 +59,7 @@ class TestWhatIsNotKnown:
     def test_who_sees_only_now_and_then_deletes_in_the_end(self, fields: dict[str, object]) -> None:
         one, asks = seen(pod()), rows()
         stored = begun(one, asks)
-        blind = msgspec.structs.replace(one, **fields)
+        blind = with_fields(one, **fields)
         times = 0
 
         for minute in range(60):

@@ -15,7 +15,17 @@ from remediator.plan.spending import CALL_LASTS, usage
 from remediator.plan.stages import Wake
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
-from tests.remediator.builders import Stored, at, dead, policy, report_with, uuid, view, xid
+from tests.remediator.builders import (
+    Stored,
+    at,
+    dead,
+    policy,
+    report_with,
+    uuid,
+    view,
+    with_fields,
+    xid,
+)
 from tests.remediator.plan.fleets import (
     NOW,
     an_incident,
@@ -57,7 +67,7 @@ def drained(name: str, since: float = -DAY, **status: Any) -> tuple[Rule, Incide
 
 
 def fleet_of(*known: tuple[Rule, Incident], **fields: object) -> Fleet:
-    return msgspec.structs.replace(
+    return with_fields(
         Fleet(rules=tuple(rule for rule, _ in known), incidents=tuple(entry for _, entry in known)),
         **fields,
     )
@@ -211,7 +221,7 @@ class TestANodeThatRepublishesItsBoards:
 
     def decided(self, stored: Stored, seen: NodeView, seconds: float) -> None:
         for later in (0, 1, 5, 6):
-            mine = msgspec.structs.replace(
+            mine = with_fields(
                 seen,
                 rules=tuple(rule for rule in stored.rules.values() if rule.node == seen.node),
                 incidents=tuple(s for s in stored.incidents.values() if s.node == seen.node),
@@ -228,7 +238,7 @@ class TestANodeThatRepublishesItsBoards:
                 dead(cycle), minor=0, xids=(xid(79, cycle * 8),), presence_since=at(cycle * 8)
             )
             seen = view(board)
-            for part in seen.inventory:
+            for part in seen.slices.inventory:
                 stored.rules.pop(part.device, None)  # its name belongs to another board now
             self.decided(stored, seen, cycle * 8)
         lost = msgspec.structs.replace(
@@ -321,7 +331,7 @@ def histories_of_one_node(draw: st.DrawFn) -> tuple[tuple[Rule, ...], tuple[Inci
         since = draw(st.integers(-3600, 0))
         mine, about = drained(name, since)
         ending = draw(st.sampled_from([*ENDINGS]))
-        status = msgspec.structs.replace(about.status, **ENDINGS[ending])
+        status = with_fields(about.status, **ENDINGS[ending])
         incidents.append(msgspec.structs.replace(about, status=status))
         rules += [] if ending in ("displaced", "closed") else [mine]
     return tuple(rules), tuple(incidents)
@@ -344,7 +354,7 @@ def test_no_history_of_one_node_makes_another_nodes_first_eviction_wait_for_a_ra
     new = stored(*(taint_rule for answer in given.values() for taint_rule in answer.rules))
     requested = {gpu_of(name) for name in asks}
     others = tuple(taint_rule for taint_rule in fleet.rules if taint_rule.gpu not in requested)
-    fleet = msgspec.structs.replace(fleet, rules=(*others, *new))
+    fleet = with_fields(fleet, rules=(*others, *new))
 
     answer = grant(limits, fleet, desired("b0", "NoExecute"))["b0"]
 

@@ -15,7 +15,7 @@ from remediator.plan.node_condition import WAITING
 from remediator.plan.node_pods import NOT_LISTED, NOT_LIVE, NOT_PUBLISHED, neighbours
 from remediator.plan.trust import Blind
 from remediator.plan.view import NodeView
-from tests.remediator.builders import DRIVER, NODE, uuid
+from tests.remediator.builders import DRIVER, NODE, uuid, with_fields
 from tests.remediator.plan.handover import but, node, pair, pod, repair, reported, stored
 from tests.remediator.playing import claim
 
@@ -28,14 +28,14 @@ def names(seen: NodeView) -> tuple[str, ...]:
 
 def wiped(seen: NodeView) -> NodeView:
     """The same node after its slices were deleted."""
-    return msgspec.structs.replace(seen, inventory=())
+    return with_fields(seen, inventory=())
 
 
 def with_plugin(seen: NodeView) -> NodeView:
     """The same node, as one whose GPUs a device plugin hands out."""
     assert seen.facts is not None
     facts = msgspec.structs.replace(seen.facts, plugin_resources=("nvidia.com/gpu",))
-    return msgspec.structs.replace(seen, inventory=(), facts=facts)
+    return with_fields(seen, inventory=(), facts=facts)
 
 
 def plugin_pod(name: str = "train-0", resource: str = "nvidia.com/gpu") -> PodFacts:
@@ -122,7 +122,7 @@ NIC = SliceDevice(device=Device("nic.example.com", "rack-7", "nic-0"), node=NODE
 
 
 def with_nic(seen: NodeView) -> NodeView:
-    return msgspec.structs.replace(seen, inventory=(*seen.inventory, NIC))
+    return with_fields(seen, inventory=(*seen.slices.inventory, NIC))
 
 
 def held(device: str) -> Claim:
@@ -149,7 +149,7 @@ class TestWhoHoldsAForeignDevice:
         nic = msgspec.structs.replace(NIC, device=Device(NIC.device.driver, pool, "nic-0"))
         far = claim(device, driver=nic.device.driver, pool=pool)
         plain = node(pods=(NOBODY,), claims=(far,))
-        seen = msgspec.structs.replace(plain, inventory=(*plain.inventory, nic))
+        seen = with_fields(plain, inventory=(*plain.slices.inventory, nic))
 
         assert neighbours(seen, ()) == neighbours(plain, ())
         assert repair(seen, pair()) == repair(plain, pair())
@@ -178,7 +178,7 @@ class TestWhoHoldsAForeignDevice:
             gpu=uuid(0),
             node=NODE,
         )
-        seen = msgspec.structs.replace(node(claims=(held("nic-1"),)), rules=(rule,))
+        seen = with_fields(node(claims=(held("nic-1"),)), rules=(rule,))
 
         assert names(with_nic(seen)) == ()
 
@@ -188,7 +188,7 @@ class TestWhatIsNotKnown:
         ("seen", "why"),
         [
             (node(pods=None), NOT_LISTED),
-            (msgspec.structs.replace(node(), pods_live=False), NOT_LIVE),
+            (with_fields(node(), pods_live=False), NOT_LIVE),
             (msgspec.structs.replace(node(), blind={"slices": "slices: 403"}), "slices: 403"),
             (msgspec.structs.replace(node(), blind={"claims": "claims: old"}), "claims: old"),
             (wiped(node()), NOT_PUBLISHED),

@@ -6,7 +6,7 @@ import pytest
 from remediator.model.node import NodeFacts
 from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import DeleteRule
-from remediator.plan.view import NodeView
+from remediator.plan.view import AgentView, NodeView, SliceView
 from tests.remediator.builders import (
     LASTS,
     NODE,
@@ -22,6 +22,7 @@ from tests.remediator.builders import (
     report,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import ENFORCE, claim, settle, tick
@@ -54,7 +55,7 @@ class TestARuleThatSomebodyDeletes:
         stored.rules.clear()
 
         for second in (100, 200):
-            settle(stored, msgspec.structs.replace(seen, stale="silent"), second)
+            settle(stored, with_fields(seen, stale="silent"), second)
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
@@ -92,7 +93,10 @@ class TestARuleThatSomebodyDeletes:
 
 
 class TestNodeGone:
-    GONE = NodeView(node=NODE, nodes_known=True)
+    GONE = NodeView(
+        node=NODE,
+        nodes_known=True,
+    )
 
     def test_after_seven_days_the_rules_go_and_the_incident_says_so(self) -> None:
         stored = Stored()
@@ -113,7 +117,11 @@ class TestNodeGone:
         stored = Stored()
         settle(stored, view(dead()), 1)
         settle(stored, self.GONE, 100)
-        back = NodeView(node=NODE, nodes_known=True, facts=NodeFacts(name=NODE))
+        back = NodeView(
+            node=NODE,
+            nodes_known=True,
+            facts=NodeFacts(name=NODE),
+        )
         settle(stored, back, 6 * DAY)
         assert stored.incident.status.node_gone_since is None
 
@@ -126,7 +134,11 @@ class TestNodeGone:
         stored = Stored()
         settle(stored, view(dead()), 1)
         settle(stored, self.GONE, 100)
-        back = NodeView(node=NODE, nodes_known=True, facts=NodeFacts(name=NODE))
+        back = NodeView(
+            node=NODE,
+            nodes_known=True,
+            facts=NodeFacts(name=NODE),
+        )
 
         settle(stored, back, 8 * DAY)
 
@@ -148,7 +160,13 @@ class TestNodeGone:
         settle(stored, view(dead()), 1)
 
         for day in (1, 9, 30):
-            settle(stored, NodeView(node=NODE), day * DAY)
+            settle(
+                stored,
+                NodeView(
+                    node=NODE,
+                ),
+                day * DAY,
+            )
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
@@ -167,7 +185,7 @@ class TestNodeGone:
 class TestMoves:
     def there(self, **fields: object) -> NodeView:
         """The board of node-a's gpu-0, sick as before, in node-b."""
-        sick = msgspec.structs.replace(dead(), presence="Present", recovery_action=RESET, **fields)
+        sick = with_fields(dead(), presence="Present", recovery_action=RESET, **fields)
         return view(sick, node="node-b")
 
     def test_the_incident_goes_on_where_the_board_is(self) -> None:
@@ -180,7 +198,20 @@ class TestMoves:
         assert len(stored.incidents) == 1
         assert {rule.device.pool for rule in stored.rules.values()} == {"node-a", "node-b"}
 
-    @pytest.mark.parametrize("seen", [NodeView(node=NODE), NodeView(node=NODE, report=report())])
+    @pytest.mark.parametrize(
+        "seen",
+        [
+            NodeView(
+                node=NODE,
+            ),
+            NodeView(
+                node=NODE,
+                agent=AgentView(
+                    report=report(),
+                ),
+            ),
+        ],
+    )
     def test_a_node_with_a_rule_alone_leaves_the_incident_to_the_other(
         self, seen: NodeView
     ) -> None:
@@ -194,7 +225,15 @@ class TestMoves:
         stored = Stored()
         settle(stored, view(dead()), 1)
         settle(stored, self.there(), 1000)
-        empty = NodeView(node=NODE, report=report(), elsewhere={uuid(0): ("node-b",)})
+        empty = NodeView(
+            node=NODE,
+            agent=AgentView(
+                report=report(),
+            ),
+            slices=SliceView(
+                elsewhere={uuid(0): ("node-b",)},
+            ),
+        )
 
         self.alone(stored, empty, 1001)
         settle(stored, self.there(), 1002)
@@ -203,7 +242,7 @@ class TestMoves:
 
     def alone(self, stored: Stored, seen: NodeView, seconds: float) -> None:
         """Reconcile a node with what the world shows of it: its own rules and incidents."""
-        own = msgspec.structs.replace(
+        own = with_fields(
             stored.over(seen),
             rules=tuple(rule for rule in stored.rules.values() if rule.node == seen.node),
             incidents=tuple(
@@ -230,7 +269,13 @@ class TestMoves:
         settle(stored, view(mig_gpu(0, recovery_action=RESET)), 1)
         (slot,) = [device for device in published(mig_gpu(0)) if device.device.device == SLICE_5]
         other = msgspec.structs.replace(slot, uuid="MIG-9", parent_uuid=uuid(77))
-        seen = NodeView(node=NODE, inventory=(other,), elsewhere={uuid(0): ("node-b",)})
+        seen = NodeView(
+            node=NODE,
+            slices=SliceView(
+                inventory=(other,),
+                elsewhere={uuid(0): ("node-b",)},
+            ),
+        )
         stored.incidents.clear()  # it is stored under node-b, where the world shows it
 
         self.alone(stored, seen, 1000)
@@ -299,7 +344,7 @@ class TestLeftovers:
         (rule,) = stored.rules.values()
         copy = msgspec.structs.replace(rule, uid="uid-copy", stored_as="a-copy")
 
-        seen = msgspec.structs.replace(seen, leftovers=(copy,))
+        seen = with_fields(seen, leftovers=(copy,))
         decision = decide_node(stored.over(seen), stored.fleet(), ENFORCE, at(21))
 
         assert [step.stored.uid for step in decision.steps if isinstance(step, DeleteRule)] == [

@@ -23,6 +23,7 @@ from tests.remediator.builders import (
     published,
     report_with,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import claim, pod, settle, tick
@@ -153,7 +154,7 @@ class TestRepair:
             settle(stored, used, second, rows)
 
         reset = view(gpu(0, xid(95), epoch=3, recovery_action=RESET))
-        settle(stored, msgspec.structs.replace(used, report=reset.report), 100, rows)
+        settle(stored, with_fields(used, report=reset.agent.report), 100, rows)
 
         assert stored.incident.status.phase == phase
 
@@ -169,7 +170,7 @@ class TestRepair:
     def test_a_reboot_is_seen_by_its_boot_id(self) -> None:
         stored = self.drained()
         seen = view(gpu(0, xid(95), recovery_action=RESET))
-        after = msgspec.structs.replace(seen, report=report_with(seen, boot_id="boot-2"))
+        after = with_fields(seen, report=report_with(seen, boot_id="boot-2"))
 
         settle(stored, after, 100)
 
@@ -313,7 +314,7 @@ class TestReported:
     def test_would_taint_is_remembered_while_nothing_is_known(self) -> None:
         stored, seen, rows = Stored(), view(dead()), policy(mode="incident-only")
         settle(stored, seen, 1, rows)
-        settle(stored, msgspec.structs.replace(seen, stale="silent"), 50, rows)
+        settle(stored, with_fields(seen, stale="silent"), 50, rows)
 
         assert len(stored.incident.status.would_taint) == 1
 
@@ -334,7 +335,7 @@ def test_a_phase_stays_as_it_is_while_nothing_is_known() -> None:
     settle(stored, mended, 100)
     assert stored.incident.status.phase == "Verifying"
 
-    settle(stored, msgspec.structs.replace(mended, stale="silent"), 200)
+    settle(stored, with_fields(mended, stale="silent"), 200)
     assert stored.incident.status.phase == "Verifying"
 
 

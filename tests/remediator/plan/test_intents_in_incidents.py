@@ -18,6 +18,7 @@ from tests.remediator.builders import (
     report_with,
     until,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import claim, settle
@@ -148,7 +149,7 @@ class TestIgnore:
             settle(stored, seen, second)
         stored.intend("Ignore", until(100))
 
-        settle(stored, msgspec.structs.replace(seen, stale=blind), 50)
+        settle(stored, with_fields(seen, stale=blind), 50)
         assert stored.effects() == {}
         assert stored.incident.open
         assert "not acted on: ignore until" in stored.incident.status.message
@@ -223,7 +224,7 @@ class TestConfirmed:
         stored = self.sticky()
         stored.intend("RepairConfirmed", until(5000))
         again = view(gpu(0, xid(95, seen=705), recovery_action=action(1, 706, 706)))
-        settle(stored, msgspec.structs.replace(self.mended, stale="silent"), 704, self.STICKY)
+        settle(stored, with_fields(self.mended, stale="silent"), 704, self.STICKY)
         settle(stored, again, 706, self.STICKY)
 
         mended = view(gpu(0, xid(95, seen=705), recovery_action=action(0, 710, 710)))
@@ -238,7 +239,7 @@ class TestConfirmed:
         stored = self.sticky()
         stored.intend("RepairConfirmed", LASTS)
         again = view(gpu(0, xid(95, seen=705), recovery_action=action(1, 706, 706)))
-        settle(stored, msgspec.structs.replace(self.mended, stale="silent"), 704, self.STICKY)
+        settle(stored, with_fields(self.mended, stale="silent"), 704, self.STICKY)
         settle(stored, again, 706, self.STICKY)
         mended = view(gpu(0, xid(95, seen=705), recovery_action=action(0, 710, 710)))
         for second in (711, 1400):
@@ -280,11 +281,11 @@ class TestConfirmed:
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
         stored.intend("RepairConfirmed", LASTS)
-        unanswered = msgspec.structs.replace(empty, stale="silent")
+        unanswered = with_fields(empty, stale="silent")
         settle(stored, unanswered, 11, self.STICKY)
         assert stored.incident.open
         blind = report_with(empty, sources=(SourceHealth(name="nvml", state="Down"),))
-        settle(stored, msgspec.structs.replace(empty, report=blind), 11, self.STICKY)
+        settle(stored, with_fields(empty, report=blind), 11, self.STICKY)
         assert stored.incident.open
 
         settle(stored, empty, 12, self.STICKY)

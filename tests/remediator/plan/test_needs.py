@@ -24,6 +24,7 @@ from tests.remediator.builders import (
     report_with,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.plan.handover import reconciled
@@ -40,7 +41,7 @@ def on(*gpus: GpuHealth, boot: str = "boot-1", missing: tuple[str, ...] = ()) ->
     seen = view(*gpus, pods=())
     inventory = Inventory(seen=len(gpus), on_bus=len(gpus) + len(missing), missing=missing)
     report = report_with(seen, boot_id=boot, inventory=inventory)
-    return msgspec.structs.replace(seen, report=report)
+    return with_fields(seen, report=report)
 
 
 def rebooted(*gpus: GpuHealth, missing: tuple[str, ...] = ()) -> NodeView:
@@ -67,10 +68,10 @@ class TestAReboot:
 
     def test_after_which_it_is_published_and_not_listed_asks_for_a_replacement(self) -> None:
         stored = handed_over()
-        published = on(gpu(0), gpu(1)).inventory
+        published = on(gpu(0), gpu(1)).slices.inventory
         seen = rebooted(gpu(1, presence_since=at(90)), missing=(uuid(0),))
-        seen = msgspec.structs.replace(seen, inventory=published)
-        late = msgspec.structs.replace(seen, report=report_with(seen, observed_at=at(200)))
+        seen = with_fields(seen, inventory=published)
+        late = with_fields(seen, report=report_with(seen, observed_at=at(200)))
 
         for second in (100, 200, 201, DAY):
             status, reason, _ = reconciled(stored, late if second > 100 else seen, second)
@@ -91,11 +92,11 @@ class TestAReboot:
         "seen",
         [
             on(gpu(1)),
-            msgspec.structs.replace(rebooted(gpu(1)), stale="silent"),
-            msgspec.structs.replace(
+            with_fields(rebooted(gpu(1)), stale="silent"),
+            with_fields(
                 rebooted(gpu(1)), report=report_with(rebooted(gpu(1)), sources=(), boot_id="boot-2")
             ),
-            msgspec.structs.replace(
+            with_fields(
                 rebooted(gpu(1)),
                 report=report_with(
                     rebooted(gpu(1)), boot_id="boot-2", inventory=Inventory(set_aside=1)
@@ -123,7 +124,7 @@ class TestAReboot:
         rows = policy(LIFTED, ceiling="NoSchedule")
         stored = Stored()
         reconciled(stored, on(dead(), gpu(1)), 1, rows)
-        busy = msgspec.structs.replace(
+        busy = with_fields(
             rebooted(gpu(1)), claims=(claim("gpu-1"),), pods=(pod(claims=("claim-of-train-0",)),)
         )
 
@@ -162,7 +163,7 @@ class TestAnotherBoard:
         """A board is added, numbers move, and the new one gets that of the dead one."""
         stored = handed_over()
         seen = rebooted(NEW_BOARD, gpu(1))
-        seen = msgspec.structs.replace(seen, report=report_with(seen, inventory=inventory))
+        seen = with_fields(seen, report=report_with(seen, inventory=inventory))
 
         reconciled(stored, seen, 100)
         assert stored.incident.status.closed_at is None
@@ -207,8 +208,8 @@ class TestAnotherBoard:
     def test_is_not_proven_while_the_old_one_is_there_or_published(self) -> None:
         stored = handed_over()
         both = rebooted(gpu(0, xid(79)), NEW_BOARD)
-        old = on(gpu(0), gpu(1)).inventory
-        published = msgspec.structs.replace(rebooted(NEW_BOARD, gpu(1)), inventory=old)
+        old = on(gpu(0), gpu(1)).slices.inventory
+        published = with_fields(rebooted(NEW_BOARD, gpu(1)), inventory=old)
 
         for seen in (both, published):
             reconciled(stored, seen, 100)
@@ -222,7 +223,7 @@ class TestAnotherBoard:
     ) -> None:
         stored = handed_over()
 
-        reconciled(stored, msgspec.structs.replace(rebooted(NEW_BOARD, gpu(1)), **change), DAY)
+        reconciled(stored, with_fields(rebooted(NEW_BOARD, gpu(1)), **change), DAY)
 
         assert stored.incident.open
 
@@ -278,7 +279,7 @@ class TestCeilings:
     def test_bind_the_call(self, sick: GpuHealth, ceiling: Ceiling, overridden: bool) -> None:
         rows = policy(LIFTED, ceiling=ceiling)
         stored = Stored()
-        busy = msgspec.structs.replace(
+        busy = with_fields(
             on(sick, gpu(1)), claims=(claim("gpu-1"),), pods=(pod(claims=("claim-of-train-0",)),)
         )
 
@@ -293,7 +294,7 @@ class TestCeilings:
 
     def test_a_class_that_waits_for_disruption_budgets_overrides_no_pod_either(self) -> None:
         stored, rows = Stored(), policy(LIFTED, evict=Evict(then="wait"))
-        busy = msgspec.structs.replace(
+        busy = with_fields(
             on(dead(), gpu(1)), claims=(claim("gpu-1"),), pods=(pod(claims=("claim-of-train-0",)),)
         )
 
@@ -305,7 +306,7 @@ class TestCeilings:
     def test_a_deadline_calls_for_no_more_than_its_class_needs(self) -> None:
         both = dead(memory=WORN.memory)
         stored = Stored()
-        busy = msgspec.structs.replace(
+        busy = with_fields(
             on(both, gpu(1)), claims=(claim("gpu-1"),), pods=(pod(claims=("claim-of-train-0",)),)
         )
 
@@ -321,7 +322,7 @@ class TestCeilings:
     def test_a_deadline_of_one_class_calls_for_nothing_that_another_needs(self) -> None:
         worn = gpu(1, memory=WORN.memory)
         stored = Stored()
-        busy = msgspec.structs.replace(
+        busy = with_fields(
             on(dead(), worn, gpu(2)),
             claims=(claim("gpu-2"),),
             pods=(pod(claims=("claim-of-train-0",)),),
@@ -344,7 +345,7 @@ def test_missing_is_counted_without_a_gap_in_which_it_was_there(sights: list[boo
         moment = 100 + 30.0 * number
         seen = rebooted(gpu(0), gpu(1)) if sight else rebooted(gpu(1))
         if sight is None:
-            seen = msgspec.structs.replace(seen, stale="silent")
+            seen = with_fields(seen, stale="silent")
         reconciled(stored, seen, moment)
         if sight is False:
             since = moment if since is None else since

@@ -33,7 +33,7 @@ from remediator.plan.node_condition import (
     deadline_wake,
 )
 from remediator.plan.stages import Course, Planned, Record
-from tests.remediator.builders import NODE, at, uuid
+from tests.remediator.builders import NODE, at, uuid, with_fields
 from tests.remediator.plan.handover import (
     HEALTHY,
     ON,
@@ -168,7 +168,7 @@ def test_the_pod_on_a_device_of_a_pool_that_was_once_in_scope_is_waited_for() ->
     assert repair(seen, pair()).status == "True", "nothing ties that pool to this node"
     in_scope = (board, but(planned, incident=incident))
     assert repair(seen, in_scope).reason == WAITING
-    assert repair(msgspec.structs.replace(seen, rules=(rule,)), pair()).reason == WAITING
+    assert repair(with_fields(seen, rules=(rule,)), pair()).reason == WAITING
 
 
 def test_a_pod_that_only_watches_by_admin_access_is_not_waited_for() -> None:

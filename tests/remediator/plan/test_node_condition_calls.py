@@ -26,6 +26,7 @@ from tests.remediator.builders import (
     until,
     uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.plan.fleets import an_incident, desired, gpu_of, grant, place
@@ -219,7 +220,7 @@ class TestWhatIsReported:
         assert (status, reason) == ("True", "NodeRebootNeeded")
         assert "node-reboot of node-a" in message
         assert "after the deadline" in message
-        blind = msgspec.structs.replace(busy(dead()), stale="silent")
+        blind = with_fields(busy(dead()), stale="silent")
         reconciled(stored, blind, 100, policy(LIFTED, mode=mode))
         assert self.condition(stored, "WouldRequestRepair")[0] == "True", "nothing is known"
         reconciled(stored, busy(dead()), 200)
@@ -266,7 +267,7 @@ class TestWait:
         assert reconciled(stored, seen, 1)[1] == "WaitingForNeighbours"
         self.hold(stored, 8 * HOUR)
 
-        reconciled(stored, msgspec.structs.replace(seen, stale=blind), 100)
+        reconciled(stored, with_fields(seen, stale=blind), 100)
         for second in (8 * HOUR, 9 * HOUR - 1):
             assert reconciled(stored, seen, second)[1] == "WaitingForNeighbours"
         assert reconciled(stored, seen, 9 * HOUR)[0] == "True"
@@ -301,7 +302,7 @@ class TestWait:
     def test_not_knowing_does_not_begin_it_anew(self) -> None:
         stored, seen = Stored(), busy(dead())
         reconciled(stored, seen, 1)
-        reconciled(stored, msgspec.structs.replace(seen, stale="silent"), 100)
+        reconciled(stored, with_fields(seen, stale="silent"), 100)
 
         assert reconciled(stored, seen, HOUR + 1)[0] == "True"
 
@@ -325,7 +326,7 @@ class TestCosts:
 
     @pytest.mark.parametrize("fields", [{"mode": "incident-only"}, {"closed_at": at(-1)}])
     def test_one_that_nobody_makes_any_more_does_not(self, fields: dict[str, object]) -> None:
-        status = msgspec.structs.replace(self.CALLED.status, **fields)
+        status = with_fields(self.CALLED.status, **fields)
         over = msgspec.structs.replace(self.CALLED, status=status)
 
         assert not self.held(self.ONE, Fleet(incidents=(over,)))

@@ -16,7 +16,18 @@ from remediator.plan.stages import Deferral, Granted, Planned
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import Evict, Policy
-from tests.remediator.builders import RESET, Stored, at, dead, gpu, policy, until, uuid, view
+from tests.remediator.builders import (
+    RESET,
+    Stored,
+    at,
+    dead,
+    gpu,
+    policy,
+    until,
+    uuid,
+    view,
+    with_fields,
+)
 from tests.remediator.plan.handover import ON, reconciled
 from tests.remediator.playing import claim, pod
 
@@ -115,7 +126,7 @@ class TestHold:
         seen = busy(sick(), device="gpu-2")
         stored = self.held(seen)
 
-        blind = msgspec.structs.replace(seen, pods=None)
+        blind = with_fields(seen, pods=None)
 
         assert reconciled(stored, blind, HOUR + 10)[:2] == ("False", WAITING)
         assert reconciled(stored, blind, 3 * HOUR)[0] == "True"

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 import yaml
 
 from remediator.model.incident import PHASES
 from remediator.plan.phase import ROWS, Facts, Progress, phase_of
+from tests.remediator.builders import with_fields
 
 ROOT = Path(__file__).parents[3]
 NOTHING = Progress(tainted=False, evicting=False, empty=False)
@@ -49,7 +49,7 @@ SICK = Facts(
     ],
 )
 def test_the_phase_is_what_is_true(facts: dict[str, object], phase: str) -> None:
-    assert phase_of(msgspec.structs.replace(SICK, **facts)) == phase
+    assert phase_of(with_fields(SICK, **facts)) == phase
 
 
 def test_every_phase_has_one_row_and_is_reported_in_the_same_words_everywhere() -> None:

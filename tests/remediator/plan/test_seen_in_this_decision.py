@@ -8,7 +8,7 @@ from remediator.model.incident import RuleRecord
 from remediator.model.node import NodeFacts
 from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Rate
-from tests.remediator.builders import Stored, at, dead, gpu, policy, uuid, view
+from tests.remediator.builders import Stored, at, dead, gpu, policy, uuid, view, with_fields
 from tests.remediator.plan.fleets import an_incident, desired, effects, grant, rule
 from tests.remediator.plan.fleets import stored as written
 from tests.remediator.playing import claim, pod, settle, tick
@@ -76,7 +76,7 @@ def test_elsewhere_it_takes_no_room_back_that_others_use() -> None:
     """Its rule names the node that it counts on, which need not be the one that it is seen on."""
     (other,) = written(rule("a1", "NoExecute"))
     moved = stored_as_drained(node="node-z")
-    fleet = msgspec.structs.replace(moved, rules=(*moved.rules, other))
+    fleet = with_fields(moved, rules=(*moved.rules, other))
     limits = msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1)))
 
     answer = grant(limits, fleet, desired("a0", "NoExecute", "NoExecute"))["a0"]
@@ -116,9 +116,9 @@ def test_a_node_that_is_back_counts_at_once() -> None:
     sick = view(dead(0), dead(1), pods=PODS, claims=both, nodes_known=True, facts=NODE)
     for second in (1, 5, 10):
         settle(stored, well, second, ONE)
-    settle(stored, msgspec.structs.replace(well, facts=None, stale="silent"), 15, ONE)
+    settle(stored, with_fields(well, facts=None, stale="silent"), 15, ONE)
     settle(stored, sick, 20, ONE)
-    settle(stored, msgspec.structs.replace(sick, facts=None, stale="silent"), 21, ONE)
+    settle(stored, with_fields(sick, facts=None, stale="silent"), 21, ONE)
 
     tick(stored, sick, 35, ONE)
 

@@ -9,7 +9,18 @@ from exporter.model.node_health import GpuHealth, NodeHealth
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.plan.steps import Step, WriteStatus
 from remediator.plan.view import NodeView
-from tests.remediator.builders import LASTS, Stored, action, at, dead, gpu, policy, report, view
+from tests.remediator.builders import (
+    LASTS,
+    Stored,
+    action,
+    at,
+    dead,
+    gpu,
+    policy,
+    report,
+    view,
+    with_fields,
+)
 from tests.remediator.playing import claim, pod, settle, tick
 
 REPAIRED = gpu(0, epoch_started=at(200), epoch=2, recovery_action=action(0, 250, 250))
@@ -47,7 +58,7 @@ def test_a_soak_that_rests_on_one_report_releases_nothing(renewals: int) -> None
 
 def test_renewals_of_before_the_soak_prove_nothing() -> None:
     stored = sick_then_healthy()
-    early = msgspec.structs.replace(healed(0, 0), renewals=(at(299),) * RENEWALS_NEEDED)
+    early = with_fields(healed(0, 0), renewals=(at(299),) * RENEWALS_NEEDED)
     settle(stored, early, 5000)
     assert stored.effects() == {"gpu-0": "NoExecute"}
 
@@ -99,7 +110,7 @@ def without_hash() -> NodeHealth:
 
 def test_an_agent_of_the_release_before_releases_nothing_without_a_confirmation() -> None:
     stored = sick_then_healthy()
-    old = msgspec.structs.replace(healed(0, 0), report=without_hash())
+    old = with_fields(healed(0, 0), report=without_hash())
     settle(stored, old, 5000)
     assert stored.effects() == {"gpu-0": "NoExecute"}
     assert "upgrade it, or confirm the repair" in stored.incident.status.message
@@ -120,7 +131,7 @@ def test_an_incident_that_waits_for_a_user_is_left_alone_by_other_news_of_its_no
     before = stored.incident.status
     assert before.phase == "NeedsHuman"
 
-    news = msgspec.structs.replace(healed(0, 0), overtaken=True)
+    news = with_fields(healed(0, 0), overtaken=True)
     decision = settle(stored, news, 5100, sticky)
 
     assert stored.incident.status == before

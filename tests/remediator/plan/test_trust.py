@@ -24,6 +24,7 @@ from tests.remediator.builders import (
     policy,
     uuid,
     view,
+    with_fields,
 )
 from tests.remediator.playing import claim, pod, settle
 
@@ -36,7 +37,7 @@ REPAIRED = gpu(0, epoch_started=at(200), epoch=2, recovery_action=action(0, 250,
 def held(*gpus: GpuHealth, **fields: object) -> NodeView:
     """A node on which a pod has gpu-0."""
     seen = view(*gpus, claims=(claim("gpu-0"),), pods=(pod(),))
-    return msgspec.structs.replace(seen, **fields)
+    return with_fields(seen, **fields)
 
 
 def blind(seen: NodeView, *kinds: WatchedKind) -> NodeView:
@@ -163,7 +164,10 @@ def test_a_node_that_is_gone_for_a_week_keeps_its_rules_while_incidents_are_blin
     stored = Stored()
     for seconds in (100, 110):
         settle(stored, held(dead(0)), seconds)
-    gone = NodeView(node=NODE, nodes_known=True)
+    gone = NodeView(
+        node=NODE,
+        nodes_known=True,
+    )
     settle(stored, gone, 200)
     week = timedelta(days=8).total_seconds()
     settle(stored, blind(gone, "incidents"), week)
@@ -174,7 +178,13 @@ def test_a_node_that_is_gone_for_a_week_keeps_its_rules_while_incidents_are_blin
 
 def test_a_node_that_is_gone_for_weeks_is_not_looked_at_all_the_time_while_blind() -> None:
     """What was to be looked at by now is still blind: a moment gone by wakes nobody."""
-    gone, stored = NodeView(node=NODE, nodes_known=True), Stored()
+    gone, stored = (
+        NodeView(
+            node=NODE,
+            nodes_known=True,
+        ),
+        Stored(),
+    )
     settle(stored, held(dead()), 1)
     settle(stored, gone, 100)
 
@@ -280,7 +290,7 @@ def test_an_incident_where_no_rules_are_served_is_reported_and_nothing_is_frozen
     incident_only = policy(mode="incident-only")
     for seconds in (120, 130):
         incident = tuple(stored.incidents.values())
-        seen = msgspec.structs.replace(unserved, incidents=incident)
+        seen = with_fields(unserved, incidents=incident)
         decision = decide_node(seen, Fleet(incidents=incident), incident_only, at(seconds))
         assert not [step for step in decision.steps if isinstance(step, DeleteRule)]
         for step in decision.steps:
@@ -310,17 +320,17 @@ def test_an_incident_where_no_rules_are_served_is_reported_and_nothing_is_frozen
 def test_why_no_device_can_be_tainted_is_reported(fields: dict[str, object], why: str) -> None:
     seen = view(dead(0))
     if "unbound" in fields:
-        seen = msgspec.structs.replace(seen, inventory=())
+        seen = with_fields(seen, inventory=())
     else:
-        (one,) = seen.inventory
+        (one,) = seen.slices.inventory
         name = msgspec.structs.replace(one.device, pool="pool-x")
         moved = msgspec.structs.replace(one, device=name)
-        seen = msgspec.structs.replace(seen, inventory=(moved,))
+        seen = with_fields(seen, inventory=(moved,))
     stored = Stored()
-    settle(stored, msgspec.structs.replace(seen, **fields), 100)
+    settle(stored, with_fields(seen, **fields), 100)
     assert stored.effects() == {}
     assert why in stored.incident.status.message
-    decision = decide_node(msgspec.structs.replace(seen, **fields), Fleet(), policy(), at(100))
+    decision = decide_node(with_fields(seen, **fields), Fleet(), policy(), at(100))
     assert [bool(board.presence.unbound) for board, _ in decision.pairs] == [True]
 
 

@@ -19,6 +19,7 @@ from tests.remediator.builders import (
     make_granted,
     policy,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.plan.fleets import an_incident
@@ -90,7 +91,7 @@ def test_a_pod_to_which_a_device_plugin_may_have_given_the_gpu_is_named(
 ) -> None:
     """The incident has no name for it: only the kubelet knows who got which."""
     stored, seen = Stored(), view(dead(), pods=(pod("train-0", claims=(), **fields),))
-    settle(stored, seen if published else msgspec.structs.replace(seen, inventory=()), 1)
+    settle(stored, seen if published else with_fields(seen, inventory=()), 1)
     stated = {condition.type: condition for condition in stored.incident.status.conditions}
 
     assert stated["AffectedPodsIncomplete"].status == incomplete

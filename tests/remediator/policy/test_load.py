@@ -14,6 +14,7 @@ from remediator.policy.place import Area, Match
 from remediator.policy.table import AT_ONCE, Evict, Policy, Repeat
 from remediator.policy.windows import Once
 from remediator.policy.yaml_document import LARGEST, compose
+from tests.remediator.builders import with_fields
 from tests.remediator.policy.budgets import limits_of
 from tests.remediator.policy.policy_examples import EXAMPLE
 
@@ -43,7 +44,7 @@ def test_each_key_of_a_class_changes_its_own_field_and_nothing_else(
 ) -> None:
     policy = read(f"classes: {{gpu: {{{stated}}}}}")
 
-    expected = msgspec.structs.replace(Policy().row("gpu"), **{field: value, "name": "classes.gpu"})
+    expected = with_fields(Policy().row("gpu"), **{field: value, "name": "classes.gpu"})
     assert policy.row("gpu") == expected
     assert policy.row("lost") == Policy().row("lost")
 

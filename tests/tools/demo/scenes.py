@@ -22,6 +22,7 @@ from remediator.model.taint_rule import RawRule, RawRuleSpec, RawTaint, Selector
 from simulator.board import gpus_of
 from simulator.gpu import Scenario
 from simulator.slices import resource_slices
+from tests.remediator.builders import with_fields
 from tools.demo.diary import EVICTION, Entry, Kind, News
 from tools.demo.expectations import Acted
 from tools.demo.picture import Objects, Picture, Pod, PodCondition, PodMeta, PodStatus, picture
@@ -102,7 +103,7 @@ def objects(holders: dict[str, str] | None = None) -> Objects:
 
 
 def seen(holders: dict[str, str] | None = None, **fields: object) -> Picture:
-    return picture(msgspec.structs.replace(objects(holders), **fields))
+    return picture(with_fields(objects(holders), **fields))
 
 
 def entry(at: float, kind: Kind, subject: str, value: str) -> Entry:
