@@ -105,7 +105,7 @@ class Deciding:
             self._ahead[node] = ahead
             return
         read_at = self._objects.at
-        self._freshness.listed(node, sign, min(at, read_at) if at else None, read_at)
+        self._freshness.note_list(node, sign, min(at, read_at) if at else None, read_at)
 
 
 def _cache(objects: Objects) -> Cache:

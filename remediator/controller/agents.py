@@ -73,9 +73,9 @@ class Agents:
         """Return when a node's agent confirmed a report lately; () while it did not."""
         return self._renewals.of(node, content_hash)
 
-    def overtaken(self, node: str, content_hash: str) -> bool:
+    def is_overtaken(self, node: str, content_hash: str) -> bool:
         """Whether a node's agent has last confirmed another report than this one."""
-        return self._renewals.overtaken(node, content_hash)
+        return self._renewals.is_overtaken(node, content_hash)
 
     def behind(self, node: str) -> timedelta | None:
         """Return how far a node's clock is behind, by its last Lease; None where it has none.
@@ -89,9 +89,9 @@ class Agents:
             self._freshness.forget(change.key)
         elif change.listed:
             written = change.new.status.observed_at
-            self._freshness.listed(change.key, "report", written, self._server_time())
+            self._freshness.note_list(change.key, "report", written, self._server_time())
         else:
-            self._freshness.changed(change.key, "report")
+            self._freshness.note_change(change.key, "report")
 
     def _lease(self, change: Change[Lease]) -> None:
         name = change.key.rpartition("/")[2]
@@ -111,13 +111,13 @@ class Agents:
             self._behind[node] = max(self._server_time() - renewed, timedelta())
         report_hash = change.new.metadata.annotations.get(REPORT_HASH, "")
         if change.listed:
-            self._freshness.listed(node, "Lease", renewed, self._server_time())
-            self._renewals.listed(node, report_hash)
+            self._freshness.note_list(node, "Lease", renewed, self._server_time())
+            self._renewals.note_list(node, report_hash)
         else:
-            self._freshness.changed(node, "Lease")
+            self._freshness.note_change(node, "Lease")
             report = self._reports.items().get(node)
             stored = report.status.content_hash if report else ""
-            self._renewals.renewed(node, report_hash, stored, self._now())
+            self._renewals.note_renewal(node, report_hash, stored, self._now())
             if self._has_incident(node):
                 self._mark(node)
         if was_stale:

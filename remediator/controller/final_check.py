@@ -21,7 +21,7 @@ from remediator.controller.versions import GROUP
 from remediator.model.claim import Claim, unreported_claims
 from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
-from remediator.plan.disruption import Disruption
+from remediator.plan.steps import Disruption
 from remediator.plan.view import NodeView
 
 MOST_UNREPORTED = 128

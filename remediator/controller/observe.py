@@ -32,8 +32,7 @@ from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
 from remediator.plan import events
-from remediator.plan.disruption import Disruption
-from remediator.plan.steps import Step
+from remediator.plan.steps import Disruption, Step
 from remediator.plan.trust import WatchedKind
 from remediator.plan.view import Fleet, NodeView, StoreView
 from remediator.plan.words import need_of
@@ -182,7 +181,7 @@ class Cluster:
             agent=msgspec.structs.replace(
                 view.agent,
                 renewals=agents.renewals(node, content),
-                overtaken=agents.overtaken(node, content),
+                overtaken=agents.is_overtaken(node, content),
                 behind=agents.behind(node),
             ),
             stored=msgspec.structs.replace(

@@ -34,13 +34,13 @@ class Freshness:
         self._reported: dict[str, float] = {}
         """When each node's report was written, as far as is known."""
 
-    def changed(self, node: str, sign: Sign) -> None:
+    def note_change(self, node: str, sign: Sign) -> None:
         """Note that the node's agent wrote this just now."""
         self._seen[node, sign] = self._tick()
         if sign == "report":
             self._reported[node] = self._tick()
 
-    def listed(self, node: str, sign: Sign, written_at: datetime | None, now: datetime) -> None:
+    def note_list(self, node: str, sign: Sign, written_at: datetime | None, now: datetime) -> None:
         """Note what came in a list, and count its own age; `now` is the API server's time.
 
         A date in the future has no age: the next renewal will have one.
@@ -91,18 +91,18 @@ class Renewals:
         self._confirmed: dict[str, deque[datetime]] = {}
         self._latest: dict[str, str] = {}
 
-    def renewed(self, node: str, content_hash: str, stored: str, now: datetime) -> None:
+    def note_renewal(self, node: str, content_hash: str, stored: str, now: datetime) -> None:
         """Take in one renewal, and the hash of the report as it is stored."""
         self._latest[node] = content_hash
         if content_hash and content_hash == stored:
             kept = self._confirmed.setdefault(node, deque(maxlen=RENEWALS_NEEDED))
             kept.append(now)
 
-    def listed(self, node: str, content_hash: str) -> None:
+    def note_list(self, node: str, content_hash: str) -> None:
         """Take in the last renewal as a list has it: it counts as none, its date is not ours."""
         self._latest[node] = content_hash
 
-    def overtaken(self, node: str, stored: str) -> bool:
+    def is_overtaken(self, node: str, stored: str) -> bool:
         """Whether the last renewal carries the hash of another report than the stored one."""
         latest = self._latest.get(node, "")
         return bool(latest and stored) and latest != stored

@@ -37,7 +37,7 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
         yield _fault(gpu, "nvlink-failed", f"NVLink {links} went down in this boot", "gpu-reset")
     for switch in around.switches:
         for record in switch.sxids:
-            if sxid_fatal(record.code) and not _recovered(gpu, record):
+            if sxid_fatal(record.code) and not _has_recovered(gpu, record):
                 evidence = f"NVSwitch {switch.pci_bus_id}: SXid {record.code}, fatal to the fabric"
                 fault = _fault(
                     gpu, f"sxid-{record.code}", evidence, "node-reboot", record.last_seen
@@ -144,7 +144,7 @@ def _other_end(gpu: GpuHealth, around: Surroundings) -> str:
     return ""
 
 
-def _recovered(gpu: GpuHealth, record: SxidRecord) -> bool:
+def _has_recovered(gpu: GpuHealth, record: SxidRecord) -> bool:
     """A new epoch of a GPU that answers came after it, and its fabric does not object."""
     begun = gpu.epoch_started
     return gpu.presence == "Present" and begun is not None and begun > record.last_seen

@@ -69,7 +69,7 @@ def faults(gpu: GpuHealth) -> Iterator[Fault]:
     read = gpu.memory.remap_observed_at
     age = f" (last read at {read.isoformat(timespec='seconds')})" if gpu.mig and read else ""
     for signal in SIGNALS:
-        if getattr(gpu.memory, signal.flag) == "True" and not _carried_out(gpu, signal):
+        if getattr(gpu.memory, signal.flag) == "True" and not _is_carried_out(gpu, signal):
             yield Fault(
                 fault_class=signal.fault_class,
                 cause=signal.cause,
@@ -96,7 +96,7 @@ def reads_well(gpu: GpuHealth, since: datetime) -> bool:
     return fresh and gpu.memory.remap_failure is False
 
 
-def _carried_out(gpu: GpuHealth, signal: Signal) -> bool:
+def _is_carried_out(gpu: GpuHealth, signal: Signal) -> bool:
     """A reset carries out what was pending; an older value is of before."""
     return signal.flag == "row_remap_pending" and _read_before(gpu, gpu.epoch_started)
 

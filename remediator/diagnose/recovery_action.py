@@ -65,7 +65,7 @@ class Requested(msgspec.Struct, frozen=True):
 def requested_action(gpu: GpuHealth) -> Requested | None:
     """Return the action that stands, None when none is known to."""
     action = gpu.recovery_action
-    if action.logged and action.logged_at is not None and not _outranked(gpu, action.logged_at):
+    if action.logged and action.logged_at is not None and not _is_outranked(gpu, action.logged_at):
         return Requested(action.logged, action.logged_at, action.logged_at, logged=True)
     if not action.value:
         return None
@@ -106,7 +106,7 @@ def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | N
     """
     if gpu.presence == "Lost":
         return None
-    if epoch < gpu.epoch and _answered(gpu):
+    if epoch < gpu.epoch and _has_answered(gpu):
         return max(gpu.epoch_started or gpu.presence_since, last_seen)
     action = gpu.recovery_action
     read = action.observed_at
@@ -123,13 +123,13 @@ def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | N
     return None
 
 
-def _answered(gpu: GpuHealth) -> bool:
+def _has_answered(gpu: GpuHealth) -> bool:
     """Whether a GPU answers, or did so earlier in this epoch."""
     read, begun = gpu.recovery_action.observed_at, gpu.epoch_started
     return gpu.presence == "Present" or (read is not None and begun is not None and read >= begun)
 
 
-def _outranked(gpu: GpuHealth, logged_at: datetime) -> bool:
+def _is_outranked(gpu: GpuHealth, logged_at: datetime) -> bool:
     action, begun = gpu.recovery_action, gpu.epoch_started
     read = None if action.value is None else action.observed_at
     if gpu.presence == "Present" and begun is not None and begun > logged_at:

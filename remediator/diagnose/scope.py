@@ -37,7 +37,7 @@ def scope(fault: Fault, gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> S
     mine = parts_of(gpu, inventory)
     if fault.instance is None:
         return Scope(_targets(mine, gpu))
-    failed = _failed(fault, fault.instance, gpu)
+    failed = _find_failed(fault, fault.instance, gpu)
     found = [device for device in mine if _is_affected(device, failed, gpu)]
     return Scope(_targets(found, gpu), exact=any(device.kind == "mig" for device in found))
 
@@ -130,7 +130,7 @@ class _Failed(msgspec.Struct, frozen=True):
     """Memory slices by GI profile id, as far as they are known."""
 
 
-def _failed(fault: Fault, instance: Instance, gpu: GpuHealth) -> _Failed:
+def _find_failed(fault: Fault, instance: Instance, gpu: GpuHealth) -> _Failed:
     """Find out where the instance of a fault is, or was.
 
     The recorded placement decides. Without one (older agents) the instance
@@ -164,7 +164,7 @@ def _is_affected(device: SliceDevice, failed: _Failed, gpu: GpuHealth) -> bool:
         return bool(failed.places or failed.uuids)  # the full GPU has all memory slices
     if device.uuid in failed.uuids:
         return True
-    taken = None if device.uuid in failed.beside else _taken(device, failed.sizes, gpu)
+    taken = None if device.uuid in failed.beside else _memory_of(device, failed.sizes, gpu)
     return taken is not None and any(taken.intersects(place) for place in failed.places)
 
 
@@ -175,16 +175,16 @@ def made_of(device: SliceDevice, place: MemorySlices, gpu: GpuHealth | None) -> 
     """
     if device.kind != "mig":
         return True
-    taken = _taken(device, {}, gpu)
+    taken = _memory_of(device, {}, gpu)
     return taken is not None and taken.intersects(place)
 
 
 def is_unplaced(device: SliceDevice, gpu: GpuHealth | None) -> bool:
     """Whether it is unknown of which memory slices a MIG device is made."""
-    return device.kind == "mig" and _taken(device, {}, gpu) is None
+    return device.kind == "mig" and _memory_of(device, {}, gpu) is None
 
 
-def _taken(
+def _memory_of(
     device: SliceDevice, sizes: Mapping[int, int], gpu: GpuHealth | None
 ) -> MemorySlices | None:
     """Return the memory slices that a MIG device is made of, None when unknown.

@@ -159,7 +159,7 @@ def _fault(signal: XidContext) -> Fault | None:
     if meant is None:
         return None
     record = signal.record
-    ended = _ended(signal, meant.fault_class)
+    ended = _end_of(signal, meant.fault_class)
     if ended and _leaves_nothing(signal, meant.fault_class):
         return None
     placed = instance_of(record, signal.gpu) if meant.fault_class == "contained" else None
@@ -188,11 +188,11 @@ def _fault(signal: XidContext) -> Fault | None:
         doubt=doubt,
         sources=(*logs(record.sources), *second),
         unprovable=unprovable,
-        record=_counted(signal),
+        record=_count_of(signal),
     )
 
 
-def _counted(signal: XidContext) -> Record | None:
+def _count_of(signal: XidContext) -> Record | None:
     """Return how far the report has counted, None for an XID that another one only named."""
     return None if signal.named_by is not None else Record.of(signal.record)
 
@@ -263,7 +263,7 @@ _SECOND: dict[Source, Callable[[XidContext], bool]] = {
 """Whether a source confirms a record now; the column `second` lists those that count."""
 
 
-def _ended(signal: XidContext, fault_class: FaultClass) -> datetime | None:
+def _end_of(signal: XidContext, fault_class: FaultClass) -> datetime | None:
     gpu, record = signal.gpu, signal.record
     if fault_class == "memory" and not memory.reads_well(gpu, record.last_seen):
         return None
@@ -274,7 +274,7 @@ def _ended(signal: XidContext, fault_class: FaultClass) -> datetime | None:
     if ended is not None or gpu.presence == "Lost" or says_itself:
         return ended
     # Another driver reports a reset by nothing. Where it is not known which, no GPU is healthy.
-    return signal.around.confirmed(record.last_seen, _counted(signal))
+    return signal.around.confirmed(record.last_seen, _count_of(signal))
 
 
 def _has_no_recovery_action(gpu: GpuHealth) -> bool:
@@ -343,7 +343,7 @@ def _flags(signal: XidContext) -> Meaning | None:
     return _stands(signal)
 
 
-def _remapped(signal: XidContext) -> Meaning | None:
+def _meaning_of_remap(signal: XidContext) -> Meaning | None:
     record = signal.record
     mates = [mate for mate in signal.gpu.xids if mate.epoch == record.epoch]
     places = {
@@ -364,7 +364,7 @@ def _remapped(signal: XidContext) -> Meaning | None:
     )
 
 
-def _repeated(signal: XidContext) -> Meaning | None:
+def _meaning_of_timeouts(signal: XidContext) -> Meaning | None:
     gpu, record = signal.gpu, signal.record
     begun = gpu.epoch_started
     here = begun is None or record.first_seen >= begun  # else part of the count is of before
@@ -381,7 +381,7 @@ def _peers(signal: XidContext) -> Meaning | None:
     return Meaning("fabric", "gpu-reset", adds=links.switches_in_words(signal.around, moment))
 
 
-def _decoded(signal: XidContext) -> Meaning | None:
+def _meaning_of_words(signal: XidContext) -> Meaning | None:
     words = links.decode_last_line(signal.record, signal.around)
     if words is None:
         return Meaning("fabric", "gpu-reset", spares="its hex words say nothing that is known")
@@ -394,10 +394,10 @@ _RULES: dict[RuleName, Callable[[XidContext], Meaning | None]] = {
     "stands": _stands,
     "never": _never,
     "flags": _flags,
-    "remapped": _remapped,
-    "repeated": _repeated,
+    "remapped": _meaning_of_remap,
+    "repeated": _meaning_of_timeouts,
     "named": _never,
     "peers": _peers,
-    "decoded": _decoded,
+    "decoded": _meaning_of_words,
 }
 """`named` is read by `_faults_named_by`: such a record is no fault, what it names may be one."""

@@ -108,7 +108,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         standing = [rule for rule in self.stored if suffers(rule, action)]
         if not devices or not standing:
             return bool(devices)
-        if action == "taint" or not all(map(self.account.spending.drained, standing)):
+        if action == "taint" or not all(map(self.account.spending.is_drained, standing)):
             return False
         return again or not devices <= {rule.device for rule in standing}
 
@@ -210,7 +210,7 @@ def _wave_of_taints(question: Question) -> Found | None:
     if cap is None or incident is None:
         return None
     for name in names_on("product", question.place):
-        used = account.spending.used("taint", "product", name)
+        used = account.spending.count("taint", "product", name)
         limit = cap.of(account.spending.total("product", name))
         wave = account.waves.same_cause(incident) if used >= limit else None
         if wave is not None:
@@ -229,7 +229,7 @@ def _cap(action: Action, question: Question) -> Found | None:
     """Return which cap one more GPU would exceed, None when it fits under all of them."""
     limits, spending = question.account.policy.limits, question.account.spending
     mine = question.granted.uuid
-    if action == "call" and spending.called(mine):
+    if action == "call" and spending.is_called_for(mine):
         return None  # a call that is granted costs nothing more, like an eviction that stands
     caps = limits.taint if action == "taint" else limits.evict
     full = spending.full_cap(action, caps, mine, question.place)

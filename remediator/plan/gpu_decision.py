@@ -114,7 +114,7 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
         policy=policy,
         now=now,
     )
-    return _ignore(known, _end(known) or _unknown(known) or _verify(known))
+    return _ignore(known, _end(known) or _keep_unknown(known) or _verify(known))
 
 
 class _Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,7 +224,7 @@ def _end(known: _Known) -> Demanded | None:
     return known.demanding(Course(kind="ends", reason=why)) if why else None
 
 
-def _unknown(known: _Known) -> Demanded | None:
+def _keep_unknown(known: _Known) -> Demanded | None:
     """Return the answer where too little is known: what stands stays."""
     why = recovery.why_unknown(known.board, known.incident, known.confirmed)
     if not why:

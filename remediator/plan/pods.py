@@ -94,7 +94,9 @@ def not_looked_at(board: Board) -> frozenset[str]:
 
 def why_not_yet(board: Board, devices: Collection[str]) -> str:
     """Return which pods on some devices are waited for, and what a user does about it."""
-    unknown = _unknown(board, [entry for entry in board.users.absent if entry.device in devices])
+    unknown = _unknown_in_words(
+        board, [entry for entry in board.users.absent if entry.device in devices]
+    )
     return "; ".join(text for text in (drained_in_words(board, devices), *unknown) if text)
 
 
@@ -110,7 +112,7 @@ def drained_in_words(board: Board, devices: Collection[str]) -> str:
     return "; ".join(parts)
 
 
-def _unknown(board: Board, entries: Collection[Absent]) -> list[str]:
+def _unknown_in_words(board: Board, entries: Collection[Absent]) -> list[str]:
     """Return of which pods nothing is known, why, and what ends it."""
     if not entries:
         return []

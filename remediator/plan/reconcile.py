@@ -15,19 +15,21 @@ from remediator.model.incident import GPU_UUID
 from remediator.plan import events, history, node_condition
 from remediator.plan.board import Board
 from remediator.plan.brakes import pause
-from remediator.plan.disruption import Disruption, disruption, untainting
 from remediator.plan.events import Event
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.node_plan import Inputs, gpu_plans
 from remediator.plan.stages import Planned, Wake, first_wake
 from remediator.plan.steps import (
     DeleteIncident,
+    Disruption,
     Step,
     WriteStatus,
+    disruption,
     goes_on,
     gpu_of,
     in_order,
     incident_written,
+    untainting,
     within_limit,
 )
 from remediator.plan.view import Fleet, NodeView
@@ -181,8 +183,8 @@ class Reconciler:
         policy = self._policy()
         decision = decide_node(view, self._cluster.fleet(), policy, now, self._options)
         if decision.begins or decision.begins.continued:
-            decision = self._confirmed(view, decision, policy, now)
-        decision = self._look_again(self._recovered(view, decision), now)
+            decision = self._confirm_disruption(view, decision, policy, now)
+        decision = self._look_again(self._confirm_untaints(view, decision), now)
         failed: dict[str, tuple[Step, Exception]] = {}
         done = {""}
         for step in decision.steps:
@@ -204,7 +206,7 @@ class Reconciler:
             raise StepsFailedError(first, again.at if again else None) from first
         return decision
 
-    def _confirmed(
+    def _confirm_disruption(
         self, view: NodeView, decision: NodeDecision, policy: Policy, now: datetime
     ) -> NodeDecision:
         """Return a decision that begins a disruption only if what it rests on is so now.
@@ -226,7 +228,7 @@ class Reconciler:
             second, steps=steps, begins=Disruption(), unconfirmed=differs
         )
 
-    def _recovered(self, view: NodeView, decision: NodeDecision) -> NodeDecision:
+    def _confirm_untaints(self, view: NodeView, decision: NodeDecision) -> NodeDecision:
         """Return a decision without the untaints that rest on what is not so any more.
 
         Those GPUs stay as they are until the watches have caught up; the others go on.

@@ -81,7 +81,7 @@ class Spending:
         self._away: frozenset[str] | None = None
         self._emptied: frozenset[Emptied] | None = None
 
-    def used(self, action: Action, ground: Ground, name: str) -> int:
+    def count(self, action: Action, ground: Ground, name: str) -> int:
         """Return how many GPUs of a ground count now."""
         key = (action, ground, name)
         if key not in self._counts:
@@ -101,15 +101,7 @@ class Spending:
         left = (gpu for gpu, classes in self._classes().items() if name in classes)
         return count + sum(name not in place_of(gpu, "", self._fleet).classes for gpu in left)
 
-    def granted(self, action: Action, gpu: str) -> bool:
-        """Whether a GPU has what is requested already, so that it costs nothing more."""
-        if gpu in self._granted[action] or gpu in self._current(action):
-            return True
-        return action == "call" and any(
-            call.spec.uuid == gpu for call in _calls_for_repair(self._fleet)
-        )
-
-    def called(self, gpu: str) -> bool:
+    def is_called_for(self, gpu: str) -> bool:
         """Whether a repair of its node may be called for already, for a GPU."""
         return any(call.spec.uuid == gpu for call in _calls_for_repair(self._fleet))
 
@@ -118,7 +110,7 @@ class Spending:
         place = self._places(action).get(gpu)
         return place is not None and name in names_on(ground, place)
 
-    def drained(self, rule: Rule) -> bool:
+    def is_drained(self, rule: Rule) -> bool:
         """Whether no pod is evicted under a stored rule any more: seen, and recorded as it is now.
 
         A rule that was raised since its incident recorded it evicts by its new effect.
@@ -179,7 +171,7 @@ class Spending:
         for ground, cap in caps.by_ground():
             for name in sorted(names_on(ground, place)):
                 begun = self._lately_on(action, caps, name, gpu) if ground == "node" else []
-                used, limit = self.used(action, ground, name), cap.of(self.total(ground, name))
+                used, limit = self.count(action, ground, name), cap.of(self.total(ground, name))
                 used += len(begun) - self._counts_on(action, gpu, ground, name)
                 if used >= limit:
                     where = f"{WORDS[ground]} {name}".strip()
@@ -208,7 +200,7 @@ class Spending:
             names = {name for place in places for name in names_on(ground, place)}
             names |= {""} if ground == "cluster" else set[str]()
             found = [
-                (self.used(action, ground, name), cap.of(self.total(ground, name)))
+                (self.count(action, ground, name), cap.of(self.total(ground, name)))
                 for name in names
             ]
             if found:
@@ -262,7 +254,7 @@ class Spending:
         for rule in self._fleet.rules:
             empty = (
                 known == "evict"
-                and self.drained(rule)
+                and self.is_drained(rule)
                 and (rule.uid, rule.effect) not in self._fleet.filled_again
             )
             over = rule.node in self._gone() or empty
@@ -290,11 +282,11 @@ class Spending:
         """Return where the GPUs that count now are; read only where a cap is set."""
         if action not in self._standing:
             found = self._current(action).items()
-            known = {gpu: self._placed(gpu, node) for gpu, node in found}
+            known = {gpu: self._place(gpu, node) for gpu, node in found}
             self._standing[action] = self._granted[action] | known
         return self._standing[action]
 
-    def _placed(self, gpu: str, node: str) -> GpuPlace:
+    def _place(self, gpu: str, node: str) -> GpuPlace:
         """Return where a GPU counts: also on the classes that its pods held it through."""
         place, left = place_of(gpu, node, self._fleet), self._classes().get(gpu, _NONE)
         if left <= place.classes:

@@ -72,7 +72,7 @@ class AgentAndLeader:
         changes = seen(read, seconds=seconds + self.ahead, driver=self.driver)
         self.report = ledger.observe(self.report, changes)
         content = self._writes(seconds)
-        self._renewals.renewed(NODE, content, self._written.content_hash, at(seconds))
+        self._renewals.note_renewal(NODE, content, self._written.content_hash, at(seconds))
         self.decides(seconds)
 
     def _writes(self, seconds: float) -> str:

@@ -384,7 +384,7 @@ class Stored(StepStore):
 
     def fleet_evicts(self) -> int:
         """Return how many GPUs the budgets count as evicting."""
-        return Spending(self.fleet(), T0).used("evict", "cluster", "")
+        return Spending(self.fleet(), T0).count("evict", "cluster", "")
 
     def effects(self) -> dict[str, str]:
         return {rule.device.device: rule.effect for rule in self.rules.values()}

@@ -11,9 +11,8 @@ from remediator.controller.emergency import ANNOTATION
 from remediator.controller.final_check import FinalCheck
 from remediator.model.incident import AffectedPod, Incident
 from remediator.model.pod import PodFacts
-from remediator.plan.disruption import Disruption
 from remediator.plan.reconcile import StepsFailedError
-from remediator.plan.steps import EvictPod
+from remediator.plan.steps import Disruption, EvictPod
 from tests.remediator.builders import DRIVER, NODE, dead, gpu, published, uuid, view, with_fields
 from tests.remediator.controller.api import (
     CLAIMS,

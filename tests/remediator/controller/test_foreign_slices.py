@@ -16,8 +16,8 @@ from remediator.controller.final_check import FinalCheck
 from remediator.metrics.devices import device_rows, rooms
 from remediator.model.node import NodeFacts
 from remediator.plan.boards import bind_boards
-from remediator.plan.disruption import Disruption
 from remediator.plan.node_pods import neighbours
+from remediator.plan.steps import Disruption
 from remediator.plan.view import NodeView
 from tests.chain.scene import resource_slice
 from tests.lab.foreign import DRIVERS, SHARED, TYPES, Board, decoded, foreign_slices

@@ -9,7 +9,7 @@ import pytest
 from exporter.model.node_health import GpuHealth
 from kubeapi import clock
 from remediator.diagnose.freshness import RENEWALS_NEEDED
-from remediator.plan.disruption import Disruption
+from remediator.plan.steps import Disruption
 from tests.remediator.builders import NODE, dead, gpu
 from tests.remediator.controller.api import INCIDENTS, LEASES, REPORTS, serving
 from tests.remediator.controller.test_blind_watches import Room, leader, presence, set_up

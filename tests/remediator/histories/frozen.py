@@ -13,9 +13,8 @@ from remediator.controller.final_check import FinalCheck
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
-from remediator.plan.disruption import Disruption
 from remediator.plan.events import Event
-from remediator.plan.steps import Step
+from remediator.plan.steps import Disruption, Step
 from remediator.plan.view import Fleet, NodeView
 from tests.chain.scene import resource_slice
 from tests.remediator.builders import NODE, Stored

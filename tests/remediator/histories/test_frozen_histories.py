@@ -9,9 +9,8 @@ from hypothesis.stateful import rule
 from exporter.model.device import Device
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
-from remediator.plan.disruption import disruption
 from remediator.plan.reconcile import NodeDecision, Reconciler
-from remediator.plan.steps import ChangeRule
+from remediator.plan.steps import ChangeRule, disruption
 from remediator.plan.trust import WatchedKind
 from remediator.plan.view import NodeView
 from tests.remediator.builders import NODE, Stored, with_fields

@@ -5,8 +5,7 @@ import pytest
 from exporter.model.device import Device
 from remediator.diagnose.fault import Unknown
 from remediator.model.incident import AffectedPod
-from remediator.plan.disruption import disruption
-from remediator.plan.steps import EvictPod
+from remediator.plan.steps import EvictPod, disruption
 from tests.remediator.builders import DRIVER, at, make_board, uuid
 from tests.remediator.plan.fleets import an_incident
 

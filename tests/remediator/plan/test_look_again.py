@@ -4,8 +4,8 @@ from datetime import timedelta
 from itertools import pairwise
 
 from remediator.diagnose.freshness import RENEWALS_NEEDED
-from remediator.plan.disruption import Disruption
 from remediator.plan.reconcile import Reconciler
+from remediator.plan.steps import Disruption
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
 from tests.remediator.builders import action, at, dead, gpu, policy, view

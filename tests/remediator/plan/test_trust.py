@@ -8,10 +8,9 @@ import pytest
 
 from exporter.model.node_health import GpuHealth
 from remediator.model.claim import DeviceAllocation, Toleration
-from remediator.plan.disruption import Disruption
 from remediator.plan.events import Event
 from remediator.plan.reconcile import NodeDecision, Reconciler, decide_node
-from remediator.plan.steps import DeleteRule, Step
+from remediator.plan.steps import DeleteRule, Disruption, Step
 from remediator.plan.trust import NEEDED, Act, Knowledge, Trust, WatchedKind
 from remediator.plan.view import Fleet, NodeView
 from tests.remediator.builders import (
