@@ -1,7 +1,7 @@
-"""Which pods hold a device: ResourceClaims into holds. Pure.
+"""ResourceClaims: which pods hold which devices, and which of our taints they tolerate.
 
-A large cluster has a claim for each of its GPUs, so the structs keep what is read and nothing else,
-and the garbage collector leaves them alone.
+A large cluster has one claim per GPU, and all of them are kept in memory. So the structs have only
+the fields that Draguard reads, and Python's garbage collector does not scan them (`gc=False`).
 """
 
 from collections.abc import Collection, Iterable
@@ -18,19 +18,20 @@ from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import DOMAIN
 
 COMPUTE_DOMAIN_DRIVER = "compute-domain.nvidia.com"
-"""DRA driver of NVIDIA's ComputeDomains, whose claims carry the domain's UID."""
+"""NVIDIA's DRA driver for ComputeDomains. Its claims carry the UID of the domain."""
 LONGEST_SECONDS = 10**9
-"""Of a toleration; a longer one is one for ever."""
+"""Upper limit for `tolerationSeconds`, about 31 years. The API allows any int64, and Python's dates
+would overflow."""
 POD_GROUPS = "podgroups"
-"""Resource of a consumer that is a group of pods."""
+"""`resource` of an entry of `reservedFor` that is a PodGroup."""
 ADMIN = "AdminAccess"
 EXTENDED_RESOURCE = "ExtendedResource"
 GANG = "Gang"
-"""Values of `AffectedPod.via`."""
+"""Values of `AffectedPod.via`: how a pod uses a device without an ordinary claim of its own."""
 
 
 class ConsumerReference(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
-    """An entry of `reservedFor`: `pods`, or `podgroups` of scheduling.k8s.io."""
+    """An entry of `status.reservedFor`: a pod, or a PodGroup of scheduling.k8s.io."""
 
     name: str
     resource: str = ""
@@ -38,7 +39,11 @@ class ConsumerReference(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=
 
 
 class Toleration(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
-    """As copied into an allocation result, which is what the eviction controller reads."""
+    """A toleration in an allocation result.
+
+    The scheduler copies it there from the claim's spec, and Kubernetes' device taint eviction
+    controller reads only this copy.
+    """
 
     key: str = ""
     operator: str = "Equal"
@@ -53,7 +58,7 @@ class DeviceResult(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False
     device: str
     admin_access: bool | None = None
     request: str = ""
-    """`main`, or `main/sub` of a list of alternatives."""
+    """Name of the request, or `request/subrequest` where `firstAvailable` lists alternatives."""
     tolerations: tuple[Toleration, ...] = ()
 
     @property
@@ -62,15 +67,15 @@ class DeviceResult(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False
 
     @property
     def allocates(self) -> bool:
-        """Whether the device is in use by it: admin access only looks, and may stay for ever."""
+        """Whether the result uses the device. Admin access only monitors it, without an end."""
         return not self.admin_access
 
 
 class Parameters(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
-    """A driver's own parameters, of which one word of the compute-domain driver is read."""
+    """Opaque parameters of a DRA driver. Only the compute-domain driver's `domainID` is read."""
 
     domain_id: object = ""
-    """UID of a ComputeDomain; anything else in a claim that a user wrote."""
+    """UID of a ComputeDomain. A user can write the claim, so it may be any JSON value."""
 
 
 class Opaque(msgspec.Struct, frozen=True, gc=False):
@@ -90,7 +95,7 @@ class DeviceAllocation(msgspec.Struct, frozen=True, gc=False):
 class Allocation(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     devices: DeviceAllocation = DeviceAllocation()
     allocation_timestamp: datetime | None = None
-    """When the scheduler allocated it; not every release writes that."""
+    """When the scheduler allocated it. Not every Kubernetes release sets it."""
 
 
 class ClaimStatus(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
@@ -99,12 +104,12 @@ class ClaimStatus(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False)
 
 
 class Choice(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
-    """What names a DeviceClass: the `exactly` of a request, or one of its alternatives."""
+    """Devices of one DeviceClass in a request: its `exactly`, or an entry of `firstAvailable`."""
 
     device_class_name: str = ""
     name: str = ""
     count: int = 0
-    """Devices; 0 where all are requested (`allocationMode: All`)."""
+    """Number of devices; 0 with `allocationMode: All`."""
 
 
 class Request(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
@@ -122,48 +127,48 @@ class ClaimSpec(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClaimMarks(msgspec.Struct, frozen=True, gc=False):
-    """The one annotation that is read."""
+    """The annotations of a claim, cut to the one that is read."""
 
     extended: str = msgspec.field(name=EXTENDED, default="")
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
-    """An owner reference; a claim that was made from a template has its pod or pod group."""
+    """An owner reference. A claim from a template is owned by its pod or its PodGroup."""
 
     kind: str
 
 
 class ClaimMeta(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
-    """Less than `ObjectMeta`, which would be a third of all memory for claims."""
+    """A part of `ObjectMeta`. The whole would take a third of the memory that claims need."""
 
     name: str
     namespace: str = ""
     annotations: ClaimMarks = ClaimMarks()
     creation_timestamp: datetime | None = None
-    """None on an allocated claim, and `owner_references` are () there."""
+    """This and `owner_references` are dropped once the claim is allocated."""
     owner_references: tuple[Owner, ...] = ()
 
 
 class Absent(msgspec.Struct, frozen=True, order=True):
-    """For what a claim is reserved that holds a device, and of which no pod is listed."""
+    """A pod or PodGroup in `reservedFor` of a claim of a device, without a pod in the pod list."""
 
     namespace: str
     name: str
     uid: str
     device: str
     group: bool = False
-    """It is a PodGroup, not a pod."""
+    """Whether it is a PodGroup."""
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """A ResourceClaim as the API server stores it, cut to what is read."""
+    """A ResourceClaim as the API server stores it, cut to the fields that are read."""
 
     metadata: ClaimMeta
     status: ClaimStatus | None = None
     spec: ClaimSpec = ClaimSpec()
 
     def __post_init__(self) -> None:
-        """Drop what only a waiting claim needs: most are allocated, and all are kept."""
+        """Drop metadata that is read of pending claims only: most claims are allocated."""
         meta = self.metadata
         if self.allocated and meta.creation_timestamp:
             slim = ClaimMeta(meta.name, meta.namespace, meta.annotations)
@@ -175,7 +180,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def results(self) -> tuple[DeviceResult, ...]:
-        """What it was given; () while it is not allocated."""
+        """The allocated devices; () while the claim is pending."""
         allocation = self.status.allocation if self.status else None
         return allocation.devices.results if allocation else ()
 
@@ -185,14 +190,14 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def extended(self) -> bool:
-        """Whether the scheduler made it for a pod that requests by resource name."""
+        """Whether the scheduler made it for a pod's extended resource, such as `nvidia.com/gpu`."""
         return self.metadata.annotations.extended == "true"
 
 
 def device_classes(claim: Claim) -> frozenset[str]:
-    """Return the DeviceClasses through which a claim was given its devices.
+    """Return the DeviceClasses through which the devices of a claim were allocated.
 
-    Of a list of alternatives only the one that was taken counts.
+    Of the alternatives in `firstAvailable`, only the one that the scheduler chose counts.
     """
     classes: dict[str, str] = {}
     for request in claim.spec.devices.requests:
@@ -204,10 +209,9 @@ def device_classes(claim: Claim) -> frozenset[str]:
 
 
 def compute_domain(claim: Claim) -> str:
-    """Return the UID of the ComputeDomain of which a claim was given a channel, "" for none.
-
-    Parameters alone bind no claim, and the claims of the domain's own daemons are no workload's.
-    """
+    """Return the UID of the ComputeDomain of which a claim has a channel, "" for none."""
+    # Anyone can write parameters, so an allocated channel is required. The daemons of a domain
+    # claim a `daemon` device and no channel: they are not a workload.
     if not any(
         result.driver == COMPUTE_DOMAIN_DRIVER and result.device.startswith("channel-")
         for result in claim.results
@@ -224,11 +228,11 @@ def compute_domain(claim: Claim) -> str:
 def affected_pods(
     claims: Iterable[Claim], devices: frozenset[Device], pods: Iterable[PodFacts] | None = None
 ) -> tuple[AffectedPod, ...]:
-    """Return the holds of any of the devices, sorted.
+    """Return the pods that hold any of the devices, one entry per pod, claim and device, sorted.
 
-    A claim that is allocated but reserved for no pod still holds its device: it is listed with an
-    empty pod name, and so is one that is reserved for a PodGroup without a known pod here. Admin
-    access is listed too, because NoExecute evicts those pods like any other.
+    An allocated claim holds its device even without a pod: while it is reserved for none, or for a
+    PodGroup without a pod in `pods`, its entry has an empty pod name. Pods with admin access are
+    included, because NoExecute evicts them too.
     """
     here = tuple(pods or ())
     found = {
@@ -255,10 +259,10 @@ def absent_consumers(
     pods: Iterable[PodFacts] | None,
     gone: Collection[str] = (),
 ) -> tuple[Absent, ...]:
-    """Return for what any of the devices is reserved without a pod that is listed, sorted.
+    """Return the consumers of the devices' claims that have no pod in `pods`, sorted.
 
-    `gone` has the UIDs of what is known not to exist any more. While no pods can be listed nothing
-    is.
+    `gone` has the UIDs of consumers that no longer exist. It is ignored while the pods of the node
+    cannot be listed (`pods` is None): every consumer is then returned.
     """
     gone = () if pods is None else gone
     here = tuple(pods or ())
@@ -280,9 +284,10 @@ def absent_consumers(
 def unreported_claims(
     claims: Iterable[Claim], pods: Iterable[PodFacts]
 ) -> tuple[tuple[str, str], ...]:
-    """Return (namespace, name) of the claims that running pods name and no claim here shows.
+    """Return (namespace, name) of claims of running pods that `claims` does not reserve for them.
 
-    The namespaces take turns, so that those of one tenant hide none of another's.
+    The watch of claims may be behind the list of pods. Namespaces alternate in the result, because
+    callers read only its first entries: one tenant's claims must not displace another's.
     """
     here = tuple(pods)
     shown = {
@@ -304,7 +309,7 @@ def unreported_claims(
 
 
 def pods_reserved_for(claim: Claim, pods: tuple[PodFacts, ...]) -> list[tuple[str, str]]:
-    """Return (name, uid) of the pods that a claim is reserved for, at least one."""
+    """Return (name, uid) of the pods that a claim is reserved for; [("", "")] for no known pod."""
     found: list[tuple[str, str]] = []
     for consumer in claim.consumers:
         if consumer.resource != POD_GROUPS:
@@ -328,13 +333,16 @@ def _via(claim: Claim, result: DeviceResult, uid: str, pods: tuple[PodFacts, ...
 
 
 def tolerations_in_words(tolerations: tuple[Toleration, ...]) -> str:
-    """Return which of our taints are tolerated, such as `NoExecute for 300s, NoSchedule`."""
+    """Return the tolerations of Draguard's taints as text: `NoExecute for 300s, NoSchedule`."""
     ours = [toleration for toleration in tolerations if _concerns_us(toleration)]
     return ", ".join(sorted({_in_words(toleration) for toleration in ours}))
 
 
 def may_stay(pod: AffectedPod, fault: str) -> bool:
-    """Whether a pod tolerates our NoExecute without an end: if it is gone, it went by itself."""
+    """Whether a pod tolerates our NoExecute taint without a time limit.
+
+    Kubernetes does not evict it for that taint. When it is gone, it ended for another reason.
+    """
     key = f"NoExecute of {DOMAIN}/{fault}"
     tolerations = pod.tolerates.split(", ")
     return any(
@@ -344,9 +352,10 @@ def may_stay(pod: AffectedPod, fault: str) -> bool:
 
 
 def toleration_time(tolerations: Iterable[Toleration], key: str, value: str) -> timedelta | None:
-    """Return for how long a taint of effect NoExecute is tolerated, None where it is not.
+    """Return for how long a NoExecute taint is tolerated, None where it is not.
 
-    As the eviction controller reads it: an effect that is left out counts for scheduling only.
+    This follows the code of Kubernetes' eviction controller, not its documentation: a toleration
+    without an effect counts for scheduling only, and the shortest one that matches applies.
     """
     found = [
         timedelta.max
@@ -371,7 +380,7 @@ def _concerns_us(toleration: Toleration) -> bool:
 
 
 def _in_words(toleration: Toleration) -> str:
-    """Describe a toleration: without an effect it counts for scheduling, not for eviction."""
+    """Describe a toleration. Without an effect it counts as NoSchedule: see `toleration_time`."""
     effect = toleration.effect or "NoSchedule"
     seconds = toleration.toleration_seconds if effect == "NoExecute" else None
     lasting = "" if seconds is None else f" for {max(seconds, 0)}s"

@@ -1,9 +1,9 @@
 """DeviceIncident: the record of one fault on one GPU.
 
-The remediator's only memory. What a restart must know is here or in the rules themselves; nothing
-is kept in the process. The fields are those of deploy/crds/deviceincidents.yaml. `spec` names the
-GPU and is written once; `status` has what was found and done. An empty status is filled again from
-the rules that stand (`plan.incidents`). Pure.
+The remediator keeps no state in its process that a restart must not lose: all of it is here or in
+the taint rules. `spec` names the GPU and has the requests of users; `status` has the findings,
+decisions and actions. If a status is lost, `plan.incidents` restores it from the existing rules.
+deploy/crds/deviceincidents.yaml is the schema and describes each field for users.
 """
 
 import re
@@ -20,24 +20,24 @@ from remediator.model.taint_rule import Effect
 
 SCHEMA_VERSION = 1
 TIMELINE_LIMIT = 64
-"""These and further limits of the CRD are applied by `incident_caps`."""
+"""These limits are the CRD's. `incident_caps` has the others, and applies all of them."""
 PLACED_LIMIT = 64
-"""Slices of `placed`, the youngest; a GPU has seven at most."""
+"""Entries of `placed`, of which the newest are kept. A GPU has at most seven MIG slices at once."""
 PODS_LIMIT = 256
-"""Entries of `affected` and of `evicted`; the number of further ones is beside them."""
+"""Entries of `affected` and `evicted`; `affected_left_out`, `evicted_left_out` count the rest."""
 FOREIGN_LIMIT = 16
 SEEN_LIMIT = 64
-"""Records of `seen_signals`; those beyond it are new by their dates alone."""
+"""Entries of `seen_signals`. Whether a signal beyond them is new depends on its date alone."""
 INFORMED_LIMIT = 64
 EVICTION_BLOCKED = "EvictionBlocked"
-"""Condition of an incident: pods are left whose evictions are requested on, with the reason."""
+"""Condition type: pods are left after the time for evictions, or pods joined a claim too often."""
 RULES_NOT_SERVED = "RulesNotServed"
-"""Condition of an incident: rules that it has made cannot be seen. Only where that has happened."""
+"""Condition type: no DeviceTaintRules are served, so the state of the incident's is unknown."""
 HARDWARE_LIMIT = 64
-"""Entries of `hardware`: the GPU first, then slices. A GPU has seven slices at once."""
+"""Entries of `hardware`: the GPU first, then its MIG slices, of which it has seven at once."""
 SIBLINGS_LIMIT = 64
 GPU_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""NVML's form. Objects are named after it, so another form cannot have an incident."""
+"""A UUID as NVML reports it. Incidents are named after it, so a GPU needs one of this form."""
 
 Phase = Literal[
     "Suspected",
@@ -50,10 +50,10 @@ Phase = Literal[
     "NeedsHuman",
     "Closed",
 ]
-"""What each of them means is the table in `plan.phase`."""
+"""The table in `plan.phase` says what each phase means."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 Untaint = Literal["Automatic", "OnConfirmation"]
-"""How the taints end: by verified recovery, or by a user who confirms the repair."""
+"""How the taints end: after verified recovery, or once a user has confirmed the repair as well."""
 
 _API_NAMES = {
     "phase_since": "phaseSinceTime",
@@ -79,7 +79,7 @@ _API_NAMES = {
     "soak_dbe_aggregate": "soakAggregateErrors",
     "clock_set_back_ms": "clockSetBackMilliseconds",
 }
-"""Fields of the status that the API calls by other words than this program does."""
+"""By field: its name in the API, where that is not the field's own name in camelCase."""
 
 
 def _api_name(field: str) -> str:
@@ -87,7 +87,7 @@ def _api_name(field: str) -> str:
 
 
 class Target(Entry, frozen=True, order=True):
-    """A device in scope, and the hardware that its name stood for."""
+    """A device in scope, and the UUID of the hardware that had this name when it was recorded."""
 
     driver: str
     pool: str
@@ -100,28 +100,28 @@ class Target(Entry, frozen=True, order=True):
 
 
 class ScopeRecord(msgspec.Struct, frozen=True, rename=kubernetes_case):
-    """Written whole, like the status: a merge patch keeps what it does not name."""
+    """Both fields are always written, because a merge patch keeps each field that it leaves out."""
 
     summary: str = ""
     devices: tuple[Target, ...] = ()
 
 
 class IncidentSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
-    """Which GPU. Written when the incident is opened, and never again."""
+    """The GPU, and the requests of users. The remediator writes it once, on creation."""
 
     node: str
-    """That reported the first signal."""
+    """Node that reported the first signal."""
     uuid: str
     hold: Intent | msgspec.UnsetType = msgspec.UNSET
     ignore: Intent | msgspec.UnsetType = msgspec.UNSET
     repair_confirmed: Intent | msgspec.UnsetType = msgspec.UNSET
-    """Users write these three; what is not there is left out of the object."""
+    """Users write `hold`, `ignore` and `repairConfirmed`. Unset ones are absent from the object."""
     inherited_from: str | msgspec.UnsetType = msgspec.UNSET
-    """Incident of the same GPU from which they were carried over when this one was created."""
+    """Incident of the same GPU from which `hold` and `ignore` were copied on creation."""
 
     @property
     def intents(self) -> dict[Kind, Intent]:
-        """What users want, by kind."""
+        """The requests of users, by kind."""
         found: dict[Kind, Intent | msgspec.UnsetType] = {
             "Hold": self.hold,
             "Ignore": self.ignore,
@@ -153,57 +153,62 @@ class RuleRecord(Entry, frozen=True):
 
 
 class Hardware(Entry, frozen=True, kw_only=True):
-    """What an incident has tainted, whatever its name is now."""
+    """Hardware that the incident has tainted. Its device name may have changed since."""
 
     uuid: str = ""
-    """Of a MIG slice; "" for the GPU with all that is on it, or for `placement`."""
+    """UUID of a MIG slice. "": the whole GPU with all its slices, or what `placement` names."""
     placement: MemorySlices | None = None
-    """Failed memory: every slice and partition that intersects it, and the full GPU. Beside a
-    `uuid`: the slice did not fail itself, it was made of that memory later."""
+    """Failed memory slices. Every MIG device that uses them is affected, and so is the full GPU.
+    With a `uuid`: that slice was created on them after the fault."""
     effect: Effect
-    """The strongest that was ever stored for it."""
+    """The strongest effect that a stored rule has had for it."""
     fault: str
-    """Class, for the taint's key."""
+    """Fault class in the taint's key."""
     cause: str
+    """Value of the taint."""
     tainted_time: datetime | None = None
-    """Since when; None where an older schema has recorded it."""
+    """When it was tainted first. None: an older version recorded it, without the time."""
 
 
 class DeviceRounds(Entry, frozen=True):
+    """How often pods were evicted from a device and new ones joined its claim."""
+
     device: str
     rounds: int
-    """Of evictions: one more each time that pods have joined a claim of it since the last."""
+    """Rounds of evictions; one more each time that new pods join a claim of the device."""
     free_since_time: datetime | None = None
-    """Since when no pod has held it."""
+    """Since when no claim has held the device."""
 
 
 class SeenSignal(Entry, frozen=True, kw_only=True):
-    """A record of the node's report that the incident has taken into account."""
+    """An error record of the node's report that the incident has taken into account."""
 
     code: int
     """XID."""
     gpu_instance: int = -1
-    """-1: no instance was named."""
+    """MIG GPU instance id; -1: the driver named none. `compute_instance` likewise."""
     compute_instance: int = -1
     placement_start: int = -1
-    """First memory slice of the instance; -1: not known."""
+    """First memory slice of the instance; -1: unknown."""
     count: int
     first_seen_time: datetime
     """By the node's clock."""
 
     @property
     def key(self) -> tuple[int, int, int, int]:
-        """What the record counts: one code on one instance."""
+        """What the record counts: one XID on one instance."""
         return self.code, self.gpu_instance, self.compute_instance, self.placement_start
 
 
 class WouldTaint(Entry, frozen=True):
+    """A taint that mode Enforce would set in addition."""
+
     device: str
     effect: str
 
 
 class AffectedPod(Entry, frozen=True, order=True):
-    """A pod that holds a device through a claim (`status.reservedFor`)."""
+    """A pod that uses a device in scope: its claim is reserved for the pod (`reservedFor`)."""
 
     namespace: str
     pod: str
@@ -211,41 +216,44 @@ class AffectedPod(Entry, frozen=True, order=True):
     device: str
     uid: str = ""
     via: str = ""
-    """How it holds it: "" by a claim, else a word of `model.claim`: `ExtendedResource`,
-    `AdminAccess` (evicted by NoExecute too), `Gang` (only as a peer of a pod that does)."""
+    """How it uses the device. "": by a claim of its own; else `ExtendedResource`, `AdminAccess`
+    (NoExecute evicts it too) or `Gang` (it does not use the device, but a pod of its gang does)."""
     tolerates: str = ""
-    """Effects of ours that its claim tolerates, such as `NoExecute for 300s`; "" for none."""
+    """Our effects that its claim tolerates, such as `NoExecute for 300s`; "": none."""
 
 
 class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
-    """Always written whole, by `merge_patch`: what is at its default is absent in the object."""
+    """`merge_patch` always writes the whole status. A field at its default is absent in the object.
+
+    Fields without a docstring are described in the CRD.
+    """
 
     schema_version: int = 0
-    """`SCHEMA_VERSION` of its writer."""
+    """`SCHEMA_VERSION` of the version that wrote the status."""
     observed_generation: int = 0
-    """`metadata.generation` that the last decision has seen; 0: never decided."""
+    """`metadata.generation` at the last decision; 0: nothing is decided yet."""
     node: str = ""
-    """That has the board now; see `Incident.node`."""
+    """Node that has the board now; see `Incident.node`."""
     fault: str = ""
-    """A `FaultClass`, in the words of the policy, which are those of the taint's key as well."""
+    """A `FaultClass`, spelled as in the policy and in the taint's key."""
     cause: str = ""
     evidence: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    """All sources that have reported it so far: `diagnose.fault.Source`."""
+    """All sources that have reported the fault: see `diagnose.fault.Source`."""
     scope: ScopeRecord = ScopeRecord()
     phase: str = ""
-    """A `Phase`; a word of another version is carried along. "": nothing is decided yet."""
+    """A `Phase`; one that another version wrote is kept. "": nothing is decided yet."""
     phase_since: datetime | None = None
     mode: str = ""
-    """A word of `words.MODES`."""
+    """A value of `words.MODES`."""
     message: str = ""
     tainted_at: datetime | None = None
     evicting_at: datetime | None = None
     eviction_start_time: datetime | None = None
-    """When the first eviction of the present pods was requested, moved on by the time in which none
-    was: `evict.within` counts from it."""
+    """When the first eviction of the present pods was requested, plus the time in which none was
+    requested. `evict.within` of the policy counts from it."""
     eviction_attempt_time: datetime | None = None
-    """Until when evictions are known to have been requested."""
+    """Last time at which evictions were requested. It is not updated at each attempt."""
     device_rounds: tuple[DeviceRounds, ...] = ()
     drained_at: datetime | None = None
     healthy_since: datetime | None = None
@@ -256,71 +264,75 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     timeline: tuple[TimelineEntry, ...] = ()
     rules: tuple[RuleRecord, ...] = ()
     hardware: tuple[Hardware, ...] = ()
-    """What has a rule under each of its names as long as this is open."""
+    """Tainted hardware. While the incident is open, it gets a rule under each name it has."""
     would_taint: tuple[WouldTaint, ...] = ()
     affected: tuple[AffectedPod, ...] = ()
     evicted: tuple[AffectedPod, ...] = ()
     informed: tuple[str, ...] = ()
-    """Neighbours over NVLink or IMEX that may feel it: `node/uuid`, never tainted for it."""
+    """NVLink or IMEX neighbours that the fault may affect, as `node/uuid`. They are not tainted."""
     foreign: tuple[str, ...] = ()
-    """Taints, rules and cordons of others on these devices, in words."""
+    """Taints, rules and cordons of others on these devices, as text."""
     needs: str = ""
-    """What would repair it: a word of `words.NEEDS`."""
+    """The repair that is needed: a value of `words.NEEDS`."""
     needs_since: datetime | None = None
-    """Since when a node-level act may be called for: needed, in mode enforce, and not held."""
+    """Since when a repair of the node may be requested: needed, in mode Enforce, not deferred."""
     deadline_start_time: datetime | None = None
-    """Since when a class that may evict has called for it: the deadline counts from then."""
+    """Since when a fault class that may evict has requested it. The deadline counts from then."""
     recurrence: int = 0
-    """Which incident of this GPU within the policy's repeat window it is; 0: not counted yet."""
+    """Number of this incident among the GPU's within the policy's repeat window; 0: unknown yet."""
     untaint: str = ""
     """An `Untaint`; "": not decided yet."""
     empty_since: datetime | None = None
-    """Since when no allocated claim and no running pod was seen on the devices."""
+    """Since when the devices have had no allocated claim and no running pod."""
     node_gone_since: datetime | None = None
     device_classes: tuple[str, ...] = ()
-    """DeviceClasses through which its devices were claimed when it was opened. Later claims
-    count for no override."""
+    """DeviceClasses of the claims on its devices when it was opened. The policy's overrides use
+    these: evictions end the claims, and a later claim may name any class."""
     probation_until: datetime | None = None
-    """After release."""
+    """Until when, after the untaint, a new fault of the GPU counts as a relapse."""
     opened_boot_id: str = ""
     opened_epoch: int = 0
-    """Boot and epoch of the GPU at the last new signal: a repair shows by another."""
+    """Boot of the node and epoch of the GPU at the last new signal. A later reboot or reset changes
+    them: that is how a repair is detected."""
     clock_set_back_ms: int | None = None
-    """By how much the node's clock had been set back when dates of its report were copied. None:
-    not known, as the release before and an older CRD do not keep it."""
+    """By how many milliseconds the node's clock had been set back when dates were copied from its
+    report. None: unknown, because an older version or CRD does not store it."""
     pci_bus_id: str = ""
-    """Slot of the board, as last reported."""
+    """PCI slot of the board, as last reported."""
     siblings: tuple[str, ...] | None = None
-    """UUIDs of the other GPUs that the node had while it reported this one, sorted. None: never
-    seen. A UUID that is not among them and in the board's slot is a new board."""
+    """UUIDs of the node's other GPUs while it reported this one, sorted. Any other UUID in this
+    board's slot is a new board. None: unknown."""
     missing_since_time: datetime | None = None
-    """Since when, after a reboot that followed the last signal, NVML has listed the others only."""
+    """Since when NVML has listed GPUs without this one, after a reboot that followed the last
+    signal."""
     placed: tuple[Target, ...] | None = None
-    """Slices that errors of one instance meant when they were new: numbers of instances are used
-    again. None: written by a version that kept none."""
+    """MIG slices that errors of one instance referred to when they were new: the driver reuses
+    instance ids. None: written by a version without this field."""
     seen_signals: tuple[SeenSignal, ...] | None = None
-    """What is not among these is new, whatever its date. None: written by a version that kept
-    none."""
+    """Signals taken into account. Any other is new, whatever its date. None: written by a version
+    without this field."""
     soak_epoch: int = 0
-    """Epoch of the GPU when its volatile errors were counted; 0: written by a version without."""
+    """Epoch of the GPU at `soak_dbe_volatile`; 0: written by a version without this field."""
     soak_dbe_volatile: int | None = None
     soak_dbe_aggregate: int | None = None
-    """Uncorrected memory errors when health began: one more, and the soak begins anew."""
+    """Uncorrectable memory errors at `healthy_since`: since the driver loaded, and in the GPU's
+    life. A further error restarts the soak time. None: unknown."""
     intents: tuple[IntentRecord, ...] = ()
     soak_confirmed_time: datetime | None = None
-    """When the agent had confirmed health since `healthy_since`; a restart need not check again."""
+    """When the agent's Lease had confirmed the health since `healthy_since`. It is stored, so that
+    a new leader does not wait again."""
     duplicate_of: str = ""
-    """Older incident of the same GPU that has the record of this one."""
+    """Older incident of the same GPU that continues this one."""
     affected_left_out: int = 0
     evicted_left_out: int = 0
-    """Entries beyond the limit of `affected` and of `evicted`."""
+    """Number of pods beyond the limit of `affected` and of `evicted`."""
 
 
 _EMPTY = IncidentStatus()
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """The object as the API server stores it."""
+    """A DeviceIncident as the API server stores it."""
 
     metadata: ObjectMeta
     spec: IncidentSpec
@@ -332,12 +344,12 @@ class Incident(msgspec.Struct, frozen=True):
 
     @property
     def node(self) -> str:
-        """The node that has the board now, as far as is known: boards move."""
+        """Node that has the board now, as far as is known: boards are moved between nodes."""
         return self.status.node or self.spec.node
 
     @property
     def blank(self) -> bool:
-        """Whether its status is empty: not written yet, or lost."""
+        """Whether the status is empty: not written yet, or lost."""
         return not self.status.fault
 
     @property
@@ -346,9 +358,10 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 def merge_patch(status: IncidentStatus) -> dict[str, Any]:
-    """Return a status as a merge patch that leaves nothing of what was stored before.
+    """Return a JSON merge patch that replaces the whole stored status.
 
-    What is at its default is deleted: absent means the same, and an enum has no empty value.
+    A merge patch keeps fields that it leaves out, so a field at its default is set to null, which
+    deletes it. Its default could not be stored instead: an enum of the CRD has no empty value.
     """
     names = zip(status.__struct_fields__, status.__struct_encode_fields__, strict=True)
     values = ((name, getattr(status, field), getattr(_EMPTY, field)) for field, name in names)
@@ -356,7 +369,7 @@ def merge_patch(status: IncidentStatus) -> dict[str, Any]:
 
 
 def with_intent(incident: Incident, kind: Kind, intent: Intent | None) -> Incident:
-    """Return an incident with an intent, or without it."""
+    """Return an incident with this intent in its spec, or without one of the kind for None."""
     value = msgspec.UNSET if intent is None else intent
     spec = incident.spec
     match kind:
@@ -370,17 +383,20 @@ def with_intent(incident: Incident, kind: Kind, intent: Intent | None) -> Incide
 
 
 def incident_name(uuid: str, number: int) -> str:
-    """Name of the n-th incident of a GPU: the same after a crash, so it is not opened twice."""
+    """Return the name of a GPU's n-th incident.
+
+    It is the same after a crash, so the API server refuses to create the incident a second time.
+    """
     return f"{uuid.lower()}-{number}"
 
 
 def concerns(name: str, uuid: str) -> bool:
-    """Whether an incident is one of a GPU, by its name alone."""
+    """Whether an incident of this name belongs to the GPU."""
     return name.rpartition("-")[0] == uuid.lower()
 
 
 def of_gpu(incidents: tuple[Incident, ...], uuid: str) -> tuple[Incident, ...]:
-    """Return the incidents of one GPU, first incident first."""
+    """Return the incidents of one GPU, oldest first."""
     mine = [incident for incident in incidents if incident.spec.uuid == uuid]
     return tuple(sorted(mine, key=lambda incident: number_of(incident.name)))
 

@@ -1,10 +1,10 @@
-"""The limits that the CRD sets for an incident's status, and the status cut to them.
+"""The CRD's limits for an incident's status, and the functions that cut a status to them.
 
-The API server refuses a status whole for one sentence that is too long. So what is written is
-cut before: texts at their end, lists after the entries that matter most, which come first. Every
-limit of the CRD has one home, which is here or, where other modules count by it too, in
-`model.incident`; tests read them from the CRD. A word that an enum of the CRD lacks cannot be
-cut: `controller.apply` writes less when the API server refuses it. Pure.
+If one text is too long, the API server refuses the whole status. So a status is cut before it is
+written: texts at their end, and lists too, because their most important entries come first.
+`model.incident` has the limits that other modules use as well; a test compares all of them with
+the CRD. A value that an enum of an older CRD lacks cannot be cut: when the API server refuses a
+status for it, `controller.apply` writes the status without those fields (`without`).
 """
 
 import re
@@ -28,7 +28,7 @@ from remediator.model.incident import (
 
 _DEVICES = 256
 _WORD, _NAME, _PATH, _SENTENCE = 63, 253, 384, 2048
-"""A label's value, an object's name, driver/pool/device, a text for users."""
+"""Characters of a label value, an object's name, `driver/pool/device`, a text for users."""
 
 ITEMS: Mapping[str, int] = {
     "evidence": 128,
@@ -50,7 +50,7 @@ ITEMS: Mapping[str, int] = {
     "intents": 16,
     "seenSignals": SEEN_LIMIT,
 }
-"""By list: the most entries."""
+"""By path of a list: its maximum number of entries (`maxItems`)."""
 KEYS: Mapping[str, tuple[str, ...]] = {
     "conditions": ("type",),
     "rules": ("name",),
@@ -61,7 +61,8 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "siblings": (),
     "intents": ("kind",),
 }
-"""By list that is a map or a set: the fields that tell its entries apart; none: the whole entry."""
+"""By path of a list without duplicates: the fields of an entry that must be unique, as in the CRD's
+`x-kubernetes-list-map-keys`. (): the whole entry (`x-kubernetes-list-type: set`)."""
 _DEVICE = {"driver": _WORD, "pool": _NAME, "device": _WORD, "uuid": _WORD}
 _POD = {
     "namespace": _WORD,
@@ -104,7 +105,7 @@ LENGTHS: Mapping[str, int] = {
     "intents.reason": 512,
     "duplicateOf": _NAME,
 }
-"""By text: the most characters."""
+"""By path of a text: its maximum number of characters (`maxLength`)."""
 _INT32, _INT64 = 2**31 - 1, 2**63 - 1
 NUMBERS: Mapping[str, tuple[int, int]] = {
     "schemaVersion": (0, _INT32),
@@ -127,29 +128,30 @@ NUMBERS: Mapping[str, tuple[int, int]] = {
     "soakVolatileErrors": (0, _INT64),
     "soakAggregateErrors": (0, _INT64),
 }
-"""By number: the least and the greatest."""
+"""By path of a number: its minimum and maximum."""
 
 
 def cut_to_limits(status: IncidentStatus) -> IncidentStatus:
-    """Return a status that the CRD takes; the same one where nothing is too long."""
+    """Return a status within the CRD's limits; the same object where nothing exceeds them."""
     return cast("IncidentStatus", _cut(status, ""))
 
 
 _NAMED = re.compile(r"\bstatus\.(\w+)")
-"""How a refusal names a field."""
+"""A field's path in the API server's message about an invalid status."""
 _BULK = frozenset(
     {"message", "affectedPods", "evictedPods", "plannedTaints", "neighbors", "foreignTaints"}
 )
-"""What is long, and is found anew at each decision."""
+"""Long fields that each decision computes anew."""
 
 
 def without(status: IncidentStatus, refusal: str, *, bulk: bool = False) -> IncidentStatus:
-    """Return a status without the fields that a refusal names, and without what is long.
+    """Return a status without the fields that the API server's refusal names.
 
-    Where its pods are not written down, it is unknown whether they are gone.
+    With `bulk` the long fields are left out, too.
     """
     left_out = frozenset(_NAMED.findall(refusal)) | (_BULK if bulk else frozenset[str]())
     if left_out & {"affectedPods", "evictedPods"}:
+        # Without its list of pods, a later decision cannot know that all of them are gone.
         left_out |= {"emptySinceTime"}
     names = zip(status.__struct_fields__, status.__struct_encode_fields__, strict=True)
     empty = IncidentStatus()
@@ -158,7 +160,7 @@ def without(status: IncidentStatus, refusal: str, *, bulk: bool = False) -> Inci
 
 
 def cut(text: str, length: int) -> str:
-    """Return a text of so many characters at most; one that was longer shows it."""
+    """Return a text of at most `length` characters; one that was cut ends with an ellipsis."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
@@ -178,11 +180,13 @@ def _cut(value: object, path: str) -> object:
 def _list(values: tuple[object, ...], path: str) -> tuple[object, ...]:
     found = tuple(_cut(item, path) for item in values)
     if path in KEYS:
+        # The API server refuses a list with duplicates. The first of them is kept.
         names = KEYS[path]
         keyed = {tuple(getattr(item, name) for name in names) or item: item for item in found[::-1]}
         found = tuple(reversed(keyed.values()))
     most = ITEMS.get(path, len(found))
     if path == "timeline" and len(found) > most:
+        # Users need to know how the incident began and what happened last.
         return (found[0], *found[1 - most :])
     return found[:most]
 

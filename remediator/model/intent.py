@@ -1,13 +1,13 @@
-"""What users want for a GPU: `spec.hold`, `spec.ignore` and `spec.repairConfirmed` of its incident.
+"""Requests of users for one GPU: `hold`, `ignore` and `repairConfirmed` in its incident's spec.
 
     spec:
       hold: {until: "2026-07-30T18:00:00Z", by: ana, reason: a training run must end first}
       ignore: {by: ana, reason: a test board}
       repairConfirmed: {by: ana, reason: "new board, ticket 4711"}
 
-Users write them; the remediator reads them, and notes in `status.intents` what became of each.
-The CRD and an admission policy keep out what could not be read, and a `by` that is not the user
-who writes. Pure.
+Users write them. The remediator reads them and records the state of each in `status.intents`. The
+CRD refuses values that could not be parsed, and an admission policy refuses a `by` that is not the
+authenticated user.
 """
 
 from datetime import UTC, datetime
@@ -16,40 +16,40 @@ from typing import Literal, get_args
 from kubeapi.types import Entry
 
 Kind = Literal["Hold", "Ignore", "RepairConfirmed"]
-"""`Hold`: no new restriction and no disruption, what stands stays. `Ignore`: the fault is not
-acted on, our rules come down. `RepairConfirmed`: a user vouches for the repair of a GPU that
-recovery alone does not untaint."""
+"""`Hold`: no new restriction and no disruption; existing taints stay. `Ignore`: no action on the
+fault; our taint rules are deleted. `RepairConfirmed`: the user confirms the repair of a GPU that
+verified recovery alone does not untaint."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FIELDS: dict[Kind, str] = {"Hold": "hold", "Ignore": "ignore", "RepairConfirmed": "repairConfirmed"}
-"""Where each is in the incident's spec."""
+"""By kind: its field in the incident's spec."""
 LASTING: tuple[Kind, ...] = ("Hold", "Ignore")
-"""Those about a GPU and not about one repair: a new incident inherits them while they last."""
+"""Kinds that concern the GPU and not one repair. A new incident inherits them while they last."""
 NAMES: dict[str, str] = {"RepairConfirmed": "repair confirmed"}
-"""In a sentence, where the word in lower case will not do."""
+"""By kind: its name in a sentence, where that is not the kind in lower case."""
 BY_LIMIT = 512
 REASON_LIMIT = 512
-"""Characters that the CRD lets through."""
+"""Maximum number of characters in the CRD."""
 
 
 class Intent(Entry, frozen=True, kw_only=True):
     until: datetime | None = None
-    """None: without an end."""
+    """When it expires; None: never."""
     by: str
-    """User name, as the API server knows it."""
+    """Name of the user, as authenticated by the API server."""
     reason: str
 
 
 class IntentRecord(Intent, frozen=True, kw_only=True):
-    """An intent as it was read, and what became of it."""
+    """An intent as the remediator read it, and its state."""
 
     kind: str
-    """A `Kind`; a word of another version is carried along."""
+    """A `Kind`; one that another version wrote is kept."""
     state: str
-    """`InForce`, `Expired`, or `Overtaken` by a later signal."""
+    """`InForce`, `Expired`, or `Overtaken` (a later signal cancelled it)."""
     seen_time: datetime
-    """When it was first read, by our clock."""
+    """When it was first read, by the remediator's clock."""
     seen_through_time: datetime | None = None
-    """Youngest XID or signal then, by the node's clock."""
+    """Latest signal of the GPU at that time, by the node's clock."""
 
     def concerns(self, intent: Intent) -> bool:
         mine = (self.until, self.by, self.reason)
@@ -57,12 +57,12 @@ class IntentRecord(Intent, frozen=True, kw_only=True):
 
 
 def counts(intent: Intent, now: datetime) -> bool:
-    """Whether it has not expired."""
+    """Whether the intent has not expired."""
     return intent.until is None or now < intent.until
 
 
 def in_words(kind: str, intent: Intent) -> str:
-    """Describe it in a sentence of one line, whatever was written."""
+    """Describe an intent in one line. Characters that cannot be printed are replaced."""
     name = NAMES.get(kind, kind.lower())
     if intent.until is not None:
         name += f" until {intent.until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,11 +1,10 @@
-"""What is read of a Node, and the conditions that we may set on it.
+"""The metadata of a Node, and the Node conditions that Draguard may set.
 
-Nodes are watched by their metadata alone (PartialObjectMetadata): ten thousand full Nodes, each
-rewritten by its kubelet, would cost more than everything else that is watched. Fields in `spec`
-cannot be seen that way: neither `spec.unschedulable` nor the taints that follow from it. A cordon
-made by `kubectl cordon` alone is therefore invisible here; others' tools are seen by the labels and
-annotations that they leave. Any user who may label a Node may write those, so they are shown and
-never decide anything. Pure.
+The remediator watches Nodes as PartialObjectMetadata. Each kubelet updates the status of its Node
+every few minutes, so a watch of 10,000 full Nodes would cost more than all other watches together.
+The price: `kubectl cordon` alone cannot be seen, because it changes only `spec`. Other health tools
+are recognized by their labels and annotations. Anyone who may label a Node can write those, so they
+are displayed and change no decision.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,76 +16,75 @@ import msgspec
 from kubeapi.types import ObjectMeta
 
 REPAIR_NEEDED = "DraguardDeviceRepairNeeded"
-"""Type of our condition; True is a problem, as node-problem-detector has it."""
+"""Type of our own condition. True means a problem, as for node-problem-detector's conditions."""
 HARDWARE_READY = "AcceleratedHardwareReady"
-"""By option, what EKS' and Karpenter's node repair read; True is good."""
+"""Optional: the condition type that node repair of EKS and Karpenter reads. True means healthy."""
 CONDITION_TYPES = (REPAIR_NEEDED, HARDWARE_READY)
-"""All that Draguard ever writes."""
+"""All condition types that Draguard writes."""
 PROBLEM: Mapping[str, Literal["True", "False"]] = {REPAIR_NEEDED: "True", HARDWARE_READY: "False"}
-"""Which status of a type means trouble."""
+"""By condition type: the status that means a problem."""
 MARK = "draguard.dev/node-conditions"
-"""Annotation: which condition types we have set on this Node, joined by commas. Written with the
-condition in one patch, so that what was set is found again whatever became of its incident."""
+"""Annotation: the condition types that we have set on this Node, separated by commas. One patch
+writes it with the condition, so that the condition is found even if its incident is lost."""
 SIGNATURE = "Draguard: "
-"""How the message of each `HARDWARE_READY` of ours begins: other agents write that type as well,
-also after we have set it, and the mark does not show which of them wrote last."""
+"""Start of the message of our `HARDWARE_READY` conditions. Other agents write this type as well,
+even after us, and the annotation `MARK` does not show who wrote it last."""
 VALUE_LIMIT = 64
-"""Characters shown of a value that others wrote."""
+"""Maximum length of a value of another tool in our texts."""
 
 
 class NodeCondition(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     status: Literal["True", "False", "Unknown"]
     reason: str
-    """A CamelCase word that a machine may read."""
+    """A CamelCase word for programs."""
     message: str
     last_transition_time: datetime | None = None
 
 
 MIG_CONFIG = "nvidia.com/mig.config"
-"""Label: the MIG geometry that the node is to have, a name in the configuration of NVIDIA's MIG
-manager."""
+"""Label: the requested MIG layout, by its name in the configuration of NVIDIA's MIG manager."""
 MIG_STATE = "nvidia.com/mig.config.state"
 """Label: the state that the MIG manager reports: pending, rebooting, success, failed."""
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One Node as its metadata shows it; a Node that is gone has none."""
+    """One existing Node, as far as the remediator reads it."""
 
     name: str
     uid: str = ""
     cordons: tuple[str, ...] = ()
-    """Others' cordons and quarantines, in words."""
+    """Cordons and quarantines by other tools, as text."""
     marked: frozenset[str] = frozenset()
-    """Types of conditions that we have set on it, whenever that was."""
+    """Condition types that we have set on it at any time."""
     conditions: tuple[NodeCondition, ...] | None = None
-    """Ours, as stored. None: not read, and then nothing is decided about them."""
+    """Our conditions, as stored. None: they were not read, and nothing is decided about them."""
     others: tuple[NodeCondition, ...] = ()
-    """Of the types that we may write, those that another agent wrote last."""
+    """Conditions of types that we may write, but that another agent wrote last."""
     mig_config: str = ""
-    """The MIG geometry that a label requests; "": none is requested."""
+    """Requested MIG layout (`MIG_CONFIG`); "": none."""
     mig_state: str = ""
-    """The state that the MIG manager reports; "": nothing."""
+    """State that the MIG manager reports (`MIG_STATE`); "": none."""
     plugin_resources: tuple[str, ...] = ()
-    """Extended resources of the Node that may be GPUs: a device plugin hands them out. () as well
-    while the Node was not read."""
+    """Extended resources in the Node's status that a device plugin offers and that may be GPUs.
+    (): none, or the Node's status was not read."""
 
 
 def is_ours(condition: NodeCondition, types: frozenset[str]) -> bool:
-    """Return whether we wrote a condition last; `types` are those that the mark names."""
+    """Return whether we wrote a condition last. `types` are those in the annotation `MARK`."""
     if condition.type == HARDWARE_READY:
         return condition.type in types and condition.message.startswith(SIGNATURE)
     return condition.type in CONDITION_TYPES
 
 
 class RawNode(msgspec.Struct, frozen=True):
-    """A Node as PartialObjectMetadata, cut to what is read."""
+    """A Node as PartialObjectMetadata."""
 
     metadata: ObjectMeta
 
 
 def facts(raw: RawNode) -> NodeFacts:
-    """Return what a Node's metadata shows."""
+    """Return the facts in a Node's metadata. Its conditions and resources are read elsewhere."""
     meta = raw.metadata
     signs = {**meta.annotations, **meta.labels}
     return NodeFacts(
@@ -100,7 +98,7 @@ def facts(raw: RawNode) -> NodeFacts:
 
 
 def marked_types(annotations: Mapping[str, str]) -> frozenset[str]:
-    """Return the types of conditions that our mark names; words of others are left out."""
+    """Return the condition types in the annotation `MARK`. Unknown words are ignored."""
     named = {mark.strip() for mark in annotations.get(MARK, "").split(",")}
     return frozenset(named.intersection(CONDITION_TYPES))
 
@@ -110,7 +108,7 @@ def _any(value: str) -> bool:
 
 
 def _filled(value: str) -> bool:
-    """NVSentinel leaves an empty map or list behind when a quarantine ends (NVSentinel#753)."""
+    """Whether a value says anything: NVSentinel leaves `{}` or `[]` at the end (NVSentinel#753)."""
     return value.strip() not in ("", "[]", "{}")
 
 
@@ -134,7 +132,8 @@ _SIGNS: Mapping[str, tuple[Callable[[str], bool], str]] = {
         "medik8s: a user confirmed it healthy ({value})",
     ),
 }
-"""Label or annotation: when it means something, and what. NVSentinel v1.14, NHC of July 2026."""
+"""By label or annotation: which values count, and our text. As of NVSentinel v1.14, and medik8s'
+NodeHealthCheck of July 2026."""
 _OTHER_MEDIK8S = "remediation.medik8s.io/"
 
 

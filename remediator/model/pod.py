@@ -1,4 +1,4 @@
-"""What is read of a Pod: its owner, its claims and GPU resources, whether it still runs. Pure."""
+"""The parts of a Pod that decisions use: its owner, its claims and GPU resources, and its phase."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -10,9 +10,9 @@ from exporter.model.quantity import whole
 from kubeapi.types import NamespacedMeta, kubernetes_case
 
 POD_TEMPLATE_HASH = "pod-template-hash"
-"""Label that a Deployment puts on its pods; its ReplicaSet is named `<deployment>-<hash>`."""
+"""Label of a Deployment's pods. The name of their ReplicaSet is `<deployment>-<label's value>`."""
 MIRROR = "kubernetes.io/config.mirror"
-"""Annotation of the API server's copy of a static pod."""
+"""Annotation of a mirror pod, which the kubelet creates in the API server for a static pod."""
 JOBSET = "jobset.sigs.k8s.io/jobset-name"
 
 
@@ -23,27 +23,27 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     owner: str = ""
-    """Top owner as far as the pod itself shows: `Job/train`, `Deployment/web`; "" for none."""
+    """Top owner as far as the pod's metadata shows it: `Job/train`, `Deployment/web`; "": none."""
     owner_kind: str = ""
-    """Kind of its controller with its API group, as kubectl spells it: `Job.batch`, `Node`; "" for
-    none. Owners that do not control it count for nothing: who creates a pod may name any."""
+    """Kind and API group of its controller, as in kubectl: `Job.batch`, `Node`; "": none. Owner
+    references without `controller: true` are ignored: the pod's creator can write any."""
     pod_group: str = ""
-    """Name of its PodGroup in its namespace; "" for none."""
+    """Name of its PodGroup, which is in the pod's namespace; "": none."""
     running: bool = True
-    """Not finished: it may still use its devices."""
+    """Whether its phase is neither Succeeded nor Failed: it may still use its devices."""
     terminating: bool = False
     mirror: bool = False
-    """Of a static pod: to delete it changes nothing on the node."""
+    """Whether it is the mirror of a static pod: its deletion does not stop the containers."""
     ready: bool = False
     started: datetime | None = None
-    """When its node began to run it, by the node's clock; until then when it was created. None:
-    not known."""
+    """Its `status.startTime`, which the kubelet sets by the node's clock; before that its creation
+    time. None: unknown."""
     extended_claim: str = ""
-    """ResourceClaim made for its extended resources; "" for none."""
+    """ResourceClaim that the scheduler made for its extended resources; "": none."""
     claims: tuple[str, ...] = ()
-    """ResourceClaims of its spec, by name."""
+    """Names of its other ResourceClaims."""
     plugin_resources: tuple[str, ...] = ()
-    """Extended resources that it requests, such as `nvidia.com/gpu`: what may be GPUs, sorted."""
+    """Extended resources in its requests that may be GPUs, such as `nvidia.com/gpu`, sorted."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -59,7 +59,7 @@ class PodMeta(NamespacedMeta, frozen=True):
 
 
 class PodClaim(msgspec.Struct, frozen=True, rename=kubernetes_case):
-    """The pod's own name for a claim, and the claim behind it."""
+    """An entry of `spec.resourceClaims` or `status.resourceClaimStatuses`: the claim it names."""
 
     name: str
     resource_claim_name: str | None = None
@@ -70,7 +70,7 @@ class SchedulingGroup(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
 
 class Amounts(msgspec.Struct, frozen=True):
-    """What a container requests, by resource name."""
+    """Resources of a container, by resource name."""
 
     limits: dict[str, str | float] | None = None
     requests: dict[str, str | float] | None = None
@@ -83,7 +83,7 @@ class Container(msgspec.Struct, frozen=True):
 class PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
     containers: tuple[Container, ...] | None = ()
     init_containers: tuple[Container, ...] | None = ()
-    """Sidecars are among them. One that has ended held its GPU for the whole pod, too."""
+    """Sidecars too. The pod keeps the GPU of an init container after that container has ended."""
     resource_claims: tuple[PodClaim, ...] = ()
     scheduling_group: SchedulingGroup | None = None
 
@@ -106,7 +106,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
 
 class RawPod(msgspec.Struct, frozen=True):
-    """The object as the API server stores it, cut to what is read."""
+    """A Pod as the API server stores it, cut to the fields that are read."""
 
     metadata: PodMeta
     spec: PodSpec = PodSpec()
@@ -114,7 +114,7 @@ class RawPod(msgspec.Struct, frozen=True):
 
 
 def facts_of(pod: RawPod) -> PodFacts:
-    """Cut a pod down to what decisions rest on."""
+    """Return the facts about a pod that decisions use."""
     group, extended = pod.spec.scheduling_group, pod.status.extended_resource_claim_status
     named = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
     claims = {claim.resource_claim_name for claim in named if claim.resource_claim_name}
@@ -140,7 +140,10 @@ def facts_of(pod: RawPod) -> PodFacts:
 
 
 def _owner(meta: PodMeta) -> str:
-    """Return the controller, and the controller above it as its own labels name it."""
+    """Return the top owner as `kind/name`, "" for a pod without a controller.
+
+    ReplicaSets and Jobs are not read: the pod's labels name the Deployment or JobSet above them.
+    """
     found = _controller(meta)
     if found is None:
         return ""
@@ -153,7 +156,7 @@ def _owner(meta: PodMeta) -> str:
 
 
 def _kind(meta: PodMeta) -> str:
-    """Return the kind of the controller, whatever version of its API names it."""
+    """Return kind and API group of the controller, without the API version."""
     found = _controller(meta)
     if found is None:
         return ""
@@ -166,10 +169,11 @@ def _controller(meta: PodMeta) -> OwnerReference | None:
 
 
 def _plugin_resources(spec: PodSpec) -> Iterator[str]:
-    """Yield the resources that may be GPUs.
+    """Yield the names of resources that may be GPUs.
 
-    NVIDIA's device plugin names all of its resources `nvidia.com/...`, renamed ones too. Other
-    hardware under that name counts as well: a pod too many delays a repair, one too few loses work.
+    NVIDIA's device plugin names all its resources `nvidia.com/...`, even renamed ones. Other
+    hardware has such names, too, and counts: a pod too many only delays a repair, but a pod too few
+    loses its work.
     """
     for container in (*(spec.containers or ()), *(spec.init_containers or ())):
         for amounts in (container.resources.limits, container.resources.requests):

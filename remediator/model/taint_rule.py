@@ -1,9 +1,9 @@
-"""What a DeviceTaintRule of an incident looks like: its builder and its parser.
+"""The DeviceTaintRules of incidents: one builder and one parser.
 
-A rule always names driver, pool and device. An empty selector would match every
-device of the cluster, so a rule without all three cannot be built. Rules have
-no owner: a Node that is deleted and registered again must not set a sick GPU
-free. Pure.
+A rule always names driver, pool and device, and cannot be built without them: an empty selector
+matches every device of the cluster. It has no owner reference, since Kubernetes' garbage collector
+would delete it with its owner: a Node that is deleted and registered again must not untaint a sick
+GPU.
 """
 
 import hashlib
@@ -25,46 +25,47 @@ INCIDENT = f"{DOMAIN}/incident"
 UUID = f"{DOMAIN}/uuid"
 GPU = f"{DOMAIN}/gpu"
 CLUSTER = f"{DOMAIN}/cluster"
-"""On incidents and Events, where the cluster has a name."""
+"""Label of incidents and Events, where a name of the cluster is configured."""
 NODE = f"{DOMAIN}/node"
 CLASSES = f"{DOMAIN}/device-classes"
-"""DeviceClasses through which the GPU was claimed when its incident was opened, in case the
-incident must be filled again."""
+"""DeviceClasses of the GPU's claims when its incident was opened. They restore an incident that has
+lost its status."""
 MAINTENANCE = f"{DOMAIN}/maintenance"
-"""Taint key of a user's taint (`draguard cordon`): never of a rule of ours."""
+"""Key of the taint that `draguard cordon` sets for a user. A rule with it is never ours."""
 
 EVICT = f"{DOMAIN}/evict"
-"""Annotation of a rule of ours with effect NoSchedule: its pods are evicted by the Eviction API."""
+"""Annotation of our NoSchedule rules: `true` where the Eviction API is to evict the pods."""
 
 Effect = Literal["None", "NoSchedule", "Evict", "NoExecute"]
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
-"""From the mildest to the strongest. `Evict` is stored as NoSchedule with a mark."""
+"""From the mildest to the strongest. Kubernetes has no effect `Evict`: it is stored as NoSchedule
+with the annotation `EVICT`."""
 TAINT_EFFECTS = ("None", "NoSchedule", "NoExecute")
-"""Effect of a stored taint."""
+"""Effects of a device taint in Kubernetes. `None` neither keeps pods away nor evicts them."""
 EVICTING: frozenset[str] = frozenset({"Evict", "NoExecute"})
 """Effects under which pods are evicted."""
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 LOST = "unknown"
-"""Incident, or cause, of a rule that no longer names it; a decision names the right one."""
+"""Incident or cause of a rule that has lost its own. The next decision writes the right one."""
 
 
 class IncompleteSelectorError(ValueError):
-    """A rule without driver, pool or device was to be built. It would match other devices."""
+    """A rule lacks its driver, pool or device, so it would match other devices as well."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One DeviceTaintRule of ours, desired or existing."""
+    """A DeviceTaintRule of Draguard, desired or stored."""
 
     device: Device
     effect: Effect
     fault: str
-    """Fault class; becomes the taint's key `draguard.dev/<class>`."""
+    """Fault class. The taint's key is `draguard.dev/<class>`."""
     cause: str
-    """Becomes the taint's value."""
+    """The taint's value."""
     incident: str
     uuid: str
-    """Hardware that the device name stands for: a GPU, or a MIG slice."""
+    """UUID of the hardware behind the device name: a GPU or a MIG slice."""
     gpu: str
     """UUID of the physical GPU."""
     node: str
@@ -72,11 +73,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     resource_version: str = ""
     time_added: datetime | None = None
     classes: tuple[str, ...] | None = None
-    """As `CLASSES`; None where the rule has none."""
+    """Value of the annotation `CLASSES`; None: not set."""
     stored_as: str = ""
-    """Name of the object, where it is not the name that we give; "" where it is."""
+    """Name of the stored object, if it is not the one that we give a rule (`rule_name`)."""
     stripped: bool = False
-    """Our marks were removed from the stored object: they are to be written anew."""
+    """Whether labels of ours or the taint's value were changed in the stored object. The next
+    decision restores them."""
 
     def __post_init__(self) -> None:
         missing = [
@@ -98,27 +100,28 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def taint_effect(self) -> str:
-        """Effect of the stored taint."""
+        """Effect of the taint in the stored object."""
         return "NoSchedule" if self.effect == "Evict" else self.effect
 
     @property
     def name(self) -> str:
-        """Deterministic: the same device always gets the same rule, so a crash doubles nothing."""
+        """Name of the object. A device always has the same one, so a crash makes no second rule."""
         return self.stored_as or rule_name(self.device)
 
 
 class ForeignRule(msgspec.Struct, frozen=True):
-    """A DeviceTaintRule that is not ours: read, shown, taken into account, never changed."""
+    """A DeviceTaintRule that is not ours. It is displayed and taken into account, never changed."""
 
     name: str
     driver: str
-    """"" where the rule has none, which means any; so with `pool` and `device`."""
+    """"": any driver. `pool` and `device` likewise."""
     pool: str
     device: str
     key: str
     effect: str
     narrowed: bool = False
-    """Whether a DeviceClass or CEL, which are not evaluated here, choose among what it selects."""
+    """Whether it also selects by DeviceClass or CEL, which v1alpha3 had until Kubernetes 1.34.
+    Draguard does not evaluate these, so the rule may match fewer devices."""
 
     def selects(self, device: Device) -> bool:
         return (
@@ -129,7 +132,7 @@ class ForeignRule(msgspec.Struct, frozen=True):
 
 
 def is_label_value(text: str) -> bool:
-    """Whether a label may carry a text; what a driver publishes as a UUID need not be one."""
+    """Whether a text is a valid label value. A UUID that a DRA driver publishes may not be one."""
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
@@ -139,12 +142,12 @@ def rule_name(device: Device) -> str:
 
 
 def labels_of_cluster(name: str) -> dict[str, str]:
-    """Return what incidents and Events of a cluster of this name are labelled with."""
+    """Return the labels of incidents and Events for the cluster's name, which may be empty."""
     return {CLUSTER: name} if name else {}
 
 
 def manifest(rule: Rule, api_version: str) -> dict[str, object]:
-    """Return the object to create; `api_version` is a served version of resource.k8s.io."""
+    """Return the object to create. `api_version` is a served version of resource.k8s.io."""
     return {
         "apiVersion": f"resource.k8s.io/{api_version}",
         "kind": "DeviceTaintRule",
@@ -165,9 +168,9 @@ def manifest(rule: Rule, api_version: str) -> dict[str, object]:
 
 
 def marks(rule: Rule) -> dict[str, dict[str, str]]:
-    """Return the labels and annotations by which a rule is known as ours and for which hardware.
+    """Return the labels and annotations that mark a rule as ours and name its hardware.
 
-    Both have it, so that one may be removed.
+    The annotations repeat the labels: a rule is still recognized after a user has removed either.
     """
     labels = {INCIDENT: rule.incident, UUID: rule.uuid, GPU: rule.gpu}
     evicts = {EVICT: "true"} if rule.effect == "Evict" else {}
@@ -181,7 +184,7 @@ class Selector(msgspec.Struct, frozen=True):
     pool: str = ""
     device: str = ""
     device_class_name: str = msgspec.field(default="", name="deviceClassName")
-    """As `selectors`, only in v1alpha3."""
+    """Only v1alpha3 had this and `selectors`, until Kubernetes 1.34."""
     selectors: tuple[object, ...] | None = None
 
     @property
@@ -202,18 +205,18 @@ class RawRuleSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
 
 class RawRule(msgspec.Struct, frozen=True):
-    """Any DeviceTaintRule as the API server stores it."""
+    """A DeviceTaintRule, ours or not, as the API server stores it."""
 
     metadata: ObjectMeta
     spec: RawRuleSpec
 
 
 def is_ours(raw: RawRule) -> bool:
-    """Whether a rule is ours: our taint on one full selector, by our name or with our label."""
+    """Whether a rule is ours: our taint key, a full selector, and our name or our label."""
     selector = raw.spec.device_selector or Selector()
     device = Device(selector.driver, selector.pool, selector.device)
     key = raw.spec.taint.key
-    # A user's cordon for maintenance is the user's to lift, whatever labels it gets.
+    # `draguard cordon` is a user's decision: only a user may end it, whatever labels it has.
     if key == MAINTENANCE or not key.startswith(f"{DOMAIN}/"):
         return False
     if not all(msgspec.structs.astuple(device)):
@@ -223,10 +226,10 @@ def is_ours(raw: RawRule) -> bool:
 
 
 def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
-    """Return a rule of ours, or None when it is not, or no longer names its hardware.
+    """Return a rule of ours; None if it is not ours, or nothing says which hardware it is for.
 
-    `published` is what stands under its device's name now. It counts for a rule only where labels
-    and annotations are both missing: such a rule ends with the recovery of the GPU that is there.
+    `published` is the device that has the rule's device name now. It supplies only what neither a
+    label nor an annotation says: such a rule ends when the GPU with that name now recovers.
     """
     if not is_ours(raw):
         return None
@@ -259,7 +262,7 @@ def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
 
 
 def _effect(raw: RawRule) -> Effect:
-    """Return the effect of a rule of ours; one that this version does not know has none."""
+    """Return the effect of a rule of ours. Kubernetes treats an unknown effect as None."""
     evicts = raw.metadata.annotations.get(EVICT) == "true"
     match raw.spec.taint.effect:
         case "NoSchedule":
@@ -271,9 +274,10 @@ def _effect(raw: RawRule) -> Effect:
 
 
 def foreign_rule(raw: RawRule) -> ForeignRule:
-    """Return a rule of others as it is shown.
+    """Return a rule that is not ours.
 
-    The scheduler takes a rule without a selector for one on every device.
+    A rule without a selector counts for every device: the API says it matches none, but the
+    scheduler applies it to all of them.
     """
     selector, taint = raw.spec.device_selector or Selector(), raw.spec.taint
     where = (selector.driver, selector.pool, selector.device)
@@ -281,9 +285,9 @@ def foreign_rule(raw: RawRule) -> ForeignRule:
 
 
 def settled(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """Return one rule for each device, and the leftovers that double one of those.
+    """Return one rule for each device, and the duplicates as leftovers.
 
-    A rule by its proper name goes before a copy under another name.
+    The rule with the name that we give it is kept, not a copy under another name.
     """
     ordered = sorted(rules, key=lambda rule: (rule.device, rule.stored_as))
     kept: dict[Device, Rule] = {}
@@ -300,17 +304,17 @@ def _gpu_of(published: SliceDevice | None) -> str:
 
 
 def _label_values(raw: RawRule, key: str) -> list[str]:
-    """Return the label and then the annotation of a key, where it can be believed."""
+    """Return the label and then the annotation of a key, without empty or invalid values."""
     found = (raw.metadata.labels.get(key, ""), raw.metadata.annotations.get(key, ""))
     return [value for value in found if is_label_value(value)]
 
 
 def _gpu_meant(raw: RawRule) -> str:
-    """Return the GPU that a rule was made for, "" when nothing names it.
+    """Return the UUID of the GPU that a rule was made for, "" when nothing names it.
 
-    Incidents are named after their GPUs, which decides where label and annotation differ. What
-    stands under the device's name now does not: it may be another board, and a rule that followed
-    it would taint that one.
+    If label and annotation differ, the one that matches the incident's name is right: an incident
+    is named after its GPU. The device that has the rule's device name now proves nothing: it may be
+    another board, which the rule must not taint.
     """
     incidents = _label_values(raw, INCIDENT)
 
@@ -321,9 +325,9 @@ def _gpu_meant(raw: RawRule) -> str:
 
 
 def _is_stripped(raw: RawRule, rule: Rule) -> bool:
-    """Whether a label is not as it was, or the cause is gone.
+    """Whether a label or the taint's value is missing or was changed.
 
-    Rules of earlier versions have less in their annotations.
+    Annotations do not count: rules of earlier versions have fewer of them.
     """
     return raw.spec.taint.value != rule.cause or any(
         raw.metadata.labels.get(key) != value for key, value in marks(rule)["labels"].items()
