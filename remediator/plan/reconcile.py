@@ -102,7 +102,7 @@ def decide_node(
     plans = gpu_plans(
         Inputs(view=view, fleet=fleet, policy=policy, now=now, options=options, stopped=stopped)
     )
-    uncalled = stopped or view.clock_doubt or policy.disagrees
+    uncalled = stopped or view.trust(policy.disagrees).refusal("begin a call")
     pairs = tuple((plan.board, plan.planned) for plan in plans)
     unsettled = any(plan.turned.emptied for plan in plans)
     conditions = attempt(
