@@ -327,10 +327,9 @@ def put_brake(question: Question, brake: Brake, found: Found) -> Granted:
         else rule
         for rule in granted.rules
     )
-    # Evictions that would resume wait as well; those that go on are stopped by `Reach` alone.
-    evicts = tuple(
-        device for device in granted.evicts if not (granted.resumes and is_meant(device))
-    )
+    # Those that go on are stopped by `Reach` alone.
+    resumed = granted.resumes and bool(brake.begins & {"eviction", "request"})
+    evicts = tuple(device for device in granted.evicts if not (resumed and is_meant(device)))
     return msgspec.structs.replace(
         granted,
         rules=tuple(rule for rule in limited if rule is not None),

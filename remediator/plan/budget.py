@@ -98,7 +98,9 @@ def _grant(board: Board, demanded: Demanded, stored: Iterable[Rule], account: Ac
         spending.grant("taint", granted.uuid, place)
     if "eviction" in question.beginnings:
         spending.grant("evict", granted.uuid, place)
-    return granted if found or "call" not in question.beginnings else _grant_call(question)
+    # What is held back calls for no repair, and takes no room from those that may.
+    waits = found or granted.repair_held_back
+    return granted if waits or "call" not in question.beginnings else _grant_call(question)
 
 
 def _grant_call(question: Question) -> Granted:
@@ -120,18 +122,17 @@ def _question(board: Board, granted: Granted, stored: Iterable[Rule], account: A
         board=board,
         granted=granted,
         stored=standing,
-        place=_place(granted, standing, fleet),
+        place=_place(board, granted, standing, fleet),
         account=account,
     )
 
 
-def _place(granted: Granted, stored: tuple[Rule, ...], fleet: Fleet) -> GpuPlace:
-    """Return where a GPU counts: also on the pools that its rules name."""
-    known = fleet.places.get(granted.uuid)
-    nodes = [rule.node for rule in granted.rules]
-    nodes += [granted.incident.node] if granted.incident else []
-    nodes += [known.node] if known else [""]
-    place = place_of(granted.uuid, nodes[0], fleet)
+def _place(board: Board, granted: Granted, stored: tuple[Rule, ...], fleet: Fleet) -> GpuPlace:
+    """Return where a GPU counts: on the node that it is in, and also on the pools of its rules.
+
+    A board that was moved may still have rules of the node that it was in.
+    """
+    place = place_of(granted.uuid, board.node, fleet)
     named = {f"{rule.device.driver}/{rule.device.pool}" for rule in (*granted.rules, *stored)}
     if named <= place.pools:
         return place

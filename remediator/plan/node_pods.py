@@ -227,6 +227,8 @@ def _begins(board: Board, planned: Planned) -> bool:
     there = any(
         affected.device in requested and affected.uid in running for affected in board.users.holders
     )
+    if planned.granted.held_back:  # they go on once that is over: no pod has had its time yet
+        return there
     return there and bool(planned.granted.evicts) and not planned.granted.deferred
 
 

@@ -33,6 +33,7 @@ from tests.remediator.builders import (
 )
 
 NOW = at(0)
+NOT_LOOKED_AT = Unknown("not looked at")
 
 
 def node_of(name: str) -> str:
@@ -123,9 +124,9 @@ def budget(
     calling: bool = False,
 ) -> tuple[Granted, ...]:
     """Return what is granted to GPUs whose own boards defer nothing; `seen`: where these are."""
-    blank = make_board(Unknown("not looked at"), place=seen)
     boards = [
-        (msgspec.structs.replace(blank, uuid=demanded.uuid), demanded) for demanded in all_desired
+        (make_board(NOT_LOOKED_AT, uuid=each.uuid, node=node_of(each.uuid[4:]), place=seen), each)
+        for each in all_desired
     ]
     return grant_all(boards, fleet, rows, now, calling=calling)
 

@@ -1,5 +1,6 @@
 """The table of brakes: what each defers, how much is left, and what else waits for it."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import get_args
 
@@ -14,19 +15,24 @@ from remediator.plan.brakes import (
     FLEET,
     OWN,
     Account,
+    Beginning,
     Brake,
     Found,
     Question,
     least_brake,
     put_brake,
 )
+from remediator.plan.budget import grant_all
 from remediator.plan.correlation import Waves
 from remediator.plan.reconcile import decide_node
 from remediator.plan.spending import Spending
-from remediator.plan.stages import REACH, DeferredBy, EvictionDemand, Granted
+from remediator.plan.stages import REACH, Deferral, DeferredBy, EvictionDemand, Granted
 from remediator.plan.view import Fleet, GpuPlace
-from remediator.policy.limits import LIFTED
-from tests.remediator.builders import at, make_board, make_demanded, policy
+from remediator.policy.limits import LIFTED, Cap, Caps
+from remediator.policy.place import Area
+from remediator.policy.table import Policy
+from remediator.policy.windows import Once, Window
+from tests.remediator.builders import DRIVER, at, make_board, make_demanded, policy
 from tests.remediator.plan.evict_first import START, begun, requested, rows, seen
 from tests.remediator.plan.fleets import NOW, budget, desired, gpu_of, grant, rule, stored
 from tests.remediator.playing import pod, tick
@@ -58,10 +64,11 @@ def question(
     )
 
 
-def brake(most: Effect | None, by: DeferredBy = "Human", *devices: Device) -> Brake:
-    """One that applies to whatever begins."""
-    found = Found("a test", devices=frozenset(devices) or None)
-    return Brake(by, frozenset({"rule"}), most, lambda _: found)
+def brake(
+    most: Effect | None, by: DeferredBy = "Human", begins: Iterable[Beginning] = ("rule", "request")
+) -> Brake:
+    """One that applies wherever it is asked."""
+    return Brake(by, frozenset(begins), most, lambda _: Found("a test"))
 
 
 def test_each_reason_says_what_else_waits_for_it() -> None:
@@ -127,6 +134,53 @@ def test_a_brake_on_one_device_leaves_the_others_of_the_gpu() -> None:
 
     assert [each.effect for each in left.rules] == ["NoSchedule", "NoExecute"]
     assert left.evicts == (other.device,)
+
+
+def test_a_brake_on_disruptions_leaves_evictions_by_request_that_resume() -> None:
+    asks = question(rule("a0", "NoExecute"), resumes=True)
+
+    left = put_brake(asks, brake("NoSchedule", "PodOwner", ["disruption"]), Found("a test"))
+
+    assert left.evicts == (DEVICE,)
+
+
+class TestABoardThatWasMoved:
+    """It is in node-b now, and its rule on the device of node-a still stands."""
+
+    MOVED = make_board(Unknown("not looked at"), uuid=gpu_of("z0"), node="node-b")
+    KEPT = rule("z0", "NoSchedule", device="gpu-a")
+
+    def grant(self, fleet: Fleet, rows: Policy) -> Granted:
+        here = rule("z0", "NoExecute", node="node-b", device="gpu-9")
+        here = msgspec.structs.replace(here, device=Device(DRIVER, "node-b", "gpu-9"))
+        left = msgspec.structs.replace(self.KEPT, device=Device(DRIVER, "node-a", "gpu-a"))
+        demanded = make_demanded(gpu_of("z0"), left, here)
+        fleet = msgspec.structs.replace(fleet, rules=(*fleet.rules, *stored(left)))
+        (answer,) = grant_all([(self.MOVED, demanded)], fleet, rows, NOW)
+        return answer
+
+    @pytest.mark.parametrize(("node", "defers"), [("node-b", True), ("node-a", False)])
+    def test_waits_in_the_window_of_the_node_that_it_is_in(self, node: str, defers: bool) -> None:
+        window = Window(name="w", area=Area(nodes=(node,)), when=Once(at(-60), at(600)))
+        paused = msgspec.structs.replace(policy(LIFTED), maintenance=(window,))
+
+        assert bool(self.grant(Fleet(), paused).deferred) == defers
+
+    def test_counts_in_the_budget_of_the_node_that_it_is_in(self) -> None:
+        one = policy(msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1))))
+        fleet = Fleet(rules=stored(rule("b0", "NoExecute")))
+
+        assert "evict.node=1 is used up (1/1 GPUs of node node-b" in self.grant(fleet, one).deferred
+
+
+def test_what_is_on_hold_takes_no_room_from_the_calls_of_others() -> None:
+    hold = Deferral("Human", "new actions deferred: hold by ana")
+    held = desired("a0", calls="node-reboot", hold=hold)
+    one = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(1)))
+
+    answers = grant(one, Fleet(), held, desired("b0", calls="node-reboot"), calling=True)
+
+    assert [answer.call for answer in answers.values()] == [None, None]
 
 
 def test_evictions_that_go_on_are_left_to_the_reach_of_the_reason() -> None:

@@ -15,7 +15,9 @@ from remediator.plan.reconcile import decide_node
 from remediator.plan.stages import Deferral, Granted, Planned
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
+from remediator.policy.place import Area
 from remediator.policy.table import Evict, Policy
+from remediator.policy.windows import Once, Window
 from tests.remediator.builders import (
     RESET,
     Stored,
@@ -70,6 +72,20 @@ def play(  # noqa: PLR0917 - a world, and when it is looked at
 ) -> list[tuple[str, str, str]]:
     moments = [first + every * number for number in range(int((last - first) / every) + 1)]
     return [reconciled(stored, seen, moment, rows) for moment in moments]
+
+
+def test_a_window_on_one_gpu_ends_no_promise_to_its_pod() -> None:
+    """Its evictions go on after the window, and the pod gets the rest of its time."""
+    rows, seen = waits(timedelta(minutes=10)), busy(sick())
+    area = Area(devices=frozenset({uuid(1)}))
+    window = Window(name="w", area=area, when=Once(start=at(30), until=at(4 * HOUR)))
+    paused = msgspec.structs.replace(rows, maintenance=(window,))
+    stored = Stored()
+    play(stored, seen, 1, 25, rows, every=4.0)
+
+    assert {stated[:2] for stated in play(stored, seen, 31, 2 * HOUR, paused, every=600.0)} == {
+        ("False", WAITING)
+    }
 
 
 class TestHold:
