@@ -28,6 +28,7 @@ from remediator.plan.pods import drainer_of
 from remediator.plan.stages import Planned
 from remediator.plan.steps import Step, WriteNodeConditions, WriteStatus
 from remediator.plan.view import NodeView
+from remediator.plan.words import some
 from remediator.policy.table import AT_ONCE
 from remediator.policy.windows import moment
 
@@ -106,9 +107,8 @@ def of_view(view: NodeView) -> tuple[Event, ...]:
     if not contested:
         return ()
     rivals = sorted({node for uuid in contested for node in view.slices.elsewhere[uuid]})
-    named = ", ".join(contested[:3]) + (" and more" if len(contested) > 3 else "")
     message = (
-        f"{named}: claimed by {view.node} and by {', '.join(rivals[:3])}; unknown for all of "
+        f"{some(contested)}: claimed by {view.node} and by {some(rivals)}; unknown for all of "
         "them, nothing is tainted or untainted; one of the reports is wrong"
     )
     return (Event("Node", view.node, view.node, FOREIGN_DEVICE, message),)
