@@ -3,11 +3,15 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
 from exporter.model.node_health import FabricHealth
+from remediator.controller.watches import distrust
 from remediator.model.intent import Intent
 from remediator.model.node import NodeFacts
 from remediator.plan.events import Event
@@ -17,6 +21,7 @@ from remediator.policy.table import SHIPPED
 from tests.remediator.builders import (
     NODE,
     Stored,
+    action,
     at,
     dead,
     gpu,
@@ -115,6 +120,31 @@ def test_ignore_ends_at_its_time_also_while_the_clock_is_in_doubt() -> None:
     assert [(known.kind, known.state) for known in stored.incident.status.intents] == [
         ("Ignore", "Expired")
     ]
+
+
+@pytest.mark.parametrize(("code", "counts"), [(74, [1, 1, 1]), (119, [1, 2, 3])])
+def test_an_incident_that_ended_before_any_taint_is_no_repeat(code: int, counts: list[int]) -> None:
+    """An NVLink error waits for better evidence; a timeout is tainted at once."""
+    stored = Stored()
+    for start in (0, 5 * DAY, 10 * DAY):
+        broken = gpu(0, xid(code, seen=start), recovery_action=action(0, -HOUR, start - 1))
+        over = gpu(0, xid(code, seen=start), recovery_action=action(0, -HOUR, start + 3))
+        settle(stored, view(broken), start + 1)
+        for second in (3, 2000, 4000):
+            settle(stored, view(over), start + second)
+
+    found = [stored.incidents[name].status.recurrence for name in sorted(stored.incidents)]
+    assert found == counts
+
+
+@pytest.mark.parametrize(("seconds", "trusted"), [(149, True), (151, False)])
+def test_a_watch_that_was_silent_for_150_seconds_is_not_trusted(
+    seconds: float, *, trusted: bool
+) -> None:
+    contact = monotonic() - seconds
+    watch: Any = SimpleNamespace(resource="nodes", synced=True, refused=False, last_contact=contact)
+
+    assert (distrust(watch) == "") == trusted
 
 
 def reasons(events: Iterable[Event]) -> set[str]:

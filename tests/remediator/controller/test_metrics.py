@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from math import isnan
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -147,3 +148,13 @@ def test_every_replica_gives_a_policy_the_same_name() -> None:
 
     names = {named(seed) for seed in ("1", "2", "3")}
     assert [len(name) for name in names] == [12]
+
+
+def test_a_clock_that_is_ahead_is_shown_and_one_that_was_not_compared_has_no_value() -> None:
+    metrics = Metrics("1.2")
+    metrics.read(reading(clock_ahead=42.0))
+    assert samples(metrics)["clock_ahead_seconds",] == 42.0
+
+    metrics.read(reading(clock_ahead=None))
+
+    assert isnan(samples(metrics)["clock_ahead_seconds",])
