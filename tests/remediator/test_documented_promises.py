@@ -147,6 +147,20 @@ def test_a_watch_that_was_silent_for_150_seconds_is_not_trusted(
     assert (distrust(watch) == "") == trusted
 
 
+def test_the_timeline_names_the_pods_once_they_are_gone_and_not_before() -> None:
+    stored, held = Stored(), view(dead(), claims=(claim("gpu-0"),), pods=(pod(),))
+    for second in (1, 5, 10):
+        settle(stored, held, second)
+    for second in (20, 40, 60):
+        settle(stored, view(dead(), pods=()), second)
+
+    entries = stored.incident.status.timeline
+    assert [entry.phase for entry in entries if "pods gone: team/train-0" in entry.text] == [
+        "Drained"
+    ]
+    assert "pods gone" not in entries[1].text
+
+
 def reasons(events: Iterable[Event]) -> set[str]:
     return {event.reason for event in events}
 

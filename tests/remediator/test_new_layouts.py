@@ -109,6 +109,22 @@ def test_failed_memory_stays_tainted_in_a_slice_that_is_made_again(
     assert stored.effects().keys() == {SLICE_5}
 
 
+def test_each_slice_that_is_made_anew_records_the_failed_memory_that_it_has() -> None:
+    first = failed_at_4()
+    (at_4,) = first.xids
+    at_5 = msgspec.structs.replace(at_4, gi=6, placement=MemorySlices(5, 1))
+    both = msgspec.structs.replace(first, xids=(at_4, at_5))
+    stored = tainted(both)
+    anew = tuple(
+        msgspec.structs.replace(part, uuid=f"MIG-f{part.uuid[5:]}") for part in both.instances
+    )
+
+    settle(stored, view(msgspec.structs.replace(both, instances=anew)), 300)
+
+    found = {part.uuid: part.placement for part in stored.incident.status.hardware}
+    assert [found[anew[place].uuid] for place in (4, 5)] == [MemorySlices(4, 1), MemorySlices(5, 1)]
+
+
 def test_a_slice_of_unknown_size_is_tainted_only_if_its_first_memory_failed() -> None:
     for place, tainted_names in ((4, {"gpu-0-mig-3g40gb-9-4"}), (5, set[str]())):
         sick = failed_at_4()
