@@ -3,7 +3,16 @@
 import msgspec
 import pytest
 
-from remediator.model.node import HARDWARE_READY, MARK, REPAIR_NEEDED, RawNode, facts
+from remediator.model.node import (
+    HARDWARE_READY,
+    MARK,
+    REPAIR_NEEDED,
+    SIGNATURE,
+    NodeCondition,
+    RawNode,
+    facts,
+    is_ours,
+)
 
 
 def read(labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None) -> str:
@@ -97,3 +106,24 @@ def test_the_mig_geometry_that_a_label_asks_for_is_read() -> None:
     found = facts(msgspec.json.decode(msgspec.json.encode({"metadata": body}), type=RawNode))
 
     assert (found.mig_config, found.mig_state) == ("all-1g.10gb", "pending")
+
+
+OURS = f"{SIGNATURE}no GPU needs a node-level repair"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "marked", "ours"),
+    [
+        (REPAIR_NEEDED, "whatever it says", False, True),
+        (HARDWARE_READY, OURS, True, True),
+        (HARDWARE_READY, OURS, False, False),
+        (HARDWARE_READY, "written by another agent", True, False),
+        ("DiskPressure", OURS, True, False),
+    ],
+)
+def test_a_shared_condition_is_ours_by_the_annotation_and_by_its_message(
+    kind: str, message: str, *, marked: bool, ours: bool
+) -> None:
+    condition = NodeCondition(type=kind, status="True", reason="Any", message=message)
+
+    assert is_ours(condition, frozenset({kind} if marked else ())) == ours

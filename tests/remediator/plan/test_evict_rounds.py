@@ -112,6 +112,13 @@ class TestTheirEnd:
         assert stored.incident.status.device_rounds[0].rounds == ROUNDS + 1
         return stored
 
+    def test_they_are_not_counted_beyond_the_first_that_is_too_many(self) -> None:
+        stored = self.over()
+        for number in range(4, 8):
+            tick(stored, shared(f"p-{number}")[0], START + number * 5, rows("wait"))
+
+        assert [entry.rounds for entry in stored.incident.status.device_rounds] == [ROUNDS + 1]
+
     def test_they_are_forgotten_once_nobody_has_held_the_device_for_a_minute(self) -> None:
         stored, asks = self.over(), rows("wait")
 
