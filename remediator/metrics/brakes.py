@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from remediator.metrics.rows import Rows, labels
+from remediator.plan.brakes import emergency_stop
 from remediator.plan.correlation import Waves
 from remediator.plan.view import Fleet
 from remediator.policy.table import Policy
@@ -13,7 +14,7 @@ def brake_rows(fleet: Fleet, policy: Policy, now: datetime) -> Rows:
     waves = Waves(fleet, policy.limits.correlation, now)
     open_now = [window for window in policy.maintenance if window.when.open_until(now) is not None]
     return {
-        "emergency_stop": {(): float(bool(fleet.stopped or policy.stopped))},
+        "emergency_stop": {(): float(bool(emergency_stop(fleet, policy)))},
         "maintenance_windows_open": {(): float(len(open_now))},
         "correlation_in_force": {labels(why): float(n) for why, n in waves.in_force().items()},
     }

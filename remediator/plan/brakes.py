@@ -22,7 +22,7 @@ from remediator.diagnose.fault import NODE_LEVEL
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.board import Board
 from remediator.plan.correlation import Wave, Waves
-from remediator.plan.evictions import requested_of
+from remediator.plan.evictions import requestable_pods
 from remediator.plan.pods import devices_drained_elsewhere, not_looked_at, why_not_yet
 from remediator.plan.spending import Action, RuleAction, Spending, suffers
 from remediator.plan.stages import Deferral, DeferredBy, Granted
@@ -53,6 +53,17 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """Repairs of nodes are called for."""
 
 
+def open_account(fleet: Fleet, policy: Policy, now: datetime, *, calling: bool) -> Account:
+    return Account(
+        fleet=fleet,
+        policy=policy,
+        now=now,
+        spending=Spending(fleet, now),
+        waves=Waves(fleet, policy.limits.correlation, now),
+        calling=calling,
+    )
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One GPU, as the brakes look at it."""
 
@@ -69,7 +80,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {rule.device: rule for rule in self.stored}
 
     @cached_property
-    def raised(self) -> tuple[Rule, ...]:
+    def rising(self) -> tuple[Rule, ...]:
         """Rules that do more than what is stored."""
         return tuple(
             rule
@@ -79,21 +90,21 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def disruptions(self) -> tuple[Rule, ...]:
-        return tuple(rule for rule in self.raised if rule.effect in EVICTING)
+        return tuple(rule for rule in self.rising if rule.effect in EVICTING)
 
     @cached_property
     def beginnings(self) -> frozenset[Beginning]:
         requested = {rule.device for rule in self.stored if rule.effect == "Evict"}
         deletes = any(
-            rule.effect == "NoExecute" and rule.device in requested for rule in self.raised
+            rule.effect == "NoExecute" and rule.device in requested for rule in self.rising
         )
         kinds: tuple[tuple[Beginning, bool], ...] = (
-            ("rule", bool(self.raised)),
+            ("rule", bool(self.rising)),
             ("taint", self._begins("taint")),
             ("disruption", bool(self.disruptions)),
             ("eviction", self._begins("evict", again=deletes or self.granted.resumes)),
             ("deletion", deletes),
-            ("request", bool(requested_of(self.board, self.granted))),
+            ("request", bool(requestable_pods(self.board, self.granted))),
             ("call", self.account.calling and calls(self.granted)),
         )
         return frozenset(kind for kind, begins in kinds if begins)
@@ -135,7 +146,7 @@ class Found(msgspec.Struct, frozen=True):
 
     why: str
     until: datetime | None = None
-    """When to ask again; None: something else than time ends it."""
+    """When to decide again; None: something else than time ends it."""
     devices: frozenset[Device] | None = None
     """Which devices it is about; None: all of the GPU."""
     by: DeferredBy | None = None
@@ -147,7 +158,7 @@ class Brake(msgspec.Struct, frozen=True):
 
     by: DeferredBy
     begins: frozenset[Beginning]
-    """It is asked where one of these begins."""
+    """It may apply where one of these begins."""
     most: Effect | None
     """What a device may still get that has less; None: no rule at all."""
     applies: Callable[[Question], Found | None]
@@ -183,7 +194,7 @@ def _pods_to_drain(question: Question) -> Found | None:
 
 
 def emergency_stop(fleet: Fleet, policy: Policy) -> str:
-    """Return who stopped all that is new and why, "" where nobody did."""
+    """Return who stopped all that is new and why, "" while there is no stop."""
     return fleet.stopped or policy.stopped
 
 
@@ -267,7 +278,7 @@ OWN: tuple[Brake, ...] = (
     Brake("Blindness", _of("disruption"), "NoSchedule", _blindness),
     Brake("PodOwner", _of("disruption"), "NoSchedule", _pods_to_drain),
 )
-"""What the GPU's own board shows. They are asked first: what they defer costs no budget."""
+"""What the GPU's own board shows. They come first: what they defer costs no budget."""
 FLEET: tuple[Brake, ...] = (
     Brake("EmergencyStop", _of("rule", "request", "call"), None, _emergency_stop),
     Brake("Maintenance", _of("rule", "request", "call"), None, _maintenance_window),

@@ -20,11 +20,11 @@ from remediator.plan.brakes import (
     Question,
     calls,
     least_brake,
+    open_account,
     put_brake,
 )
-from remediator.plan.correlation import Waves
 from remediator.plan.hardware import with_new_names
-from remediator.plan.spending import Spending, place_of
+from remediator.plan.spending import place_of
 from remediator.plan.stages import Course, Deferral, Demanded, Granted
 from remediator.plan.view import Fleet, GpuPlace
 from remediator.policy.table import Policy
@@ -51,14 +51,7 @@ def grant_all(
     for rule in fleet.rules:
         if rule.gpu in asking:
             by_gpu.setdefault(rule.gpu, []).append(rule)
-    account = Account(
-        fleet=fleet,
-        policy=policy,
-        now=now,
-        spending=Spending(fleet, now),
-        waves=Waves(fleet, policy.limits.correlation, now),
-        calling=calling,
-    )
+    account = open_account(fleet, policy, now, calling=calling)
     granted = tuple(
         _grant_or_nothing(board, demanded, by_gpu.get(demanded.uuid, ()), account)
         for board, demanded in in_turn

@@ -145,7 +145,7 @@ def _pods_not_reached(board: Board, granted: Granted) -> list[AffectedPod]:
     ]
 
 
-def requested_of(board: Board, granted: Granted) -> frozenset[str]:
+def requestable_pods(board: Board, granted: Granted) -> frozenset[str]:
     """Return the UIDs of pods of which an eviction may be requested now, if nothing defers it."""
     devices = in_force(board, granted)
     here = (pod for pod in board.users.holders if pod.device in devices and pod.via != ADMIN)
@@ -341,8 +341,7 @@ def _count_rounds(
         if before is None:
             found[device] = DeviceRounds(device, 1)
         elif device in joined:
-            rounds = min(before.rounds + 1, ROUNDS + 1)
-            found[device] = msgspec.structs.replace(before, rounds=rounds)
+            found[device] = msgspec.structs.replace(before, rounds=before.rounds + 1)
     return tuple(found[device] for device in sorted(found))
 
 

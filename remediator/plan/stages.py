@@ -76,7 +76,7 @@ class Deferral(msgspec.Struct, frozen=True):
     by: DeferredBy
     why: str
     until: datetime | None = None
-    """When to ask again; None: something else than time ends it."""
+    """When to decide again; None: something else than time ends it."""
 
 
 class Wake(msgspec.Struct, frozen=True):

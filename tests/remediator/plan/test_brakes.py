@@ -8,24 +8,21 @@ import msgspec
 import pytest
 
 from exporter.model.device import Device
-from remediator.diagnose.fault import Unknown
 from remediator.model.taint_rule import EFFECTS, Effect, Rule
 from remediator.plan.brakes import (
     CALL,
     FLEET,
     OWN,
-    Account,
     Beginning,
     Brake,
     Found,
     Question,
     least_brake,
+    open_account,
     put_brake,
 )
 from remediator.plan.budget import grant_all
-from remediator.plan.correlation import Waves
 from remediator.plan.reconcile import decide_node
-from remediator.plan.spending import Spending
 from remediator.plan.stages import REACH, Deferral, DeferredBy, EvictionDemand, Granted
 from remediator.plan.view import Fleet, GpuPlace
 from remediator.policy.limits import LIFTED, Cap, Caps
@@ -34,7 +31,16 @@ from remediator.policy.table import Policy
 from remediator.policy.windows import Once, Window
 from tests.remediator.builders import DRIVER, at, make_board, make_demanded, policy
 from tests.remediator.plan.evict_first import START, begun, requested, rows, seen
-from tests.remediator.plan.fleets import NOW, budget, desired, gpu_of, grant, rule, stored
+from tests.remediator.plan.fleets import (
+    NOT_LOOKED_AT,
+    NOW,
+    budget,
+    desired,
+    gpu_of,
+    grant,
+    rule,
+    stored,
+)
 from tests.remediator.playing import pod, tick
 
 DEVICE = rule("a0", "None").device
@@ -49,25 +55,18 @@ def question(
     demanded = make_demanded(gpu_of("a0"), *rules, eviction=eviction)
     fleet, limits = Fleet(rules=standing), policy(LIFTED)
     return Question(
-        board=make_board(Unknown("not looked at"), uuid=gpu_of("a0")),
+        board=make_board(NOT_LOOKED_AT, uuid=gpu_of("a0")),
         granted=Granted(demanded=demanded, rules=rules, evicts=devices),
         stored=standing,
         place=GpuPlace(node="node-a"),
-        account=Account(
-            fleet=fleet,
-            policy=limits,
-            now=NOW,
-            spending=Spending(fleet, NOW),
-            waves=Waves(fleet, limits.limits.correlation, NOW),
-            calling=calling,
-        ),
+        account=open_account(fleet, limits, NOW, calling=calling),
     )
 
 
 def brake(
     most: Effect | None, by: DeferredBy = "Human", begins: Iterable[Beginning] = ("rule", "request")
 ) -> Brake:
-    """One that applies wherever it is asked."""
+    """One that applies wherever one of these begins."""
     return Brake(by, frozenset(begins), most, lambda _: Found("a test"))
 
 
@@ -112,7 +111,7 @@ def test_a_device_keeps_what_it_has_and_rises_to_the_limit_at_most(
     ranks = LEVELS.index(has), LEVELS.index(wants), LEVELS.index(most)
     risen = max(ranks[0], ranks[2]) if ranks[1] > ranks[0] else ranks[1]
     expected = LEVELS[min(ranks[1], risen)]
-    # A taint that is deferred leaves no rule of effect None behind: nobody asked for one.
+    # A taint that is deferred leaves no rule of effect None behind: no user requested one.
     if most == "None" and wants != "None" and has is None:
         expected = None
     assert [each.effect for each in left] == ([expected] if expected else [])
@@ -147,7 +146,7 @@ def test_a_brake_on_disruptions_leaves_evictions_by_request_that_resume() -> Non
 class TestABoardThatWasMoved:
     """It is in node-b now, and its rule on the device of node-a still stands."""
 
-    MOVED = make_board(Unknown("not looked at"), uuid=gpu_of("z0"), node="node-b")
+    MOVED = make_board(NOT_LOOKED_AT, uuid=gpu_of("z0"), node="node-b")
     KEPT = rule("z0", "NoSchedule", device="gpu-a")
 
     def grant(self, fleet: Fleet, rows: Policy) -> Granted:

@@ -151,7 +151,7 @@ def test_pods_of_others_are_evicted_as_before(kind: str) -> None:
     assert played(busy(slurmd(owner_kind=kind))).effects() == {"gpu-0": "NoExecute"}
 
 
-def granted(one: Board, demanded: Demanded, fleet: Fleet | None = None) -> Granted:
+def grant_one(one: Board, demanded: Demanded, fleet: Fleet | None = None) -> Granted:
     (answer,) = grant_all([(one, demanded)], fleet or Fleet(), policy(LIFTED), at(0))
     return answer
 
@@ -165,7 +165,7 @@ def demand(*rules: Rule, hold: Deferral | None = None) -> Demanded:
 def test_it_counts_however_the_pod_holds_the_device(via: str) -> None:
     one = board(stored=(), holders=(hold("worker-0", via),), pods=(slurmd(),))
 
-    (kept,) = granted(one, demand(rule())).rules
+    (kept,) = grant_one(one, demand(rule())).rules
     assert kept.effect == "NoSchedule"
 
 
@@ -365,13 +365,13 @@ def test_what_defers_more_gives_the_reason() -> None:
     held = demand(rule(), hold=Deferral("Human", "on hold"))
     one: Board = board(stored=(), holders=(hold("worker-0"),), pods=(slurmd(),))
 
-    assert granted(one, held).deferred_by == "Human"
+    assert grant_one(one, held).deferred_by == "Human"
 
 
 def test_what_defers_more_after_it_gives_the_reason_too() -> None:
     one: Board = board(stored=(), holders=(hold("worker-0"),), pods=(slurmd(),))
 
-    stopped = granted(one, demand(rule()), Fleet(stopped="by hand"))
+    stopped = grant_one(one, demand(rule()), Fleet(stopped="by hand"))
     assert (stopped.deferred_by, stopped.held_back) == ("EmergencyStop", True)
     assert stopped.deferred.startswith("NoExecute deferred: team/worker-0: pod of a Slinky")
     assert stopped.deferred.endswith("; new actions deferred: emergency stop: by hand")
