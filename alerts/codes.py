@@ -7,7 +7,7 @@ codes programs cause. A code in neither table is not a fault.
 from collections.abc import Iterable
 
 from exporter.model.xid import catalogue
-from remediator.diagnose import recovery_action, xid_table
+from remediator.diagnose import readings, xid_table
 from remediator.diagnose.fault import FaultClass
 
 
@@ -32,7 +32,7 @@ def of_no_table() -> str:
 
 def of_recovery_actions() -> dict[int, str]:
     """Return the names of the driver's recovery actions."""
-    levels = {value: level.name for value, level in recovery_action.LEVELS.items()}
+    levels = {value: level.name for value, level in readings.ACTION_LEVELS.items()}
     return {0: "none", **levels}
 
 

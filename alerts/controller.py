@@ -5,7 +5,7 @@ from alerts.recordings import GPUS, OF_REMEDIATORS, REMEDIATORS
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_CLUSTER
 from alerts.thresholds import QUEUE_AGE, WATCH_AGE
-from remediator.diagnose.freshness import TRUSTED
+from remediator.freshness import TRUSTED
 
 _CLUSTER = ("cluster",)
 _BUILD = "draguard_remediator_build_info"

@@ -36,7 +36,6 @@ from exporter.model.node_health import (
     XidRecord,
 )
 from exporter.model.resource_slices import SliceDevice
-from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.claim import (
     Allocation,
     Claim,
@@ -48,7 +47,8 @@ from remediator.model.claim import (
 )
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
-from remediator.plan.reconcile import decide_node
+from remediator.plan.board import RENEWALS_NEEDED
+from remediator.plan.node_decision import decide_node
 from remediator.plan.view import (
     AgentView,
     Fleet,

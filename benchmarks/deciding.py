@@ -35,7 +35,7 @@ from remediator.model.incident import (
     incident_name,
 )
 from remediator.model.taint_rule import Effect, RawRule, Rule
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import ChangeRule
 from remediator.plan.words import MODES
 from remediator.policy.limits import Limits

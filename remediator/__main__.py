@@ -25,14 +25,14 @@ from remediator.controller.observe import Cluster
 from remediator.controller.policy_on_lease import PolicyOnLease
 from remediator.controller.rate_limit import Pace
 from remediator.controller.workqueue import Queue
-from remediator.diagnose.freshness import clock_doubt
+from remediator.freshness import clock_doubt
 from remediator.metrics.brakes import brake_rows
 from remediator.metrics.rows import Rows
 from remediator.plan.events import Event
-from remediator.plan.reconcile import Reconciler
 from remediator.plan.spending import usage
 from remediator.policy.file import PolicyFile
 from remediator.policy.table import Policy, without_rules
+from remediator.reconcile import Reconciler
 from remediator.settings import Settings, parse
 from serving.front import FrontError, Handler, Request, Response
 from serving.fronts import Fronts

@@ -59,5 +59,5 @@ def test_no_folder_is_imported_by_what_it_imports() -> None:
 
 
 def test_modules_are_found() -> None:
-    assert "remediator.plan.reconcile" in MODULES
-    assert "remediator.model.taint_rule" in set(imported(MODULES["remediator.plan.budget"]))
+    assert "remediator.plan.node_decision" in MODULES
+    assert "remediator.model.taint_rule" in set(imported(MODULES["remediator.plan.brakes"]))

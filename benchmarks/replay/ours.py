@@ -17,11 +17,11 @@ from benchmarks.replay.taints import Taints
 from benchmarks.replay.truth import WHOLE, Happening, NodeHistory
 from benchmarks.replay.truth import Device as Slot
 from exporter.model.device import Device
-from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.incident import Incident, with_intent
 from remediator.model.intent import Intent
 from remediator.model.taint_rule import EVICTING, Rule
-from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.board import RENEWALS_NEEDED
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, OpenIncident, Step
 from remediator.plan.view import AgentView, Fleet, GpuPlace, Ground, NodeView, SliceView, StoreView
 from remediator.policy.limits import LIFTED, Limits

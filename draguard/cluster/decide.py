@@ -17,13 +17,13 @@ from kubeapi.client import ApiError
 from remediator.controller.agents import AGENT_LEASE_PREFIX
 from remediator.controller.cache import Cache
 from remediator.diagnose.fault import Healthy, Sick, Unknown
-from remediator.diagnose.freshness import RENEWALS_NEEDED, Freshness, Sign
+from remediator.freshness import Freshness, Sign
 from remediator.model.incident import Incident
 from remediator.model.node import facts
 from remediator.model.pod import PodFacts
-from remediator.plan.board import Board
+from remediator.plan.board import RENEWALS_NEEDED, Board
 from remediator.plan.boards import bind_boards
-from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
 from remediator.settings import parse

@@ -1,6 +1,6 @@
 """A signal on one simulated node into the steps that the remediator takes, in simulated time. Pure.
 
-The decisions are the remediator's own (`reconcile.decide_node`). Only what lies between a decision
+The decisions are the remediator's own (`plan.node_decision`). Only what lies between a decision
 and its effect is simulated: an API server that accepts every step, and pods that leave a device
 when they are evicted.
 """
@@ -12,11 +12,11 @@ import msgspec
 from draguard.trial import signal as signals
 from draguard.trial.signal import GPU, Signal
 from exporter.model.device import GPU_DRIVER, Device
-from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.claim import Claim
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
-from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.board import RENEWALS_NEEDED
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step
 from remediator.plan.view import (
     AgentView,

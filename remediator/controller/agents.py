@@ -10,7 +10,7 @@ from kubeapi.lease import Lease, leases
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
 from remediator.controller.watches import WATCH_DEAD
-from remediator.diagnose.freshness import Freshness, Renewals
+from remediator.freshness import Freshness, Renewals
 from remediator.model.taint_rule import DOMAIN
 
 AGENT_LEASE_PREFIX = "draguard-agent-"

@@ -12,7 +12,7 @@ from remediator.metrics.incidents import incident_rows
 from remediator.metrics.mig import mig_rows
 from remediator.metrics.rows import Rows, labels
 from remediator.plan.spending import Used
-from remediator.plan.trust import WatchedKind
+from remediator.plan.view import WatchedKind
 
 _COUNTED: tuple[WatchedKind, ...] = ("slices", "claims", "rules")
 """What devices are counted from."""

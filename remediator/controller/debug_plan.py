@@ -14,7 +14,7 @@ from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
 from remediator.plan.evictions import evicts_monitor
-from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.stages import Planned, Wake
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, EvictPod, Step, gpu_of
 from remediator.plan.view import Fleet, NodeView

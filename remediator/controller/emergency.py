@@ -5,7 +5,7 @@ kubectl annotate namespace draguard-system draguard.dev/stop='ann: driver roll-o
 kubectl annotate namespace draguard-system draguard.dev/stop-
 ```
 
-`budget` defers what a stop forbids. A stop can only be seen, never assumed: while our role lacks
+`brakes` defers what a stop forbids. A stop can only be seen, never assumed: while our role lacks
 the right to read the namespace nothing is stopped, and that is logged. A stop that was seen stays
 until it is seen to be gone.
 """

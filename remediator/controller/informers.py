@@ -33,8 +33,7 @@ from remediator.controller.watches import (
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.node import RawNode, facts
-from remediator.plan.trust import WatchedKind
-from remediator.plan.view import NodeView
+from remediator.plan.view import NodeView, WatchedKind
 
 
 class Informers:

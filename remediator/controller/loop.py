@@ -22,8 +22,9 @@ from remediator.controller.metrics import Metrics
 from remediator.controller.rate_limit import PacedError
 from remediator.controller.workqueue import Queue
 from remediator.diagnose.fault import of_bug
-from remediator.plan.reconcile import Bug, NodeDecision, Reconciler, StepsFailedError
+from remediator.plan.node_decision import Bug, NodeDecision
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod
+from remediator.reconcile import Reconciler, StepsFailedError
 
 _log = logging.getLogger(__name__)
 FIRST_RETRY = 0.25

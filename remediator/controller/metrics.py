@@ -21,7 +21,7 @@ from remediator.metrics.rows import Rows
 from remediator.metrics.transitions import Happened
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import Rule
-from remediator.plan.reconcile import NodeDecision
+from remediator.plan.node_decision import NodeDecision
 from remediator.policy.fingerprint import name_of
 from remediator.policy.table import Policy
 

@@ -33,8 +33,7 @@ from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
 from remediator.plan import events
 from remediator.plan.steps import Disruption, Step
-from remediator.plan.trust import WatchedKind
-from remediator.plan.view import Fleet, NodeView, StoreView
+from remediator.plan.view import Fleet, NodeView, StoreView, WatchedKind
 from remediator.plan.words import need_of
 
 

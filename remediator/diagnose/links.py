@@ -14,7 +14,7 @@ from exporter.model import nvlink5
 from exporter.model.node_health import GpuHealth, SxidRecord, XidRecord
 from exporter.model.xid import sxid_fatal
 from remediator.diagnose.fault import Fault, Need, Source, Surroundings, near
-from remediator.diagnose.recovery_action import requested_action
+from remediator.diagnose.readings import requested_action
 
 DOUBT = "work that does not use the links may finish"
 COMPLETED = 3

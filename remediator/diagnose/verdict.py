@@ -2,7 +2,7 @@
 
 The rules, in the order of the design's safety argument:
 
-- The recovery action is the best source (`recovery_action`). Reported after an XID, it shows
+- The recovery action is the best source (`readings`). Reported after an XID, it shows
   whether the fault stands; 0 ends it. Where the driver has no such field, the catalogue decides,
   and recovery is a new epoch (reset, reboot, driver load) without a further error in it, or a
   user's word that the GPU is repaired. That word ends no present state and nothing that came later.
@@ -21,7 +21,7 @@ The rules, in the order of the design's safety argument:
 from datetime import timedelta
 
 from exporter.model.node_health import GpuHealth
-from remediator.diagnose import links, memory, missing_gpus, recovery_action, xid_faults
+from remediator.diagnose import links, readings, xid_faults
 from remediator.diagnose.fault import (
     NO_SURROUNDINGS,
     Healthy,
@@ -51,9 +51,9 @@ def verdict(gpu: GpuHealth, around: Surroundings = NO_SURROUNDINGS, unusable: st
 def _judge(gpu: GpuHealth, around: Surroundings) -> Verdict:
     gap = _gap(gpu, around)
     faults = (
-        *recovery_action.faults(gpu),
-        *missing_gpus.faults(gpu, around),
-        *memory.faults(gpu),
+        *readings.action_faults(gpu),
+        *readings.absence_faults(gpu, around),
+        *readings.memory_faults(gpu),
         *links.faults(gpu, around),
         *xid_faults.faults(gpu, around),
     )

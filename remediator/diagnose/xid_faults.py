@@ -1,7 +1,7 @@
 """XID records of one GPU into faults, each by its row of the table (`xid_table`).
 
 A record proves that something happened; other sources show whether it is over
-(`recovery_action.over`). A fault is certain, complete enough to evict pods, when its MIG instance
+(`readings.ended_since`). A fault is certain, complete enough to evict pods, when its MIG instance
 is named, the GPU is gone, or a recovery action after the XID requests more than keeping new work
 away; and when a second source confirms the kernel log, one that the row counts. Pure.
 """
@@ -15,7 +15,7 @@ from exporter.model import xid
 from exporter.model.device import Instance
 from exporter.model.node_health import GpuHealth, XidRecord
 from exporter.model.node_health_words import UNKNOWN
-from remediator.diagnose import links, memory
+from remediator.diagnose import links, readings
 from remediator.diagnose.fault import (
     ALONE,
     NEAR,
@@ -28,8 +28,14 @@ from remediator.diagnose.fault import (
     Surroundings,
     near,
 )
-from remediator.diagnose.missing_gpus import HUNG, NOT_LISTED, UNPUBLISHED_LATER, off_bus
-from remediator.diagnose.recovery_action import ended_since, requested_action
+from remediator.diagnose.readings import (
+    HUNG,
+    NOT_LISTED,
+    UNPUBLISHED_LATER,
+    ended_since,
+    off_bus,
+    requested_action,
+)
 from remediator.diagnose.xid_table import RuleName, XidRule, rule_of
 
 TIMEOUTS = 3
@@ -265,7 +271,7 @@ _SECOND: dict[Source, Callable[[XidContext], bool]] = {
 
 def _end_of(signal: XidContext, fault_class: FaultClass) -> datetime | None:
     gpu, record = signal.gpu, signal.record
-    if fault_class == "memory" and not memory.reads_well(gpu, record.last_seen):
+    if fault_class == "memory" and not readings.remaps_read_well(gpu, record.last_seen):
         return None
     if fault_class == "contained" and _has_no_recovery_action(gpu):
         return record.last_seen  # the catalogue requests only a restart of the program

@@ -16,8 +16,11 @@ from remediator.model.claim import Absent
 from remediator.model.incident import AffectedPod, Incident
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import ForeignRule, Rule
-from remediator.plan.trust import Trust
+from remediator.plan.view import Trust
 from remediator.policy.place import ANYWHERE, Place
+
+RENEWALS_NEEDED = 3
+"""Renewals that confirm a report before a soak counts as proven by the agent."""
 
 
 class Roster(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import PoolKey, SliceDevice
 from remediator.diagnose.fault import Surroundings, Unknown, attempt, or_unknown, surroundings
 from remediator.diagnose.links import remarks
-from remediator.diagnose.missing_gpus import NOT_REPORTED, unlisted_gpus
+from remediator.diagnose.readings import NOT_REPORTED, unlisted_gpus
 from remediator.diagnose.scope import is_displaced, published_parts
 from remediator.diagnose.suspicion import with_suspicion
 from remediator.diagnose.verdict import verdict

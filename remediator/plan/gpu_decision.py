@@ -10,7 +10,7 @@
 - A user outranks every ratchet: a lowered mode and `ignore` remove rules at once, whatever the
   verdict; `hold` stops new disruptions and removes nothing.
 
-`budget` limits how much happens at once; `steps` orders it.
+`brakes` limits how much happens at once; `steps` orders it.
 
 Where this program fails on a GPU, or its stored objects cannot be read, the GPU is unknown and all
 stays as it stands: that costs this GPU its decision, and no other GPU theirs. What is tainted stays

@@ -21,7 +21,7 @@ from remediator.diagnose.fault import (
     Unknown,
     most_needed,
 )
-from remediator.diagnose.missing_gpus import MISSING_FOR
+from remediator.diagnose.readings import MISSING_FOR
 from remediator.model.incident import Incident, IncidentStatus
 from remediator.plan.board import Board
 from remediator.plan.effects import Demand

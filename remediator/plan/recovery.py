@@ -11,13 +11,12 @@ from datetime import datetime, timedelta
 import msgspec
 
 from exporter.model.node_health import GpuHealth
-from remediator.diagnose import links, memory
+from remediator.diagnose import links, readings
 from remediator.diagnose.fault import Healthy, Sick, Unknown
-from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.diagnose.suspicion import CODES
 from remediator.model.incident import Incident, IncidentStatus
 from remediator.model.intent import Intent
-from remediator.plan.board import Board
+from remediator.plan.board import RENEWALS_NEEDED, Board
 from remediator.plan.words import class_of, days, xid_in
 from remediator.policy.table import Policy
 
@@ -61,7 +60,7 @@ def why_unknown(board: Board, incident: Incident, confirmed: Intent | None = Non
     if incident.status.fault == "memory":
         if incident.status.cause == "sram-threshold" and board.gpu.memory.sram_threshold is None:
             return "whether the SRAM threshold is exceeded could not be read"
-        return memory.unread(board.gpu)
+        return readings.remaps_unread(board.gpu)
     return _unseen_end(board, board.gpu, incident)
 
 

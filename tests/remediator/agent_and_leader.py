@@ -13,9 +13,9 @@ from exporter.model.readings import GpuReading
 from exporter.model.resource_slices import SliceDevice
 from exporter.model.signals import Signal
 from remediator.diagnose.fault import Verdict, surroundings
-from remediator.diagnose.freshness import Renewals
 from remediator.diagnose.verdict import verdict
-from remediator.plan.reconcile import decide_node
+from remediator.freshness import Renewals
+from remediator.plan.node_decision import decide_node
 from remediator.plan.view import AgentView, NodeView, SliceView
 from tests.exporter.worlds import BUS, Sensed, at, gpu, seen
 from tests.remediator.builders import DRIVER, NODE, Stored, policy

@@ -19,7 +19,6 @@ from exporter.model.node_health_words import mig_mode, reset_request
 from exporter.model.resource_slices import SliceDevice
 from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import Fault, FaultClass, Verdict
-from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.incident import (
     EVICTION_BLOCKED,
     Incident,
@@ -32,7 +31,15 @@ from remediator.model.incident import (
 )
 from remediator.model.intent import Intent, Kind
 from remediator.model.taint_rule import EVICTING, Effect, Rule
-from remediator.plan.board import Agent, Board, BoardRules, Machine, Presence, Users
+from remediator.plan.board import (
+    RENEWALS_NEEDED,
+    Agent,
+    Board,
+    BoardRules,
+    Machine,
+    Presence,
+    Users,
+)
 from remediator.plan.spending import Spending
 from remediator.plan.stages import Course, CourseKind, Deferral, Demanded, Granted
 from remediator.plan.steps import Step

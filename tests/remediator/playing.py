@@ -17,7 +17,7 @@ from remediator.model.claim import (
 )
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
-from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import Step
 from remediator.plan.view import NodeView
 from remediator.policy.table import Policy

@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 
 from exporter.model.node_health import FabricHealth
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import WriteStatus
 from tests.remediator.builders import (
     ALL_SEVEN,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remediator.diagnose.freshness import TRUSTED, clock_doubt
-from remediator.plan.reconcile import decide_node
+from remediator.freshness import TRUSTED, clock_doubt
+from remediator.plan.node_decision import decide_node
 from remediator.plan.recovery import NODE_GONE_FOR
 from remediator.plan.view import NodeView
 from remediator.policy.limits import Correlation, Limits

@@ -15,7 +15,7 @@ from remediator.controller.watches import distrust
 from remediator.model.intent import Intent
 from remediator.model.node import NodeFacts
 from remediator.plan.events import Event
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.policy.limits import LIFTED, Cap, Caps
 from remediator.policy.table import SHIPPED
 from tests.remediator.builders import (

@@ -10,10 +10,9 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.model.incident import Incident
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule
-from remediator.plan.trust import WatchedKind
-from remediator.plan.view import AgentView, Fleet, NodeView, SliceView
+from remediator.plan.view import AgentView, Fleet, NodeView, SliceView, WatchedKind
 from remediator.policy.place import Area
 from remediator.policy.table import Policy
 from remediator.policy.windows import Once, Window

@@ -2,7 +2,7 @@
 
 import pytest
 
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Policy
 from tests.remediator.builders import (

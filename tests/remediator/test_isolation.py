@@ -11,10 +11,10 @@ from exporter.model.resource_slices import SliceDevice
 from kubeapi.client import ApiError
 from remediator.diagnose.fault import Unknown
 from remediator.plan.events import Event
-from remediator.plan.reconcile import Reconciler, StepsFailedError
 from remediator.plan.status import EVICTION_REFUSED
 from remediator.plan.steps import DeleteRule, Step, WriteStatus, gpu_of
 from remediator.plan.view import Fleet, NodeView
+from remediator.reconcile import Reconciler, StepsFailedError
 from tests.remediator.builders import (
     NODE,
     RESET,

@@ -8,7 +8,7 @@ import pytest
 from exporter.model.node_health import GpuHealth
 from remediator.model.incident import IncidentStatus
 from remediator.plan import history
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import CreateRule, DeleteRule, OpenIncident
 from remediator.plan.view import GpuPlace, NodeView
 from remediator.policy.table import Policy

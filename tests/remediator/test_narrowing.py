@@ -7,7 +7,7 @@ import pytest
 
 from exporter.model.device import Device
 from exporter.model.node_health import MemorySlices, XidRecord
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     ALL_SEVEN,

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 import msgspec
 
 from remediator.plan.events import Event
-from remediator.plan.reconcile import Reconciler
 from remediator.plan.steps import Step
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Policy
+from remediator.reconcile import Reconciler
 from tests.remediator.builders import Stored, at, dead, policy, view
 from tests.remediator.playing import settle
 

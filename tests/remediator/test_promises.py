@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.model.node_health import GpuHealth, RecoveryAction, XidRecord
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import ChangeRule
 from remediator.plan.view import NodeView
 from tests.lab.examples import examples

@@ -8,7 +8,7 @@ import pytest
 from exporter.model.node_health import GpuHealth
 from remediator.model.incident import RULES_NOT_SERVED, Incident
 from remediator.model.taint_rule import Rule
-from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import DeleteRule, WriteStatus
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import without_rules

@@ -13,7 +13,7 @@ from remediator.model.claim import ADMIN
 from remediator.model.incident import IncidentStatus
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts, RawPod, facts_of
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import EvictPod, WriteNodeConditions
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict

@@ -8,7 +8,7 @@ from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Healthy
 from remediator.plan.boards import bind_boards
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.view import AgentView, Fleet, NodeView, SliceView
 from tests.remediator.builders import (
     ALL_SEVEN,

@@ -11,7 +11,7 @@ from remediator.diagnose.fault import Unknown
 from remediator.model.incident import Incident, TimelineEntry
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.plan.node_condition import HandoverOptions
-from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import (
     DeleteIncident,
     OpenIncident,

@@ -11,7 +11,7 @@ from remediator.model.incident import Incident, Target
 from remediator.model.node import NodeFacts
 from remediator.plan.boards import bind_boards
 from remediator.plan.node_condition import HandoverOptions
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.view import NodeView
 from remediator.policy.file import read
 from remediator.policy.table import Policy

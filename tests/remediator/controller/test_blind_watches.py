@@ -17,10 +17,11 @@ from remediator.controller.agents import AGENT_LEASE_PREFIX
 from remediator.controller.cluster_metrics import cluster_rows
 from remediator.controller.observe import Cluster
 from remediator.controller.rate_limit import Pace
-from remediator.diagnose.freshness import RENEWALS_NEEDED
-from remediator.plan.reconcile import NodeDecision, Reconciler, StepsFailedError
-from remediator.plan.trust import WatchedKind
+from remediator.plan.board import RENEWALS_NEEDED
+from remediator.plan.node_decision import NodeDecision
+from remediator.plan.view import WatchedKind
 from remediator.policy.table import Policy, without_rules
+from remediator.reconcile import Reconciler, StepsFailedError
 from tests.chain.scene import resource_slice
 from tests.lab.cluster import await_true
 from tests.remediator.builders import NODE, dead, gpu, policy, published, report, uuid

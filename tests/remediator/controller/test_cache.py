@@ -21,7 +21,7 @@ from remediator.model.incident import (
 )
 from remediator.model.taint_rule import RawRule, Rule
 from remediator.plan.boards import bind_boards
-from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import OpenIncident
 from tests.chain.scene import resource_slice
 from tests.remediator.builders import DRIVER, at, gpu, policy, published, report, uuid, with_fields

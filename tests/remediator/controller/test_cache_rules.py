@@ -14,7 +14,7 @@ from remediator.controller.cache import Cache
 from remediator.controller.rule_index import RuleIndex
 from remediator.model import taint_rule
 from remediator.model.taint_rule import RawRule, RawRuleSpec, RawTaint, Selector
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import ChangeRule
 from tests.remediator.builders import DRIVER, RESET, at, gpu, policy, report, uuid, with_fields
 from tests.remediator.controller.test_cache import Marks, believed, health, raw_rule, slice_of

@@ -7,8 +7,8 @@ import pytest
 
 from kubeapi.endpoint import Endpoint
 from remediator.model.taint_rule import EVICT
-from remediator.plan.reconcile import Reconciler
 from remediator.policy.table import Evict, ForExtended, Policy, Then
+from remediator.reconcile import Reconciler
 from tests.lab.cluster import await_true
 from tests.remediator.builders import NODE, dead, gpu, policy
 from tests.remediator.controller.api import CLAIMS, INCIDENTS, PODS, RULES, Api, Json, serving

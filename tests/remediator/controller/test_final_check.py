@@ -11,8 +11,8 @@ from remediator.controller.emergency import ANNOTATION
 from remediator.controller.final_check import FinalCheck
 from remediator.model.incident import AffectedPod, Incident
 from remediator.model.pod import PodFacts
-from remediator.plan.reconcile import StepsFailedError
 from remediator.plan.steps import Disruption, EvictPod
+from remediator.reconcile import StepsFailedError
 from tests.remediator.builders import DRIVER, NODE, dead, gpu, published, uuid, view, with_fields
 from tests.remediator.controller.api import (
     CLAIMS,

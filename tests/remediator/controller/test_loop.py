@@ -11,10 +11,10 @@ from kubeapi.client import ApiError
 from remediator.controller.loop import LONGEST_RETRY, LONGEST_SENTENCE, Loop, Queue, retry_after
 from remediator.controller.metrics import Metrics
 from remediator.plan.events import Event
-from remediator.plan.reconcile import Reconciler
 from remediator.plan.steps import Step, gpu_of
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Policy
+from remediator.reconcile import Reconciler
 from tests.lab.cluster import await_true
 from tests.remediator.builders import NODE, Stored, dead, gpu, policy, uuid, view, xid
 

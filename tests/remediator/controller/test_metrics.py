@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from remediator.controller.metric_table import FAMILIES
 from remediator.controller.metrics import Metrics, Reading
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.view import Fleet
 from remediator.policy.fingerprint import name_of
 from remediator.policy.table import Policy

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.model.node_health import GpuHealth
 from kubeapi import clock
-from remediator.diagnose.freshness import RENEWALS_NEEDED
+from remediator.plan.board import RENEWALS_NEEDED
 from remediator.plan.steps import Disruption
 from tests.remediator.builders import NODE, dead, gpu
 from tests.remediator.controller.api import INCIDENTS, LEASES, REPORTS, serving

@@ -20,10 +20,10 @@ from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import Versioned
 from remediator.controller.write_pool import Senders
 from remediator.plan.events import Event
-from remediator.plan.reconcile import Reconciler, StepsFailedError
 from remediator.plan.steps import CreateRule, Step
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps
+from remediator.reconcile import Reconciler, StepsFailedError
 from tests.lab.cluster import await_true
 from tests.remediator.builders import at, dead, policy, report, rule, uuid
 from tests.remediator.controller.test_cache import Marks, believed, health, slice_of

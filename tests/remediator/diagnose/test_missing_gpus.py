@@ -9,7 +9,7 @@ from exporter.model.node_health import (
     SourceHealth,
 )
 from remediator.diagnose.fault import Sick, Surroundings, Unknown
-from remediator.diagnose.missing_gpus import NEVER_LISTED, NOT_REPORTED, unlisted_gpus
+from remediator.diagnose.readings import NEVER_LISTED, NOT_REPORTED, unlisted_gpus
 from remediator.diagnose.verdict import verdict
 from remediator.plan.boards import bind_boards
 from remediator.plan.view import NodeView

@@ -16,7 +16,7 @@ from exporter.model.node_health import (
 )
 from exporter.model.node_health_words import answer
 from kubeapi.types import kubernetes_case
-from remediator.diagnose import links, memory, recovery_action
+from remediator.diagnose import links, readings
 from remediator.diagnose.fault import Fault, Healthy, Sick, Surroundings, Unknown, faults_of
 from remediator.diagnose.verdict import verdict
 from tests.remediator.builders import (
@@ -44,7 +44,7 @@ def health(flag: str, *, state: bool | None) -> MemoryHealth:
 
 
 class TestRecoveryAction:
-    @pytest.mark.parametrize("value", [*recovery_action.LEVELS, 8, 99])
+    @pytest.mark.parametrize("value", [*readings.ACTION_LEVELS, 8, 99])
     def test_a_logged_action_means_what_a_read_one_means_and_is_not_certain(
         self, value: int
     ) -> None:
@@ -140,7 +140,9 @@ class TestMemory:
             assert isinstance(verdict(gpu(0, memory=health(flag, state=value))), Healthy)
 
     def test_every_flag_of_the_table_is_one_of_the_report(self) -> None:
-        assert {signal.flag for signal in memory.SIGNALS} <= set(MemoryHealth.__struct_fields__)
+        assert {signal.flag for signal in readings.MEMORY_SIGNALS} <= set(
+            MemoryHealth.__struct_fields__
+        )
 
     def test_a_pending_remap_ends_with_the_epoch_and_a_failure_does_not(self) -> None:
         old = MemoryHealth(
@@ -161,7 +163,7 @@ class TestMemory:
     ) -> None:
         reported = MemoryHealth(row_remap_failed=answer(state), remap_observed_at=at(read))
 
-        assert (memory.unread(gpu(0, memory=reported, epoch_started=at(0))) == "") is known
+        assert (readings.remaps_unread(gpu(0, memory=reported, epoch_started=at(0))) == "") is known
 
 
 class TestFabric:

@@ -8,7 +8,7 @@ import pytest
 from exporter.model import xid as catalogue
 from exporter.model.node_health import GpuHealth, MemoryHealth, RecoveryAction
 from remediator.diagnose.fault import Healthy, Sick, Surroundings, Unknown
-from remediator.diagnose.recovery_action import ended_since
+from remediator.diagnose.readings import ended_since
 from remediator.diagnose.verdict import verdict
 from tests.remediator.builders import NO_ACTION_FIELD, action, at, dead, gpu, mig_gpu, xid
 

@@ -7,10 +7,10 @@ from remediator.diagnose.fault import Healthy
 from remediator.model.incident import Incident
 from remediator.model.node import PROBLEM
 from remediator.plan.node_condition import HandoverOptions
-from remediator.plan.reconcile import NodeDecision
+from remediator.plan.node_decision import NodeDecision
 from remediator.plan.stages import Planned
 from remediator.plan.steps import WriteNodeConditions, WriteStatus
-from remediator.plan.trust import NEEDED
+from remediator.plan.view import NEEDED
 from remediator.policy.table import Evict
 from tests.remediator.builders import Stored, at
 from tests.remediator.histories.machines import Machine

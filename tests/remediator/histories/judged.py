@@ -8,7 +8,7 @@ from hypothesis.stateful import invariant
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import NEAR, SEVERITY, Unknown
 from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
-from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.stages import Planned
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, Step, WriteStatus, gpu_of
 from remediator.plan.view import NodeView

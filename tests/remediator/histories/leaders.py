@@ -6,8 +6,8 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from remediator.diagnose.freshness import clock_doubt
-from remediator.plan.reconcile import NodeDecision
+from remediator.freshness import clock_doubt
+from remediator.plan.node_decision import NodeDecision
 from remediator.plan.view import NodeView
 from remediator.policy.table import CEILINGS as MILDEST_FIRST
 from remediator.policy.table import Ceiling, Mode, Policy

@@ -18,8 +18,7 @@ from exporter.model.xid_dedup import PATIENCE
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import Rule
-from remediator.plan.trust import NEEDED, WatchedKind
-from remediator.plan.view import NodeView
+from remediator.plan.view import NEEDED, NodeView, WatchedKind
 from tests.remediator.builders import (
     ALWAYS_CONFIRMED,
     NODE,

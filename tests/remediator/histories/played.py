@@ -15,8 +15,8 @@ from remediator.diagnose.fault import Unknown
 from remediator.model.node import PROBLEM
 from remediator.model.taint_rule import EVICTING
 from remediator.plan.node_condition import HELD, OFF, WAITING
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.node_pods import LEAVING
-from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,

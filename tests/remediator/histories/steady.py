@@ -3,7 +3,7 @@
 from exporter.model.device import Device
 from remediator.model.node import PROBLEM
 from remediator.model.taint_rule import EFFECTS, Rule
-from remediator.plan.reconcile import NodeDecision
+from remediator.plan.node_decision import NodeDecision
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,

@@ -5,7 +5,7 @@ from exporter.model.node_health import MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import EFFECTS, EVICTING
-from remediator.plan.reconcile import NodeDecision
+from remediator.plan.node_decision import NodeDecision
 from remediator.plan.steps import ChangeRule, CreateRule, Step
 from remediator.plan.view import NodeView
 from tests.remediator.builders import Stored

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from remediator.plan.node_condition import OFF
-from remediator.plan.trust import WatchedKind
+from remediator.plan.view import WatchedKind
 from remediator.policy.table import AT_ONCE, Evict, Mode
 from tests.remediator.builders import uuid
 from tests.remediator.histories.test_evict_histories import EvictHistory

@@ -9,7 +9,7 @@ from hypothesis.stateful import initialize, rule
 from remediator.diagnose.fault import Unknown
 from remediator.model.taint_rule import EVICTING
 from remediator.plan.evictions import COUNTS_LEAST, COUNTS_MOST
-from remediator.plan.reconcile import NodeDecision
+from remediator.plan.node_decision import NodeDecision
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, WriteStatus
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from exporter.model.node_health import GpuHealth, RecoveryAction
 from remediator.model.taint_rule import EFFECTS, Effect
-from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, CreateRule
 from remediator.plan.view import Fleet, GpuPlace, NodeView
 from remediator.policy.limits import Cap, Caps, Correlation, Limits, Rate

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from remediator.plan.node_condition import HandoverOptions
-from remediator.plan.reconcile import NodeDecision
+from remediator.plan.node_decision import NodeDecision
 from remediator.plan.steps import ChangeRule, WriteNodeConditions
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict

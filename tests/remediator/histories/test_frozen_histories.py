@@ -9,10 +9,10 @@ from hypothesis.stateful import rule
 from exporter.model.device import Device
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
-from remediator.plan.reconcile import NodeDecision, Reconciler
+from remediator.plan.node_decision import NodeDecision
 from remediator.plan.steps import ChangeRule, disruption
-from remediator.plan.trust import WatchedKind
-from remediator.plan.view import NodeView
+from remediator.plan.view import NodeView, WatchedKind
+from remediator.reconcile import Reconciler
 from tests.remediator.builders import NODE, Stored, with_fields
 from tests.remediator.histories.frozen import LaggingCluster, Truth
 from tests.remediator.histories.outside import DIES, INDEX, THEN

@@ -14,7 +14,7 @@ from exporter.model.node_health import GpuHealth
 from remediator.model.incident import Incident
 from remediator.model.intent import Intent
 from remediator.plan.node_condition import OFF, HandoverOptions
-from remediator.plan.trust import WatchedKind
+from remediator.plan.view import WatchedKind
 from tests.remediator.builders import Stored
 from tests.remediator.histories.errors import GPU_WIDE, PENDING, SIGNALS
 from tests.remediator.histories.judged import SOAK

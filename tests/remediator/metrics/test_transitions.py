@@ -17,7 +17,7 @@ from remediator.model.incident import (
     RuleRecord,
     TimelineEntry,
 )
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import OpenIncident, Step, WriteStatus
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Evict, Policy

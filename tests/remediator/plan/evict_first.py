@@ -7,7 +7,7 @@ from typing import Any
 from remediator.model.claim import Claim, Toleration
 from remediator.model.incident import EVICTION_BLOCKED
 from remediator.model.pod import PodFacts
-from remediator.plan.reconcile import NodeDecision
+from remediator.plan.node_decision import NodeDecision
 from remediator.plan.steps import EvictPod
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict, Policy, Then

@@ -16,7 +16,7 @@ from remediator.model.incident import (
     TimelineEntry,
 )
 from remediator.model.taint_rule import Effect, Rule
-from remediator.plan.budget import grant_all
+from remediator.plan.brakes import grant_all
 from remediator.plan.stages import Demanded, Granted, Repair
 from remediator.plan.view import Fleet, GpuPlace
 from remediator.policy.limits import Limits

@@ -20,7 +20,7 @@ from remediator.plan.node_condition import (
     HandoverOptions,
     conditions,
 )
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.stages import Deferral, Planned, Repair
 from remediator.plan.steps import EvictPod
 from remediator.plan.view import NodeView

@@ -17,12 +17,12 @@ from remediator.plan.brakes import (
     Brake,
     Found,
     Question,
+    grant_all,
     least_brake,
     open_account,
     put_brake,
 )
-from remediator.plan.budget import grant_all
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.stages import REACH, Deferral, DeferredBy, EvictionDemand, Granted
 from remediator.plan.view import Fleet, GpuPlace
 from remediator.policy.limits import LIFTED, Cap, Caps

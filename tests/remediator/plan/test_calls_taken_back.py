@@ -5,7 +5,7 @@ import pytest
 from remediator.diagnose.fault import Verdict
 from remediator.model.node import NodeFacts
 from remediator.plan.node_condition import WAITING, conditions
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import WriteNodeConditions
 from remediator.policy.limits import LIFTED
 from tests.remediator.builders import NODE, RESET, Stored, at, dead, gpu, policy, uuid, view

@@ -10,7 +10,7 @@ from exporter.model.node_health import GpuHealth, RecoveryAction
 from remediator.diagnose.fault import Healthy
 from remediator.model.intent import Intent, Kind
 from remediator.model.taint_rule import EFFECTS
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule
 from remediator.plan.view import NodeView
 from remediator.plan.words import severity

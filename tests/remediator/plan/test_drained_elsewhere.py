@@ -17,7 +17,7 @@ from remediator.model.incident import Condition
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
-from remediator.plan.budget import grant_all
+from remediator.plan.brakes import grant_all
 from remediator.plan.events import POD_PLANNED
 from remediator.plan.evictions import to_evict
 from remediator.plan.needs import due_gpus

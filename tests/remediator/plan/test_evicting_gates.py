@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from remediator.model.incident import IncidentStatus
-from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, EvictPod, WriteStatus
 from remediator.plan.view import NodeView
 from remediator.policy.limits import Cap, Caps, Limits

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from remediator.model.incident import Incident, RuleRecord
 from remediator.model.taint_rule import Rule
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.spending import CALL_LASTS, usage
 from remediator.plan.stages import Wake
 from remediator.plan.view import Fleet, NodeView

@@ -13,8 +13,7 @@ from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.node_condition import WAITING
 from remediator.plan.node_pods import NOT_LISTED, NOT_LIVE, NOT_PUBLISHED, neighbours
-from remediator.plan.trust import Blind
-from remediator.plan.view import NodeView
+from remediator.plan.view import Blind, NodeView
 from tests.remediator.builders import DRIVER, NODE, uuid, with_fields
 from tests.remediator.plan.handover import but, node, pair, pod, repair, reported, stored
 from tests.remediator.playing import claim

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from remediator.model.node import NodeFacts
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import DeleteRule
 from remediator.plan.view import AgentView, NodeView, SliceView
 from tests.remediator.builders import (

@@ -3,11 +3,11 @@
 from datetime import timedelta
 from itertools import pairwise
 
-from remediator.diagnose.freshness import RENEWALS_NEEDED
-from remediator.plan.reconcile import Reconciler
+from remediator.plan.board import RENEWALS_NEEDED
 from remediator.plan.steps import Disruption
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
+from remediator.reconcile import Reconciler
 from tests.remediator.builders import action, at, dead, gpu, policy, view
 from tests.remediator.plan.test_trust import Looking
 from tests.remediator.playing import claim, pod

@@ -11,7 +11,7 @@ from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.plan.events import CONDITION_REASONS, Event
 from remediator.plan.node_condition import OFF, WAITING
-from remediator.plan.reconcile import decide_node
+from remediator.plan.node_decision import decide_node
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
 from remediator.policy.table import Mode, Policy

@@ -10,8 +10,8 @@ from remediator.diagnose.fault import Unknown
 from remediator.model.pod import PodFacts
 from remediator.plan.gpu_decision import keep
 from remediator.plan.node_condition import WAITING
+from remediator.plan.node_decision import decide_node
 from remediator.plan.node_pods import neighbours, with_promises
-from remediator.plan.reconcile import decide_node
 from remediator.plan.stages import Deferral, Granted, Planned
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED

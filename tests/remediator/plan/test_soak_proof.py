@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth, NodeHealth
-from remediator.diagnose.freshness import RENEWALS_NEEDED
+from remediator.plan.board import RENEWALS_NEEDED
 from remediator.plan.steps import Step, WriteStatus
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (

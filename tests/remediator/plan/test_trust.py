@@ -9,10 +9,10 @@ import pytest
 from exporter.model.node_health import GpuHealth
 from remediator.model.claim import DeviceAllocation, Toleration
 from remediator.plan.events import Event
-from remediator.plan.reconcile import NodeDecision, Reconciler, decide_node
+from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import DeleteRule, Disruption, Step
-from remediator.plan.trust import NEEDED, Act, Knowledge, Trust, WatchedKind
-from remediator.plan.view import Fleet, NodeView
+from remediator.plan.view import NEEDED, Act, Fleet, Knowledge, NodeView, Trust, WatchedKind
+from remediator.reconcile import Reconciler
 from tests.remediator.builders import (
     NODE,
     Stored,

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
+from remediator.plan.board import RENEWALS_NEEDED
+
 Sign = Literal["report", "Lease"]
 """Signs of life of an agent. Each comes from a thread of its own, which alone writes its times."""
 _SIGNS: tuple[Sign, ...] = get_args(Sign)
-RENEWALS_NEEDED = 3
-"""Renewals that confirm a report before a soak counts as proven by the agent."""
 _AHEAD = 2.0
 """Seconds by which a node's clock may be ahead of the API server's, whose dates have no fractions
 of a second."""

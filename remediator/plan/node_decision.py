@@ -1,32 +1,132 @@
-"""The plans of a node's GPUs: each is decided alone, then cut to what all may do together.
+"""The decision about one node: its boards, each decided alone, then all cut to what may be done.
 
-Where this program fails on a GPU, nothing changes for it and its incident records the bug; the
-others go on.
+    view ─► boards ─► demanded ─► granted ─► planned ─► status and steps
+
+Pure: the hands (`remediator.reconcile`) observe and apply. Where this program fails on a GPU,
+nothing changes for it and its incident records the bug; the others go on.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.fault import Unknown, or_unknown
-from remediator.model.incident import IncidentStatus
+from remediator.diagnose.fault import Healthy, Sick, Unknown, attempt, or_unknown
+from remediator.model.incident import GPU_UUID, IncidentStatus
 from remediator.model.incident_caps import cut_to_limits
-from remediator.plan import incidents, recovery, status
+from remediator.plan import events, history, incidents, node_condition, recovery, status
 from remediator.plan.board import Board
 from remediator.plan.boards import bind_boards
-from remediator.plan.budget import grant_all
+from remediator.plan.brakes import grant_all, pause
+from remediator.plan.events import Event
 from remediator.plan.evictions import plan_evictions
 from remediator.plan.gpu_decision import decide_or_keep, keep
 from remediator.plan.needs import waits_for_call
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.phase import kernel
 from remediator.plan.spending import Turned, compare_emptied
-from remediator.plan.stages import Granted, Planned
+from remediator.plan.stages import Granted, Planned, Wake, first_wake
 from remediator.plan.status import STATE_UNKNOWN, condition
-from remediator.plan.steps import Step, WriteStatus, no_eviction_of_others, steps_of
+from remediator.plan.steps import (
+    DeleteIncident,
+    Disruption,
+    Step,
+    WriteStatus,
+    disruption,
+    in_order,
+    no_eviction_of_others,
+    steps_of,
+    within_limit,
+)
 from remediator.plan.view import Fleet, NodeView
 from remediator.plan.words import class_of, mode_of
-from remediator.policy.table import Policy
+from remediator.policy.table import Place, Policy
+
+
+class Bug(msgspec.Struct, frozen=True):
+    """Where this program failed: the others were decided about."""
+
+    uuid: str
+    """GPU that it is about, "" for the node."""
+    trace: str
+
+
+class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
+    node: str
+    steps: list[Step]
+    events: tuple[Event, ...]
+    sentence: str
+    """All of it, for the log."""
+    counts: str
+    """Only how many GPUs are healthy, sick and unknown."""
+    wake: Wake | None
+    pairs: tuple[tuple[Board, Planned], ...]
+    begins: Disruption = Disruption()
+    """What the steps begin to do to running pods."""
+    unconfirmed: str = ""
+    """Why a disruption or an untaint did not begin: what is stored is not what was seen."""
+    bugs: tuple[Bug, ...] = ()
+
+    @property
+    def wake_at(self) -> datetime | None:
+        return self.wake.at if self.wake else None
+
+
+def decide_node(
+    view: NodeView,
+    fleet: Fleet,
+    policy: Policy,
+    now: datetime,
+    options: HandoverOptions = node_condition.OFF,
+) -> NodeDecision:
+    """Return everything that follows from one view of a node.
+
+    A GPU on which this program fails is unknown and stays as it stands; the others go on. What goes
+    beyond single GPUs (the Node's conditions, pruning, Events) is left out where it fails on that.
+    """
+    if not view.gone:
+        fleet = msgspec.structs.replace(fleet, seen_node=view.node)
+    stopped = pause(fleet, policy, Place(node=view.node), now)
+    plans = gpu_plans(
+        Inputs(view=view, fleet=fleet, policy=policy, now=now, options=options, stopped=stopped)
+    )
+    uncalled = stopped or view.trust(policy.disagrees).refusal("begin a call")
+    pairs = tuple((plan.board, plan.planned) for plan in plans)
+    unsettled = any(plan.turned.emptied for plan in plans)
+    conditions = attempt(
+        lambda: node_condition.conditions(view, pairs, now, options, uncalled, unsettled=unsettled)
+    )
+    aged = () if view.clock_doubt else view.stored.incidents
+    old = attempt(lambda: history.incidents_to_prune(aged, policy, now, view.boot_id))
+    steps = [step for plan in plans for step in plan.steps]
+    steps += [step for plan in plans for step in plan.closings]
+    steps += () if isinstance(conditions, Unknown) else conditions
+    steps += [
+        DeleteIncident(incident)
+        for incident in (() if isinstance(old, Unknown) else old)
+        if incident.name not in view.stored.unread
+    ]
+    steps = within_limit(view, in_order(steps, view.stored.rules))
+    posted = attempt(lambda: events.of_decision(view, steps, pairs))
+    verdicts = ((board.uuid, board.verdict) for board, _ in pairs)
+    made = (*verdicts, ("", conditions), ("", old), ("", posted))
+    stored = (view.facts.conditions if view.facts else None) or ()
+    return NodeDecision(
+        node=view.node,
+        steps=steps,
+        events=() if isinstance(posted, Unknown) else posted,
+        sentence=sentence(view, pairs, steps),
+        counts=counts(view, pairs),
+        wake=first_wake(
+            *(planned.wake for _, planned in pairs),
+            node_condition.deadline_wake(pairs, now, options),
+        ),
+        pairs=pairs,
+        begins=disruption(steps, (board for board, _ in pairs), stored),
+        bugs=tuple(
+            Bug(uuid, part.bug) for uuid, part in made if isinstance(part, Unknown) and part.bug
+        ),
+    )
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,3 +259,30 @@ def _as_before(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
         conditions=(*others, unknown),
     )
     return cut_to_limits(new)
+
+
+def counts(view: NodeView, pairs: Sequence[tuple[Board, Planned]]) -> str:
+    """Return how many GPUs of a node are healthy, sick and unknown."""
+    verdicts = [board.verdict for board, _ in pairs]
+    healthy = sum(isinstance(verdict, Healthy) for verdict in verdicts)
+    sick = sum(isinstance(verdict, Sick) for verdict in verdicts)
+    gpus = view.agent.report.gpus if view.agent.report else ()
+    nameless = sum(GPU_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
+    more = f", {nameless} without a name" if nameless else ""
+    return f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown{more}"
+
+
+def sentence(view: NodeView, pairs: Sequence[tuple[Board, Planned]], steps: list[Step]) -> str:
+    """Return what is known of a node's GPUs, what is done now and what is deferred."""
+    gpu_texts = [
+        f"{board.uuid} {incident.status.cause} ({incident.status.scope.summary}): "
+        f"{planned.granted.deferred or planned.course.reason}"
+        for board, planned in pairs
+        if (incident := planned.incident) is not None
+    ]
+    verdicts = [board.verdict for board, _ in pairs]
+    unknown = sorted({verdict.why for verdict in verdicts if isinstance(verdict, Unknown)})
+    names = [type(step).__name__ for step in steps if not isinstance(step, WriteStatus)]
+    done = ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))
+    parts = [counts(view, pairs), *gpu_texts, *(f"unknown: {why}" for why in unknown[:2]), done]
+    return f"{view.node}: {'; '.join(part for part in parts if part)}"

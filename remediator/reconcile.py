@@ -1,39 +1,31 @@
-"""One node, once: observe, diagnose, decide, cut to budget, plan, apply, log why.
+"""One node, once: observe, decide, look once more before what cannot be taken back, apply, log why.
 
-`decide_node` is the whole decision and is pure; `Reconciler` reads the cluster and takes the steps
-through the functions that it is given.
+`Reconciler` reads the cluster and takes the steps through the functions that it is given; what they
+are is decided in `plan.node_decision`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Protocol
 
 import msgspec
 
-from remediator.diagnose.fault import Healthy, Sick, Unknown, attempt
-from remediator.model.incident import GPU_UUID
-from remediator.plan import events, history, node_condition
-from remediator.plan.board import Board
-from remediator.plan.brakes import pause
+from remediator.plan import node_condition
 from remediator.plan.events import Event
 from remediator.plan.node_condition import HandoverOptions
-from remediator.plan.node_plan import Inputs, gpu_plans
-from remediator.plan.stages import Planned, Wake, first_wake
+from remediator.plan.node_decision import NodeDecision, decide_node
+from remediator.plan.stages import Wake, first_wake
 from remediator.plan.steps import (
-    DeleteIncident,
     Disruption,
     Step,
-    WriteStatus,
     disruption,
     goes_on,
     gpu_of,
-    in_order,
     incident_written,
     untainting,
-    within_limit,
 )
 from remediator.plan.view import Fleet, NodeView
-from remediator.policy.table import Place, Policy
+from remediator.policy.table import Policy
 
 _FIRST_LOOK_AGAIN, _LAST_LOOK_AGAIN = timedelta(seconds=0.25), timedelta(seconds=30)
 """After a last look that saw something else: the watch needs some time to catch up."""
@@ -53,92 +45,6 @@ class ControlPlane(Protocol):
     def apply(self, step: Step) -> None: ...
 
     def post(self, event: Event, now: datetime) -> None: ...
-
-
-class Bug(msgspec.Struct, frozen=True):
-    """Where this program failed: the others were decided about."""
-
-    uuid: str
-    """GPU that it is about, "" for the node."""
-    trace: str
-
-
-class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
-    node: str
-    steps: list[Step]
-    events: tuple[Event, ...]
-    sentence: str
-    """All of it, for the log."""
-    counts: str
-    """Only how many GPUs are healthy, sick and unknown."""
-    wake: Wake | None
-    pairs: tuple[tuple[Board, Planned], ...]
-    begins: Disruption = Disruption()
-    """What the steps begin to do to running pods."""
-    unconfirmed: str = ""
-    """Why a disruption or an untaint did not begin: what is stored is not what was seen."""
-    bugs: tuple[Bug, ...] = ()
-
-    @property
-    def wake_at(self) -> datetime | None:
-        return self.wake.at if self.wake else None
-
-
-def decide_node(
-    view: NodeView,
-    fleet: Fleet,
-    policy: Policy,
-    now: datetime,
-    options: HandoverOptions = node_condition.OFF,
-) -> NodeDecision:
-    """Return everything that follows from one view of a node.
-
-    A GPU on which this program fails is unknown and stays as it stands; the others go on. What goes
-    beyond single GPUs (the Node's conditions, pruning, Events) is left out where it fails on that.
-    """
-    if not view.gone:
-        fleet = msgspec.structs.replace(fleet, seen_node=view.node)
-    stopped = pause(fleet, policy, Place(node=view.node), now)
-    plans = gpu_plans(
-        Inputs(view=view, fleet=fleet, policy=policy, now=now, options=options, stopped=stopped)
-    )
-    uncalled = stopped or view.trust(policy.disagrees).refusal("begin a call")
-    pairs = tuple((plan.board, plan.planned) for plan in plans)
-    unsettled = any(plan.turned.emptied for plan in plans)
-    conditions = attempt(
-        lambda: node_condition.conditions(view, pairs, now, options, uncalled, unsettled=unsettled)
-    )
-    aged = () if view.clock_doubt else view.stored.incidents
-    old = attempt(lambda: history.incidents_to_prune(aged, policy, now, view.boot_id))
-    steps = [step for plan in plans for step in plan.steps]
-    steps += [step for plan in plans for step in plan.closings]
-    steps += () if isinstance(conditions, Unknown) else conditions
-    steps += [
-        DeleteIncident(incident)
-        for incident in (() if isinstance(old, Unknown) else old)
-        if incident.name not in view.stored.unread
-    ]
-    steps = within_limit(view, in_order(steps, view.stored.rules))
-    posted = attempt(lambda: events.of_decision(view, steps, pairs))
-    verdicts = ((board.uuid, board.verdict) for board, _ in pairs)
-    made = (*verdicts, ("", conditions), ("", old), ("", posted))
-    stored = (view.facts.conditions if view.facts else None) or ()
-    return NodeDecision(
-        node=view.node,
-        steps=steps,
-        events=() if isinstance(posted, Unknown) else posted,
-        sentence=sentence(view, pairs, steps),
-        counts=counts(view, pairs),
-        wake=first_wake(
-            *(planned.wake for _, planned in pairs),
-            node_condition.deadline_wake(pairs, now, options),
-        ),
-        pairs=pairs,
-        begins=disruption(steps, (board for board, _ in pairs), stored),
-        bugs=tuple(
-            Bug(uuid, part.bug) for uuid, part in made if isinstance(part, Unknown) and part.bug
-        ),
-    )
 
 
 class StepsFailedError(Exception):
@@ -255,30 +161,3 @@ class Reconciler:
         again = now + min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
         wake = first_wake(Wake(again, decision.unconfirmed), decision.wake)
         return msgspec.structs.replace(decision, wake=wake)
-
-
-def counts(view: NodeView, pairs: Sequence[tuple[Board, Planned]]) -> str:
-    """Return how many GPUs of a node are healthy, sick and unknown."""
-    verdicts = [board.verdict for board, _ in pairs]
-    healthy = sum(isinstance(verdict, Healthy) for verdict in verdicts)
-    sick = sum(isinstance(verdict, Sick) for verdict in verdicts)
-    gpus = view.agent.report.gpus if view.agent.report else ()
-    nameless = sum(GPU_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
-    more = f", {nameless} without a name" if nameless else ""
-    return f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown{more}"
-
-
-def sentence(view: NodeView, pairs: Sequence[tuple[Board, Planned]], steps: list[Step]) -> str:
-    """Return what is known of a node's GPUs, what is done now and what is deferred."""
-    gpu_texts = [
-        f"{board.uuid} {incident.status.cause} ({incident.status.scope.summary}): "
-        f"{planned.granted.deferred or planned.course.reason}"
-        for board, planned in pairs
-        if (incident := planned.incident) is not None
-    ]
-    verdicts = [board.verdict for board, _ in pairs]
-    unknown = sorted({verdict.why for verdict in verdicts if isinstance(verdict, Unknown)})
-    names = [type(step).__name__ for step in steps if not isinstance(step, WriteStatus)]
-    done = ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))
-    parts = [counts(view, pairs), *gpu_texts, *(f"unknown: {why}" for why in unknown[:2]), done]
-    return f"{view.node}: {'; '.join(part for part in parts if part)}"

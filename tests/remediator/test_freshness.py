@@ -6,7 +6,8 @@ from typing import get_args
 
 import pytest
 
-from remediator.diagnose.freshness import RENEWALS_NEEDED, Freshness, Renewals, Sign
+from remediator.freshness import Freshness, Renewals, Sign
+from remediator.plan.board import RENEWALS_NEEDED
 from tests.remediator.builders import T0
 from tests.remediator.clock import Clock
 

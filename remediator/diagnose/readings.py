@@ -1,0 +1,313 @@
+"""What NVML and the PCI bus read of a GPU, into faults: recovery action, absence, memory.
+
+The recovery action is the best source. A line with XID 154 reports a change before NVML was read
+again, so it counts as that action until a reading outranks it, or until a new epoch of a GPU that
+answers. A line with "none" proves nothing by itself: recovery needs a reading.
+
+*Lost* is the agent's positive finding (a live NVML that listed the GPU no longer does, while it is
+still offered), and needs no XID. A GPU that was never listed since the boot is a finding too, but a
+doubtful one: right after a boot the published slices may still be those of before. So it must have
+been missing for a while, and it evicts no pod.
+
+NVML hides remaps while a GPU has MIG instances, so such a value may be old. A failure lasts as long
+as the board and counts at any age; a pending remap ends with the epoch; and a good value from
+before the epoch proves nothing. Pure.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+
+from exporter.model.node_health import GpuHealth, NodeHealth
+from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.fault import ALONE, NEAR, Fault, FaultClass, Need, Surroundings
+
+
+class ActionLevel(msgspec.Struct, frozen=True):
+    """One value of NVML field 230."""
+
+    fault_class: FaultClass
+    needs: Need
+    name: str
+    spares: bool = False
+    """Running work may finish: never a reason to evict."""
+
+
+ACTION_LEVELS: dict[int, ActionLevel] = {
+    1: ActionLevel("gpu", "gpu-reset", "GPU reset"),
+    2: ActionLevel("node", "node-reboot", "node reboot"),
+    3: ActionLevel("fabric", "fabric-recovery", "drain P2P", spares=True),
+    4: ActionLevel("gpu", "gpu-reset", "drain and reset", spares=True),
+    5: ActionLevel("fabric", "fabric-recovery", "recover IMEX domain", spares=True),
+    6: ActionLevel("gpu", "gpu-reset", "bus reset"),
+    7: ActionLevel("node", "node-reboot", "system reboot"),
+}
+"""A value that is not here is newer than this version: keep new work away and demand a user."""
+
+_NEWER = ActionLevel("gpu", "human", "an action this version does not know", spares=True)
+
+
+class Requested(msgspec.Struct, frozen=True):
+    """An action that the driver requests now."""
+
+    value: int
+    since: datetime
+    received_at: datetime | None
+    """When it was last reported, None when unknown."""
+    logged: bool = False
+    """XID 154 reported it, and NVML was not read since."""
+
+    @property
+    def level(self) -> ActionLevel:
+        return ACTION_LEVELS.get(self.value, _NEWER)
+
+    def in_words(self) -> str:
+        return f"recovery action {self.value} ({self.level.name})"
+
+    def after(self, moment: datetime) -> bool:
+        """Whether it was reported after a moment; the driver logs 154 right behind its reason."""
+        if self.received_at is None:
+            return False
+        return self.received_at >= moment if self.logged else self.received_at > moment
+
+
+def requested_action(gpu: GpuHealth) -> Requested | None:
+    """Return the action that stands, None when none is known to."""
+    action = gpu.recovery_action
+    if action.logged and action.logged_at is not None and not _is_outranked(gpu, action.logged_at):
+        return Requested(action.logged, action.logged_at, action.logged_at, logged=True)
+    if not action.value:
+        return None
+    return Requested(action.value, action.since or gpu.presence_since, action.observed_at)
+
+
+def action_faults(gpu: GpuHealth) -> Iterator[Fault]:
+    """Return the fault that the action is by itself."""
+    action = requested_action(gpu)
+    if action is None:
+        return
+    level = action.level
+    source = "XID 154 reports that the driver requests" if action.logged else "the driver requests"
+    doubt = f"under {action.in_words()} running work may finish" if level.spares else ""
+    if action.logged:
+        doubt = doubt or f"{ALONE}: the recovery action has not been read since"
+    syslog = gpu.recovery_action.logged_source == "syslog"
+    yield Fault(
+        fault_class=level.fault_class,
+        cause=f"recovery-action-{action.value}",
+        needs=level.needs,
+        last_seen=action.since,
+        evidence=f"{source} {action.in_words()}",
+        certain=not doubt,
+        doubt=doubt,
+        sources=("RecoveryAction",) if not action.logged else ("Syslog",) if syslog else ("Kmsg",),
+    )
+
+
+def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | None:
+    """Return since when something that was last seen in an epoch is over, None while it stands.
+
+    A new epoch (reset, driver load) ends it, or a recovery action of 0 that was read afterwards.
+    What is over stays over while NVML cannot be read, and under a later action: a driver that
+    reported 0 after the error requests that action for another reason. But an action within `NEAR`
+    of the error may be the answer to it, and the 0 may have been read too early. While the GPU is
+    lost nothing is over.
+    """
+    if gpu.presence == "Lost":
+        return None
+    if epoch < gpu.epoch and _has_answered(gpu):
+        return max(gpu.epoch_started or gpu.presence_since, last_seen)
+    action = gpu.recovery_action
+    read = action.observed_at
+    if (
+        action.value == 0
+        and requested_action(gpu) is None
+        and read is not None
+        and read > last_seen
+    ):
+        return max(action.since or last_seen, last_seen, gpu.presence_since)
+    none_at = read if action.value == 0 else action.none_at
+    if none_at is not None and none_at - last_seen > NEAR:
+        return last_seen
+    return None
+
+
+def _has_answered(gpu: GpuHealth) -> bool:
+    """Whether a GPU answers, or did so earlier in this epoch."""
+    read, begun = gpu.recovery_action.observed_at, gpu.epoch_started
+    return gpu.presence == "Present" or (read is not None and begun is not None and read >= begun)
+
+
+def _is_outranked(gpu: GpuHealth, logged_at: datetime) -> bool:
+    action, begun = gpu.recovery_action, gpu.epoch_started
+    read = None if action.value is None else action.observed_at
+    if gpu.presence == "Present" and begun is not None and begun > logged_at:
+        return True
+    return read is not None and read > logged_at
+
+
+NEVER_LISTED = "NeverListed"
+"""Presence reason of a GPU that only the kernel log names (agent/report/presence.py)."""
+HUNG, NOT_LISTED, NOT_ON_BUS = "Hung", "NotListed", "NotOnBus"
+"""Further reasons of it: a call on the GPU hangs; a live NVML, or the kernel's PCI list, no longer
+has it."""
+UNPUBLISHED_LATER = "NotListedThenUnpublished"
+"""NVML no longer had it while it was published, and then it was no longer published."""
+NOT_REPORTED = "NotReported"
+"""The same, of a GPU that only the slices name: our own word."""
+MISSING_FOR = timedelta(minutes=1)
+"""As long as a GPU must be missed to be lost."""
+
+
+def absence_faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
+    if gpu.presence == "Lost":
+        yield Fault(
+            fault_class="lost",
+            cause="gpu-lost",
+            needs="node-reboot",
+            last_seen=gpu.presence_since,
+            evidence=f"the GPU is lost: {gpu.presence_reason or 'NVML no longer lists it'}",
+            certain=True,
+            sources=("GpuLost",),
+        )
+    elif gpu.presence_reason in (NEVER_LISTED, NOT_REPORTED) and _missing(gpu, around):
+        yield Fault(
+            fault_class="lost",
+            cause="gpu-missing",
+            needs="human",  # of a GPU that was here before a reboot, `needs` knows more
+            last_seen=gpu.presence_since,
+            evidence="the GPU is published, and a live NVML has not listed it since the boot",
+            doubt="it was not seen in this boot, so what is published may be of before",
+        )
+
+
+def off_bus(gpu: GpuHealth) -> bool:
+    """Whether PCI shows that the GPU is not there: its config space, or the kernel's list."""
+    return gpu.config_space.off_bus or gpu.presence_reason == NOT_ON_BUS
+
+
+def unlisted_gpus(report: NodeHealth, inventory: Iterable[SliceDevice]) -> dict[str, GpuHealth]:
+    """Return entries for GPUs that a node publishes and its report misses, by UUID.
+
+    The verdict decides whether one of them is a fault.
+    """
+    known = {gpu.uuid for gpu in report.gpus}
+    missed = set(report.inventory.missing)
+    begun = min((gpu.presence_since for gpu in report.gpus), default=report.observed_at)
+    found: dict[str, GpuHealth] = {}
+    for device in inventory:
+        uuid = device.parent_uuid or device.uuid
+        bus = device.pci_bus_id
+        if device.kind not in ("gpu", "mig") or uuid is None or uuid in known or begun is None:
+            continue
+        if missed & {uuid, bus}:
+            found[uuid] = GpuHealth(
+                uuid=uuid,
+                presence="Unknown",
+                presence_since=begun,
+                presence_reason=NOT_REPORTED,
+                pci_bus_id=bus,
+            )
+    return found
+
+
+def _missing(gpu: GpuHealth, around: Surroundings) -> bool:
+    named = {gpu.uuid, gpu.pci_bus_id} & set(around.inventory.missing)
+    if not named or around.up("nvml") is not True or around.reported_at is None:
+        return False
+    if around.inventory.unidentified:
+        return False
+    return around.reported_at - gpu.presence_since >= MISSING_FOR
+
+
+class MemorySignal(msgspec.Struct, frozen=True):
+    """One flag of `node_health.MemoryHealth` and what it means when it is set."""
+
+    flag: str
+    cause: str
+    fault_class: FaultClass
+    needs: Need
+    evidence: str
+    doubt: str
+    is_remap: bool = False
+    """Hidden under MIG, so that it has an age."""
+
+
+MEMORY_SIGNALS: tuple[MemorySignal, ...] = (
+    MemorySignal(
+        "row_remap_failed",
+        "row-remap-failure",
+        "memory",
+        "replacement",
+        "a memory row could not be remapped; the board needs replacement",
+        "running work may go on after a failed row remap",
+        is_remap=True,
+    ),
+    MemorySignal(
+        "sram_threshold_exceeded",
+        "sram-threshold",
+        "memory",
+        "diagnosis",
+        "uncorrectable SRAM errors are over the threshold; the board needs field diagnostics",
+        "running work may go on over the SRAM threshold",
+    ),
+    MemorySignal(
+        "row_remap_pending",
+        "row-remap-pending",
+        "pending",
+        "gpu-reset",
+        "a row remap waits for a reset",
+        "running work may go on while a row remap waits",
+        is_remap=True,
+    ),
+    MemorySignal(
+        "page_retirement_pending",
+        "page-retirement-pending",
+        "pending",
+        "gpu-reset",
+        "a page retirement waits for a reset",
+        "running work may go on while a page retirement waits",
+    ),
+)
+
+
+def memory_faults(gpu: GpuHealth) -> Iterator[Fault]:
+    read = gpu.memory.remap_observed_at
+    age = f" (last read at {read.isoformat(timespec='seconds')})" if gpu.mig and read else ""
+    for signal in MEMORY_SIGNALS:
+        if getattr(gpu.memory, signal.flag) == "True" and not _is_carried_out(gpu, signal):
+            yield Fault(
+                fault_class=signal.fault_class,
+                cause=signal.cause,
+                needs=signal.needs,
+                last_seen=gpu.presence_since,
+                evidence=signal.evidence + (age if signal.is_remap else ""),
+                doubt=signal.doubt,
+            )
+
+
+def remaps_unread(gpu: GpuHealth) -> str:
+    """Return why it is unknown whether remapping works, "" when NVML read it in this epoch."""
+    if gpu.memory.remap_failure is None:
+        return "whether rows can be remapped could not be read"
+    if _read_before(gpu, gpu.epoch_started):
+        return "whether rows can be remapped was last read before the GPU was reset"
+    return ""
+
+
+def remaps_read_well(gpu: GpuHealth, since: datetime) -> bool:
+    """Whether NVML reported after a moment, and in this epoch, that no remap has failed."""
+    read = gpu.memory.remap_observed_at
+    fresh = read is not None and read > since and not remaps_unread(gpu)
+    return fresh and gpu.memory.remap_failure is False
+
+
+def _is_carried_out(gpu: GpuHealth, signal: MemorySignal) -> bool:
+    """A reset carries out what was pending; an older value is of before."""
+    return signal.flag == "row_remap_pending" and _read_before(gpu, gpu.epoch_started)
+
+
+def _read_before(gpu: GpuHealth, moment: datetime | None) -> bool:
+    read = gpu.memory.remap_observed_at
+    return read is not None and moment is not None and read < moment
