@@ -33,7 +33,7 @@ from remediator.model.incident import (
 )
 from remediator.model.taint_rule import EFFECTS, EVICTING, LOST, Effect, Rule
 from remediator.plan.board import Board
-from remediator.plan.evictions import start_of_within
+from remediator.plan.clocks import start_of_within
 from remediator.plan.pods import drained_in_words
 from remediator.plan.signals import is_new
 from remediator.plan.stages import Notice, Wake

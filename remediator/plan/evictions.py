@@ -36,6 +36,7 @@ from remediator.model.incident import (
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
+from remediator.plan.clocks import run_within
 from remediator.plan.pods import DRAINERS, drainer, drainer_of
 from remediator.plan.stages import ROUNDS, Granted, Planned
 from remediator.plan.words import some
@@ -47,9 +48,6 @@ event reports when it allows. The controller limits how often the eviction is re
 FREE_FOR = timedelta(minutes=1)
 """How long no pod has held a device when its rounds expire. Longer than a scheduler without support
 for taints needs to allocate it again."""
-COUNTS_LEAST, COUNTS_MOST = timedelta(seconds=10), timedelta(minutes=1)
-"""How long an attempt counts of `within` at most, between these: a tenth of it. A refused eviction
-is requested again within a minute."""
 PassedBy = Literal["DaemonSet", "MirrorPod", "NodeSet"]
 PASSED_BY: Mapping[PassedBy, str] = {
     "DaemonSet": "pod of a DaemonSet",
@@ -170,21 +168,6 @@ def to_request(board: Board, planned: Planned, now: datetime) -> tuple[AffectedP
     return tuple(found.values())
 
 
-def start_of_within(status: IncidentStatus, plan: Evict, now: datetime) -> datetime | None:
-    """Return from when `within` counts, moved on by the time without an attempt.
-
-    Without the last attempt (an older CRD does not store it) all time counts.
-    """
-    start, last = status.eviction_start_time, status.eviction_attempt_time
-    if start is None or last is None:
-        return start
-    return start + max(now - last - _counts(plan), timedelta())
-
-
-def _counts(plan: Evict) -> timedelta:
-    return min(max(plan.within / 10, COUNTS_LEAST), COUNTS_MOST)
-
-
 def resumes(board: Board, incident: Incident, devices: Collection[Device], now: datetime) -> bool:
     """Whether evictions would begin anew on devices under `Evict`: a budget must grant them."""
     rules = {
@@ -199,7 +182,7 @@ def resumes(board: Board, incident: Incident, devices: Collection[Device], now: 
 def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
     """Return the record of the evictions for the incident.
 
-    While nothing is known the record stays; that time does not count (`start_of_within`). A hold
+    While nothing is known the record stays; that time does not count (`clocks`). A hold
     ends the clock, so that it starts over.
     """
     if granted.incident is None:
@@ -227,7 +210,8 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
     there = () if granted.held_back else _there(board, rules, terminating=True)
     if not there:
         return Planned(granted=granted, rounds=rounds)
-    since, attempted = _clock(granted, old, now)
+    plan = granted.demanded.eviction.plan or Evict()
+    since, attempted = run_within(old, plan, now)
     planned = Planned(
         granted=granted,
         since=since,
@@ -235,22 +219,6 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
         rounds=_count_rounds(board, granted, rounds, there, now),
     )
     return msgspec.structs.replace(planned, blocked=_in_the_way(board, planned, rules, now))
-
-
-def _clock(
-    granted: Granted, old: IncidentStatus, now: datetime
-) -> tuple[datetime, datetime | None]:
-    """Return from when `within` counts and until when attempts are known, to be stored.
-
-    Once the time is over, and between two attempts that are near enough, nothing is written.
-    """
-    plan, last = granted.demanded.eviction.plan or Evict(), old.eviction_attempt_time
-    start = start_of_within(old, plan, now)
-    if start is None or old.eviction_start_time is None:
-        return now, now
-    if now - start >= plan.within:
-        return old.eviction_start_time, last
-    return start, now if last is None or now - last >= _counts(plan) / 2 else last
 
 
 def _there(

@@ -26,7 +26,16 @@ from remediator.diagnose.fault import Healthy, Unknown, attempt, or_unknown
 from remediator.model import intent
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import Rule
-from remediator.plan import effects, hardware, history, incidents, needs, overrides, recovery
+from remediator.plan import (
+    clocks,
+    effects,
+    hardware,
+    history,
+    incidents,
+    needs,
+    overrides,
+    recovery,
+)
 from remediator.plan.board import Board
 from remediator.plan.effects import Demand
 from remediator.plan.evictions import resumes
@@ -161,7 +170,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
             (overrides.next_expiry(self.record.intents), "what a user wants expires"),
             (twice, "the devices were empty once"),
             (look_again(self.board, self.incident, self.now), "pods that hold no device still run"),
-            (needs.look_again(status), "the GPU is missing after a reboot"),
+            (clocks.missed_long_enough(status), "the GPU is missing after a reboot"),
         )
         own = (Wake(at, why) for at, why in dates if at is not None and at > self.now)
         return first_wake(*own, *others)

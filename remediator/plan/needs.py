@@ -21,9 +21,9 @@ from remediator.diagnose.fault import (
     Unknown,
     most_needed,
 )
-from remediator.diagnose.readings import MISSING_FOR
-from remediator.model.incident import Incident, IncidentStatus
+from remediator.model.incident import Incident
 from remediator.plan.board import Board
+from remediator.plan.clocks import not_brought_back, run
 from remediator.plan.effects import Demand
 from remediator.plan.stages import Planned, Repair
 from remediator.plan.words import MODES, class_of, need_of
@@ -131,35 +131,6 @@ def _may_evict(row: Row) -> bool:
     return "NoExecute" == row.highest == HIGHEST.get(row.fault_class, "NoExecute")
 
 
-def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
-    """Return since when it has been missing after a reboot; as before while it is unknown."""
-    roster = board.machine.roster
-    if roster is None:
-        return old.missing_since_time
-    if board.uuid in roster.slots or roster.aside:
-        return None
-    rebooted = old.opened_boot_id and roster.boot_id and roster.boot_id != old.opened_boot_id
-    return old.missing_since_time or (now if rebooted else None)
-
-
-def not_brought_back(board: Board, status: IncidentStatus, now: datetime) -> bool:
-    """Whether the node was rebooted and has been without the GPU for long enough since then."""
-    since = status.missing_since_time
-    seen = missing_since(board, status, now)
-    return since is not None and since == seen and now - since >= MISSING_FOR
-
-
-def look_again(status: IncidentStatus) -> datetime | None:
-    """Return when a GPU that is missing after a reboot will have been missing for long enough."""
-    since = status.missing_since_time
-    return since + MISSING_FOR if since else None
-
-
-def deadline_start(old: datetime | None, insists: Need, now: datetime | None) -> datetime | None:
-    """Return since when a class that may evict has called, however old another need is."""
-    return (old or now) if insists in NODE_LEVEL else None
-
-
 class Due(msgspec.Struct, frozen=True):
     """A GPU, sick or unknown, whose enforced incident needs a node-level act."""
 
@@ -215,15 +186,14 @@ def waits_for_call(
     clock is not trusted: once the clock is right, the deadline would be over at once.
     """
     for due_gpu in due_gpus([(board, planned)]):
-        old, held = due_gpu.incident.status.needs_since, bool(due_gpu.deferred or stopped)
+        old, held = due_gpu.incident.status, bool(due_gpu.deferred or stopped)
         free = not (held or board.trust.refusal("begin a call"))
-        begins = calling and due_gpu.stands and free
-        since = old or (now if begins else None)
-        deadline = due_gpu.incident.status.deadline_start_time
-        if due_gpu.stands:
-            deadline = deadline_start(deadline, due_gpu.insists, now if begins else None)
-        if since is not None and (called or not held):
-            return Waiting(since, deadline)
+        # What was called for stands until it is known not to be needed.
+        begins = True if calling and due_gpu.stands and free else None
+        since = run("call", old.needs_since, now, fact=begins if called or not held else False)
+        insists = begins if due_gpu.insists in NODE_LEVEL or not due_gpu.stands else False
+        if since is not None:
+            return Waiting(since, run("deadline", old.deadline_start_time, now, fact=insists))
     return None
 
 

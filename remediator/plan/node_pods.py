@@ -28,7 +28,7 @@ from remediator.model.incident_caps import cut
 from remediator.model.pod import PodFacts
 from remediator.plan import overrides
 from remediator.plan.board import Board
-from remediator.plan.evictions import start_of_within
+from remediator.plan.clocks import start_of_within
 from remediator.plan.stages import Planned
 from remediator.plan.view import NodeView
 from remediator.plan.words import some

@@ -29,6 +29,7 @@ from remediator.model.incident import AffectedPod, Incident, IncidentStatus
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
+from remediator.plan.clocks import run
 from remediator.plan.stages import Granted
 from remediator.plan.words import some
 from remediator.policy.duration import spelled
@@ -148,16 +149,16 @@ def empty_since(
     board: Board, granted: Granted, incident: Incident, now: datetime
 ) -> datetime | None:
     """Return since when no pod uses the devices that are to be drained, None while one may."""
+    status = incident.status
     if board.trust.refusal("disrupt"):
         # Whether pods hold the devices is unknown now. Devices that were found empty twice stay so.
-        return incident.status.empty_since if incident.status.drained_at else None
+        return run("empty", status.empty_since if status.drained_at else None, now, fact=None)
     watched = {str(device) for device in granted.emptying}
-    watched = watched or {str(target.name) for target in incident.status.scope.devices}
+    watched = watched or {str(target.name) for target in status.scope.devices}
     # Admin access may tolerate everything and stay for ever; it uses nothing.
     used = any(pod.device in watched and pod.via != ADMIN for pod in board.users.holders)
-    if used or _pods_left(board, incident) is not False:
-        return None
-    return incident.status.empty_since or now
+    empty = not used and _pods_left(board, incident) is False
+    return run("empty", status.empty_since, now, fact=empty)
 
 
 def seen_twice(status: IncidentStatus, now: datetime) -> bool:

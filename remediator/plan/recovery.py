@@ -16,7 +16,8 @@ from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.diagnose.suspicion import CODES
 from remediator.model.incident import Incident, IncidentStatus
 from remediator.model.intent import Intent
-from remediator.plan.board import RENEWALS_NEEDED, Board
+from remediator.plan.board import Board
+from remediator.plan.clocks import errors_rose, is_confirmed, stay_at_signal, stay_of
 from remediator.plan.words import class_of, days, xid_in
 from remediator.policy.table import Policy
 
@@ -90,9 +91,8 @@ _WITHOUT_END = frozenset({"", "94", *map(str, CODES)})
 
 def _new_epoch(board: Board, gpu: GpuHealth, status: IncidentStatus) -> bool:
     """Whether the GPU was reset, or its node rebooted, after the last signal."""
-    if board.boot_id and status.opened_boot_id and board.boot_id != status.opened_boot_id:
-        return True
-    if status.opened_epoch and gpu.epoch > status.opened_epoch:
+    stay, before = stay_of(board), stay_at_signal(status)
+    if stay.new_boot(before) or stay.new_epoch(before):
         return True
     begun, signal = gpu.epoch_started, status.seen_through
     return begun is not None and signal is not None and begun > signal
@@ -137,37 +137,6 @@ def missing_proof(board: Board, incident: Incident, *, waits_for_user: bool = Fa
     if not board.machine.agent.confirmable:
         return "the agent does not confirm its reports: upgrade it, or confirm the repair"
     return "waiting for the agent to confirm its report by renewing its Lease"
-
-
-def is_confirmed(board: Board, begun: datetime) -> bool:
-    """Whether the agent has confirmed its reports often enough since a soak began."""
-    return sum(renewal > begun for renewal in board.machine.agent.renewals) >= RENEWALS_NEEDED
-
-
-def errors_rose(board: Board, status: IncidentStatus) -> bool:
-    """Whether the GPU counts more uncorrected memory errors than when its health began."""
-    memory = board.gpu.memory if board.gpu else None
-    if memory is None:
-        return False
-    counted = (
-        (memory.dbe_volatile, volatile_before(board, status)),
-        (memory.dbe_aggregate, status.soak_dbe_aggregate),
-    )
-    return any(new is not None and old is not None and new > old for new, old in counted)
-
-
-def volatile_before(board: Board, status: IncidentStatus) -> int | None:
-    """Return the errors since the driver loaded, as counted when health began.
-
-    A driver that was loaded since then counts from zero, and all its errors are new: it shows by
-    another epoch, or by a count that fell.
-    """
-    if board.gpu is None or status.soak_dbe_volatile is None:
-        return status.soak_dbe_volatile
-    counted = board.gpu.memory.dbe_volatile
-    loaded = bool(status.soak_epoch) and board.gpu.epoch != status.soak_epoch
-    fell = counted is not None and counted < status.soak_dbe_volatile
-    return 0 if loaded or fell else status.soak_dbe_volatile
 
 
 def unseen_rules(board: Board) -> str:
@@ -237,8 +206,9 @@ def repair_seen(board: Board, status: IncidentStatus, signal: datetime | None) -
     """
     if signal != status.seen_through:
         return ""
-    if board.boot_id and status.opened_boot_id and board.boot_id != status.opened_boot_id:
-        return f"reboot seen: boot {board.boot_id[:13]}"
-    if board.gpu and status.opened_epoch and board.gpu.epoch > status.opened_epoch:
-        return f"reset seen: epoch {board.gpu.epoch}"
+    stay, before = stay_of(board), stay_at_signal(status)
+    if stay.new_boot(before):
+        return f"reboot seen: boot {stay.boot_id[:13]}"
+    if stay.new_epoch(before):
+        return f"reset seen: epoch {stay.epoch}"
     return "the GPU is away" if is_taken_out(board) else ""

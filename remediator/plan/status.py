@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.fault import NEAR, Healthy, Unknown
+from remediator.diagnose.fault import NEAR, Unknown
 from remediator.model.claim import GANG
 from remediator.model.incident import (
     EVICTION_BLOCKED,
@@ -26,13 +26,14 @@ from remediator.model.incident import (
     RuleRecord,
 )
 from remediator.model.taint_rule import EVICTING
+from remediator.plan import clocks
 from remediator.plan.board import Board
 from remediator.plan.effects import AWAITING, waits_since
 from remediator.plan.evictions import EVICTS_MONITOR, evicts_monitor
-from remediator.plan.needs import NODE_REPAIRS, missing_since
+from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.phase import phase, progress, timeline
 from remediator.plan.pods import affected_in_scope, empty_since
-from remediator.plan.recovery import errors_rose, is_confirmed, unseen_rules, volatile_before
+from remediator.plan.recovery import unseen_rules
 from remediator.plan.stages import Planned
 from remediator.plan.words import MODES, NEEDS, some
 from remediator.policy.table import Mode
@@ -229,11 +230,15 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
     closes = planned.course.kind == "closes"
     closed = planned.course.is_over and not board.rules.stored
     stands = phase(board, planned, old, done)
-    empty, affected = (
-        empty_since(board, planned.granted, incident, now),
-        affected_in_scope(board, incident),
-    )
     spared = old.would_taint if isinstance(board.verdict, Unknown) else planned.record.would
+    signal = planned.record.seen_through or old.seen_through
+    is_later = signal is not None and signal != old.seen_through
+    news = planned.record.is_new or is_later
+    soak, stay = (
+        clocks.soak(board, old, now, news=news),
+        clocks.stay_to_record(board, old, signal=news),
+    )
+    pods = _pods(board, old, affected_in_scope(board, incident))
     new = IncidentStatus(
         schema_version=SCHEMA_VERSION,
         observed_generation=incident.metadata.generation,
@@ -247,15 +252,17 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         phase_since=old.phase_since if stands == old.phase and old.phase_since else now,
         mode=MODES[mode],
         message=planned.granted.deferred or planned.course.reason,
-        tainted_at=_tainted_at(board, old, now, tainted=done.tainted),
-        evicting_at=old.evicting_at or (now if done.evicting else None),
+        tainted_at=clocks.tainted_at(board, old, now, tainted=done.tainted),
+        evicting_at=clocks.run("evicting", old.evicting_at, now, fact=done.evicting),
         eviction_start_time=None if closed else planned.since,
         eviction_attempt_time=None if closed else planned.attempted,
         device_rounds=planned.rounds,
-        drained_at=old.drained_at or (now if done.drained else None),
+        drained_at=clocks.run("drained", old.drained_at, now, fact=done.drained),
         closed_at=now if closed else None,
-        seen_through=planned.record.seen_through or old.seen_through,
-        handled_through=(planned.record.seen_through or old.seen_through) if closed else None,
+        seen_through=signal,
+        handled_through=signal if closed else None,
+        seen_signals=planned.record.seen,
+        placed=planned.record.slices,
         conditions=conditions(board, planned, old, now),
         rules=_records(board, old),
         hardware=old.hardware,
@@ -266,94 +273,32 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         device_classes=tuple(sorted(board.place.device_classes)),
         recurrence=planned.record.recurrence,
         untaint="OnConfirmation" if planned.record.sticky else "Automatic",
-        empty_since=empty,
-        node_gone_since=_node_gone_since(board, old, now),
+        affected=pods.affected[:PODS_LIMIT],
+        affected_left_out=max(len(pods.affected) - PODS_LIMIT, 0),
+        evicted=pods.evicted[:PODS_LIMIT],
+        evicted_left_out=old.evicted_left_out + max(len(pods.evicted) - PODS_LIMIT, 0),
+        empty_since=empty_since(board, planned.granted, incident, now),
+        healthy_since=soak.since,
+        soak_confirmed_time=soak.confirmed_at,
+        soak_epoch=soak.epoch,
+        soak_dbe_volatile=soak.dbe_volatile,
+        soak_dbe_aggregate=soak.dbe_aggregate,
+        node_gone_since=clocks.node_gone_since(board, old, now),
+        missing_since_time=clocks.missing_since(board, old, now),
+        opened_boot_id=stay.boot_id,
+        opened_epoch=stay.epoch,
+        pci_bus_id=_slot(board) or old.pci_bus_id,
+        siblings=_siblings(board, old),
         probation_until=now + planned.record.probation if closed and closes else None,
         intents=planned.record.intents,
         clock_set_back_ms=old.clock_set_back_ms,
     )
-    new = _pods(board, new, old, affected)
-    new = _soak(board, new, old, now, news=planned.record.is_new)
-    new = _opening(board, planned, new, old, now)
     return msgspec.structs.replace(new, timeline=timeline(old, new, planned, now))
 
 
-def _tainted_at(
-    board: Board, old: IncidentStatus, now: datetime, *, tainted: bool
-) -> datetime | None:
-    """Return since when the taint is whole; a rule that is new in it restarts the time.
-
-    Once all rules are gone it keeps the time of the last one: rates count that (`spending`).
-    """
-    if not tainted:
-        return None if board.rules.stored else old.tainted_at
-    recorded = {record.uid for record in old.rules if record.effect != "None"}
-    new = [
-        rule for rule in board.rules.stored if rule.effect != "None" and rule.uid not in recorded
-    ]
-    return now if new or old.tainted_at is None else old.tainted_at
-
-
-def _node_gone_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
-    if not board.machine.gone:
-        return None
-    return old.node_gone_since or (None if board.trust.refusal("end a clock") else now)
-
-
-def _soak(
-    board: Board, new: IncidentStatus, old: IncidentStatus, now: datetime, *, news: bool
-) -> IncidentStatus:
-    """Note since when we saw health without a gap, and the memory errors counted then.
-
-    Not knowing is a gap, and so is an error more, or a signal that is new to us,
-    whatever its date, or health that the node dates later than we did: it may forget
-    why. While our clock is not trusted it dates nothing.
-    """
-    if not isinstance(board.verdict, Healthy) or board.trust.refusal("end a clock"):
-        return new
-    quiet = not (news or new.seen_through != old.seen_through or errors_rose(board, old))
-    begun = old.healthy_since
-    goes_on = quiet and begun is not None and not begun < board.verdict.since <= now
-    memory = board.gpu.memory if board.gpu else None
-    volatile = memory.dbe_volatile if memory else None
-    aggregate = memory.dbe_aggregate if memory else None
-    if goes_on and old.soak_dbe_volatile is not None:
-        volatile = volatile_before(board, old)
-    if goes_on and old.soak_dbe_aggregate is not None:
-        aggregate = old.soak_dbe_aggregate
-    since = begun if goes_on and begun else now
-    confirmed_at = old.soak_confirmed_time if goes_on else None
-    return msgspec.structs.replace(
-        new,
-        healthy_since=since,
-        soak_confirmed_time=confirmed_at or (now if is_confirmed(board, since) else None),
-        soak_epoch=board.gpu.epoch if board.gpu else 0,
-        soak_dbe_volatile=volatile,
-        soak_dbe_aggregate=aggregate,
-    )
-
-
-def _opening(
-    board: Board, planned: Planned, new: IncidentStatus, old: IncidentStatus, now: datetime
-) -> IncidentStatus:
-    """Note boot and epoch of the last new signal, as soon as they are known, and its slices.
-
-    The place of the board, too: another one in it, or none, shows what a repair has done.
-    """
-    later = new.seen_through is not None and new.seen_through != old.seen_through
-    signal = later or planned.record.is_new
-    slot = board.gpu.pci_bus_id if board.gpu and board.presence.reported else ""
-    epoch = board.gpu.epoch if board.gpu else 0
-    return msgspec.structs.replace(
-        new,
-        opened_boot_id=(board.boot_id if signal else "") or old.opened_boot_id or board.boot_id,
-        opened_epoch=(epoch if signal else 0) or old.opened_epoch or epoch,
-        placed=planned.record.slices,
-        seen_signals=planned.record.seen,
-        pci_bus_id=slot or old.pci_bus_id,
-        siblings=_siblings(board, old),
-        missing_since_time=missing_since(board, old, now),
-    )
+def _slot(board: Board) -> str:
+    """Return the place of the board: another one in it, or none, shows what a repair has done."""
+    return board.gpu.pci_bus_id if board.gpu and board.presence.reported else ""
 
 
 def _siblings(board: Board, old: IncidentStatus) -> tuple[str, ...] | None:
@@ -381,10 +326,15 @@ def _records(board: Board, old: IncidentStatus) -> tuple[RuleRecord, ...]:
     return tuple(sorted(found.values(), key=lambda record: record.device))
 
 
-def _pods(
-    board: Board, new: IncidentStatus, old: IncidentStatus, affected: tuple[AffectedPod, ...]
-) -> IncidentStatus:
-    """Note the affected pods, and the pods that have left a device under NoExecute."""
+class _Pods(msgspec.Struct, frozen=True):
+    """The pods of an incident, however many."""
+
+    affected: tuple[AffectedPod, ...]
+    evicted: tuple[AffectedPod, ...]
+    """Those that have left a device while its rule evicted."""
+
+
+def _pods(board: Board, old: IncidentStatus, affected: tuple[AffectedPod, ...]) -> _Pods:
     holding = {_key(pod) for pod in board.users.holders}
     evicting = {str(rule.device) for rule in board.rules.stored if rule.effect in EVICTING}
     known = {_key(pod) for pod in old.evicted}
@@ -393,14 +343,8 @@ def _pods(
         for pod in old.affected
         if pod.pod and pod.via != GANG and pod.device in evicting and _key(pod) not in holding
     ]
-    evicted = tuple(sorted({*old.evicted, *(pod for pod in gone if _key(pod) not in known)}))
-    return msgspec.structs.replace(
-        new,
-        affected=affected[:PODS_LIMIT],
-        affected_left_out=max(len(affected) - PODS_LIMIT, 0),
-        evicted=evicted[:PODS_LIMIT],
-        evicted_left_out=old.evicted_left_out + max(len(evicted) - PODS_LIMIT, 0),
-    )
+    new = (pod for pod in gone if _key(pod) not in known)
+    return _Pods(affected, tuple(sorted({*old.evicted, *new})))
 
 
 def _key(pod: AffectedPod) -> tuple[str, str, str, str, str]:

@@ -8,7 +8,7 @@ from hypothesis.stateful import initialize, rule
 
 from remediator.diagnose.fault import Unknown
 from remediator.model.taint_rule import EVICTING
-from remediator.plan.evictions import COUNTS_LEAST, COUNTS_MOST
+from remediator.plan.clocks import COUNTS_LEAST, COUNTS_MOST
 from remediator.plan.node_decision import NodeDecision
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, WriteStatus
 from remediator.plan.view import NodeView

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remediator.model.incident import IncidentStatus
-from remediator.plan.evictions import start_of_within
+from remediator.plan.clocks import start_of_within
 from remediator.plan.steps import EvictPod, WriteStatus
 from remediator.policy.table import Evict
 from tests.remediator.builders import Stored, at, policy, with_fields

@@ -1,0 +1,282 @@
+"""All that runs in time about one incident: one table of clocks, one way to run them.
+
+A clock times one fact. It begins when the fact is first seen, and each row of `CLOCKS` says what
+happens where the fact is not so, where it is unknown, and with which change it restarts. So nothing
+else in the core begins, keeps or ends a date of an incident by hand, and an unknown state does to
+each date what its row says.
+
+What changes is a part of the *stay*: one board is in one machine for one boot, one driver epoch,
+with the rules that taint it. A part that is unknown now has not changed. A new part is a word of
+`Change` and a column of the table.
+
+The dates are ours, by `now`. While our clock is not trusted none begins that ends by time. Pure.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from remediator.diagnose.fault import Healthy
+from remediator.diagnose.readings import MISSING_FOR
+from remediator.model.incident import IncidentStatus
+from remediator.plan.board import RENEWALS_NEEDED, Board
+from remediator.policy.table import Evict
+
+ClockName = Literal[
+    "tainted",
+    "evicting",
+    "drained",
+    "empty",
+    "healthy",
+    "confirmed",
+    "node gone",
+    "missing",
+    "call",
+    "deadline",
+]
+Change = Literal["rules", "health"]
+"""`rules`: one stands that the incident has not recorded. `health`: it has a gap (`health_gap`)."""
+Then = Literal["ends", "stays"]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """What becomes of a clock."""
+
+    times: str
+    """The fact that it times, for the documents."""
+    otherwise: Then
+    """Where the fact is not so now."""
+    unknown: Then
+    """Where it is unknown whether it is."""
+    restarts: frozenset[Change] = frozenset()
+
+
+CLOCKS: Mapping[ClockName, Row] = {
+    # What pods have to settle from; rates count it once all rules are gone.
+    "tainted": Row("every desired taint is stored", "ends", "stays", frozenset({"rules"})),
+    "evicting": Row("pods were evicted first", "stays", "stays"),
+    "drained": Row("no pod was left first", "stays", "stays"),
+    "empty": Row("no pod uses the devices", "ends", "stays"),
+    "healthy": Row("the GPU is healthy, without a gap", "ends", "ends", frozenset({"health"})),
+    "confirmed": Row("the agent has confirmed it", "stays", "ends", frozenset({"health"})),
+    # It outlives any stay: the name is all that is left of the machine.
+    "node gone": Row("the node is gone", "ends", "stays"),
+    "missing": Row("NVML lists GPUs without it after a reboot", "ends", "stays"),
+    "call": Row("a repair of the node may be called for", "ends", "stays"),
+    "deadline": Row("a class that may evict calls for it", "ends", "stays"),
+}
+
+
+def run(
+    clock: ClockName,
+    since: datetime | None,
+    now: datetime,
+    *,
+    fact: bool | None,
+    changed: frozenset[Change] = frozenset(),
+) -> datetime | None:
+    """Return since when a fact is so, None while its clock stands still.
+
+    `since` is what is stored; `fact` is None while it is unknown.
+    """
+    row = CLOCKS[clock]
+    if not fact:
+        then = row.unknown if fact is None else row.otherwise
+        return since if then == "stays" else None
+    return now if since is None or changed & row.restarts else since
+
+
+class Stay(msgspec.Struct, frozen=True, kw_only=True):
+    """In which boot and driver epoch a board is, or was. What is not known is empty."""
+
+    boot_id: str = ""
+    epoch: int = 0
+
+    def new_boot(self, before: "Stay") -> bool:
+        """Whether the node was rebooted since then, as far as both are known."""
+        return bool(self.boot_id and before.boot_id) and self.boot_id != before.boot_id
+
+    def new_epoch(self, before: "Stay") -> bool:
+        """Whether the GPU was reset since then, as far as both are known."""
+        return bool(before.epoch) and self.epoch > before.epoch
+
+
+def stay_at_signal(status: IncidentStatus) -> Stay:
+    """Return the stay in which the last new signal of an incident came."""
+    return Stay(boot_id=status.opened_boot_id, epoch=status.opened_epoch)
+
+
+def stay_to_record(board: Board, old: IncidentStatus, *, signal: bool) -> Stay:
+    """Return the stay of the last new signal, or the first that is known; `signal`: one is new."""
+    here, before = stay_of(board), stay_at_signal(old)
+    return Stay(
+        boot_id=(here.boot_id if signal else "") or before.boot_id or here.boot_id,
+        epoch=(here.epoch if signal else 0) or before.epoch or here.epoch,
+    )
+
+
+def stay_of(board: Board) -> Stay:
+    """Return the stay of a board now."""
+    return Stay(boot_id=board.boot_id, epoch=board.gpu.epoch if board.gpu else 0)
+
+
+def tainted_at(
+    board: Board, old: IncidentStatus, now: datetime, *, tainted: bool
+) -> datetime | None:
+    """Return since when the taint is whole; a rule that is new in it restarts the time.
+
+    Once all rules are gone it keeps the time of the last one: rates count that (`spending`).
+    """
+    recorded = {record.uid for record in old.rules if record.effect != "None"}
+    standing = {rule.uid for rule in board.rules.stored if rule.effect != "None"}
+    changed = frozenset[Change](("rules",) if standing - recorded else ())
+    fact = tainted if tainted or board.rules.stored else None
+    return run("tainted", old.tainted_at, now, fact=fact, changed=changed)
+
+
+def node_gone_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
+    gone = board.machine.gone
+    unsure = gone and bool(board.trust.refusal("end a clock"))
+    return run("node gone", old.node_gone_since, now, fact=None if unsure else gone)
+
+
+def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
+    """Return since when a GPU has been missing after a reboot; as before while it is unknown."""
+    roster, fact = board.machine.roster, None
+    if roster is not None and (board.uuid in roster.slots or roster.aside):
+        fact = False
+    elif roster is not None and Stay(boot_id=roster.boot_id).new_boot(stay_at_signal(old)):
+        fact = True
+    return run("missing", old.missing_since_time, now, fact=fact)
+
+
+def not_brought_back(board: Board, status: IncidentStatus, now: datetime) -> bool:
+    """Whether the node was rebooted and has been without the GPU for long enough since then."""
+    since = status.missing_since_time
+    seen = missing_since(board, status, now)
+    return since is not None and since == seen and now - since >= MISSING_FOR
+
+
+def missed_long_enough(status: IncidentStatus) -> datetime | None:
+    """Return when a GPU that is missing after a reboot will have been missing for long enough."""
+    since = status.missing_since_time
+    return since + MISSING_FOR if since else None
+
+
+class Soak(msgspec.Struct, frozen=True, kw_only=True):
+    """Since when health is seen without a gap, and what it is measured by."""
+
+    since: datetime | None = None
+    confirmed_at: datetime | None = None
+    """When the agent's Lease had confirmed it."""
+    epoch: int = 0
+    dbe_volatile: int | None = None
+    dbe_aggregate: int | None = None
+    """Uncorrectable memory errors when it began; None: unknown."""
+
+
+def soak(board: Board, old: IncidentStatus, now: datetime, *, news: bool) -> Soak:
+    """Return the soak of a GPU. `news`: a signal is new to us, whatever its date.
+
+    Not knowing ends it, as does a time in which our clock is not trusted.
+    """
+    healthy = isinstance(board.verdict, Healthy) and not board.trust.refusal("end a clock")
+    gap = frozenset[Change](("health",) if news or health_gap(board, old, now) else ())
+    since = run("healthy", old.healthy_since, now, fact=healthy, changed=gap)
+    if since is None:
+        return Soak()
+    goes_on = not gap and old.healthy_since is not None
+    volatile, aggregate = _memory_errors(board)
+    if goes_on and old.soak_dbe_volatile is not None:
+        volatile = volatile_before(board, old)
+    if goes_on and old.soak_dbe_aggregate is not None:
+        aggregate = old.soak_dbe_aggregate
+    confirmed = old.soak_confirmed_time if goes_on else None
+    return Soak(
+        since=since,
+        confirmed_at=run("confirmed", confirmed, now, fact=is_confirmed(board, since)),
+        epoch=board.gpu.epoch if board.gpu else 0,
+        dbe_volatile=volatile,
+        dbe_aggregate=aggregate,
+    )
+
+
+def health_gap(board: Board, old: IncidentStatus, now: datetime) -> bool:
+    """Whether health that is seen now has a gap since it was recorded: by errors, or by a date.
+
+    The node may date it later than we did, and forget why.
+    """
+    if errors_rose(board, old):
+        return True
+    begun, verdict = old.healthy_since, board.verdict
+    return isinstance(verdict, Healthy) and begun is not None and begun < verdict.since <= now
+
+
+def is_confirmed(board: Board, begun: datetime) -> bool:
+    """Whether the agent has confirmed its reports often enough since a soak began."""
+    return sum(renewal > begun for renewal in board.machine.agent.renewals) >= RENEWALS_NEEDED
+
+
+def errors_rose(board: Board, status: IncidentStatus) -> bool:
+    """Whether the GPU counts more uncorrected memory errors than when its health began."""
+    before = volatile_before(board, status), status.soak_dbe_aggregate
+    pairs = zip(_memory_errors(board), before, strict=True)
+    return any(new is not None and old is not None and new > old for new, old in pairs)
+
+
+def _memory_errors(board: Board) -> tuple[int | None, int | None]:
+    """Return the uncorrectable errors since the driver loaded, and in the GPU's life."""
+    memory = board.gpu.memory if board.gpu else None
+    return (memory.dbe_volatile, memory.dbe_aggregate) if memory else (None, None)
+
+
+def volatile_before(board: Board, status: IncidentStatus) -> int | None:
+    """Return the errors since the driver loaded, as counted when health began.
+
+    A driver that was loaded since then counts from zero, and all its errors are new: it shows by
+    another epoch, or by a count that fell.
+    """
+    if board.gpu is None or status.soak_dbe_volatile is None:
+        return status.soak_dbe_volatile
+    counted = board.gpu.memory.dbe_volatile
+    loaded = bool(status.soak_epoch) and board.gpu.epoch != status.soak_epoch
+    fell = counted is not None and counted < status.soak_dbe_volatile
+    return 0 if loaded or fell else status.soak_dbe_volatile
+
+
+COUNTS_LEAST, COUNTS_MOST = timedelta(seconds=10), timedelta(minutes=1)
+"""How long an attempt counts of `within` at most, between these: a tenth of it. A refused eviction
+is requested again within a minute."""
+
+
+def start_of_within(status: IncidentStatus, plan: Evict, now: datetime) -> datetime | None:
+    """Return from when `evict.within` counts: the one clock that pauses.
+
+    It is moved on by the time without an attempt. Without the last attempt (an older CRD does not
+    store it) all time counts.
+    """
+    start, last = status.eviction_start_time, status.eviction_attempt_time
+    if start is None or last is None:
+        return start
+    return start + max(now - last - _counts(plan), timedelta())
+
+
+def run_within(
+    status: IncidentStatus, plan: Evict, now: datetime
+) -> tuple[datetime, datetime | None]:
+    """Return from when `within` counts and until when attempts are known, to be stored.
+
+    Once the time is over, and between two attempts that are near enough, nothing is written.
+    """
+    last, start = status.eviction_attempt_time, start_of_within(status, plan, now)
+    if start is None or status.eviction_start_time is None:
+        return now, now
+    if now - start >= plan.within:
+        return status.eviction_start_time, last
+    return start, now if last is None or now - last >= _counts(plan) / 2 else last
+
+
+def _counts(plan: Evict) -> timedelta:
+    return min(max(plan.within / 10, COUNTS_LEAST), COUNTS_MOST)
