@@ -169,12 +169,13 @@ class Brake(msgspec.Struct, frozen=True):
 
 
 def _blindness(question: Question) -> Found | None:
+    """Defer what begins while the matrix of trust refuses to disrupt."""
     why = question.board.trust.refusal("disrupt")
     return Found(f"{_word(question.disruptions)} deferred: {why}") if why else None
 
 
 def _pods_to_drain(question: Question) -> Found | None:
-    """Before NoExecute begins on a device, every pod on it is looked at.
+    """Defer what begins on a device with pods that another system drains, or that nobody has seen.
 
     Requests to the Eviction API name single pods, which are looked at one by one.
     """
@@ -208,18 +209,20 @@ def pause(fleet: Fleet, policy: Policy, place: Place, now: datetime) -> str:
 
 
 def _emergency_stop(question: Question) -> Found | None:
+    """Defer everything new during an emergency stop."""
     stop = emergency_stop(question.account.fleet, question.account.policy)
     return Found(f"new actions deferred: emergency stop: {stop}") if stop else None
 
 
 def _maintenance_window(question: Question) -> Found | None:
+    """Defer everything new in a maintenance window of the place."""
     policy, now, place = question.account.policy, question.account.now, question.policy_place
     why = policy.pause(place, now)
     return Found(f"new actions deferred: {why}", policy.pause_ends(place, now)) if why else None
 
 
 def _wave_of_taints(question: Question) -> Found | None:
-    """Return why a taint waits: one cause on many nodes, and enough of the product is tainted."""
+    """Defer a taint for a cause that is new on many nodes, when enough of the product has one."""
     account, incident = question.account, question.granted.incident
     cap = account.policy.limits.correlation.taint
     if cap is None or incident is None:
@@ -235,13 +238,14 @@ def _wave_of_taints(question: Question) -> Found | None:
 
 
 def _wave(action: Action, question: Question) -> Found | None:
+    """Defer it for a cause that is new on many nodes, or after a change of driver or policy."""
     incident = question.granted.incident
     wave: Wave | None = question.account.waves.wave_of(incident) if incident else None
     return Found(f"{_word_of(action, question)} deferred: {wave.why}", wave.until) if wave else None
 
 
 def _cap(action: Action, question: Question) -> Found | None:
-    """Return which cap one more GPU would exceed, None when it fits under all of them."""
+    """Defer it where one more GPU would exceed a cap of the budget."""
     limits, spending = question.account.policy.limits, question.account.spending
     mine = question.granted.uuid
     if action == "call" and spending.is_called_for(mine):

@@ -152,24 +152,28 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 def _unreported(finding: Finding) -> Cap | None:
+    """Make no rule while the GPU is not in a report that is believed."""
     if finding.board.gpu is None:
         return Cap("unreported", None, "NoSchedule", "the GPU is not reported")
     return None
 
 
 def _observed(finding: Finding) -> Cap | None:
+    """Make no rule where the policy only observes the class."""
     if finding.row.highest == "observe":
         return Cap("observed", None, "None", "observed only: no rule is made for it")
     return None
 
 
 def _forgeable(finding: Finding) -> Cap | None:
+    """Make no rule for what any program of the node may have written, by syslog(2) alone."""
     if finding.fault.forgeable:
         return Cap("forgeable", None, "None", f"suspected only: {FORGEABLE}")
     return None
 
 
 def _unpublished(finding: Finding) -> Cap | None:
+    """Make no rule while no published device is of the failed instance."""
     if not (finding.targets or finding.exact):
         return Cap("unpublished", None, "NoSchedule", f"suspected only: {UNPUBLISHED}")
     return None
@@ -192,6 +196,7 @@ def _better_evidence(finding: Finding) -> Cap | None:
 
 
 def _evidence(finding: Finding) -> Cap | None:
+    """Evict no pod while the evidence is incomplete."""
     return _no_further("evidence", finding, finding.doubt) if finding.doubt else None
 
 
@@ -218,6 +223,7 @@ def _later_pods(finding: Finding) -> Cap | None:
 
 
 def _ceiling(finding: Finding) -> Cap | None:
+    """Evict no pod where the policy, or the nature of its evidence, keeps a class from it."""
     if finding.row.highest in EVICTING:
         return None
     why = f"class {finding.row.fault_class} goes no further"
@@ -231,10 +237,12 @@ def _no_further(name: CapName, finding: Finding, why: str) -> Cap:
 
 
 def _siblings(finding: Finding) -> Cap | None:
+    """Evict no pod before all devices in scope have a stored, recorded taint."""
     return SIBLINGS if finding.tainted_since is None else None
 
 
 def _settle(finding: Finding) -> Cap | None:
+    """Evict no pod before that taint has stood for the settle time."""
     since = finding.tainted_since
     if since is not None and finding.fault.fault_class == "contained":
         since = _own_since(finding, since)
@@ -262,6 +270,7 @@ def _requests(finding: Finding) -> Cap | None:
 
 
 def _nothing(finding: Finding) -> Cap:
+    """Cap nothing: this row is always there."""
     if not finding.row.evicts_first:
         return _NOTHING
     within = spelled(finding.row.evict.within)

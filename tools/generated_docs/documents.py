@@ -3,12 +3,21 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.generated_docs import alerts, exporter, install, metrics, policy, remediator_metrics
+from tools.generated_docs import (
+    alerts,
+    architecture,
+    exporter,
+    install,
+    metrics,
+    policy,
+    remediator_metrics,
+)
 from tools.generated_docs.table import MarksError, Tables, with_tables
 
 FOLDER = Path(__file__).parents[2] / "docs"
 DOCUMENTS: Mapping[str, Tables] = {
     "alerts.md": alerts.TABLES,
+    "architecture.md": architecture.TABLES,
     "exporter.md": exporter.TABLES,
     "install.md": install.TABLES,
     "metrics.md": metrics.TABLES,
