@@ -1,0 +1,234 @@
+"""What becomes of each date of an incident, by the table of clocks."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.model.incident import IncidentStatus, RuleRecord
+from remediator.plan import clocks
+from remediator.plan.board import BoardRules, Roster
+from remediator.plan.clocks import CLOCKS, Change, ClockName, Soak, Stay, run
+from remediator.plan.view import Trust
+from remediator.policy.table import Evict
+from tests.remediator.builders import at, fault, gpu, make_board, rule, uuid, with_fields
+
+HEALTHY = Healthy(at(-60), "answers")
+SICK = Sick((fault(),))
+WRONG_CLOCK = Trust({"clock": "our clock is wrong"})
+names = st.sampled_from(sorted(CLOCKS))
+STAYS_WHERE_IT_IS_NOT_SO = {"evicting", "drained", "confirmed"}
+ENDS_WHERE_IT_IS_UNKNOWN = {"healthy", "confirmed"}
+
+
+@given(names)
+def test_a_clock_begins_when_its_fact_is_first_seen_and_runs_on(clock: ClockName) -> None:
+    assert run(clock, None, at(5), fact=True) == at(5)
+    assert run(clock, at(1), at(5), fact=True) == at(1)
+
+
+@given(names)
+def test_no_clock_begins_without_its_fact(clock: ClockName) -> None:
+    assert run(clock, None, at(5), fact=False) is None
+    assert run(clock, None, at(5), fact=None) is None
+
+
+@given(names)
+def test_what_is_recorded_once_stays_and_everything_else_ends_with_its_fact(
+    clock: ClockName,
+) -> None:
+    kept = at(1) if clock in STAYS_WHERE_IT_IS_NOT_SO else None
+
+    assert run(clock, at(1), at(5), fact=False) == kept
+
+
+@given(names)
+def test_an_unknown_fact_changes_no_clock_but_ends_that_of_health(clock: ClockName) -> None:
+    kept = None if clock in ENDS_WHERE_IT_IS_UNKNOWN else at(1)
+
+    assert run(clock, at(1), at(5), fact=None) == kept
+
+
+def test_a_new_rule_restarts_the_taint_and_a_gap_restarts_health() -> None:
+    rules, health = frozenset[Change]({"rules"}), frozenset[Change]({"health"})
+
+    assert run("tainted", at(1), at(5), fact=True, changed=rules) == at(5)
+    assert run("tainted", at(1), at(5), fact=True, changed=health) == at(1)
+    assert run("healthy", at(1), at(5), fact=True, changed=health) == at(5)
+    assert run("empty", at(1), at(5), fact=True, changed=rules | health) == at(1)
+
+
+class TestTheTaint:
+    old = IncidentStatus(tainted_at=at(1), rules=(RuleRecord("r", "one", "d", "NoSchedule"),))
+
+    @pytest.mark.parametrize(
+        ("uid", "tainted", "since"),
+        [
+            ("one", True, at(1)),
+            ("another", True, at(9)),  # the time belongs to the very rule
+            ("one", False, None),
+        ],
+    )
+    def test_its_settle_time_belongs_to_the_rules_that_stand(
+        self, uid: str, tainted: bool, since: datetime | None
+    ) -> None:
+        board = make_board(SICK, rules=BoardRules(stored=(rule(effect="NoSchedule", uid=uid),)))
+
+        assert clocks.tainted_at(board, self.old, at(9), tainted=tainted) == since
+
+    def test_its_date_outlives_the_last_rule_because_rates_count_it(self) -> None:
+        assert clocks.tainted_at(make_board(HEALTHY), self.old, at(9), tainted=False) == at(1)
+
+    def test_a_rule_of_effect_none_restarts_nothing(self) -> None:
+        board = make_board(SICK, rules=BoardRules(stored=(rule(effect="None", uid="another"),)))
+
+        assert clocks.tainted_at(board, self.old, at(9), tainted=True) == at(1)
+
+
+class TestANodeThatIsGone:
+    def since(self, old: datetime | None, trust: Trust, *, gone: bool) -> datetime | None:
+        board = make_board(Unknown("gone"), trust=trust, gone=gone)
+        return clocks.node_gone_since(board, IncidentStatus(node_gone_since=old), at(9))
+
+    def test_it_counts_from_when_it_was_first_missed_until_it_is_back(self) -> None:
+        assert self.since(None, Trust(), gone=True) == at(9)
+        assert self.since(at(1), Trust(), gone=True) == at(1)
+        assert self.since(at(1), Trust(), gone=False) is None
+
+    def test_by_a_wrong_clock_it_does_not_begin_and_does_not_end(self) -> None:
+        assert self.since(None, WRONG_CLOCK, gone=True) is None
+        assert self.since(at(1), WRONG_CLOCK, gone=True) == at(1)
+        assert self.since(at(1), WRONG_CLOCK, gone=False) is None
+
+
+class TestAGpuThatIsMissing:
+    old = IncidentStatus(opened_boot_id="first")
+
+    def since(self, roster: Roster | None, old: datetime | None = None) -> datetime | None:
+        board = make_board(Unknown("missing"), roster=roster)
+        return clocks.missing_since(board, with_fields(self.old, missing_since_time=old), at(9))
+
+    def test_only_another_boot_without_it_begins_the_time(self) -> None:
+        assert self.since(Roster(boot_id="second", slots={}, known=frozenset())) == at(9)
+        assert self.since(Roster(boot_id="first", slots={}, known=frozenset())) is None
+        assert self.since(Roster(boot_id="", slots={}, known=frozenset())) is None
+
+    def test_what_is_unknown_keeps_the_time_and_the_gpu_ends_it(self) -> None:
+        here = Roster(boot_id="second", slots={uuid(0): "slot"}, known=frozenset())
+        aside = Roster(boot_id="second", slots={}, known=frozenset(), aside=True)
+
+        assert self.since(None, old=at(1)) == at(1)
+        assert self.since(here, old=at(1)) is None
+        assert self.since(aside, old=at(1)) is None
+
+    @pytest.mark.parametrize(("seconds", "lost"), [(59, False), (60, True)])
+    def test_it_takes_a_minute(self, seconds: int, lost: bool) -> None:
+        roster = Roster(boot_id="second", slots={}, known=frozenset())
+        board = make_board(Unknown("missing"), roster=roster)
+        status = with_fields(self.old, missing_since_time=at(0))
+
+        assert clocks.not_brought_back(board, status, at(seconds)) == lost
+        assert clocks.missed_long_enough(status) == at(60)
+
+
+class TestASoak:
+    old = IncidentStatus(healthy_since=at(0), soak_confirmed_time=at(5))
+
+    def test_it_runs_on_with_its_confirmation_while_health_has_no_gap(self) -> None:
+        found = clocks.soak(make_board(HEALTHY), self.old, at(9), news=False)
+
+        assert (found.since, found.confirmed_at) == (at(0), at(5))
+
+    def test_a_new_signal_restarts_it_without_its_confirmation(self) -> None:
+        found = clocks.soak(make_board(HEALTHY), self.old, at(9), news=True)
+
+        assert (found.since, found.confirmed_at) == (at(9), None)
+
+    @pytest.mark.parametrize(("dated", "since"), [(0, 0), (3, 9), (9, 9), (10, 0)])
+    def test_a_date_that_the_node_gives_later_restarts_it_unless_it_is_ahead_of_us(
+        self, dated: int, since: int
+    ) -> None:
+        board = make_board(Healthy(at(dated), "answers"))
+
+        assert clocks.soak(board, self.old, at(9), news=False).since == at(since)
+
+    @pytest.mark.parametrize("verdict", [SICK, Unknown("no report")])
+    def test_nothing_is_left_of_it_where_health_is_not_seen(self, verdict: Sick | Unknown) -> None:
+        assert clocks.soak(make_board(verdict), self.old, at(9), news=False) == Soak()
+
+    def test_nothing_is_left_of_it_by_a_wrong_clock(self) -> None:
+        board = make_board(HEALTHY, trust=WRONG_CLOCK)
+
+        assert clocks.soak(board, self.old, at(9), news=False) == Soak()
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "boot", "epoch"),
+    [
+        (Stay(boot_id="b", epoch=2), Stay(boot_id="a", epoch=1), True, True),
+        (Stay(boot_id="a", epoch=1), Stay(boot_id="a", epoch=1), False, False),
+        (Stay(boot_id="", epoch=0), Stay(boot_id="a", epoch=1), False, False),
+        (Stay(boot_id="b", epoch=2), Stay(), False, False),
+        (Stay(boot_id="a", epoch=1), Stay(boot_id="a", epoch=2), False, False),
+    ],
+)
+def test_a_part_of_the_stay_that_is_unknown_has_not_changed(
+    now: Stay, before: Stay, boot: bool, epoch: bool
+) -> None:
+    assert (now.new_boot(before), now.new_epoch(before)) == (boot, epoch)
+
+
+class TestTheStayThatIsRecorded:
+    old = IncidentStatus(opened_boot_id="a", opened_epoch=1)
+
+    def recorded(self, boot_id: str, epoch: int, *, signal: bool) -> Stay:
+        board = make_board(SICK, boot_id=boot_id, gpu=gpu(0, epoch=epoch))
+        return clocks.stay_to_record(board, self.old, signal=signal)
+
+    def test_a_new_signal_records_the_present_one_and_nothing_else_does(self) -> None:
+        assert self.recorded("b", 2, signal=True) == Stay(boot_id="b", epoch=2)
+        assert self.recorded("b", 2, signal=False) == Stay(boot_id="a", epoch=1)
+
+    def test_what_is_unknown_replaces_nothing(self) -> None:
+        assert self.recorded("", 0, signal=True) == Stay(boot_id="a", epoch=1)
+
+
+class TestTheTimeToEvictWithin:
+    plan = Evict(within=timedelta(minutes=10))
+
+    def status(self, attempt: float | None) -> IncidentStatus:
+        last = None if attempt is None else at(attempt)
+        return IncidentStatus(eviction_start_time=at(0), eviction_attempt_time=last)
+
+    @pytest.mark.parametrize(
+        ("attempt", "now", "start"),
+        [
+            (100, 160, 0),  # an attempt counts for a minute of ten
+            (100, 161, 1),
+            (100, 460, 300),
+            (None, 460, 0),
+        ],
+    )
+    def test_a_pause_is_not_counted(self, attempt: float | None, now: float, start: float) -> None:
+        assert clocks.start_of_within(self.status(attempt), self.plan, at(now)) == at(start)
+
+    def test_the_first_attempt_begins_it(self) -> None:
+        assert clocks.run_within(IncidentStatus(), self.plan, at(9)) == (at(9), at(9))
+
+    @pytest.mark.parametrize(
+        ("now", "stored"),
+        [
+            (129, (0, 100)),  # near enough to the last attempt: nothing is written
+            (130, (0, 130)),
+            (700, (540, 700)),
+        ],
+    )
+    def test_attempts_are_noted_now_and_then(self, now: float, stored: tuple[int, int]) -> None:
+        start, last = stored
+
+        assert clocks.run_within(self.status(100), self.plan, at(now)) == (at(start), at(last))
+
+    def test_nothing_is_written_any_more_once_it_is_over(self) -> None:
+        assert clocks.run_within(self.status(590), self.plan, at(640)) == (at(0), at(590))
