@@ -13,7 +13,7 @@ from remediator.model.taint_rule import (
     foreign_rule,
     is_ours,
     parse,
-    settled,
+    split_duplicates,
 )
 
 ANY = ""
@@ -84,7 +84,7 @@ class RuleIndex:
     def of(self, node: str, gpus: Iterable[str]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
         """Return our rules for a node and for GPUs, one for each device; and the leftovers."""
         keys = [("node", node), *(("gpu", gpu) for gpu in gpus)]
-        return settled(self._ours.under(keys).values())
+        return split_duplicates(self._ours.under(keys).values())
 
     def on_pools(self, pools: Iterable[Key]) -> Iterable[Rule]:
         return self._ours.under(pools).values()
@@ -105,7 +105,7 @@ class RuleIndex:
     def _settle(self, device: Device) -> None:
         """Find the rule that counts on a device anew."""
         near = self.on_pools([pool_key(device.driver, device.pool)])
-        kept, _ = settled(rule for rule in near if rule.device == device)
+        kept, _ = split_duplicates(rule for rule in near if rule.device == device)
         known = device in self._first
         if kept:
             self._first[device] = kept[0]

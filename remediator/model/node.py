@@ -103,32 +103,32 @@ def marked_types(annotations: Mapping[str, str]) -> frozenset[str]:
     return frozenset(named.intersection(CONDITION_TYPES))
 
 
-def _any(value: str) -> bool:
+def _is_set(value: str) -> bool:
     return bool(value)
 
 
-def _filled(value: str) -> bool:
+def _is_filled(value: str) -> bool:
     """Whether a value says anything: NVSentinel leaves `{}` or `[]` at the end (NVSentinel#753)."""
     return value.strip() not in ("", "[]", "{}")
 
 
-def _true(value: str) -> bool:
+def _is_true(value: str) -> bool:
     return value.lower() == "true"
 
 
 _SIGNS: Mapping[str, tuple[Callable[[str], bool], str]] = {
-    "k8saas.nvidia.com/cordon-by": (_any, "NVSentinel: cordoned by {value}"),
-    "k8saas.nvidia.com/cordon-reason": (_any, "NVSentinel: cordoned because of {value}"),
-    "dgxc.nvidia.com/nvsentinel-state": (_any, "NVSentinel: state {value}"),
-    "quarantineHealthEvent": (_filled, "NVSentinel: a quarantine is recorded"),
-    "quarantineHealthEventIsCordoned": (_true, "NVSentinel: its quarantine cordoned the node"),
+    "k8saas.nvidia.com/cordon-by": (_is_set, "NVSentinel: cordoned by {value}"),
+    "k8saas.nvidia.com/cordon-reason": (_is_set, "NVSentinel: cordoned because of {value}"),
+    "dgxc.nvidia.com/nvsentinel-state": (_is_set, "NVSentinel: state {value}"),
+    "quarantineHealthEvent": (_is_filled, "NVSentinel: a quarantine is recorded"),
+    "quarantineHealthEventIsCordoned": (_is_true, "NVSentinel: its quarantine cordoned the node"),
     "remediation.medik8s.io/exclude-from-remediation": (
-        _any,
+        _is_set,
         "medik8s: excluded from remediation ({value})",
     ),
-    "remediation.medik8s.io/nhc-timed-out": (_any, "medik8s: remediation timed out at {value}"),
+    "remediation.medik8s.io/nhc-timed-out": (_is_set, "medik8s: remediation timed out at {value}"),
     "remediation.medik8s.io/manually-confirmed-healthy": (
-        _any,
+        _is_set,
         "medik8s: a user confirmed it healthy ({value})",
     ),
 }
@@ -138,15 +138,15 @@ _OTHER_MEDIK8S = "remediation.medik8s.io/"
 
 
 def _sign(key: str, value: str) -> str:
-    shown = _shown(value)
+    shown = _printable(value)
     if key in _SIGNS:
         means, text = _SIGNS[key]
         return text.format(value=shown) if means(value) else ""
     if key.startswith(_OTHER_MEDIK8S):
-        return f"medik8s: {_shown(key.removeprefix(_OTHER_MEDIK8S))}={shown}"
+        return f"medik8s: {_printable(key.removeprefix(_OTHER_MEDIK8S))}={shown}"
     return ""
 
 
-def _shown(value: str) -> str:
+def _printable(value: str) -> str:
     plain = "".join(char if char.isprintable() else "?" for char in value[:VALUE_LIMIT])
     return plain + ("..." if len(value) > VALUE_LIMIT else "")

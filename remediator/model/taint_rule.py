@@ -284,7 +284,7 @@ def foreign_rule(raw: RawRule) -> ForeignRule:
     return ForeignRule(raw.metadata.name, *where, taint.key, taint.effect, selector.narrowed)
 
 
-def settled(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+def split_duplicates(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
     """Return one rule for each device, and the duplicates as leftovers.
 
     The rule with the name that we give it is kept, not a copy under another name.

@@ -359,7 +359,7 @@ def begins(fleet: Fleet, action: RuleAction, since: datetime, now: datetime) -> 
     incident records only its first eviction. So if all of its evicting rules are younger than
     `since`, the eviction stopped in between and has begun again.
     """
-    unrecorded = _unrecorded(fleet, action)
+    unrecorded = _incidents_without_date(fleet, action)
     young = [
         rule
         for rule in fleet.rules
@@ -392,7 +392,7 @@ def begins(fleet: Fleet, action: RuleAction, since: datetime, now: datetime) -> 
     return found | {gpu: max(at, found.get(gpu, at)) for gpu, at in dated.items()}
 
 
-def _unrecorded(fleet: Fleet, action: RuleAction) -> set[str]:
+def _incidents_without_date(fleet: Fleet, action: RuleAction) -> set[str]:
     """Return the open incidents that have not noted when an action began."""
     noted = attrgetter("evicting_at" if action == "evict" else "tainted_at")
     return {

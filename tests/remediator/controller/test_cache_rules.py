@@ -239,4 +239,4 @@ def test_what_stands_is_as_if_it_were_settled_anew(
         if new is not None and (rule := taint_rule.parse(new)) is not None:
             stored[name] = rule
 
-        assert book.standing() == taint_rule.settled(stored.values())[0]
+        assert book.standing() == taint_rule.split_duplicates(stored.values())[0]

@@ -198,13 +198,13 @@ class TestTwoRulesForOneDevice:
     def test_the_one_by_its_proper_name_stands_and_the_copy_is_left_over(self) -> None:
         proper, copy = rule(3), rule(3, stored_as="a-copy")
 
-        assert taint_rule.settled([copy, proper]) == ((proper,), (copy,))
+        assert taint_rule.split_duplicates([copy, proper]) == ((proper,), (copy,))
         assert (proper.name, copy.name) == (taint_rule.rule_name(self.DEVICE), "a-copy")
 
     def test_a_copy_alone_is_taken_for_the_rule(self) -> None:
         copy = rule(3, stored_as="a-copy")
 
-        assert taint_rule.settled([copy]) == ((copy,), ())
+        assert taint_rule.split_duplicates([copy]) == ((copy,), ())
 
 
 @pytest.mark.parametrize(
