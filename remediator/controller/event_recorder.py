@@ -20,11 +20,13 @@ REMEMBERED = 4096
 class EventRecorder:
     """Posts each Event once, for as long as it is remembered."""
 
-    def __init__(self, client: Client, pace: Pace, cluster_name: str = "") -> None:
+    def __init__(
+        self, client: Client, pace: Pace, cluster_name: str = "", waiting: int = WAITING
+    ) -> None:
         self._client = client.sibling()
         self._pace = pace
         self._labels = labels_of_cluster(cluster_name)
-        self._waiting: queue.Queue[tuple[events.Event, datetime]] = queue.Queue(WAITING)
+        self._waiting: queue.Queue[tuple[events.Event, datetime]] = queue.Queue(waiting)
         self._guard = threading.Lock()
         self._recorded: dict[events.Event, None] = {}
         self._stopped = threading.Event()

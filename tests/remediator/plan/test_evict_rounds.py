@@ -27,6 +27,7 @@ from tests.remediator.builders import (
 from tests.remediator.plan.evict_first import (
     REFUSED,
     START,
+    WITHIN,
     begun,
     blocked,
     play,
@@ -118,6 +119,19 @@ class TestTheirEnd:
             tick(stored, shared(f"p-{number}")[0], START + number * 5, rows("wait"))
 
         assert [entry.rounds for entry in stored.incident.status.device_rounds] == [ROUNDS + 1]
+
+    def test_noexecute_follows_after_the_time_to_evict_all_the_same(self) -> None:
+        stored, asks = begun(shared("p-0")[0], rows("NoExecute")), rows("NoExecute")
+        for number in range(4):
+            tick(stored, shared(f"p-{number}")[0], START + number * 5, asks)
+        assert "more than 3 rounds" in blocked(stored)
+
+        left = shared("p-3")[0]
+        play(stored, left, asks, START + 20, START + WITHIN.total_seconds() - 5)
+        assert set(stored.effects().values()) == {"Evict"}
+        play(stored, left, asks, START + WITHIN.total_seconds(), START + WITHIN.total_seconds())
+
+        assert set(stored.effects().values()) == {"NoExecute"}
 
     def test_they_are_forgotten_once_nobody_has_held_the_device_for_a_minute(self) -> None:
         stored, asks = self.over(), rows("wait")

@@ -77,3 +77,25 @@ class TestALaterDateOfHealth:
         self.seen(stored, 100, since=since)
 
         assert stored.incident.status.healthy_since == at(30)
+
+
+class TestAnErrorThatNothingFollowsFrom:
+    """A remap, or a link that recovers: neither the catalogue nor the driver asks for anything."""
+
+    @pytest.mark.parametrize("code", [63, 160, 74, 149])
+    @pytest.mark.parametrize(("action_value", "since"), [(0, 30), (1, None)])
+    def test_restarts_the_soak_only_with_an_action(
+        self, code: int, action_value: int, since: float | None
+    ) -> None:
+        stored = Stored()
+        for second in (1, 5):
+            settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second)
+        settle(stored, view(gpu(0, xid(95), recovery_action=action(0, 20, 30))), 30)
+        assert stored.incident.status.healthy_since == at(30)
+
+        changed = 101 if action_value else 20
+        later = gpu(0, xid(95), xid(code, 100), recovery_action=action(action_value, changed, 102))
+        settle(stored, view(later), 103)
+
+        expected = None if since is None else at(since)
+        assert stored.incident.status.healthy_since == expected

@@ -1,0 +1,54 @@
+"""Events are posted once each, and dropped where too many wait: a decision waits for none."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from kubeapi.client import Client
+from remediator.controller.event_recorder import EventRecorder
+from remediator.controller.rate_limit import Pace
+from remediator.plan.events import NAMESPACE, Event
+from tests.lab.cluster import await_true
+from tests.remediator.builders import at
+from tests.remediator.controller.api import Api, serving
+
+EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+
+
+def event(message: str) -> Event:
+    return Event("Node", "node-a", "node-a", "DeviceTainted", message)
+
+
+@contextmanager
+def recorder(waiting: int = 5) -> Generator[tuple[Api, EventRecorder]]:
+    with serving() as (api, endpoint):
+        found = EventRecorder(Client(endpoint, agent="test"), Pace(10_000, 10_000), waiting=waiting)
+        try:
+            yield api, found
+        finally:
+            found.stop()
+
+
+def posted(api: Api) -> list[str]:
+    return sorted(stored["note"] for stored in api.stored.get(EVENTS, {}).values())
+
+
+def test_an_event_that_is_told_again_is_posted_once() -> None:
+    with recorder() as (api, events):
+        events.start()
+        for message in ("first", "first", "second"):
+            events.tell(event(message), at(0))
+
+        await_true("both are posted", lambda: posted(api) == ["first", "second"])
+        assert api.writes == [("POST", EVENTS)] * 2
+
+
+def test_events_beyond_those_that_may_wait_are_dropped_and_may_be_told_later() -> None:
+    with recorder(waiting=2) as (api, events):
+        for message in ("first", "second", "third"):  # nothing is posted before the start
+            events.tell(event(message), at(0))
+        events.start()
+        await_true("those that waited are posted", lambda: posted(api) == ["first", "second"])
+
+        events.tell(event("third"), at(1))
+
+        await_true("there is room again", lambda: posted(api) == ["first", "second", "third"])
