@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from exporter.model.node_health import FabricHealth
+from remediator.freshness import clock_doubt
 from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import WriteStatus
 from tests.remediator.builders import (
@@ -19,7 +21,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.playing import ENFORCE, claim, settle
+from tests.remediator.playing import ENFORCE, claim, settle, tick
 
 SLICE_3 = "gpu-0-mig-1g10gb-19-2"
 CALM = action(0, -3600, 0.1)
@@ -65,6 +67,19 @@ class TestAClock:
 
         assert stored.effects() == {}
         assert stored.incidents == {}
+
+    @pytest.mark.parametrize("behind", [None, timedelta(0)])
+    def test_of_ours_that_is_an_hour_ahead_hides_no_contained_error(
+        self, behind: timedelta | None
+    ) -> None:
+        """The node's own clock dates the error, whatever its agent's Lease says of it by ours."""
+        stored, doubt = Stored(), clock_doubt(timedelta(hours=1))
+        new = mig_gpu(0, xid(94, seen=0, gi=5), recovery_action=action(0, -9, 0.1))
+        seen = view(new, report=report(new, observed_at=at(1)), behind=behind, clock_doubt=doubt)
+
+        tick(stored, seen, 3601)
+
+        assert stored.incident.open
 
     def test_that_is_ahead_moves_nobody_for_an_old_contained_error(self) -> None:
         stored = Stored()
