@@ -5,6 +5,7 @@ GPU's, as the node exporters spell it.
 """
 
 from remediator.metrics.family import Family
+from remediator.plan.stages import deferral_reasons_in_words
 
 PREFIX = "draguard"
 INCIDENTS = 1000
@@ -55,11 +56,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     ),
     _incident(
         "deferred",
-        "1 while something is deferred, by what defers it: Budget, Correlation, EmergencyStop, "
-        "Maintenance (a window, or a user's own taint), Human, Blindness (a collection, the "
-        "clock or a new leader's policy cannot be trusted), PodOwner (pods that Slurm must drain "
-        "first), PodsUnknown (a pod on the device "
-        "is not listed, so its owner is not known), NodeGone (it was taken away).",
+        "1 while something is deferred, by what defers it: "
+        f"{deferral_reasons_in_words()}, NodeGone (it was taken away).",
         "reason",
     ),
     _incident(

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from remediator.diagnose.fault import SEVERITY
 from remediator.metrics.family import Family
 from remediator.plan.evictions import REASONS as SPARED
-from remediator.plan.stages import DeferredBy
+from remediator.plan.stages import DeferredBy, deferral_reasons_in_words
 
 PREFIX = "draguard_remediator"
 OTHER = "other"
@@ -119,10 +119,8 @@ LIFECYCLE_FAMILIES: tuple[Family, ...] = (
     _counter(
         "deferrals",
         "Decisions that were deferred, counted when that begins, by what was deferred (Taint, "
-        "Eviction, Repair: a request to repair the node) and why: Budget, Correlation, "
-        "EmergencyStop, Maintenance (a window), Human (a hold), Blindness, PodOwner (pods that "
-        "Slurm must drain first), PodsUnknown (a pod on the device is not listed, so its owner is "
-        "not known), EvictionRefused (by the Eviction API, mostly for a PodDisruptionBudget).",
+        f"Eviction, Repair: a request to repair the node) and why: {deferral_reasons_in_words()}, "
+        "EvictionRefused (by the Eviction API, mostly for a PodDisruptionBudget).",
         step=STEPS,
         reason=DEFERRED_BY,
     ),

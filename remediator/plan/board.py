@@ -14,6 +14,7 @@ from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Unknown, Verdict
 from remediator.model.claim import Absent
 from remediator.model.incident import AffectedPod, Incident
+from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import ForeignRule, Rule
 from remediator.plan.view import Trust
@@ -72,8 +73,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """What the node publishes."""
     pods: tuple[PodFacts, ...] | None = None
     """Pods of the node; None while they were not listed."""
-    cordons: tuple[str, ...] = ()
-    """Others' cordons and quarantines of the node, in words."""
+    facts: NodeFacts | None = None
+    """The Node as stored; None where it is gone, or Nodes are not read."""
 
 
 class BoardRules(msgspec.Struct, frozen=True, kw_only=True):

@@ -104,7 +104,7 @@ def _facts_of_node(view: NodeView, now: datetime, disagrees: str) -> _Shared:
         ),
         inventory=view.slices.inventory,
         pods=view.usage.pods,
-        cordons=view.facts.cordons if view.facts else (),
+        facts=view.facts,
     )
     return _Shared(
         now=now,

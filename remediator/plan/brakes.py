@@ -5,9 +5,12 @@ may keep, and no untaint waits for a brake. Everything is decided anew at each r
 was deferred needs no queue. How far one fault may go is no brake but a cap (`effects`).
 
 A new brake is a row of `OWN` where the GPU's own board shows why, or of `FLEET` where the fleet or
-the policy does; its reason is one of `stages.REACH`. In a group the row with the lowest limit
-applies; of equal limits the first. Device-taint eviction ignores PodDisruptionBudgets: the budgets
-are the only limit on it. `spending` says what is counted, and on which assumption.
+the policy does; its reason is a row of `stages.DEFERRAL_REASONS`. In a group the row with the
+lowest limit applies; of equal limits the first. What a user can write on an object to stop what
+begins is also read by the last look (`controller/final_check`): a watch may lag.
+
+Device-taint eviction ignores PodDisruptionBudgets: the budgets are the only limit on it. `spending`
+says what is counted, and on which assumption.
 
 The unit is a physical GPU, whatever number of slices it has. They are granted in the order of their
 incidents' names, so that the answer does not depend on the order of observation. Pure.
@@ -346,7 +349,7 @@ def put_brake(question: Question, brake: Brake, found: Found) -> Granted:
         else rule
         for rule in granted.rules
     )
-    # Those that go on are stopped by `Reach` alone.
+    # Those that go on are stopped by their reason alone.
     resumed = granted.resumes and bool(brake.begins & {"eviction", "request"})
     evicts = tuple(device for device in granted.evicts if not (resumed and is_meant(device)))
     return msgspec.structs.replace(

@@ -42,13 +42,14 @@ DeferredBy = Literal[
     "PodOwner",
     "PodsUnknown",
 ]
-"""Reason of the condition `Deferred`. `PodOwner`: pods must be drained elsewhere first.
-`PodsUnknown`: a pod on the device is not listed, so its owner is not known."""
+"""Reason of the condition `Deferred`; `DEFERRAL_REASONS` says what each means."""
 
 
-class Reach(msgspec.Struct, frozen=True):
-    """What waits for a reason of `Deferred`, besides what would begin."""
+class DeferralReason(msgspec.Struct, frozen=True):
+    """One reason, and what waits for it besides what would begin."""
 
+    meaning: str
+    """In a few words, for the texts of metrics."""
     ongoing: bool
     """Evictions by request that go on are stopped, too."""
     repair: Literal["goes on", "joins", "waits"]
@@ -56,18 +57,32 @@ class Reach(msgspec.Struct, frozen=True):
     is deferred: the node is repaired once for both."""
 
 
-REACH: Mapping[DeferredBy, Reach] = {
-    "Human": Reach(ongoing=True, repair="waits"),
-    "Blindness": Reach(ongoing=True, repair="waits"),
-    "EmergencyStop": Reach(ongoing=True, repair="waits"),
-    "Maintenance": Reach(ongoing=True, repair="waits"),
-    "Correlation": Reach(ongoing=False, repair="waits"),
-    "Budget": Reach(ongoing=False, repair="joins"),
+DEFERRAL_REASONS: Mapping[DeferredBy, DeferralReason] = {
+    "Human": DeferralReason("a hold", ongoing=True, repair="waits"),
+    "Blindness": DeferralReason(
+        "a collection, the clock or a new leader's policy cannot be trusted",
+        ongoing=True,
+        repair="waits",
+    ),
+    "EmergencyStop": DeferralReason("of the namespace or the policy", ongoing=True, repair="waits"),
+    "Maintenance": DeferralReason("a window, or a user's own taint", ongoing=True, repair="waits"),
+    "Correlation": DeferralReason(
+        "one cause on many nodes, or a change", ongoing=False, repair="waits"
+    ),
+    "Budget": DeferralReason("too many GPUs at once", ongoing=False, repair="joins"),
     # Who creates a pod can name any owner, and must not keep a sick GPU from repair by that.
-    "PodOwner": Reach(ongoing=False, repair="goes on"),
-    "PodsUnknown": Reach(ongoing=False, repair="goes on"),
+    "PodOwner": DeferralReason("pods that Slurm must drain first", ongoing=False, repair="goes on"),
+    "PodsUnknown": DeferralReason(
+        "a pod on the device is not listed, so its owner is not known",
+        ongoing=False,
+        repair="goes on",
+    ),
 }
 """From what stops most to what stops least: of several reasons the first is shown."""
+
+
+def deferral_reasons_in_words() -> str:
+    return ", ".join(f"{name} ({reason.meaning})" for name, reason in DEFERRAL_REASONS.items())
 
 
 class Deferral(msgspec.Struct, frozen=True):
@@ -242,26 +257,26 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def deferred_by(self) -> DeferredBy:
-        order = tuple(REACH)
+        order = tuple(DEFERRAL_REASONS)
         first = min(self.deferrals, key=lambda each: order.index(each.by), default=None)
         return first.by if first else "Budget"
 
     @cached_property
     def held_back(self) -> bool:
         """Evictions that go on are deferred too, not only those that would begin."""
-        return any(REACH[deferral.by].ongoing for deferral in self.deferrals)
+        return any(DEFERRAL_REASONS[deferral.by].ongoing for deferral in self.deferrals)
 
     @cached_property
     def repair_held_back(self) -> str:
         """What is deferred altogether, and with it a call for repair of the node."""
-        free = all(REACH[deferral.by].repair == "goes on" for deferral in self.deferrals)
+        free = all(DEFERRAL_REASONS[deferral.by].repair == "goes on" for deferral in self.deferrals)
         return "" if free else self.deferred
 
     @cached_property
     def may_join(self) -> bool:
         """It may join a call for repair that another GPU of its node makes."""
         each = (*self.deferrals, *((self.call,) if self.call else ()))
-        return all(REACH[deferral.by].repair != "waits" for deferral in each)
+        return all(DEFERRAL_REASONS[deferral.by].repair != "waits" for deferral in each)
 
     @cached_property
     def emptying(self) -> frozenset[Device]:

@@ -59,7 +59,9 @@ def foreign_taints(board: Board) -> tuple[str, ...]:
         f"rule {rule.name}: {rule.key}:{rule.effect}{' on some devices' * rule.narrowed}"
         for rule in board.rules.foreign
     ]
-    found = sorted({text[:WORD_LIMIT] for text in (*taints, *rules, *board.machine.cordons)})
+    facts = board.machine.facts
+    cordons = facts.cordons if facts else ()
+    found = sorted({text[:WORD_LIMIT] for text in (*taints, *rules, *cordons)})
     if len(found) <= FOREIGN_LIMIT:
         return tuple(found)
     left = len(found) - FOREIGN_LIMIT + 1

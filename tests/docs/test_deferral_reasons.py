@@ -13,8 +13,6 @@ ROOT = Path(__file__).parents[2]
 REASONS: tuple[DeferredBy, ...] = get_args(DeferredBy)
 PLACES = (
     "docs/remediation.md",
-    "docs/troubleshooting.md",
-    "docs/remediator-metrics.md",
     "dashboards/remediation.py",
     "deploy/crds/deviceincidents.yaml",
 )

@@ -7,7 +7,7 @@ from functools import partial
 from remediator.plan.brakes import CALL, FLEET, OWN
 from remediator.plan.clocks import CLOCKS
 from remediator.plan.effects import CAPS
-from remediator.plan.stages import REACH
+from remediator.plan.stages import DEFERRAL_REASONS
 from remediator.plan.view import NEEDED
 from tools.generated_docs.table import Tables
 
@@ -35,10 +35,11 @@ def _brakes() -> Iterator[Sequence[str]]:
             yield group, f"`{brake.by}`", begins, most, _first_line(rule)
 
 
-def _reach() -> Iterator[Sequence[str]]:
-    yield "reason", "evictions by request that go on", "a call for repair of the node"
-    for reason, reach in REACH.items():
-        yield f"`{reason}`", "stop" if reach.ongoing else "go on", reach.repair
+def _reasons() -> Iterator[Sequence[str]]:
+    yield "reason", "meaning", "evictions by request that go on", "a call for repair of the node"
+    for name, reason in DEFERRAL_REASONS.items():
+        stops = "stop" if reason.ongoing else "go on"
+        yield f"`{name}`", reason.meaning, stops, reason.repair
 
 
 def _clocks() -> Iterator[Sequence[str]]:
@@ -58,6 +59,6 @@ TABLES: Tables = {
     "acts": _acts,
     "caps": _caps,
     "brakes": _brakes,
-    "reach": _reach,
+    "reasons": _reasons,
     "clocks": _clocks,
 }

@@ -23,7 +23,7 @@ from remediator.plan.brakes import (
     put_brake,
 )
 from remediator.plan.node_decision import decide_node
-from remediator.plan.stages import REACH, Deferral, DeferredBy, EvictionDemand, Granted
+from remediator.plan.stages import DEFERRAL_REASONS, Deferral, DeferredBy, EvictionDemand, Granted
 from remediator.plan.view import Fleet, GpuPlace
 from remediator.policy.limits import LIFTED, Cap, Caps
 from remediator.policy.place import Area
@@ -71,7 +71,7 @@ def brake(
 
 
 def test_each_reason_says_what_else_waits_for_it() -> None:
-    assert set(REACH) == set(get_args(DeferredBy))
+    assert set(DEFERRAL_REASONS) == set(get_args(DeferredBy))
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -205,11 +205,25 @@ def test_a_stop_reports_no_call_where_repairs_are_not_called_for() -> None:
     assert (off.deferred, on.deferred_by) == ("", "EmergencyStop")
 
 
+@pytest.mark.parametrize("group", [OWN, FLEET, CALL])
+def test_no_row_hides_one_below_it_that_stops_evictions_that_go_on(
+    group: tuple[Brake, ...],
+) -> None:
+    """Of equal limits the first applies, and its reason says what else waits."""
+    for number, first in enumerate(group):
+        for second in group[number + 1 :]:
+            alike = first.most == second.most and first.begins & second.begins
+            stops = (DEFERRAL_REASONS[row.by].ongoing for row in (first, second))
+            assert not alike or tuple(stops) != (False, True)
+
+
 @pytest.mark.parametrize("reason", get_args(DeferredBy))
 def test_a_reason_that_stops_what_goes_on_gives_the_reason(reason: DeferredBy) -> None:
-    several = [by for by in REACH if REACH[by].ongoing]
+    several = [by for by in DEFERRAL_REASONS if DEFERRAL_REASONS[by].ongoing]
 
-    assert not REACH[reason].ongoing or several.index(reason) == list(REACH).index(reason)
+    assert not DEFERRAL_REASONS[reason].ongoing or several.index(reason) == list(
+        DEFERRAL_REASONS
+    ).index(reason)
 
 
 def test_a_wave_stops_no_eviction_by_request_that_goes_on() -> None:
