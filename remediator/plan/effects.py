@@ -309,6 +309,8 @@ def demands_of(
         demand for demand in demands if demand.row.mode == "enforce" and demand.effect is not None
     )
     everything = tuple(sorted({target for demand in tainting for target in demand.targets}))
+    if not everything:
+        return tuple(demands)
     whole = tainted_since(board.rules.stored, incident, everything) is not None
     return tuple(demands) if whole else taint_first(demands)
 

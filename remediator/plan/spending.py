@@ -170,16 +170,18 @@ class Spending:
         """Return which cap one more GPU would exceed, None when it fits under all of them."""
         for ground, cap in caps.by_ground():
             for name in sorted(names_on(ground, place)):
-                begun = self._lately_on(action, caps, name, gpu) if ground == "node" else []
-                used, limit = self.count(action, ground, name), cap.of(self.total(ground, name))
-                used += len(begun) - self._counts_on(action, gpu, ground, name)
+                over = self._lately_on(action, caps, name, gpu) if ground == "node" else []
+                limit = cap.of(self.total(ground, name))
+                others = self.count(action, ground, name)
+                others -= int(self._counts_on(action, gpu, ground, name))
+                used = others + len(over)
                 if used >= limit:
                     where = f"{WORDS[ground]} {name}".strip()
-                    where += f", {len(begun)} of them lately" if begun else ""
+                    where += f", {len(over)} of them lately" if over else ""
                     why = f"{KEYS[ground]}={cap} is used up ({used}/{limit} GPUs of {where})"
-                    # Time alone makes room for one more GPU in a node's cap.
-                    begins = begun[used - limit] if used - limit < len(begun) else None
-                    return Full(why, begins + caps.rate.within if begins and caps.rate else None)
+                    # Time makes room in a node's cap once enough of the oldest leave the rate.
+                    leaves = over[used - limit] if used - limit < len(over) else None
+                    return Full(why, leaves + caps.rate.within if leaves and caps.rate else None)
         return self._full_rate(action, caps, gpu)
 
     def _full_rate(self, action: Action, caps: Caps, gpu: str) -> Full | None:

@@ -280,7 +280,10 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def emptying(self) -> frozenset[Device]:
-        """Devices that are to be emptied now: under NoExecute, or evicted from."""
+        """Devices that are to be emptied now: under NoExecute, or evicted from.
+
+        A hold stops requests, so it leaves nothing to be emptied under `Evict`.
+        """
         return frozenset(
             rule.device
             for rule in self.rules

@@ -223,7 +223,8 @@ def _unnamed_pods(board: Board) -> str:
 def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> IncidentStatus:
     """Return what the incident should read now, but for what `needs.waits_for_call` returns.
 
-    What was found is in the desired incident (`incidents`); the rest of it is as stored.
+    What was found is in the desired incident (`incidents`); the rest of it is as stored. It is not
+    written in a decision that writes a rule of the GPU (`steps.steps_of`).
     """
     incident = planned.incident
     if incident is None:

@@ -99,25 +99,23 @@ Step = (
 def steps_of(board: Board, planned: Planned, status: IncidentStatus | None) -> list[Step]:
     """Return the steps for one GPU; `status` is how its incident should read now, if it has one.
 
-    A status records what is stored, so it follows the rules. What was found is recorded at once:
-    the desired incident has it beside what is stored of the rest.
+    A status records what is stored, so it follows the rules: beside a rule that is written here,
+    only what was found is recorded, and phase, dates and conditions wait for the next decision.
     """
     steps = list(_steps(board, planned))
     incident = planned.incident
     if incident is None or status is None or not incident.metadata.uid:
         return steps
     stored = next(candidate for candidate in board.incidents if candidate.name == incident.name)
-    followed = not any(isinstance(step, _BEFORE_STATUS) for step in steps)
-    new_status = cut_to_limits(status if followed else incident.status)
+    rules_follow = any(isinstance(step, CreateRule | ChangeRule | DeleteRule) for step in steps)
+    findings_only = incident.status
+    new_status = cut_to_limits(findings_only if rules_follow else status)
     if stored.status != new_status:
         begins = new_status.evicting_at is not None and stored.status.evicting_at is None
         steps.append(
             WriteStatus(stored, new_status, count_spared(board, planned) if begins else ())
         )
     return steps
-
-
-_BEFORE_STATUS = CreateRule | ChangeRule | DeleteRule
 
 
 def _steps(board: Board, planned: Planned) -> Iterable[Step]:
@@ -128,7 +126,7 @@ def _steps(board: Board, planned: Planned) -> Iterable[Step]:
     if planned.incident is not None and not planned.incident.metadata.uid:
         yield OpenIncident(planned.incident)
     for rule in gone:
-        yield from _remove(board, planned, rule, news=adds)
+        yield from _remove(board, planned, rule, creates=adds)
     yield from (DeleteRule(rule, planned.course.reason) for rule in board.rules.leftovers)
     for device, rule in desired_rules.items():
         if device not in stored:
@@ -147,19 +145,20 @@ def no_eviction_of_others(board: Board) -> Iterable[Step]:
             yield ChangeRule(rule, mild)
 
 
-def _remove(board: Board, planned: Planned, rule: Rule, *, news: bool) -> Iterable[Step]:
+def _remove(board: Board, planned: Planned, rule: Rule, *, creates: bool) -> Iterable[Step]:
     """Remove a rule; one on other hardware evicts no pod there while its own GPU is handled.
 
     Its own hardware gets its rule first, and an incident that records what was tainted: the next
-    writer must find it there.
+    writer must find it there. So such a rule goes once it is recorded and no rule is created
+    beside it; until then it is lowered, so that it evicts no pod of the other hardware.
     """
     known = {record.uid for record in planned.incident.status.rules} if planned.incident else None
-    noted = known is None or rule.uid in known
-    if not is_displaced(rule, board.inventory) or (noted and not news):
+    recorded = known is None or rule.uid in known
+    if not is_displaced(rule, board.inventory) or (recorded and not creates):
         yield DeleteRule(rule, planned.course.reason)
     elif (mild := without_disruption(rule, board.inventory)) != rule:
         yield ChangeRule(rule, mild)
-    elif noted:
+    elif recorded:
         yield DeleteRule(rule, planned.course.reason)
 
 

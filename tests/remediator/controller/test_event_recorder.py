@@ -32,7 +32,7 @@ def posted(api: Api) -> list[str]:
     return sorted(stored["note"] for stored in api.stored.get(EVENTS, {}).values())
 
 
-def test_an_event_that_is_told_again_is_posted_once() -> None:
+def test_an_event_that_comes_again_is_posted_once() -> None:
     with recorder() as (api, events):
         events.start()
         for message in ("first", "first", "second"):
@@ -42,7 +42,7 @@ def test_an_event_that_is_told_again_is_posted_once() -> None:
         assert api.writes == [("POST", EVENTS)] * 2
 
 
-def test_events_beyond_those_that_may_wait_are_dropped_and_may_be_told_later() -> None:
+def test_events_beyond_those_that_may_wait_are_dropped_and_may_come_later() -> None:
     with recorder(waiting=2) as (api, events):
         for message in ("first", "second", "third"):  # nothing is posted before the start
             events.tell(event(message), at(0))
