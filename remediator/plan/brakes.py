@@ -126,6 +126,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         standing = [rule for rule in self.stored if suffers(rule, action)]
         if not devices or not standing:
             return bool(devices)
+        # The unit is the GPU: a further slice of one that counts already costs nothing.
         if action == "taint" or not all(map(self.account.spending.is_drained, standing)):
             return False
         return again or not devices <= {rule.device for rule in standing}
@@ -183,6 +184,7 @@ def _pods_to_drain(question: Question) -> Found | None:
     Requests to the Eviction API name single pods, which are looked at one by one.
     """
     board = question.board
+    # Pods of a Slinky NodeSet run Slurm's jobs: an eviction kills them, and Slurm cannot know why.
     theirs, unknown = devices_drained_elsewhere(board), not_looked_at(board)
     waits = [
         rule
@@ -197,6 +199,7 @@ def _pods_to_drain(question: Question) -> Found | None:
         why=f"{_word(waits)} deferred: {why_not_yet(board, names)}",
         until=question.account.now + (LOOK_AGAIN if unknown else LOOK_AGAIN_DRAINING),
         devices=frozenset(rule.device for rule in waits),
+        # PodOwner means that Slurm must drain pods: wrong where only the list of pods lacks one.
         by="PodOwner" if names & theirs else "PodsUnknown",
     )
 
@@ -293,8 +296,11 @@ OWN: tuple[Brake, ...] = (
 FLEET: tuple[Brake, ...] = (
     Brake("EmergencyStop", _of("rule", "request", "call"), None, _emergency_stop),
     Brake("Maintenance", _of("rule", "request", "call"), None, _maintenance_window),
+    # Not `no rule`: a None rule costs nothing, and passes beside a taint that is deferred.
     Brake("Budget", _of("taint"), "None", partial(_cap, "taint")),
     Brake("Correlation", _of("taint"), "None", _wave_of_taints),
+    # A wave may come up during evictions by request, so it is looked for again before NoExecute. A
+    # budget is not: such a GPU counts already, unless its evictions were over.
     Brake("Correlation", _of("eviction", "deletion"), "NoSchedule", partial(_wave, "evict")),
     Brake("Budget", _of("eviction"), "NoSchedule", partial(_cap, "evict")),
 )
@@ -409,6 +415,7 @@ def _grant_or_nothing(
     if not isinstance(granted, Unknown):
         return granted
     course = Course(kind="undecided", reason=granted.why)
+    # Without rules nothing is deleted: `node_decision` keeps what stands of an undecided GPU.
     nothing = Demanded(uuid=demanded.uuid, course=course, undecided=granted)
     return Granted(demanded=nothing, rules=())
 

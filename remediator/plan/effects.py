@@ -174,6 +174,8 @@ def _forgeable(finding: Finding) -> Cap | None:
 
 def _unpublished(finding: Finding) -> Cap | None:
     """Make no rule while no published device is of the failed instance."""
+    # With dynamic MIG the failed instance is often destroyed before the report is made: its process
+    # dies and its pod ends. The whole GPU in its place would taint healthy siblings.
     if not (finding.targets or finding.exact):
         return Cap("unpublished", None, "NoSchedule", f"suspected only: {UNPUBLISHED}")
     return None
@@ -189,6 +191,7 @@ def _better_evidence(finding: Finding) -> Cap | None:
         return None
     incident, now = finding.incident, finding.now
     opened = incident.metadata.creation_timestamp
+    # Where the status cannot be written, the wait still ends: it counts from the opening.
     not_noted = opened if opened and not incident.status.conditions else now
     until = (waits_since(incident.status, now) or not_noted) + finding.row.settle
     why = f"waiting for better evidence: {finding.doubt}"
@@ -210,6 +213,7 @@ def _later_pods(finding: Finding) -> Cap | None:
     if fault.ended is None:
         return None
     names = {str(target.name) for target in finding.targets}
+    # A claim stays reserved for a failed pod of a PodGroup as long as that pod exists.
     ended = {pod.uid for pod in board.pods or () if not pod.running}
     here = [
         held.uid
@@ -218,6 +222,7 @@ def _later_pods(finding: Finding) -> Cap | None:
     ]
     begun = {pod.uid: pod.started for pod in board.pods or () if pod.uid in here}
     dates = [begun.get(uid) for uid in here]
+    # A pod whose start is unknown may have been there when the error came.
     all_later = bool(dates) and all(at is not None and at > fault.last_seen for at in dates)
     return _no_further("later pods", finding, LATER) if all_later else None
 
@@ -305,6 +310,8 @@ def demands_of(
     Evictions are deferred until all devices that the faults of one GPU taint are tainted.
     """
     demands = [_demand(_finding(board, incident, fault, row, now)) for fault, row in faults]
+    # A fault in a milder mode, or one that waits for evidence, makes no taint to wait for: it must
+    # not stop the eviction of a certain one.
     tainting = (
         demand for demand in demands if demand.row.mode == "enforce" and demand.effect is not None
     )
@@ -329,6 +336,7 @@ def _finding(board: Board, incident: Incident, fault: Fault, row: Row, now: date
         found = scope(fault, board.gpu, board.inventory)
         targets, exact = _slices_meant(board, incident, fault, found.targets), found.exact
     doubt = fault.doubt or ("" if exact else UNPUBLISHED)
+    # Nor is an error from the future fresh: a node whose clock is ahead dates an old one so.
     if not doubt and fault.ended is not None and abs(now - fault.last_seen) > FRESH:
         doubt = "its process died long ago, or the clocks differ"
     return Finding(board, incident, fault, row, targets, exact, doubt, now)
@@ -337,6 +345,7 @@ def _finding(board: Board, incident: Incident, fault: Fault, row: Row, now: date
 def _demand(finding: Finding) -> Demand:
     caps = [cap for rule in CAPS if (cap := rule(finding)) is not None]
     least = min(caps, key=lambda cap: LEVELS.index(cap.limit))
+    # Of all caps, not of the least: where that one only defers, a ceiling still applies later.
     goal = EFFECTS[min(EFFECTS.index(cap.goal) for cap in caps)]
     demand = Demand(
         fault=finding.fault,
@@ -381,9 +390,12 @@ def _slices_meant(
     if not is_new(board, incident, fault):
         if incident.status.placed is not None:
             return tuple(target for target in targets if target in incident.status.placed)
+        # A status of an older version does not record them: its scope stands for them.
         acted = any(entry.phase in ACTED for entry in incident.status.timeline)
         known = set(incident.status.scope.devices)
         return tuple(target for target in targets if target in known) if known or acted else targets
+    # New to this incident is not new to the GPU: a closed one may have dealt with the error, and
+    # recorded which slices it meant.
     earlier = [known for known in board.incidents if not is_new(board, known, fault)]
     before = [known.status.placed for known in earlier if known.status.placed is not None]
     meant = {target.uuid for part in before for target in part}
@@ -443,8 +455,11 @@ def _own_since(finding: Finding, since: datetime) -> datetime | None:
     A slice that was made anew is other hardware to a contained error, and has pods of its own.
     """
     parts = finding.incident.status.hardware
+    # A part without a time is of an older version: the time of the whole taint stands for it.
     known = {part.uuid: part.tainted_time for part in parts if part.uuid}
+    # Partitions of dynamic MIG have no UUID, and carry that of their GPU.
     own = {target.uuid for target in finding.targets} - {finding.board.uuid}
+    # Beyond the limit of the CRD a slice is never recorded, and would wait for ever.
     if own - known.keys() and len(parts) < HARDWARE_LIMIT:
         return None
     return max([since, *(at for uuid in own if (at := known.get(uuid)))])
@@ -462,6 +477,8 @@ def waits_since(status: IncidentStatus, now: datetime) -> datetime | None:
     )
     since = next((condition.last_transition_time for condition in found), None)
     healthy = status.healthy_since
+    # Else an XID 74 of a peer that has passed would use up the wait, and the next one would taint a
+    # healthy GPU at once.
     over = since is not None and healthy is not None and since <= healthy < now - NEAR
     return None if over else since
 
@@ -486,6 +503,7 @@ def strongest_rules(
         row = demand.row
         shown = row.mode == "dry-run" and row.ceiling != "observe"
         for target in demand.targets:
+            # The status of a None rule counts the pods that would be evicted: 0 on an idle device.
             unenforced: Effect | None = "None" if shown and str(target.name) in held else None
             effect = demand.effect if row.mode == "enforce" else unenforced
             if effect is not None:
@@ -505,6 +523,7 @@ def _join_rules(rule: Rule, standing: Rule | None) -> Rule:
     effect = stronger(rule.effect, standing.effect)
     worse = severity(rule.fault) > severity(standing.fault)
     unanswered = standing.cause == LOST and standing.fault == rule.fault
+    # Pods tolerate a taint by its key and value: other words would evict some that tolerate these.
     changes = effect == rule.effect and (worse or unanswered or standing.effect != effect)
     words_of = rule if changes else standing
     return msgspec.structs.replace(
