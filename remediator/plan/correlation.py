@@ -86,6 +86,7 @@ class Waves:
         cause, limits = cause_of(incident), self._limits
         if not limits.nodes:
             return None
+        # This incident may be about to be opened. If it is stored, its node still counts once.
         alike = (*self._by_cause().get(cause, []), incident)
         # One that is dated later than now would end a wave, and can be of no later one.
         openings = [
@@ -144,6 +145,7 @@ def _sources_by_time(
     sources: dict[str, set[str]] = {}
     for _, incident in pairs:
         sources.setdefault(incident.node, set()).add(_source_of(incident, fleet))
+    # A node that claims GPUs of many NVLink domains must not make a wave by itself.
     return sorted((at, min(sources[opened.node])) for at, opened in pairs)
 
 
@@ -171,6 +173,8 @@ def _end_of_wave(sources: Iterable[tuple[datetime, str]], limits: Correlation) -
             continue
         recent.append((at, reporter))
         latest[reporter] = at
+        # During a wave no source is dropped: a node that is part of it could join once more after
+        # the window, and prolong it.
         while until is None and at - recent[0][0] >= limits.within:
             old, source = recent.popleft()
             if latest.get(source) == old:

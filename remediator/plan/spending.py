@@ -173,6 +173,8 @@ class Spending:
                 over = self._lately_on(action, caps, name, gpu) if ground == "node" else []
                 limit = cap.of(self.total(ground, name))
                 others = self.count(action, ground, name)
+                # A GPU that counts already takes no room from itself, such as one to which a pod
+                # has come back after it was drained.
                 others -= int(self._counts_on(action, gpu, ground, name))
                 used = others + len(over)
                 if used >= limit:
@@ -185,10 +187,12 @@ class Spending:
         return self._full_rate(action, caps, gpu)
 
     def _full_rate(self, action: Action, caps: Caps, gpu: str) -> Full | None:
+        # The rate of calls counts evictions as well: that of its own GPU must not defer a call.
         begins = self.lately(action, caps, but=gpu if action == "call" else "")
         rate = caps.rate
         if rate is None or len(begins) < rate.count:
             return None
+        # Not the oldest: after the rate was lowered, more may have begun than it allows.
         reopens = begins[-rate.count] + rate.within if rate.count else None
         return Full(f"rate={rate} is used up ({len(begins)}/{rate.count} GPUs lately)", reopens)
 
@@ -254,6 +258,8 @@ class Spending:
                     yield call.spec.uuid, call.node
         known: RuleAction = "taint" if action == "taint" else "evict"
         for rule in self._fleet.rules:
+            # A pod may be back on a drained GPU before its incident records it. To count it only
+            # then would let the next GPU be evicted from in this decision.
             empty = (
                 known == "evict"
                 and self.is_drained(rule)
@@ -334,6 +340,7 @@ def place_of(gpu: str, node: str, fleet: Fleet) -> GpuPlace:
     known = fleet.places.get(gpu)
     if known is None:
         return GpuPlace(node=node)
+    # Else a node that publishes the GPU of another would move what that one costs.
     return known if known.node == node else msgspec.structs.replace(known, node=node)
 
 
