@@ -66,6 +66,7 @@ def decide_or_keep(board: Board, policy: Policy, now: datetime) -> tuple[Board, 
     answer = _decide(board, policy, now)
     if not isinstance(answer, Unknown):
         return answer
+    # Decided once more as unknown: names may have moved, and only they are followed then.
     blind = msgspec.structs.replace(board, verdict=answer, gpu=None)
     return or_keep(blind, lambda: decide(blind, policy, now))
 
@@ -78,6 +79,7 @@ def _decide(board: Board, policy: Policy, now: datetime) -> tuple[Board, Demande
 
 def keep(board: Board, why: Unknown) -> tuple[Board, Demanded]:
     """Return the board of a GPU with an answer that changes nothing about it."""
+    # Leftovers are rules to delete: they wait for a decision, too.
     rules = msgspec.structs.replace(board.rules, leftovers=())
     unclear = msgspec.structs.replace(board, verdict=why, gpu=None, rules=rules, undecidable=why)
     course = Course(kind="undecided", reason=why.why)
@@ -104,6 +106,7 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
     rows = [(fault, policy.row(fault.fault_class, board.place)) for fault in lead.faults]
     demands = effects.demands_of(board, lead.incident, rows, now)
     taints = hardware.follow_names(board, lead.incident, standing, demands, policy, now)
+    # A pod that is evicted must not land on the device for which a rule is only being made.
     if taints.extends:
         demands = effects.taint_first(demands)
     found = incidents.with_findings(board, lead.incident, demands, taints.firm, now)
@@ -123,6 +126,7 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
         policy=policy,
         now=now,
     )
+    # Ends come first: a GPU whose node is gone is unknown as well.
     return _ignore(known, _end(known) or _keep_unknown(known) or _verify(known))
 
 
@@ -201,6 +205,7 @@ def _record(
     rows = tuple(dict.fromkeys((row, *(demand.row for demand in demands))))
     # A class that another policy switched off waits for a user as before.
     counted = tuple(each for each in rows if each.mode != "off" or policy.disagrees)
+    # A line that any program may have written makes no GPU wait for a user.
     sticky = history.stickiness(
         incident, () if history.is_syslog_only(incident) else counted, count
     )
@@ -241,6 +246,7 @@ def _keep_unknown(known: _Known) -> Demanded | None:
     moved = hardware.new_names_in_words(known.taints.renamed)
     reason = "; ".join(part for part in (f"unknown, so nothing changes: {why}", moved) if part)
     until = recovery.gone_until(known.board, known.incident)
+    # A date that has passed would wake the node again and again, while a watch is blind for weeks.
     gone = Wake(until, "the node is gone") if until and until > known.now else None
     return known.demanding(
         Course(kind="unknown", reason=reason),
@@ -253,6 +259,7 @@ def _verify(known: _Known) -> Demanded:
     """Return the end of a verified recovery, or what its faults demand until then."""
     board, incident, record, now = known.board, known.incident, known.record, known.now
     confirmed = known.confirmed
+    # A signal restarts the soak by the status, which is written after this decision.
     quiet = record.seen_through == incident.status.seen_through and not record.is_new
     verified_at = recovery.verified_at(board, incident, known.policy, now) if quiet else None
     soaked = verified_at is not None and now >= verified_at
@@ -333,6 +340,7 @@ def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]
 def _ignore(known: _Known, demanded: Demanded) -> Demanded:
     """Remove all rules of ours where a user says that there is no fault."""
     ignored = overrides.in_force(known.record.intents, "Ignore")
+    # An incident that is ignored still ends when its GPU has recovered.
     if ignored is None or demanded.course.is_over:
         return demanded
     why = f"not acted on: {intent.in_words(ignored.kind, ignored)}"

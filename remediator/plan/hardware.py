@@ -83,6 +83,7 @@ def rules_that_may_stay(board: Board, policy: Policy) -> tuple[Rule, ...]:
         if (not is_displaced(rule, board.inventory) or _may_be_the_failed_one(rule, board))
         and not (board.presence.left and rule.node == board.node)
     ]
+    # A milder file of a new leader may be an older one: until both agree it removes no taint.
     if policy.disagrees:
         return tuple(proper)
     capped: list[tuple[Rule, Effect | None]] = [
@@ -208,9 +209,13 @@ def tainted_hardware(
     for rule in stored.values():
         part = Hardware(effect=rule.effect, fault=rule.fault, cause=rule.cause)
         if rule.uuid != rule.gpu and rule.device in contained:
+            # A slice that failed itself is recorded by its UUID alone: another compute instance in
+            # its memory stays free.
             anew = [] if rule.uuid in failed else places
             place = _place_of(rule, anew, board, incident)
             parts.append(msgspec.structs.replace(part, uuid=rule.uuid, placement=place))
+        # A fault of any other class is the GPU's, whichever slice the rule is on: what is cut from
+        # the GPU later is tainted, too.
         if rule.fault != "contained" or _is_of_whole(rule, board):
             parts.append(part)
     for part in sorted(parts, key=_key):

@@ -82,6 +82,8 @@ def lead(
     faults = sorted(unhandled_faults(board, policy, now), key=weight)
     if stored is not None and not stored.blank:
         return _lead(stored, faults, standing, opened[1:])
+    # The process can die, or rules stop being served, after a rule is made and before the status of
+    # its incident lists it: that one is in `unseen` alone.
     rules = standing or displaced or (board.rules.unseen if stored else ())
     empty = not rules and not any(opens(board, fault, policy, now) for fault in faults)
     if stored is not None:
@@ -162,6 +164,7 @@ def unhandled_faults(board: Board, policy: Policy, now: datetime) -> tuple[Fault
         for fault in found
         if policy.row(fault.fault_class, board.place).mode != "off"
         and (
+            # What stands is a fault whatever was closed: only one that is over can be dealt with.
             fault.ended is None
             or handled is None
             or is_later(fault.last_seen, handled, board.reported_at)
@@ -225,6 +228,7 @@ def without_forged(faults: list[Fault], current: Incident) -> list[Fault]:
 
 def new_incident(board: Board, standing: tuple[Rule, ...]) -> Incident:
     """Begin an incident; where rules stand without an incident it starts from them."""
+    # Not their count: old incidents are pruned.
     number = max((number_of(incident.name) for incident in board.incidents), default=0) + 1
     meta = ObjectMeta(name=incident_name(board.uuid, number))
     opened = Incident(meta, IncidentSpec(board.node, board.uuid))
@@ -257,6 +261,7 @@ def fill_from_rules(
     An error that was reported long ago is not new to it. Instances are numbered anew, so an old
     error must not be read as one of the instance that has its number now.
     """
+    # Between the two writes of an opening nothing is lost, and its error is new.
     if not history.is_lost(blank, now):
         return _from_rules(board, blank, standing)
     found = _from_rules(
@@ -308,6 +313,7 @@ def close_duplicates(
     board: Board, leading: Incident, duplicates: tuple[Incident, ...], now: datetime
 ) -> tuple[tuple[Incident, IncidentStatus], ...]:
     """Return how younger incidents of the GPU are closed in favour of the one that leads."""
+    # Until rules are served again, the status of a duplicate lists those that it has made.
     if recovery.unseen_rules(board):
         return ()
     return tuple(
