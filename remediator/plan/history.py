@@ -139,6 +139,8 @@ def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
     classes = [row.fault_class for row in rows if row.sticky]
     if classes:
         return f"class {classes[0]} is untainted only after a user confirms the repair"
+    # In the policy of another leader the class may be off or not sticky: a GPU that waits for a
+    # user goes on to wait.
     return (
         "a user had to confirm its repair before"
         if incident.status.untaint == "OnConfirmation"
@@ -148,6 +150,8 @@ def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
 
 def _ends_signals(incident: Incident, boot_id: str | None) -> bool:
     """Whether its confirmation may be all that says of reported signals that they are over."""
+    # A report keeps its XIDs until the next boot. Under a driver before R565 nothing else may end
+    # them: without this record they would taint the GPU again.
     stated = {(record.kind, record.state) for record in incident.status.intents}
     this_boot = boot_id in (None, incident.status.opened_boot_id)
     return ("RepairConfirmed", "InForce") in stated and this_boot
@@ -177,6 +181,8 @@ def incidents_to_prune(
         lifetime = max(row.repeat.within, KEPT_FOR) + row.probation
         old = now - closed_at > lifetime
         needed = _lasting(incident, now) or _ends_signals(incident, boot_id)
+        # A node that reports ever new GPUs must not fill the API server, whatever its incidents
+        # carry.
         if many or (old and not needed):
             found.append(incident)
     return tuple(reversed(found))[:PRUNED_AT_ONCE]

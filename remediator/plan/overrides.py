@@ -46,6 +46,7 @@ def read_intents(
         unread = unread or _is_undated(incident, kind, recorded, intent)
         later |= unread if known is None else news
         state = "InForce" if counts(intent, now) else "Expired"
+        # It stays so: once the node's clock has caught up, the signal looks earlier again.
         overtaken = known is not None and known.state == "Overtaken"
         if overtaken or (kind == "RepairConfirmed" and state == "InForce" and later):
             state = "Overtaken"
@@ -110,6 +111,8 @@ def _confirmation(
             return None
         if _is_undated(incident, "RepairConfirmed", known, intent):
             return None
+        # It counts before it is recorded: in between, pods could be deleted for a GPU that is
+        # repaired.
         if known is None or not known.concerns(intent):
             return now, last_reported(gpu, None)
         counted = known.state != "Overtaken"

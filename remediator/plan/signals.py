@@ -117,6 +117,7 @@ def with_reported(board: Board, before: Seen) -> Seen:
     known = [reported[key] for key in kept if key in reported]
     fresh = [signal for key, signal in reported.items() if key not in kept]
     room = max(SEEN_LIMIT - len(known) - len(fresh), 0)
+    # What the report lacks goes first: if it comes back, its date decides whether it is new.
     found = [*known, *fresh][:SEEN_LIMIT] + unanswered[:room]
     return tuple(sorted(found, key=lambda signal: signal.key))
 
@@ -139,12 +140,14 @@ def _error_records(board: Board) -> list[Record]:
 def by_clock_of_now(incident: Incident, node: str, report: NodeHealth) -> Incident:
     """Return an incident of a node with its dates by the clock that the node has now."""
     status, now = incident.status, min(max(report.clock_set_back_ms, 0), MOST_SET_BACK)
+    # Without a recorded sum it is unknown by which clock the dates were copied: they stay.
     before = now if status.clock_set_back_ms is None else status.clock_set_back_ms
     back = timedelta(milliseconds=max(now - before, 0))
     if now == status.clock_set_back_ms or incident.node != node:
         return incident
 
     def moved(moment: datetime) -> datetime:
+        # The sum is the node's own: it must not make a date that cannot be read again.
         return moment - min(back, moment - EARLIEST)
 
     def kept(moment: datetime | None) -> datetime | None:
