@@ -56,10 +56,13 @@ class Row(msgspec.Struct, frozen=True):
 CLOCKS: Mapping[ClockName, Row] = {
     # What pods have to settle from; rates count it once all rules are gone.
     "tainted": Row("every desired taint is stored", "ends", "stays", frozenset({"rules"})),
+    # One that begins again does not move it: budgets see that by the dates of its rules.
     "evicting": Row("pods were evicted first", "stays", "stays"),
     "drained": Row("no pod was left first", "stays", "stays"),
     "empty": Row("no pod uses the devices", "ends", "stays"),
+    # Unlike the others it ends where it is unknown: the agent may forget an error of the gap.
     "healthy": Row("the GPU is healthy, without a gap", "ends", "ends", frozenset({"health"})),
+    # Renewals are counted in memory: a new leader counts from 0, and keeps what is stored.
     "confirmed": Row("the agent has confirmed it", "stays", "ends", frozenset({"health"})),
     # It outlives any stay: the name is all that is left of the machine.
     "node gone": Row("the node is gone", "ends", "stays"),
@@ -100,6 +103,7 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
 
     def new_epoch(self, before: "Stay") -> bool:
         """Whether the GPU was reset since then, as far as both are known."""
+        # A lower one proves no reset: an agent that has lost its state counts from the start again.
         return bool(before.epoch) and self.epoch > before.epoch
 
 
@@ -147,6 +151,7 @@ def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime 
     roster, fact = board.machine.roster, None
     if roster is not None and (board.uuid in roster.slots or roster.aside):
         fact = False
+    # Without a reboot it says nothing new: NVML may not list a GPU that is lost.
     elif roster is not None and Stay(boot_id=roster.boot_id).new_boot(stay_at_signal(old)):
         fact = True
     return run("missing", old.missing_since_time, now, fact=fact)
@@ -210,6 +215,8 @@ def health_gap(board: Board, old: IncidentStatus, now: datetime) -> bool:
     """
     if errors_rose(board, old):
         return True
+    # A date after `now` is no gap: it is of a node whose clock is ahead, and would restart the soak
+    # at each look.
     begun, verdict = old.healthy_since, board.verdict
     return isinstance(verdict, Healthy) and begun is not None and begun < verdict.since <= now
 
@@ -260,6 +267,8 @@ def start_of_within(status: IncidentStatus, plan: Evict, now: datetime) -> datet
     start, last = status.eviction_start_time, status.eviction_attempt_time
     if start is None or last is None:
         return start
+    # If each pause restarted the time, recurring pauses would postpone NoExecute without limit. If
+    # pauses counted, pods would be deleted without a request to evict them.
     return start + max(now - last - _counts(plan), timedelta())
 
 

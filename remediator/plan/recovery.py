@@ -61,6 +61,8 @@ def why_unknown(board: Board, incident: Incident, confirmed: Intent | None = Non
     if incident.status.fault == "memory":
         if incident.status.cause == "sram-threshold" and board.gpu.memory.sram_threshold is None:
             return "whether the SRAM threshold is exceeded could not be read"
+        # NVML does not support this read while a GPU has MIG instances: that no failure is seen
+        # proves nothing there.
         return readings.remaps_unread(board.gpu)
     return _unseen_end(board, board.gpu, incident)
 
@@ -69,6 +71,8 @@ def _unseen_end(board: Board, gpu: GpuHealth, incident: Incident) -> str:
     """Return which end has not been seen, "" when nothing is missing."""
     unread = links.unread(gpu, incident.status.cause)
 
+    # Drivers before R565 have no recovery action: only a new boot or epoch proves that an XID is
+    # over.
     needs_epoch = (
         gpu.recovery_action.supported is False
         and incident.status.fault not in _OVER_AT_ONCE
@@ -94,6 +98,8 @@ def _new_epoch(board: Board, gpu: GpuHealth, status: IncidentStatus) -> bool:
     stay, before = stay_of(board), stay_at_signal(status)
     if stay.new_boot(before) or stay.new_epoch(before):
         return True
+    # An agent that has lost its state counts epochs from the start again: then the date of the
+    # epoch proves the reset.
     begun, signal = gpu.epoch_started, status.seen_through
     return begun is not None and signal is not None and begun > signal
 
@@ -167,6 +173,7 @@ def end_without_recovery(
 ) -> str:
     """Return why an incident ends without verified recovery, "" while it goes on."""
     until = gone_until(board, incident)
+    # By a wrong clock the week may seem over at once.
     if until is not None and now >= until and not board.trust.refusal("end a clock"):
         return f"node {incident.node} has been gone for {days(NODE_GONE_FOR)}"
     if confirmed is not None and is_taken_out(board):
