@@ -58,6 +58,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     trust: Trust = Trust()
     gone: bool = False
     """Nodes are read, none has this name now, and no source reports its hardware."""
+    # Another boot id counts as a reboot, and so as a sign of repair: a report that is not believed
+    # must show none.
     boot_id: str = ""
     reported_at: datetime | None = None
     """When the report was made, by the node's clock. None, as an empty boot id: there is none."""
@@ -125,6 +127,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
     """It is proven to be elsewhere: this node reports without it, and another node has it."""
 
 
+# `dict=True`: a cached_property keeps its value in the instance's dict, which a Struct lacks.
 class Board(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One GPU."""
 

@@ -49,6 +49,8 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
         view.slices, inventory=own, unbound={**unbound, **view.slices.unbound}
     )
     bound = msgspec.structs.replace(view, slices=slices)
+    # A board that has gone to another node is still one of this node while a rule is left here:
+    # only this node's report shows that the rule can go.
     left = {rule.gpu for rule in view.stored.rules if _has_left(bound, rule.gpu)}
     gpus = view.agent.report.gpus if view.agent.report else ()
     reported = {gpu.uuid: gpu for gpu in gpus}
@@ -66,7 +68,10 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
     here |= left | {
         rule.gpu for rule in view.stored.rules if is_displaced(rule, bound.slices.inventory)
     }
+    # An incident is named after its GPU, so a UUID of another form can have none.
     uuids = sorted(uuid for uuid in here if GPU_UUID.fullmatch(uuid))
+    # A bug in what all GPUs share makes each of them Unknown, with its rules as they stand, and
+    # does not end the decision of the node.
     shared = attempt(_facts_of_node, bound, now, disagrees)
     return tuple(_board_or_blank(bound, uuid, reported.get(uuid), shared) for uuid in uuids)
 
@@ -161,6 +166,8 @@ def _board_or_blank(
         return board
     return Board(
         uuid=uuid,
+        # The inventory is kept: where a rule evicts pods from other hardware, that ends all the
+        # same.
         machine=Machine(node=view.node, inventory=view.slices.inventory),
         verdict=board,
         undecidable=board,
@@ -180,11 +187,17 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     why = view.unbelieved or _unusable(view, uuid, gpu, shared.repeated)
     ruled = {rule.device for rule in rules}
     devices = {device.device for device in parts} | ruled
+    # A kubelet that starts deletes all ResourceSlices of its node, and the pods run on. So the
+    # devices of claims are also looked up by what rules and open incidents remember.
     devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
+    # Where the node's clock was set back, the agent has moved the dates of its report, and what an
+    # incident copied from it has not moved yet.
     if view.agent.report and not why:
         incidents = tuple(
             by_clock_of_now(known, view.node, view.agent.report) for known in incidents
         )
+    # Before the verdict: a confirmation ends a fault in the decision that reads it, or pods could
+    # be deleted after it.
     around = with_confirmed(shared.around, gpu, incidents, view.boot_id or "", shared.now)
     judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
     holders = affected_pods(view.usage.claims, frozenset(devices), view.usage.pods)
@@ -207,6 +220,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
         users=Users(
             holders=holders,
             gang=gang(holders, view.usage.claims, view.usage.pods)
+            # Peers are named by incidents alone, and the search for them walks all claims.
             if any(it.open for it in incidents)
             else (),
             absent=absent_consumers(
@@ -219,6 +233,8 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
         place=place,
         unusable=why,
         presence=Presence(
+            # An entry that was made of the slices, for a GPU that the report misses, is no report
+            # of it.
             reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
             unbound=view.slices.unbound.get(uuid, ""),
             elsewhere=elsewhere,
@@ -244,11 +260,14 @@ def _place(
     """Return where a GPU is."""
     open_incidents = [incident for incident in incidents if incident.open]
     pools = {(device.device.driver, device.device.pool) for device in parts}
+    # What is published outranks what is remembered: a driver that publishes under another name
+    # would leave its devices in two places for ever.
     pools = pools or _pools_once_published(view, open_incidents, rules)
     if not pools:
         # Where GPUs of this node are published; while none is, where NVIDIA's driver would.
         around = [device.device for device in view.slices.inventory if device.kind]
         pools = {(device.driver, device.pool) for device in around} or {(GPU_DRIVER, view.node)}
+    # An exemption may name one slice, and holds also while its driver does not publish it.
     hardware = [entry.uuid for entry in (*parts, *rules)]
     hardware += [
         target.uuid for incident in open_incidents for target in incident.status.scope.devices
@@ -271,6 +290,8 @@ def _classes(
     later claim may tolerate our taints and name any class, so it does not count. Rules record the
     classes as well, for an incident that has lost its status.
     """
+    # Without a phase the status is not written yet, or lost: no classes there would not mean that
+    # there were none.
     recorded = next(
         (incident.status for incident in open_incidents if incident.status.phase_since), None
     )
@@ -325,6 +346,7 @@ def _has_left(view: NodeView, uuid: str) -> bool:
 
 
 def _nvml_up(view: NodeView) -> bool:
+    # Where NVML lists a GPU without a name, that one may be the one that seems to be missing.
     if view.agent.report is None or view.agent.report.inventory.unidentified:
         return False
     return any(source.name == "nvml" and source.up for source in view.agent.report.sources)
@@ -338,6 +360,7 @@ def _roster(view: NodeView) -> Roster | None:
     published = {
         device.parent_uuid or device.uuid or ""
         for device in view.slices.inventory
+        # A VFIO device has a UUID of its PCI address: it names no board.
         if device.kind != "vfio"
     }
     return Roster(
@@ -345,6 +368,8 @@ def _roster(view: NodeView) -> Roster | None:
         slots={gpu.uuid: gpu.pci_bus_id for gpu in gpus if gpu.presence == "Present"},
         known=frozenset({gpu.uuid for gpu in gpus} | published - {""}),
         aside=bool(inventory.set_aside),
+        # A board is taken for a new one only against a full list: where one is added, numbers move,
+        # and it may get the number of a dead one that is still there.
         complete=not (inventory.set_aside or inventory.missing)
         and inventory.on_bus is not None
         and inventory.on_bus == inventory.seen,

@@ -95,11 +95,14 @@ def plan_evictions(board: Board, granted: Granted, now: datetime) -> Planned:
     planned = _eviction_record(board, granted, now)
     evict = to_evict(board, planned, now)
     missed = _pods_not_reached(board, granted)
+    # Pods are listed on demand and not watched: no event reports that a list would succeed.
     unseen = board.pods is None and (missed or in_force(board, granted))
     if not (evict or unseen or planned.since):
         return planned
     again = now + (LOOK_AGAIN_BLOCKED if planned.blocked else LOOK_AGAIN)
     delete, plan = frozenset[str](), granted.demanded.eviction.plan
+    # Deletion ignores PodDisruptionBudgets, as the NoExecute does that should have reached these
+    # pods (kubernetes#141290): no other pod is deleted.
     if plan is not None and plan.then != "wait" and plan.extended_resources != "wait":
         # Pods that NoExecute would delete if it reached them.
         unreached = {pod.uid for pod in missed}
@@ -135,6 +138,7 @@ def _pods_not_reached(board: Board, granted: Granted) -> list[AffectedPod]:
     """
     desired = {rule.device for rule in granted.rules if rule.effect == "NoExecute"}
     stored = {rule.device for rule in board.rules.stored if rule.effect == "NoExecute"}
+    # Stored and desired: a rule that is to go or to be milder evicts nothing in its last moments.
     reached = {str(device) for device in stored & desired & set(granted.evicts)}
     return [
         pod
@@ -175,6 +179,8 @@ def resumes(board: Board, incident: Incident, devices: Collection[Device], now: 
         for rule in board.rules.stored
         if rule.effect == "Evict" and rule.device in devices
     }
+    # `evicting_at` stays once it is set, and the start time ends with the last pod: so these are
+    # pods that came after a drain.
     ended = incident.status.evicting_at is not None and incident.status.eviction_start_time is None
     return ended and any(not _skip_reason(board, pod, rules, now) for pod in _there(board, rules))
 
@@ -207,6 +213,7 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
     no_execute = {str(rule.device): rule for rule in granted.rules if rule.effect == "NoExecute"}
     if not rules and _there(board, no_execute, terminating=True):
         return msgspec.structs.replace(as_it_was, rounds=rounds)
+    # A pod in its grace period still uses the device, so the time goes on.
     there = () if granted.held_back else _there(board, rules, terminating=True)
     if not there:
         return Planned(granted=granted, rounds=rounds)
@@ -252,6 +259,7 @@ def _skip_reason(board: Board, pod: AffectedPod, rules: Mapping[str, Rule], now:
     """Return why no eviction is requested of a pod, "" when it is."""
     if kind := kind_passed_by(board, pod.uid):
         return PASSED_BY[kind]
+    # Its claim is made by the scheduler and carries no tolerations.
     if pod.via == EXTENDED_RESOURCE:
         return ""
     held = [
@@ -261,6 +269,8 @@ def _skip_reason(board: Board, pod: AffectedPod, rules: Mapping[str, Rule], now:
     ]
     return (
         "tolerates NoExecute"
+        # One device that is not tolerated is enough: the eviction controller takes the earliest
+        # end.
         if all(_tolerates(board, pod, rules[device], now) for device in held)
         else ""
     )
@@ -328,6 +338,8 @@ def _devices_with_new_pods(board: Board, granted: Granted, now: datetime) -> fro
         affected.device
         for affected in _there(board, rules)
         if affected.uid not in known
+        # The incident records pods of devices in scope only. On any other device the same pods
+        # would be new in each decision.
         and affected.device in named
         and not _skip_reason(board, affected, rules, now)
     )
@@ -347,6 +359,8 @@ def _in_the_way(board: Board, planned: Planned, rules: Mapping[str, Rule], now: 
     there = {
         affected.uid: affected
         for affected in _there(board, rules)
+        # Before the time is over only pods on a device that was joined too often are in the way:
+        # nothing is requested of them any more.
         if overdue or affected.device in joined
     }
     blockers: list[str] = []
