@@ -67,12 +67,16 @@ def needs(
             return Repair()
         case Unknown():
             before = need_of(incident.status.needs)
+            # A GPU that is not back after a reboot may be in no report, and so Unknown: that it is
+            # missing is known all the same.
             if gone and before in NODE_LEVEL:
                 return _sum([_FaultNeed("replacement", row)], stays=stays, insisted=insisted)
             insists = insisted or (row.mode == "enforce" and _may_evict(row))
             insists &= before in NODE_LEVEL
             return Repair(needs=before, insists=before if insists else "nothing", stays=stays)
         case Sick():
+            # A fault that is over still has its taint for the soak time, and needs no act on the
+            # node.
             standing = [demand for demand in demands if demand.fault.ended is None]
             fault_needs = [
                 _FaultNeed(_need(demand.fault, gone=gone), demand.row, demand.fault.alone)
@@ -96,6 +100,8 @@ def _needs_of_classes_off(
 
 
 def _sum(fault_needs: list[_FaultNeed], *, stays: bool, insisted: bool) -> Repair:
+    # A line that only the kernel log has may quote a program: it shows a need, and calls for
+    # nothing.
     sure = [fault_need for fault_need in fault_needs if not fault_need.alone]
     enforced = [fault_need for fault_need in sure if stays or fault_need.row.mode == "enforce"]
     insisting: list[Need] = [
@@ -154,6 +160,8 @@ class Due(msgspec.Struct, frozen=True):
             or self.board.trust.refusal("end a clock")
         ):
             return None
+        # A leader whose clock was ahead may have recorded a date of the time to come: pods must not
+        # wait for longer than the deadline by that.
         return min(since, now) + deadline
 
     def is_overdue(self, deadline: timedelta, now: datetime) -> bool:
@@ -225,6 +233,7 @@ def _of_gpu(board: Board, planned: Planned, incident: Incident) -> Due | None:
     if isinstance(board.verdict, Healthy):
         return None
     repair = planned.demanded.repair
+    # A replacement that a reboot has proven stands, although its GPU is Unknown.
     need, stands = repair.calls, isinstance(board.verdict, Sick) or repair.calls in NODE_LEVEL
     if not stands:
         need = most_needed(

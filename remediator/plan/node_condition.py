@@ -94,6 +94,8 @@ def conditions(
     stop; "" when one may. `unsettled`: this decision makes room in the caps, so the next one may
     promise time to pods that a call would override.
     """
+    # Conditions that were not read may say True: what is not known is neither repeated nor taken
+    # back.
     if view.facts is None or view.facts.conditions is None:
         return ()
     stored = {condition.type: condition for condition in view.facts.conditions}
@@ -103,12 +105,17 @@ def conditions(
     if options.enabled:
         old = stored.get(REPAIR_NEEDED)
         answer = _answer(view, decided, due, old, now, options.deadline, stopped)
+        # Those pods get their time first; a call that was made before stays.
         if unsettled and answer and answer.needed and not view.repair_called:
             answer = None
     if answer is None:
         return ()
+    # Where the option is off, an alias of before is taken back, in the same write as the condition:
+    # a leader that ends in between must not leave two that contradict each other.
     alias = _alias(answer if options.accelerated_hardware_ready else _SWITCHED_OFF)
     answers = ((REPAIR_NEEDED, answer), (HARDWARE_READY, alias))
+    # Two writers of one condition undo each other. A problem that another agent reports is for that
+    # agent to end.
     theirs = {
         condition.type
         for condition in view.facts.others
@@ -211,6 +218,7 @@ def _answer_for_none(
     soaked: tuple[str, ...], others: tuple[str, ...], old: NodeCondition | None
 ) -> _Answer:
     """Return the answer when nothing is due: a repair is being verified, or is over."""
+    # The soak of a GPU that never stopped the node is its incident's matter alone.
     if soaked and old is not None and old.reason not in (NOTHING_NEEDED, SWITCHED_OFF):
         text = f"healthy again, recovery is being verified: {some(soaked, NAMED_LIMIT)}"
         return _Answer(needed=False, reason=VERIFYING, message=_cut_message(text))
@@ -230,6 +238,8 @@ def _answer_for(
     stated: bool,
 ) -> _Answer:
     """Return whether a node-level act may begin, in words that name the pods in the way."""
+    # A deadline overrides pods for what its class needs, and for nothing greater that another class
+    # of the GPU needs.
     overdue = tuple(
         msgspec.structs.replace(due_gpu, need=due_gpu.insists)
         for due_gpu in free
@@ -237,10 +247,12 @@ def _answer_for(
     )
     if not seen.pods and not seen.unknown:
         return _call(_with_joining(free, standing), _pods_in_words(seen))
+    # A promise that is made after the call takes no call back: the repair may have begun.
     if overdue and (stated or not seen.promised):
         # Only for this act may pods be overridden: other needs are not requested yet.
         pods = f"{_pods_in_words(seen)}; waited until the deadline"
         return _call(_with_joining(overdue, standing), pods)
+    # Pods that cannot be listed take no call back, and make none.
     if not seen.pods and stated:
         return _call(_with_joining(free, standing), _pods_in_words(seen))
     return _wait(free, seen, deadline, now)
@@ -291,6 +303,7 @@ def _alias(answer: _Answer) -> _Answer:
     text = _cut_message(f"{SIGNATURE}{answer.message}")
     if not answer.needed:
         return msgspec.structs.replace(answer, message=text)
+    # Karpenter reads the reason and knows some XIDs, for which it waits less.
     codes = [cause.removeprefix("xid-") for cause in answer.causes if cause.startswith("xid-")]
     known = [code for code in codes if code.isdecimal()]
     reason = f"NvidiaXID{known[0]}Error" if known else "NvidiaDeviceRepairNeeded"
@@ -313,6 +326,7 @@ def _condition(
         status=status,
         reason=answer.reason,
         message=answer.message,
+        # Kubernetes keeps the times of conditions in whole seconds.
         last_transition_time=since or now.replace(microsecond=0),
     )
 

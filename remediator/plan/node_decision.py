@@ -84,18 +84,23 @@ def decide_node(
     A GPU on which this program fails is unknown and stays as it stands; the others go on. What goes
     beyond single GPUs (the Node's conditions, pruning, Events) is left out where it fails on that.
     """
+    # Incidents go on recording that the node was gone until they are written: budgets count it at
+    # once.
     if not view.gone:
         fleet = msgspec.structs.replace(fleet, seen_node=view.node)
     stopped = pause(fleet, policy, Place(node=view.node), now)
     plans = gpu_plans(
         Inputs(view=view, fleet=fleet, policy=policy, now=now, options=options, stopped=stopped)
     )
+    # A repair may end every pod of the node. So it waits for a stop, a window, the clock and the
+    # policy of the leader before, whichever GPU needs it.
     uncalled = stopped or view.trust(policy.disagrees).refusal("begin a call")
     pairs = tuple((plan.board, plan.planned) for plan in plans)
     unsettled = any(plan.turned.emptied for plan in plans)
     conditions = attempt(
         lambda: node_condition.conditions(view, pairs, now, options, uncalled, unsettled=unsettled)
     )
+    # By a clock that is ahead every closed incident is old enough to be pruned.
     aged = () if view.clock_doubt else view.stored.incidents
     old = attempt(lambda: history.incidents_to_prune(aged, policy, now, view.boot_id))
     steps = [step for plan in plans for step in plan.steps]
@@ -104,6 +109,7 @@ def decide_node(
     steps += [
         DeleteIncident(incident)
         for incident in (() if isinstance(old, Unknown) else old)
+        # What is stored now may be open, or have a user's intent: the copy that is known is older.
         if incident.name not in view.stored.unread
     ]
     steps = within_limit(view, in_order(steps, view.stored.rules))
@@ -166,6 +172,7 @@ def _plan_gpus(inputs: Inputs) -> list[GpuPlan]:
     policy, now = inputs.policy, inputs.now
     boards = bind_boards(inputs.view, now, policy.disagrees)
     demanded = [decide_or_keep(board, policy, now) for board in boards]
+    # All GPUs at once: the last place of a budget must not be given to two of them.
     granted = grant_all(demanded, inputs.fleet, policy, now, calling=inputs.options.enabled)
     by_gpu = {each.uuid: each for each in granted}
     return [_plan_gpu(board, by_gpu[board.uuid], inputs) for board, _ in demanded]

@@ -72,6 +72,8 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     foreign = {device.device for device in view.slices.inventory if device.foreign}
     named -= foreign
     published = any(device.kind for device in view.slices.inventory)
+    # NVIDIA's driver names its pool after the node. So its claims count also where the kubelet,
+    # when it started, deleted all slices, and no rule or incident remembers a device.
     pools = {(device.driver, device.pool) for device in named} | {(GPU_DRIVER, view.node)}
     drivers = {device.driver for device in named} | {GPU_DRIVER}
     known = {(claim.metadata.namespace, claim.metadata.name): claim for claim in view.usage.claims}
@@ -168,6 +170,7 @@ def _promise_of_hold(  # noqa: PLR0917 - everything that it rests on
 ) -> Promise | None:
     """Return what a user's hold promises to pods that hold the GPU, or may."""
     hold: intent.Intent | None = overrides.in_force(planned.record.intents, "Hold")
+    # Where nothing is decided no intent is recorded: what the spec has counts.
     if planned.demanded.undecided is not None:
         own = incident.spec.intents.get("Hold")
         hold = own if own is not None and intent.counts(own, now) else None
@@ -186,12 +189,14 @@ def _promise_of_within(
     From the taint on: pods that come later could see it.
     """
     since = incident.status.eviction_start_time if planned.demanded.undecided else planned.since
+    # Before the first request evictions are about to begin on every tainted device.
     effects = {"Evict"} if since else {"Evict", "NoSchedule"}
     devices = {str(rule.device) for rule in planned.rules if rule.effect in effects}
     pods = _there(board, seen, devices)
     until = _until(board, planned, since, incident.status, now)
     if not pods or (until is not None and now >= until):
         return None
+    # No eviction can be requested then, and the clock of `within` stands still: its end moves.
     stands = (
         bool(board.trust.refusal("disrupt"))
         or board.pods is None
@@ -235,6 +240,7 @@ def _begins(board: Board, planned: Planned) -> bool:
 def _there(board: Board, seen: Neighbours, devices: Iterable[str] | None = None) -> tuple[str, ...]:
     """Return the pods on the GPU, or on some devices of it, that are in the way or may be."""
     found = _holders(board, devices)
+    # While it is unknown who is there, each holder that a claim names may be.
     return tuple(pod for pod in found if seen.unknown or pod in seen.pods)
 
 

@@ -79,6 +79,7 @@ def drainer(pod: PodFacts) -> Drainer | None:
 
 def drainer_of(board: Board, uid: str) -> Drainer | None:
     """Return who drains the pod of a UID while it runs, None for others."""
+    # A claim may still be reserved for a pod that has ended: it has no work to drain.
     pods = (pod for pod in board.pods or () if pod.uid == uid and pod.running)
     return next((found for found in map(drainer, pods) if found), None)
 
@@ -154,9 +155,12 @@ def empty_since(
         # Whether pods hold the devices is unknown now. Devices that were found empty twice stay so.
         return run("empty", status.empty_since if status.drained_at else None, now, fact=None)
     watched = {str(device) for device in granted.emptying}
+    # Under NoSchedule alone no device is emptied, and Drained then means that the whole scope is
+    # unused.
     watched = watched or {str(target.name) for target in status.scope.devices}
     # Admin access may tolerate everything and stay for ever; it uses nothing.
     used = any(pod.device in watched and pod.via != ADMIN for pod in board.users.holders)
+    # None is not False: pods that could not be listed are not gone.
     empty = not used and _pods_left(board, incident) is False
     return run("empty", status.empty_since, now, fact=empty)
 
@@ -191,10 +195,12 @@ def _pods_left(board: Board, incident: Incident) -> bool | None:
     held = {
         affected.uid for affected in named if affected.pod and affected.via not in (GANG, ADMIN)
     }
+    # Before the pods: no list is needed to know that no pod ever held a device.
     if not held:
         return False
     if board.pods is None:
         return None
+    # By UID: a StatefulSet makes a pod anew under the name of one that has gone.
     return any(pod.uid in held and pod.running for pod in board.pods)
 
 
@@ -232,6 +238,7 @@ def _of_compute_domains(
         for claim in claims
         if (domain := compute_domain(claim))
         for pod, uid in pods_reserved_for(claim, pods)
+        # A claim that no known pod uses is listed with an empty UID: that is no peer.
         if uid
     ]
     domains = {domain: losing[uid] for domain, _, _, uid in members if uid in losing}
@@ -255,6 +262,7 @@ def claims_ignoring_taints(rules: Iterable[Rule], claims: Iterable[Claim]) -> tu
     since = {
         rule.device: rule.time_added
         for rule in rules
+        # The scheduler gives out a device with a taint of effect None, as it should.
         if rule.effect != "None" and rule.time_added is not None
     }
     if not since:
@@ -276,6 +284,7 @@ def _ignores(claim: Claim, since: dict[Device, datetime]) -> bool:
     return any(
         result.name in since
         and at > since[result.name] + SETTLED
+        # Any toleration of ours may be why it was given the device.
         and not tolerations_in_words(result.tolerations)
         for result in claim.results
     )
