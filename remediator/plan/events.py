@@ -126,6 +126,7 @@ def of_condition(view: NodeView, steps: Iterable[Step]) -> Iterator[Event]:
         condition
         for conditions in written
         for condition in conditions
+        # The alias says the same for another reader: one Event is enough.
         if condition.type == REPAIR_NEEDED
     ):
         if before.get(now.type) != (now.status, now.reason):
@@ -162,12 +163,14 @@ def _changes(step: WriteStatus) -> Iterator[tuple[str, str, str]]:
     if not new.timeline:
         return  # what was found, and nothing that was decided: that comes with the next write
     if new.phase != old.phase or not old.timeline:
+        # A phase that another version wrote is kept, and has no reason here.
         yield PHASE_REASONS.get(new.phase, "DeviceIncident"), new.message, new.phase
     for line in new.evidence if not old.timeline else ():
         if line.startswith(history.RELAPSE):
             yield RELAPSED, line, ""
     was = {entry.type: entry.message for entry in old.conditions}
     for condition in new.conditions:
+        # Without the figures, which change with each look.
         known = kernel(condition.message) == kernel(was.get(condition.type, ""))
         if condition.type in _REPORTED_CONDITIONS and condition.message and not known:
             yield _REPORTED_CONDITIONS[condition.type], condition.message, ""
@@ -188,6 +191,7 @@ def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterato
 def _on_pods(step: WriteStatus, board: Board, planned: Planned) -> Iterator[Event]:
     """Warn pods that will be evicted when the taint stands or join later; report evicted ones."""
     old, new = step.incident.status, step.status
+    # A taint that begins anew has a later time of eviction, so its pods are warned once more.
     noted = (
         {affected.uid for affected in old.affected}
         if new.tainted_at == old.tainted_at
@@ -209,6 +213,8 @@ def _is_spared(pod: AffectedPod, board: Board, planned: Planned, fault: str) -> 
     """Whether a pod stays: for want of a device, by its toleration, or passed by."""
     if pod.via == GANG or may_stay(pod, fault) or _is_left_to_others(pod, board):
         return True
+    # NoExecute ends these as well: the eviction controller looks neither at admin access nor at the
+    # owner.
     only_requests = planned.demanded.goal == "Evict"
     return only_requests and (pod.via == ADMIN or bool(kind_passed_by(board, pod.uid)))
 

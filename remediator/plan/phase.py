@@ -44,6 +44,7 @@ def timeline(
 def _changes(old: IncidentStatus, new: IncidentStatus, planned: Planned) -> Iterator[str]:
     opening = not old.timeline
     if opening or (new.phase, new.mode) != (old.phase, old.mode):
+        # What is deferred has a line of its own, below.
         decided = new.message if new.message != planned.granted.deferred else planned.course.reason
         seen = _what_was_seen(planned, opening=opening)
         yield f"seen: {seen}; decided: {decided}; done: {_what_was_done(old, new)}; {_row(planned)}"
@@ -51,6 +52,8 @@ def _changes(old: IncidentStatus, new: IncidentStatus, planned: Planned) -> Iter
         (condition.message for condition in old.conditions if condition.type == "Deferred"), ""
     )
     deferred = planned.granted.deferred
+    # The rest changes with each decision, such as how much of a budget is used: the same deferral
+    # must not fill the timeline.
     if deferred and kernel(deferred) != kernel(held):
         seen = _what_was_seen(planned, opening=False)
         yield f"seen: {seen}; decided: {deferred}; {_row(planned)}"
@@ -60,6 +63,7 @@ def _changes(old: IncidentStatus, new: IncidentStatus, planned: Planned) -> Iter
         yield overrides.in_words(record)
     kinds = {entry.kind for entry in new.intents}
     for record in old.intents:
+        # One that had ended already was reported when it did.
         if record.state == "InForce" and record.kind not in kinds:
             yield f"a user removed: {intent.in_words(record.kind, record)}"
 
@@ -165,6 +169,7 @@ ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
     (
         "NeedsHuman",
         "a user has to act: confirm the repair, or check the GPU",
+        # Before Verifying: a GPU that waits for a confirmation is healthy, too.
         lambda facts: facts.human and not facts.verified,
     ),
     (
@@ -175,6 +180,7 @@ ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
     (
         "Drained",
         "all desired rules exist, and no claim or pod uses the devices",
+        # Before Evicting: the rules that have evicted pods still stand when none is left.
         lambda facts: facts.done.drained,
     ),
     (
@@ -201,6 +207,9 @@ def phase(board: Board, planned: Planned, old: IncidentStatus, done: Progress) -
     """Return the phase that is true now; while that cannot be known, the one before."""
     facts = _facts(board, planned, old, done)
     ends = facts.ended or facts.verified
+    # What ends without recovery goes through no further phase while its rules are deleted. And a
+    # GPU that is taken out for its repair is Unknown: that is a sign of the repair, and no reason
+    # to wait.
     unclear = (facts.ended and facts.ruled) or (facts.unknown and not (ends or facts.repairing))
     return old.phase if unclear and old.phase else phase_of(facts)
 
@@ -215,6 +224,7 @@ def _facts(board: Board, planned: Planned, old: IncidentStatus, done: Progress) 
     joined = bool(planned.joined_too_often and planned.blocked)
     unprovable = planned.record.unprovable and done.tainted and not healthy
     moving = bool(planned.granted.emptying)
+    # Pods that nothing evicts are in no repair's way: under NoSchedule they may run through it.
     emptied = old.drained_at is not None or not (moving or planned.course.pending)
     return Facts(
         ruled=bool(board.rules.stored),

@@ -66,6 +66,8 @@ DEFERRAL_REASONS: Mapping[DeferredBy, DeferralReason] = {
     ),
     "EmergencyStop": DeferralReason("of the namespace or the policy", ongoing=True, repair="waits"),
     "Maintenance": DeferralReason("a window, or a user's own taint", ongoing=True, repair="waits"),
+    # A wave or a budget stops what begins. What it has let begin goes on: the time of `within`
+    # counts.
     "Correlation": DeferralReason(
         "one cause on many nodes, or a change", ongoing=False, repair="waits"
     ),
@@ -259,6 +261,7 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def deferred_by(self) -> DeferredBy:
         order = tuple(DEFERRAL_REASONS)
         first = min(self.deferrals, key=lambda each: order.index(each.by), default=None)
+        # Of a condition that is False the reason is not shown.
         return first.by if first else "Budget"
 
     @cached_property
@@ -350,5 +353,6 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return frozenset(
             counted.device
             for counted in self.rounds
+            # Not `>=`: the pods of the last round are evicted as well, and those after it wait.
             if counted.rounds > ROUNDS and counted.free_since_time is None
         )

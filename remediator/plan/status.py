@@ -201,6 +201,8 @@ def _awaited_evidence(
 
 def _unnamed_pods(board: Board) -> str:
     """Return why pods may be affected that the incident does not name."""
+    # What is left of the row of `disrupt` without the clock, the policy and the place: claims. A
+    # doubt about those defers an eviction, or makes the GPU Unknown, and hides no pod.
     if board.trust.refusal("disrupt") not in {
         "",
         board.trust.refusal("begin a call"),
@@ -208,6 +210,8 @@ def _unnamed_pods(board: Board) -> str:
         return board.trust.refusal("disrupt")
     if board.pods is None:
         return "the pods of the node could not be listed"
+    # A published GPU is given out by claims, which name their pods. What a device plugin gives out
+    # only the kubelet knows.
     if any(board.uuid in (device.uuid, device.parent_uuid) for device in board.inventory):
         return ""
     plugged = sorted(
@@ -231,6 +235,8 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         raise ValueError(f"{board.uuid} has no incident to write a status for")
     old, done = incident.status, progress(board, planned, incident.status, now)
     closes = planned.course.kind == "closes"
+    # Rules go first: a crash in between leaves an open incident that goes on, and no rule without
+    # one.
     closed = planned.course.is_over and not board.rules.stored
     stands = phase(board, planned, old, done)
     spared = old.would_taint if isinstance(board.verdict, Unknown) else planned.record.would
@@ -279,6 +285,7 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         affected=pods.affected[:PODS_LIMIT],
         affected_left_out=max(len(pods.affected) - PODS_LIMIT, 0),
         evicted=pods.evicted[:PODS_LIMIT],
+        # Carried on, unlike the number of affected pods: those beyond the limit are stored nowhere.
         evicted_left_out=old.evicted_left_out + max(len(pods.evicted) - PODS_LIMIT, 0),
         empty_since=empty_since(board, planned.granted, incident, now),
         healthy_since=soak.since,
@@ -292,6 +299,7 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         opened_epoch=stay.epoch,
         pci_bus_id=_slot(board) or old.pci_bus_id,
         siblings=_siblings(board, old),
+        # Only verified recovery can relapse.
         probation_until=now + planned.record.probation if closed and closes else None,
         intents=planned.record.intents,
         clock_set_back_ms=old.clock_set_back_ms,
@@ -312,6 +320,7 @@ def _siblings(board: Board, old: IncidentStatus) -> tuple[str, ...] | None:
     roster = board.machine.roster
     if roster is None or not board.presence.reported:
         return old.siblings
+    # A board that takes the place of this one must not be counted among its old neighbours.
     if old.siblings is not None and board.uuid not in roster.slots:
         return old.siblings
     found = {*(old.siblings or ()), *roster.known} - {board.uuid}
@@ -324,6 +333,7 @@ def _records(board: Board, old: IncidentStatus) -> tuple[RuleRecord, ...]:
         rule.name: RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect)
         for rule in (*board.rules.unseen, *board.rules.stored)
     }
+    # A process that has not listed the rules yet must not overwrite what another one has recorded.
     if not board.rules.known:
         found = {record.name: record for record in old.rules} | found
     return tuple(sorted(found.values(), key=lambda record: record.device))
@@ -344,6 +354,7 @@ def _pods(board: Board, old: IncidentStatus, affected: tuple[AffectedPod, ...]) 
     gone = [
         pod
         for pod in old.affected
+        # A gang peer holds none of the devices, so none has been taken from it.
         if pod.pod and pod.via != GANG and pod.device in evicting and _key(pod) not in holding
     ]
     new = (pod for pod in gone if _key(pod) not in known)

@@ -104,6 +104,8 @@ def steps_of(board: Board, planned: Planned, status: IncidentStatus | None) -> l
     """
     steps = list(_steps(board, planned))
     incident = planned.incident
+    # An opening takes two writes: the API server ignores a status in the request that creates the
+    # object.
     if incident is None or status is None or not incident.metadata.uid:
         return steps
     stored = next(candidate for candidate in board.incidents if candidate.name == incident.name)
@@ -223,6 +225,8 @@ def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]
     made = {step.rule.device for step in steps if isinstance(step, CreateRule)}
     going = {step.stored.device: step for step in steps if isinstance(step, DeleteRule)}
     for step in steps:
+        # A rule has the name of its device, so one must go before the other can be made. Two writes
+        # would leave the device without a taint in between.
         if isinstance(step, CreateRule) and step.rule.device in going:
             yield ChangeRule(going[step.rule.device].stored, step.rule)
         elif isinstance(step, CreateRule) and (other := there.get(step.rule.device)):
@@ -250,13 +254,16 @@ def _fills_lost_status(step: Step) -> bool:
 
 def _rank(step: Step) -> tuple[int, int]:
     """Order of steps; the second number puts milder effects first."""
+    # It is filled from the rules that stand, so none may change before it is stored.
     if _fills_lost_status(step):
         return _FIRST, 1
     effect = step.rule.effect if isinstance(step, CreateRule | ChangeRule) else EFFECTS[0]
     if isinstance(step, ChangeRule | DeleteRule):
         before = step.stored.effect
+        # An eviction of pods of healthy hardware ends before anything else is done.
         if before in EVICTING and EFFECTS.index(effect) < EFFECTS.index(before):
             return _FIRST, 0
+    # For the GPU that it is given to this is a new taint.
     if isinstance(step, ChangeRule) and step.stored.gpu != step.rule.gpu:
         return _ORDER.index(CreateRule), EFFECTS.index(effect)
     return _ORDER.index(type(step)), EFFECTS.index(effect)
@@ -266,6 +273,7 @@ def within_limit(view: NodeView, steps: list[Step]) -> list[Step]:
     """Leave out incidents beyond a node's limit, first those of GPUs that no node publishes."""
     new = [step for step in steps if isinstance(step, OpenIncident)]
     room = max(0, MOST_OPEN - sum(incident.open for incident in view.stored.incidents))
+    # A real GPU is published, so it comes before what a node has made up.
     new.sort(key=lambda step: not step.incident.status.scope.devices)
     over = {step.incident.name for step in new[room:]}
     return [
@@ -331,6 +339,7 @@ def disruption(
                     for condition in written
                     if condition.status == PROBLEM.get(condition.type)
                 }
+                # A condition that says so already is only worded anew: that calls for nothing.
                 repair |= bool(asking - reported)
             case _:
                 pass
@@ -355,6 +364,7 @@ def _disrupts(rule: Rule, stored: Rule | None) -> bool:
 def _was_confirmed(board: Board, incident: Incident) -> bool:
     """Whether the pods of an incident are being evicted, which was confirmed when it began."""
     status = incident.status
+    # Without its clock an eviction by request begins anew. NoExecute needs no clock.
     anew = status.eviction_start_time is None and all(
         rule.effect != "NoExecute" for rule in board.rules.stored
     )

@@ -44,7 +44,10 @@ a node becomes needed. `name pods`: who holds a device of the node."""
 
 _PLACE: tuple[WatchedKind, ...] = ("reports", "leases", "slices", "rules", "incidents")
 NEEDED: Mapping[Act, tuple[tuple[Knowledge, ...], ...]] = {
+    # NoSchedule ends no pod, so it waits neither for the clock nor for claims or another policy.
     "restrict": (_PLACE, ("report",)),
+    # Slices alone say which hardware has a name, so a taint follows its GPU while the agent is
+    # stale.
     "rebind": (("slices", "rules", "incidents"),),
     "release": (_PLACE,),
     "disrupt": ((*_PLACE, "claims"), ("clock",), ("policy",)),
@@ -230,6 +233,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def gone(self) -> bool:
         """Nodes are read, none has this name now, and no source reports its hardware."""
+        # A user may delete the Node of a machine that runs on: its agent still reports, and its
+        # pods stay.
         return self.nodes_known and self.facts is None and bool(self.unbelieved)
 
     @cached_property
@@ -271,6 +276,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Why the node has no report to go by, "" when it has one that is fresh."""
         if self.agent.report is None:
             return f"{self.node} has no report"
+        # One version ahead is usual while an upgrade goes on.
         if self.agent.report.schema_version > SCHEMA_VERSION + 1:
             found = self.agent.report.schema_version
             return f"the report's schema {found} is newer than this version knows"
