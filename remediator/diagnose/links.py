@@ -37,6 +37,9 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
         yield _fault(gpu, "nvlink-failed", f"NVLink {links} went down in this boot", "gpu-reset")
     for switch in around.switches:
         for record in switch.sxids:
+            # By the code: "Fatal" is also printed for one port, and that shows as XID 74 on its
+            # GPU. A recovery action is the GPU's and not the switch's, so only a reset after it
+            # ends the fault.
             if sxid_fatal(record.code) and not _has_recovered(gpu, record):
                 evidence = f"NVSwitch {switch.pci_bus_id}: SXid {record.code}, fatal to the fabric"
                 fault = _fault(
@@ -47,6 +50,7 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
 
 def _sources_of(record: SxidRecord, gpu: GpuHealth, around: Surroundings) -> tuple[Source, ...]:
     """Return the sources of an SXid: a link down on a GPU of the node confirms it."""
+    # A switch is shared, so a link that is down on any GPU of the node confirms its line.
     every = (gpu, *around.gpus)
     found: list[Source] = ["Syslog" if record.sources == ("syslog",) else "Kmsg"]
     if any(links_failed(link) for link in every):
@@ -77,6 +81,7 @@ def remarks(gpu: GpuHealth, around: Surroundings) -> tuple[str, ...]:
         if record.code == 74 and peer_lost_near(gpu, around, record.last_seen):
             texts.append("XID 74 came when a peer on this node was lost")
         words = decode_last_line(record, around)
+        # The catalogue requires a reset of this GPU here, too, but the fault is at the other end.
         if words is not None and words.peer_caused:
             link = "a link" if words.link is None else f"link {words.link}"
             texts.append(f"XID {record.code} on {link}: the device at the other end caused it")
@@ -134,6 +139,7 @@ def _fault(
 
 def _other_end(gpu: GpuHealth, around: Surroundings) -> str:
     """Return why links that went down may not be this GPU's fault, "" when nothing explains it."""
+    # None as well: where MIG may be on, links that are down prove nothing.
     if gpu.mig is not False:
         return "NVLinks go down when MIG is turned on"
     for peer in around.peers(gpu):

@@ -69,6 +69,7 @@ class Requested(msgspec.Struct, frozen=True):
         """Whether it was reported after a moment; the driver logs 154 right behind its reason."""
         if self.received_at is None:
             return False
+        # A reading of the same moment may have been taken just before it.
         return self.received_at >= moment if self.logged else self.received_at > moment
 
 
@@ -116,6 +117,7 @@ def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | N
     """
     if gpu.presence == "Lost":
         return None
+    # A reset of a GPU that has not answered since may have failed.
     if epoch < gpu.epoch and _has_answered(gpu):
         return max(gpu.epoch_started or gpu.presence_since, last_seen)
     action = gpu.recovery_action
@@ -126,7 +128,10 @@ def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | N
         and read is not None
         and read > last_seen
     ):
+        # A GPU that came back a moment ago cannot have been well for longer.
         return max(action.since or last_seen, last_seen, gpu.presence_since)
+    # A driver upgrade takes NVML away from many nodes at once. Without what was read before it, old
+    # errors would stand again on all of them.
     none_at = read if action.value == 0 else action.none_at
     if none_at is not None and none_at - last_seen > NEAR:
         return last_seen
@@ -136,6 +141,7 @@ def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | N
 def _has_answered(gpu: GpuHealth) -> bool:
     """Whether a GPU answers, or did so earlier in this epoch."""
     read, begun = gpu.recovery_action.observed_at, gpu.epoch_started
+    # An earlier answer counts while NVML is down: each failure of it would taint the GPU anew.
     return gpu.presence == "Present" or (read is not None and begun is not None and read >= begun)
 
 
@@ -194,11 +200,14 @@ def unlisted_gpus(report: NodeHealth, inventory: Iterable[SliceDevice]) -> dict[
     """
     known = {gpu.uuid for gpu in report.gpus}
     missed = set(report.inventory.missing)
+    # Since the first GPU of the node was seen: a neighbour that comes later must not make one that
+    # never came look young.
     begun = min((gpu.presence_since for gpu in report.gpus), default=report.observed_at)
     found: dict[str, GpuHealth] = {}
     for device in inventory:
         uuid = device.parent_uuid or device.uuid
         bus = device.pci_bus_id
+        # A VFIO device is given to a virtual machine: NVML does not list it, and none is missing.
         if device.kind not in ("gpu", "mig") or uuid is None or uuid in known or begun is None:
             continue
         if missed & {uuid, bus}:
@@ -216,6 +225,7 @@ def _missing(gpu: GpuHealth, around: Surroundings) -> bool:
     named = {gpu.uuid, gpu.pci_bus_id} & set(around.inventory.missing)
     if not named or around.up("nvml") is not True or around.reported_at is None:
         return False
+    # NVML lists a GPU that it cannot name: it may be this one.
     if around.inventory.unidentified:
         return False
     return around.reported_at - gpu.presence_since >= MISSING_FOR

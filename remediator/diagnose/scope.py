@@ -68,12 +68,16 @@ def is_displaced(rule: Rule, inventory: tuple[SliceDevice, ...]) -> bool:
 
 
 def _is_other(rule: Rule, device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> bool:
+    # The UUID of a VFIO device is made of its PCI address, and so is the same for another board
+    # there.
     if device.kind != "vfio" and device.uuid == rule.uuid:
         return False
     behind = gpus_behind(device, inventory)
+    # A device that names no board proves nothing about the one that is ruled.
     if rule.gpu not in behind:
         return bool(behind)
     sliced = rule.fault == "contained" and rule.uuid != rule.gpu
+    # A partition of dynamic MIG has no UUID, and may be the same memory.
     return sliced and device.uuid not in {None, rule.uuid}
 
 
@@ -115,6 +119,8 @@ def _is_part(device: SliceDevice, gpu: GpuHealth, inventory: tuple[SliceDevice, 
         return gpu.uuid in (device.uuid, device.parent_uuid)
     behind = gpus_behind(device, inventory)
     same_slot = bool(gpu.pci_bus_id) and device.pci_bus_id == gpu.pci_bus_id
+    # Only where nothing else is published at its address does the slot decide: another board may
+    # have come into it.
     return gpu.uuid in behind if behind else same_slot
 
 
@@ -139,6 +145,7 @@ def _find_failed(fault: Fault, instance: Instance, gpu: GpuHealth) -> _Failed:
     same_gi = [
         live
         for live in gpu.instances
+        # The driver uses ids again: what has this id in another place is another instance.
         if live.gi == instance.gi and fault.placement in {None, _place_of(live)}
     ]
     named = {live.uuid for live in same_gi if instance.ci in {None, live.ci}}
@@ -150,6 +157,7 @@ def _find_failed(fault: Fault, instance: Instance, gpu: GpuHealth) -> _Failed:
         if live.gi_profile_id is not None and live.placement_size is not None
     }
     if recorded and fault.gi_profile_id is not None:
+        # Once the instance is gone, no live one shows how large its profile is.
         sizes[fault.gi_profile_id] = recorded.size
     return _Failed(
         places=frozenset(place for place in places if place is not None),
@@ -196,6 +204,7 @@ def _memory_of(
     place = _place_of(live) if live else None
     if place is not None:
         return place
+    # Older drivers publish the place of a slice in its name alone.
     named = placement_of(device.device.device)
     start = device.placement_start
     if start is None:

@@ -77,6 +77,8 @@ class Suspicions:
         known = seen.owners - {UNKNOWN_OWNER}
         if seen.code not in CODES or not known:
             return
+        # Also where several share the device: such errors accuse no GPU, but an owner that has them
+        # elsewhere as well clears this one.
         for owner in known:
             self._place(owner, seen)
         parts = self._parts.setdefault((seen.code, seen.uuid), [])
@@ -96,6 +98,7 @@ class Suspicions:
         for key in ((code, uuid) for code in CODES for uuid in uuids):
             for part in self._parts.get(key, ()):
                 owners |= part.owners
+                # Never before EARLIEST: an earlier date could not be reckoned with.
                 part.first -= min(by, part.first - EARLIEST)
                 part.last -= min(by, part.last - EARLIEST)
         for places in (self._places[owner] for owner in owners & self._places.keys()):
@@ -135,6 +138,7 @@ class Suspicions:
     def _place(self, owner: Owner, seen: Sighting) -> None:
         places = self._places.setdefault(owner, OrderedDict())
         self._places.move_to_end(owner)
+        # Nodes report in any order, so an older sighting may come later.
         places[seen.uuid] = max(seen.at, places.get(seen.uuid, seen.at))
         places.move_to_end(seen.uuid)
         if len(places) > MAX_GPUS_OF_OWNER:
@@ -163,6 +167,7 @@ def with_suspicion(verdict: Verdict, suspect: Fault | None) -> Verdict:
 
 def _extend(parts: list[_Part], seen: Sighting) -> None:
     for part in parts:
+        # Open at both ends, as in `_accusers`: BURST_GAP of silence already closes a burst.
         if part.owners == seen.owners and part.first - BURST_GAP < seen.at < part.last + BURST_GAP:
             part.first, part.last = min(part.first, seen.at), max(part.last, seen.at)
             return
@@ -175,6 +180,7 @@ def _least_needed(parts: list[_Part]) -> _Part:
     """Return the oldest part whose owners have a later one, else the oldest of all."""
     by_age = sorted(parts, key=lambda candidate: candidate.last)
     for index, part in enumerate(by_age):
+        # A program that crashes in a loop must not push out the owners that accuse the GPU.
         if any(later.owners == part.owners for later in by_age[index + 1 :]):
             return part
     return by_age[0]

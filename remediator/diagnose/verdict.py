@@ -66,6 +66,7 @@ def _judge(gpu: GpuHealth, around: Surroundings) -> Verdict:
     if gap:
         return Unknown(gap)
     over = tuple(fault for fault in faults if fault.ended is not None)
+    # Health begins with the last of these: a date that is too late only makes the soak longer.
     starts = [gpu.presence_since]
     starts += [fault.ended for fault in over if fault.ended is not None]
     starts += [since for since in (gpu.recovery_action.since, gpu.epoch_started) if since]
@@ -74,6 +75,8 @@ def _judge(gpu: GpuHealth, around: Surroundings) -> Verdict:
     if gpu.recovery_action.supported:
         evidence = "answers, and the driver requests no recovery action"
     healthy = Healthy(max(starts), evidence, over)
+    # A row remap that waits for a reset nearly always comes with a contained error, and must not
+    # keep its slice tainted until that reset: so what is true without it is returned, too.
     return Sick(faults, healthy) if standing else healthy
 
 

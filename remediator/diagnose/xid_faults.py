@@ -117,6 +117,7 @@ def _faults_named_by(gpu: GpuHealth, around: Surroundings) -> Iterator[XidContex
         if (
             cause is None
             or rule_of(reported.code).rule != "named"
+            # A cause with a record of its own would count twice.
             or (cause, reported.epoch) in seen
         ):
             continue
@@ -168,12 +169,14 @@ def _fault(signal: XidContext) -> Fault | None:
     ended = _end_of(signal, meant.fault_class)
     if ended and _leaves_nothing(signal, meant.fault_class):
         return None
+    # Any error of a channel may carry an instance. Only a contained one stays in it.
     placed = instance_of(record, signal.gpu) if meant.fault_class == "contained" else None
     second: list[Source] = [source for source in signal.row.second if _SECOND[source](signal)]
     unprovable = (
         not second
         and ended is None
         and meant.fault_class in _UNPROVABLE
+        # Only where no second source can be read: elsewhere one may still come.
         and (signal.gpu.recovery_action.supported is False or signal.around.up("nvml") is False)
     )
     doubt = _doubt(signal, meant, placed, ended)
@@ -239,6 +242,7 @@ def _action_read(signal: XidContext) -> bool:
 
 def _hung(signal: XidContext) -> bool:
     gpu = signal.gpu
+    # Without NEAR: a call that hung before the line may have hung for another reason.
     return gpu.presence_reason == HUNG and gpu.presence_since >= _head(signal)
 
 
@@ -271,6 +275,7 @@ _SECOND: dict[Source, Callable[[XidContext], bool]] = {
 
 def _end_of(signal: XidContext, fault_class: FaultClass) -> datetime | None:
     gpu, record = signal.gpu, signal.record
+    # First: neither a reset nor a recovery action of 0 repairs a row that could not be remapped.
     if fault_class == "memory" and not readings.remaps_read_well(gpu, record.last_seen):
         return None
     if fault_class == "contained" and _has_no_recovery_action(gpu):
@@ -304,6 +309,7 @@ def _doubt(
         return "" if instance else named
     if ended is not None:
         return "it is over: by a reset, by the driver's word, or by that of a user"
+    # Nothing on a GPU that is gone can finish.
     if meant.fault_class == "lost" and signal.gpu.presence != "Present":
         return ""
     return meant.spares or _doubt_by_action(signal)
@@ -312,6 +318,7 @@ def _doubt(
 def _doubt_by_action(signal: XidContext) -> str:
     gpu, record = signal.gpu, signal.record
     if _has_no_recovery_action(gpu):
+        # Without a recovery action no reading shows whether a reset has ended it since.
         seen_here = record.last_seen >= gpu.presence_since
         return "" if seen_here else "it happened before the agent saw this GPU"
     action = requested_action(gpu)
@@ -341,6 +348,8 @@ def _never(signal: XidContext) -> Meaning | None:
 
 
 def _flags(signal: XidContext) -> Meaning | None:
+    # The flags of the line and not its number: on Blackwell a contained error of PMU, SEC2 or GSP
+    # requires a reset of the GPU.
     if signal.record.reset_request == "Immediate":
         return Meaning("gpu", "gpu-reset", adds="its line says that a reset is required")
     if signal.record.reset_request == "AfterDrain":
@@ -358,7 +367,9 @@ def _meaning_of_remap(signal: XidContext) -> Meaning | None:
         if mate.code in PLACES and near(mate.last_seen, record.last_seen)
     }
     spares = "its memory was taken out of use: running work may finish before the reset"
+    # NVIDIA's catalogue: a 48 alone requires a reset, with a 63 or 64 a drain first.
     handled = any(
+        # A record keeps the first and the last time of its code: the remap may be any in between.
         mate.code in REMAPS and mate.first_seen - NEAR <= record.last_seen <= mate.last_seen + NEAR
         for mate in mates
     )
@@ -374,7 +385,9 @@ def _meaning_of_timeouts(signal: XidContext) -> Meaning | None:
     gpu, record = signal.gpu, signal.record
     begun = gpu.epoch_started
     here = begun is None or record.first_seen >= begun  # else part of the count is of before
+    # Beyond its limit the driver prints one line of 30, so the count may be short.
     many = record.count >= TIMEOUTS or record.rate_limited
+    # Where there is a recovery action, the driver itself says whether it has marked the GPU.
     if not _has_no_recovery_action(gpu) or (many and here):
         return Meaning("gpu", "gpu-reset")
     return Meaning("gpu", "gpu-reset", spares=f"fewer than {TIMEOUTS} timeouts may pass")
@@ -391,6 +404,7 @@ def _meaning_of_words(signal: XidContext) -> Meaning | None:
     words = links.decode_last_line(signal.record, signal.around)
     if words is None:
         return Meaning("fabric", "gpu-reset", spares="its hex words say nothing that is known")
+    # XID_154_EVAL leaves it to the recovery action, which is a fault of its own.
     if words.peer_caused or words.action != "RESET_GPU":
         return None
     return Meaning("fabric", "gpu-reset", adds=f"{words.unit}: {words.severity}, {words.action}")

@@ -260,7 +260,7 @@ def _rank(step: Step) -> tuple[int, int]:
     effect = step.rule.effect if isinstance(step, CreateRule | ChangeRule) else EFFECTS[0]
     if isinstance(step, ChangeRule | DeleteRule):
         before = step.stored.effect
-        # An eviction of pods of healthy hardware ends before anything else is done.
+        # The pods may be those of healthy hardware that has got the name.
         if before in EVICTING and EFFECTS.index(effect) < EFFECTS.index(before):
             return _FIRST, 0
     # For the GPU that it is given to this is a new taint.
