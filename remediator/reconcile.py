@@ -92,6 +92,7 @@ class Reconciler:
             decision = self._confirm_disruption(view, decision, policy, now)
         decision = self._look_again(self._confirm_untaints(view, decision), now)
         failed: dict[str, tuple[Step, Exception]] = {}
+        # Events that report no incident wait for no write.
         done = {""}
         for step in decision.steps:
             gpu = gpu_of(step)
@@ -100,6 +101,7 @@ class Reconciler:
                     self._cluster.apply(step)
                     done |= incident_written(step)
                 except Exception as error:  # noqa: BLE001 - raised below, after the other GPUs
+                    # The first one, because it decides which steps still follow (`goes_on`).
                     failed.setdefault(gpu, (step, error))
         for event in decision.events:
             if event.incident in done:
@@ -108,6 +110,8 @@ class Reconciler:
             _, first = next(iter(failed.values()))
             others = [planned for _, planned in decision.pairs if planned.uuid not in failed]
             wake = first_wake(*(planned.wake for planned in others))
+            # The steps that failed are retried with a backoff. A last look that saw something else
+            # has a time of its own.
             again = decision.wake if decision.unconfirmed else wake
             raise StepsFailedError(first, again.at if again else None) from first
         return decision
@@ -124,7 +128,11 @@ class Reconciler:
         if not differs:
             return decision
         blind = msgspec.structs.replace(view, blind={**view.blind, "claims": differs})
+        # Not the same steps without the disruption: rules that would have been raised keep what
+        # they have, and the incident records why.
         second = decide_node(blind, self._cluster.fleet(), policy, now, self._options)
+        # With claims in doubt no eviction begins. A call for repair may rest on other facts, and
+        # waits as well: what differs may be what it rests on.
         steps = [
             step
             for step in second.steps
@@ -158,6 +166,7 @@ class Reconciler:
             self._unconfirmed.pop(decision.node, None)
             return decision
         times = self._unconfirmed[decision.node] = self._unconfirmed.get(decision.node, 0) + 1
+        # The power is bounded, too: a timedelta cannot be that long.
         again = now + min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
         wake = first_wake(Wake(again, decision.unconfirmed), decision.wake)
         return msgspec.structs.replace(decision, wake=wake)

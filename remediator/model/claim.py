@@ -171,6 +171,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
         """Drop metadata that is read of pending claims only: most claims are allocated."""
         meta = self.metadata
         if self.allocated and meta.creation_timestamp:
+            # The struct is frozen, and this still belongs to its construction.
             slim = ClaimMeta(meta.name, meta.namespace, meta.annotations)
             force_setattr(self, "metadata", slim)
 
@@ -204,6 +205,7 @@ def device_classes(claim: Claim) -> frozenset[str]:
         if request.exactly is not None:
             classes[request.name] = request.exactly.device_class_name
         for part in request.first_available:
+            # The allocation names the alternative that was taken in this form.
             classes[f"{request.name}/{part.name}"] = part.device_class_name
     return frozenset(classes.get(result.request, "") for result in claim.results) - {""}
 
@@ -346,6 +348,7 @@ def may_stay(pod: AffectedPod, fault: str) -> bool:
     key = f"NoExecute of {DOMAIN}/{fault}"
     tolerations = pod.tolerates.split(", ")
     return any(
+        # With a time it reads `NoExecute for 300s`, which is none of these.
         toleration in ("NoExecute", key) or toleration.startswith(f"{key}=")
         for toleration in tolerations
     )
@@ -360,6 +363,7 @@ def toleration_time(tolerations: Iterable[Toleration], key: str, value: str) -> 
     found = [
         timedelta.max
         if toleration.toleration_seconds is None
+        # The eviction controller reads a negative time as 0.
         else timedelta(seconds=min(max(toleration.toleration_seconds, 0), LONGEST_SECONDS))
         for toleration in tolerations
         if toleration.effect == "NoExecute" and _matches(toleration, key, value)

@@ -387,6 +387,7 @@ def incident_name(uuid: str, number: int) -> str:
 
     It is the same after a crash, so the API server refuses to create the incident a second time.
     """
+    # Kubernetes allows no capitals in the name of an object.
     return f"{uuid.lower()}-{number}"
 
 
@@ -398,6 +399,7 @@ def concerns(name: str, uuid: str) -> bool:
 def of_gpu(incidents: tuple[Incident, ...], uuid: str) -> tuple[Incident, ...]:
     """Return the incidents of one GPU, oldest first."""
     mine = [incident for incident in incidents if incident.spec.uuid == uuid]
+    # As numbers: as texts 10 would come before 2.
     return tuple(sorted(mine, key=lambda incident: number_of(incident.name)))
 
 

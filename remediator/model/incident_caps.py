@@ -109,6 +109,7 @@ LENGTHS: Mapping[str, int] = {
 _INT32, _INT64 = 2**31 - 1, 2**63 - 1
 NUMBERS: Mapping[str, tuple[int, int]] = {
     "schemaVersion": (0, _INT32),
+    # One more than the rounds that are evicted: beyond that nothing depends on the number.
     "deviceRounds.rounds": (1, 4),
     "observedGeneration": (0, _INT64),
     "conditions.observedGeneration": (0, _INT64),

@@ -148,5 +148,6 @@ def _sign(key: str, value: str) -> str:
 
 
 def _printable(value: str) -> str:
+    # Anyone who may label Nodes writes these, and terminals show them.
     plain = "".join(char if char.isprintable() else "?" for char in value[:VALUE_LIMIT])
     return plain + ("..." if len(value) > VALUE_LIMIT else "")

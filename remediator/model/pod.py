@@ -116,6 +116,8 @@ class RawPod(msgspec.Struct, frozen=True):
 def facts_of(pod: RawPod) -> PodFacts:
     """Return the facts about a pod that decisions use."""
     group, extended = pod.spec.scheduling_group, pod.status.extended_resource_claim_status
+    # The spec names a claim that exists by itself. One that is made from a template is named in the
+    # status only.
     named = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
     claims = {claim.resource_claim_name for claim in named if claim.resource_claim_name}
     return PodFacts(
@@ -148,6 +150,7 @@ def _owner(meta: PodMeta) -> str:
     if found is None:
         return ""
     template = meta.labels.get(POD_TEMPLATE_HASH, "")
+    # A ReplicaSet that no Deployment made has no such suffix.
     if found.kind == "ReplicaSet" and template and found.name.endswith(f"-{template}"):
         return f"Deployment/{found.name.removesuffix(f'-{template}')}"
     if found.kind == "Job" and meta.labels.get(JOBSET):
@@ -165,6 +168,7 @@ def _kind(meta: PodMeta) -> str:
 
 
 def _controller(meta: PodMeta) -> OwnerReference | None:
+    # An object has one controller at most: the API server refuses a second.
     return next((owner for owner in meta.owner_references if owner.controller), None)
 
 

@@ -137,6 +137,7 @@ def is_label_value(text: str) -> bool:
 
 
 def rule_name(device: Device) -> str:
+    # A NUL is in no name, so no two devices are joined to the same text.
     digest = hashlib.sha256("\0".join(msgspec.structs.astuple(device)).encode()).hexdigest()
     return f"draguard-{digest[:20]}"
 
@@ -221,6 +222,7 @@ def is_ours(raw: RawRule) -> bool:
         return False
     if not all(msgspec.structs.astuple(device)):
         return False
+    # Either of them: a user may have taken off the label, and a copy has another name.
     labelled = raw.metadata.labels.get(MANAGED_BY) == MANAGER
     return labelled or raw.metadata.name == rule_name(device)
 
@@ -249,6 +251,7 @@ def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
             incident=next(iter(_label_values(raw, INCIDENT)), LOST),
             uuid=next(iter(_label_values(raw, UUID)), uuid or gpu),
             gpu=gpu,
+            # NVIDIA's driver names a pool after its node.
             node=node or device.pool,
             classes=None if classes is None else tuple(part for part in classes.split(",") if part),
             uid=raw.metadata.uid,
@@ -289,6 +292,7 @@ def split_duplicates(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rul
 
     The rule with the name that we give it is kept, not a copy under another name.
     """
+    # A rule with our own name has an empty `stored_as`, which sorts first.
     ordered = sorted(rules, key=lambda rule: (rule.device, rule.stored_as))
     kept: dict[Device, Rule] = {}
     for rule in ordered:
@@ -298,6 +302,7 @@ def split_duplicates(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rul
 
 
 def _gpu_of(published: SliceDevice | None) -> str:
+    # The UUID of a VFIO device is that of its PCI address.
     if published is None or published.kind == "vfio":
         return ""
     return published.parent_uuid or published.uuid or ""
