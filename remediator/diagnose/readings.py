@@ -148,6 +148,7 @@ def _has_answered(gpu: GpuHealth) -> bool:
 def _is_outranked(gpu: GpuHealth, logged_at: datetime) -> bool:
     action, begun = gpu.recovery_action, gpu.epoch_started
     read = None if action.value is None else action.observed_at
+    # A reset that the GPU has not answered yet may be the one that failed.
     if gpu.presence == "Present" and begun is not None and begun > logged_at:
         return True
     return read is not None and read > logged_at

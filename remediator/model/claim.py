@@ -278,6 +278,7 @@ def absent_consumers(
         for consumer in claim.consumers
         if consumer.uid not in gone
         for space, group in ((claim.metadata.namespace, consumer.resource == POD_GROUPS),)
+        # One listed pod of a group shows whose all of them are.
         if not ((space, consumer.name) in groups if group else consumer.uid in uids)
     }
     return tuple(sorted(found))

@@ -206,6 +206,7 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
             for condition in old.conditions
             if condition.type == EVICTION_BLOCKED and condition.status == "True"
         )
+        # Nothing shows that what blocked them is over, so its words stay.
         return msgspec.structs.replace(as_it_was, blocked=next(blocked, ""))
     rules = in_force(board, granted)
     rounds = _rounds_to_keep(board, granted, old, now)

@@ -188,6 +188,7 @@ def _plan_gpu(board: Board, granted: Granted, inputs: Inputs) -> GpuPlan:
     noted = bug_noted(board, plan, inputs.now)
     steps = [] if isinstance(noted, Unknown) else noted  # the log reports the bug all the same
     planned = Planned(granted=Granted(demanded=nothing, rules=nothing.rules))
+    # That a name is another GPU's by now is known without a decision about this one.
     return GpuPlan(same, planned, [*no_eviction_of_others(same), *steps])
 
 

@@ -290,6 +290,8 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return frozenset(
             rule.device
             for rule in self.rules
+            # Kubernetes evicts for NoExecute by itself. For Evict it sees a NoSchedule: only
+            # requests evict.
             if rule.effect == "NoExecute" or (rule.effect == "Evict" and rule.device in self.evicts)
         )
 

@@ -195,10 +195,13 @@ MOST_OPEN = 64
 
 _ORDER: tuple[type[Step], ...] = (
     CreateRule,
+    # After what replaces it: hardware that gets another name is tainted without a gap.
     DeleteRule,
     OpenIncident,
+    # It may begin an eviction, so all that keeps pods away or sets a device free comes first.
     ChangeRule,
     WriteStatus,
+    # After the status, which has the start of its time: the next leader counts from there.
     EvictPod,
     WriteNodeConditions,
     DeleteIncident,
