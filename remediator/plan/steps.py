@@ -375,5 +375,7 @@ def _was_confirmed(board: Board, incident: Incident) -> bool:
 
 
 def _device(pod: AffectedPod) -> Device:
-    driver, pool, device = pod.device.split("/", 2)
+    # A pool's name may have slashes; those of a driver and a device have none.
+    driver, _, rest = pod.device.partition("/")
+    pool, _, device = rest.rpartition("/")
     return Device(driver, pool, device)

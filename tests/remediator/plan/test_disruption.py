@@ -24,3 +24,10 @@ def test_an_eviction_begins_where_its_incident_has_not_begun_one(*, begun: bool)
     found = disruption([step], [board], ())
 
     assert found.devices == (frozenset() if begun else frozenset({device}))
+
+
+def test_the_name_of_a_pool_may_have_slashes() -> None:
+    device = Device(DRIVER, "rack-1/node-a", "gpu-0")
+    step = EvictPod(uuid(0), AffectedPod("default", "train", "train", str(device), "uid"))
+
+    assert disruption([step], (), ()).devices == {device}
