@@ -23,10 +23,8 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import ENFORCE, settle, tick
+from tests.remediator.playing import ENFORCE, settle, taint, tick
 from tests.remediator.test_hardware import partitions
-
-NARROWED = {SLICE_5: "NoSchedule"}
 
 
 def seen(second: float, gi: int | None) -> NodeView:
@@ -48,7 +46,7 @@ def test_the_other_slices_are_untainted_once_and_stay_so() -> None:
     stored = tainted_whole()
 
     settle(stored, seen(5, 5), 5)
-    assert stored.effects() == NARROWED
+    assert set(stored.effects()) == {SLICE_5}
     (part,) = stored.incident.status.hardware
     assert part.uuid.endswith("5")
 
@@ -56,32 +54,61 @@ def test_the_other_slices_are_untainted_once_and_stay_so() -> None:
     assert stored.effects() == {SLICE_5: "NoExecute"}
 
 
-@pytest.mark.parametrize("killed_after", range(18))
-def test_slices_that_get_other_names_before_theirs_is_named_are_untainted_too(
-    killed_after: int,
-) -> None:
-    """Another release of the driver; a rule of an old name stays until the incident ends."""
+def crashed(killed_after: int) -> Stored:
+    """The slice is named, and we are killed after so many of the writes that untaint the others."""
+    stored, now = tainted_whole(), at(5)
+    steps = decide_node(stored.over(seen(5, 5)), stored.fleet(), ENFORCE, now).steps
+    assert len(steps) < 9
+    for step in steps[:killed_after]:
+        stored.take(step, now)
+    return stored
 
-    def anew(second: float, gi: int | None) -> NodeView:
-        sick = mig_gpu(0, xid(94, gi=gi), recovery_action=action(observed=second - 0.1))
-        named = tuple(
-            msgspec.structs.replace(
-                device, device=Device(DRIVER, NODE, f"{device.device.device}-r2")
-            )
-            for device in published(sick)
-        )
-        return view(sick, inventory=named)
 
+def test_the_slice_that_is_named_settles_whatever_crash_was_in_the_middle() -> None:
+    for killed_after in range(9):
+        stored = crashed(killed_after)
+        for second, effect in ((5.5, "NoSchedule"), (6.9, "NoSchedule"), (9, "NoExecute")):
+            settle(stored, seen(second, 5), second)
+            assert stored.effects() == {SLICE_5: effect}, f"{killed_after} writes, {second} s"
+
+
+def with_other_names(second: float, gi: int | None) -> NodeView:
+    """Another release of the driver gives the slices other names."""
+    sick = mig_gpu(0, xid(94, gi=gi), recovery_action=action(observed=second - 0.1))
+    named = tuple(
+        msgspec.structs.replace(device, device=Device(DRIVER, NODE, f"{device.device.device}-r2"))
+        for device in published(sick)
+    )
+    return view(sick, inventory=named)
+
+
+def renamed_and_crashed(killed_after: int) -> Stored:
+    """The slices get other names, and we are killed after so many writes; then theirs is named."""
     stored, taken = tainted_whole(), 0
     for second in (4.2, 4.3, 4.4):
-        seen_now = stored.over(anew(second, None))
+        seen_now = stored.over(with_other_names(second, None))
         for step in decide_node(seen_now, stored.fleet(), ENFORCE, at(second)).steps:
             if taken < killed_after:
                 stored.take(step, at(second))
                 taken += 1
+    settle(stored, with_other_names(5, 5), 5)
+    return stored
 
-    settle(stored, anew(5, 5), 5)
-    assert stored.effects() == {SLICE_5: "NoSchedule", f"{SLICE_5}-r2": "NoSchedule"}
+
+def test_a_slice_that_gets_another_name_before_it_is_named_settles_under_both() -> None:
+    for killed_after in range(18):
+        stored = renamed_and_crashed(killed_after)
+        both = dict.fromkeys([SLICE_5, f"{SLICE_5}-r2"], "NoSchedule")
+        assert stored.effects() == both, f"{killed_after} writes"
+
+
+@pytest.mark.parametrize("killed_after", range(18))
+def test_slices_that_get_other_names_before_theirs_is_named_are_untainted_too(
+    killed_after: int,
+) -> None:
+    """A rule of an old name stays until the incident ends."""
+    stored = renamed_and_crashed(killed_after)
+    assert set(stored.effects()) == {SLICE_5, f"{SLICE_5}-r2"}
 
 
 def test_a_slice_that_is_being_emptied_keeps_no_other_one_tainted() -> None:
@@ -111,9 +138,9 @@ def test_a_slice_of_which_an_earlier_error_is_over_keeps_its_soak_time() -> None
         read = action(observed=second - 0.1)
         return view(mig_gpu(0, *records, recovery_action=read, epoch=epoch))
 
-    settle(stored, reported(1, xid(94, gi=5), epoch=1), 1)
+    taint(stored, reported(1, xid(94, gi=5), epoch=1), 1)
     settle(stored, reported(60), 60)
-    assert stored.effects() == NARROWED
+    assert stored.effects() == {SLICE_5: "NoSchedule"}
     (before,) = stored.rules.values()
     for second in (80.2, 84):
         settle(stored, reported(second, xid(94, seen=80)), second)
@@ -129,14 +156,9 @@ def test_a_slice_of_which_an_earlier_error_is_over_keeps_its_soak_time() -> None
 
 @pytest.mark.parametrize("killed_after", range(9))
 def test_a_crash_in_the_middle_leaves_no_other_slice_tainted(killed_after: int) -> None:
-    stored, now = tainted_whole(), at(5)
-    steps = decide_node(stored.over(seen(5, 5)), stored.fleet(), ENFORCE, now).steps
-    assert len(steps) < 9
-    for step in steps[:killed_after]:
-        stored.take(step, now)
-
+    stored = crashed(killed_after)
     settle(stored, seen(5.5, 5), 5.5)
-    assert stored.effects() == NARROWED
+    assert set(stored.effects()) == {SLICE_5}
 
 
 @pytest.mark.parametrize("away", ["slices", "watch"])
