@@ -5,9 +5,8 @@ import msgspec
 from remediator.model.incident import EVICTION_BLOCKED, Condition, RuleRecord
 from remediator.model.taint_rule import Rule
 from remediator.plan.view import Fleet
-from remediator.policy.limits import LIFTED, Cap, Caps
 from tests.remediator.builders import at
-from tests.remediator.plan.fleets import NOW, an_incident, desired, grant, rule, stored
+from tests.remediator.plan.fleets import NOW, an_incident, count, rule, stored
 
 
 def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> None:
@@ -25,11 +24,9 @@ def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> Non
         rules=noted,
         conditions=(blocked,),
     )
-    one_a_node = msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1)))
 
-    def held(now: Rule) -> bool:
+    def counted(now: Rule) -> int:
         fleet = Fleet(rules=(now,), incidents=(incident,))
-        return bool(grant(one_a_node, fleet, desired("a1", "NoExecute"))["a1"].deferred)
+        return count(fleet, ground="node", name="node-a")
 
-    assert not held(waited)
-    assert held(raised)
+    assert (counted(waited), counted(raised)) == (0, 1)
