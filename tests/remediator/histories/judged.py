@@ -185,7 +185,8 @@ class Judged(Played):
                 rules = [rule for rule in stored if rule.gpu == step.rule.gpu]
                 for rule in rules:
                     since = self.tainted_since[rule.uid, rule.gpu]
-                    assert since <= max(settled, self.clock_set_at) + 1e-6
+                    in_time = since <= max(settled, self.clock_set_at) + 1e-6
+                    assert in_time, "evicted before the settle time is over"
 
     def _slice_has_settled(self, step: ChangeRule) -> None:
         """Check the name, and the slice under whatever name: its GPU's number may change."""
