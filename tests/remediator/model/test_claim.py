@@ -126,6 +126,7 @@ def test_admin_access_is_reported_as_such() -> None:
             {"key": "draguard.dev/gpu", "value": "xid-79", "effect": "NoExecute"},
             "NoExecute of draguard.dev/gpu=xid-79",
         ),
+        ({"key": "draguard.dev/gpu", "effect": "NoSchedule"}, "NoSchedule of draguard.dev/gpu"),
         ({"key": "gpu.nvidia.com/xid", "operator": "Exists"}, ""),
         ({"key": "", "operator": "Equal"}, ""),
     ],

@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from remediator.model.incident import PHASES
-from remediator.plan.phase import ROWS, Facts, Progress, phase_of
-from tests.remediator.builders import with_fields
+from remediator.diagnose.fault import Unknown
+from remediator.model.incident import PHASES, IncidentStatus
+from remediator.model.taint_rule import Effect
+from remediator.plan.phase import ROWS, Facts, Progress, phase_of, progress
+from remediator.plan.stages import Planned
+from tests.remediator.builders import at, make_board, make_granted, rule, uuid, with_fields
 
 ROOT = Path(__file__).parents[3]
 NOTHING = Progress(tainted=False, evicting=False, empty=False)
@@ -50,6 +53,28 @@ SICK = Facts(
 )
 def test_the_phase_is_what_is_true(facts: dict[str, object], phase: str) -> None:
     assert phase_of(with_fields(SICK, **facts)) == phase
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "tainted", "evicting"),
+    [
+        ("NoExecute", "NoExecute", True, True),
+        ("NoExecute", "NoSchedule", True, False),
+        ("NoExecute", None, False, False),
+        ("NoSchedule", "None", False, False),
+    ],
+)
+def test_a_taint_is_whole_when_each_device_has_it_and_so_is_an_eviction(
+    first: Effect, second: Effect | None, tainted: bool, evicting: bool
+) -> None:
+    wanted = rule(0, "NoExecute"), rule(1, "NoExecute")
+    stored = [rule(0, first), *([rule(1, second)] if second else [])]
+    board = make_board(Unknown("not read"), stored=tuple(stored))
+    planned = Planned(granted=make_granted(uuid(0), *wanted))
+
+    found = progress(board, planned, IncidentStatus(), at(9))
+
+    assert (found.tainted, found.evicting) == (tainted, evicting)
 
 
 def test_every_phase_has_one_row_and_is_reported_in_the_same_words_everywhere() -> None:

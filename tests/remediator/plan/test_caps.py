@@ -1,0 +1,229 @@
+"""How far one fault may go, cap by cap: each row of the table at its edge."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from exporter.model.device import Instance
+from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.fault import Fault, Record, Sick
+from remediator.model.incident import AffectedPod, RuleRecord, SeenSignal, Target
+from remediator.model.taint_rule import Effect, Rule
+from remediator.plan.board import Board
+from remediator.plan.effects import Demand, demands_of
+from remediator.policy.table import Evict, Row, Then
+from tests.remediator.builders import (
+    DRIVER,
+    NODE,
+    action,
+    at,
+    fault,
+    gpu,
+    incident,
+    make_board,
+    mig_gpu,
+    published,
+    rule,
+    slice_uuid,
+    with_fields,
+)
+from tests.remediator.playing import pod
+
+NOW = 100.0
+CERTAIN = fault(certain=True, sources=("Kmsg", "NvmlEvent"))
+TAINT = rule(0, uid="u1")
+RECORDED = RuleRecord("r", "u1", f"{DRIVER}/{NODE}/gpu-0", "NoSchedule")
+
+
+def board_of(*stored: Rule, **fields: Any) -> Board:
+    one = fields.pop("gpu", gpu(0))
+    inventory: tuple[SliceDevice, ...] = published(one) if one else ()
+    return make_board(Sick((CERTAIN,)), gpu=one, inventory=inventory, stored=stored, **fields)
+
+
+def demand(board: Board, found: Fault = CERTAIN, tainted: float | None = 0, **row: Any) -> Demand:
+    """What one fault demands at NOW, of an incident whose taint stands since then."""
+    status: dict[str, Any] = {"rules": (RECORDED,)}
+    status |= {"tainted_at": None if tainted is None else at(tainted)}
+    standard = Row(fault_class=found.fault_class, ceiling="NoExecute", mode="enforce")
+    one = with_fields(standard, **row)
+    (answer,) = demands_of(board, incident(0, **status), [(found, one)], at(NOW))
+    return answer
+
+
+def limit_of(answer: Demand) -> tuple[str, Effect | None]:
+    return answer.cap.name, answer.effect
+
+
+def test_a_certain_fault_whose_taint_has_settled_is_capped_by_nothing() -> None:
+    assert limit_of(demand(board_of(TAINT))) == ("nothing", "NoExecute")
+
+
+class TestSettle:
+    @pytest.mark.parametrize(
+        ("settle", "limit"),
+        [(100.0, ("nothing", "NoExecute")), (100.001, ("settle", "NoSchedule"))],
+    )
+    def test_no_pod_is_evicted_before_the_taint_has_settled(
+        self, settle: float, limit: tuple[str, Effect]
+    ) -> None:
+        answer = demand(board_of(TAINT), settle=timedelta(seconds=settle))
+
+        assert limit_of(answer) == limit
+
+    def test_it_ends_by_itself_and_says_when(self) -> None:
+        answer = demand(board_of(TAINT), settle=timedelta(seconds=130))
+
+        assert (answer.cap.until, answer.goal) == (at(130), "NoExecute")
+        assert answer.wake is not None
+        assert answer.wake.at == at(130)
+
+
+class TestSiblings:
+    @pytest.mark.parametrize(
+        ("stored", "tainted"),
+        [
+            ((), 0),  # nothing stands
+            ((rule(0, "None", uid="u1"),), 0),  # a None rule keeps nothing away
+            ((rule(0, uid="made anew"),), 0),  # not recorded yet
+            ((TAINT,), None),
+        ],
+    )
+    def test_no_pod_is_evicted_before_all_devices_are_tainted_and_recorded(
+        self, stored: tuple[Rule, ...], tainted: float | None
+    ) -> None:
+        assert limit_of(demand(board_of(*stored), tainted=tainted)) == ("siblings", "NoSchedule")
+
+
+class TestCeilings:
+    @pytest.mark.parametrize(
+        ("ceiling", "limit"),
+        [
+            ("observe", ("observed", None)),
+            ("None", ("ceiling", "None")),
+            ("NoSchedule", ("ceiling", "NoSchedule")),
+            ("NoExecute", ("nothing", "NoExecute")),
+        ],
+    )
+    def test_a_class_goes_as_far_as_its_ceiling(
+        self, ceiling: str, limit: tuple[str, Effect | None]
+    ) -> None:
+        answer = demand(board_of(TAINT), ceiling=ceiling)
+
+        assert limit_of(answer) == limit
+        assert answer.goal == (limit[1] or "None")
+
+    def test_a_gpu_that_is_not_reported_gets_no_rule(self) -> None:
+        assert limit_of(demand(board_of(TAINT, gpu=None))) == ("unreported", None)
+
+    def test_what_any_program_may_have_written_gets_no_rule(self) -> None:
+        forged = with_fields(CERTAIN, sources=("Syslog",))
+
+        assert limit_of(demand(board_of(TAINT), forged)) == ("forgeable", None)
+
+    def test_an_instance_that_is_not_published_gets_no_rule(self) -> None:
+        lost = with_fields(CERTAIN, instance=Instance(9, 0))
+
+        assert limit_of(demand(board_of(TAINT, gpu=mig_gpu(0)), lost)) == ("unpublished", None)
+
+    def test_incomplete_evidence_evicts_no_pod(self) -> None:
+        doubtful = with_fields(CERTAIN, doubt="only the kernel log reports it")
+        answer = demand(board_of(TAINT), doubtful)
+
+        assert limit_of(answer) == ("evidence", "NoSchedule")
+        assert "only the kernel log reports it" in answer.cap.reason
+
+    @pytest.mark.parametrize(
+        ("started", "limit"),
+        [(-1.0, ("nothing", "NoExecute")), (1.0, ("later pods", "NoSchedule"))],
+    )
+    def test_an_error_that_is_over_evicts_no_pod_that_came_after_it(
+        self, started: float, limit: tuple[str, Effect]
+    ) -> None:
+        over = with_fields(CERTAIN, ended=at(0))
+        held = AffectedPod("team", "train-0", "claim", f"{DRIVER}/{NODE}/gpu-0", "u-train-0")
+        train = pod("train-0", started=at(started))
+        board = board_of(TAINT, holders=(held,), pods=(train,))
+
+        assert limit_of(demand(board, over)) == limit
+
+
+class TestEvidenceThatIsWaitedFor:
+    doubtful = with_fields(CERTAIN, doubt="no second source")
+
+    @pytest.mark.parametrize(
+        ("settle", "limit"),
+        [(100.0, ("evidence", "NoSchedule")), (101.0, ("better evidence", None))],
+    )
+    def test_a_patient_class_waits_for_it_as_long_as_a_taint_settles(
+        self, settle: float, limit: tuple[str, Effect | None]
+    ) -> None:
+        waited = demand(board_of(), self.doubtful, patient=True, settle=timedelta(seconds=settle))
+
+        assert limit_of(waited) == limit
+        assert waited.awaits == "no second source"
+
+    def test_what_is_tainted_already_waits_for_nothing(self) -> None:
+        answer = demand(board_of(TAINT), self.doubtful, patient=True)
+
+        assert (limit_of(answer), answer.awaits) == (("evidence", "NoSchedule"), "")
+
+
+class TestRequests:
+    @pytest.mark.parametrize(
+        ("then", "start", "limit"),
+        [
+            ("NoExecute", None, ("requests", "Evict")),
+            ("NoExecute", 0, ("nothing", "NoExecute")),
+            ("NoExecute", 1, ("requests", "Evict")),
+            ("wait", 0, ("requests", "Evict")),
+        ],
+    )
+    def test_the_eviction_api_comes_first_for_the_time_that_the_policy_gives(
+        self, then: Then, start: float | None, limit: tuple[str, Effect]
+    ) -> None:
+        plan = Evict(within=timedelta(seconds=100), then=then)
+        since = None if start is None else at(start)
+        begun = incident(0, rules=(RECORDED,), tainted_at=at(0), eviction_start_time=since)
+        row = Row(fault_class="gpu", ceiling="NoExecute", mode="enforce", evict=plan)
+
+        (answer,) = demands_of(board_of(TAINT), begun, [(CERTAIN, row)], at(NOW))
+
+        assert limit_of(answer) == limit
+
+
+class TestASliceOfAnEarlierIncident:
+    """The driver gives instance ids again: an old error must not be read as one of a new slice."""
+
+    def targets(self, meant: tuple[int, ...] | None) -> list[str]:
+        error = with_fields(
+            CERTAIN,
+            fault_class="contained",
+            instance=Instance(5, 0),
+            record=Record(code=94, gi=5, count=1, first_seen=at(0)),
+        )
+        seen = SeenSignal(code=94, gpu_instance=5, count=1, first_seen_time=at(0))
+        placed = meant and tuple(Target(DRIVER, NODE, "x", slice_uuid(0, gi)) for gi in meant)
+        closed = incident(
+            0, 1, closed_at=at(50), seen_through=at(0), seen_signals=(seen,), placed=placed
+        )
+        opened = incident(0, 2)
+        board = board_of(gpu=mig_gpu(0, recovery_action=action()), incidents=(closed, opened))
+        row = Row(fault_class="contained", ceiling="NoExecute", mode="enforce")
+        (answer,) = demands_of(board, opened, [(error, row)], at(NOW))
+        return [target.uuid for target in answer.targets]
+
+    @pytest.mark.parametrize(
+        ("meant", "slices"),
+        [
+            (None, [5]),  # an older version did not record it
+            ((5,), [5]),
+            ((3,), []),
+            ((3, 5), [5]),
+        ],
+    )
+    def test_only_what_the_error_meant_when_it_was_new_is_in_scope(
+        self, meant: tuple[int, ...] | None, slices: list[int]
+    ) -> None:
+        assert self.targets(meant) == [slice_uuid(0, gi) for gi in slices]
