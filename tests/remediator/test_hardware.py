@@ -9,7 +9,9 @@ import pytest
 from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, MemorySlices
 from exporter.model.resource_slices import SliceDevice
-from remediator.model.incident import Incident
+from remediator.diagnose.fault import Unknown
+from remediator.model.incident import HARDWARE_LIMIT, Hardware, Incident
+from remediator.plan.hardware import tainted_hardware
 from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule
 from remediator.plan.view import AgentView, Fleet, NodeView, SliceView, WatchedKind
@@ -26,6 +28,8 @@ from tests.remediator.builders import (
     at,
     dead,
     gpu,
+    incident,
+    make_board,
     mig_gpu,
     policy,
     published,
@@ -381,3 +385,16 @@ def again(before: Stored) -> Stored:
     stored = Stored()
     stored.rules, stored.incidents = dict(before.rules), dict[str, Incident](before.incidents)
     return stored
+
+
+def test_the_gpu_is_recorded_before_its_memory_so_that_the_limit_never_leaves_it_out() -> None:
+    whole = Hardware(effect="NoSchedule", fault="gpu", cause="xid-95")
+    places = [
+        with_fields(whole, placement=MemorySlices(start, 1), fault="contained")
+        for start in range(HARDWARE_LIMIT)
+    ]
+    one = incident(0, hardware=(*places, whole))
+
+    found = tainted_hardware(make_board(Unknown("not read")), one, at(9))
+
+    assert (found[0], len(found)) == (whole, HARDWARE_LIMIT)

@@ -164,6 +164,20 @@ def test_a_file_that_turns_bad_keeps_the_last_good_policy_and_says_so(tmp_path: 
     assert file.policy.row("gpu").mode == "dry-run"
 
 
+def test_an_error_is_logged_once_and_another_one_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "policy.yaml"
+    file = PolicyFile(path)
+    for text in ("defaults: {mode: everything}", "defaults: {mode: nothing}"):
+        path.write_text(text)
+        for _ in range(3):
+            load(file)
+
+    logged = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert ["everything" in message for message in logged] == [True, False]
+
+
 def test_an_unchanged_file_is_no_change(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text("defaults: {mode: enforce}")
