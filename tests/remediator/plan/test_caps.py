@@ -8,7 +8,7 @@ import pytest
 from exporter.model.device import Instance
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Fault, Record, Sick
-from remediator.model.incident import AffectedPod, RuleRecord, SeenSignal, Target
+from remediator.model.incident import AffectedPod, Hardware, RuleRecord, SeenSignal, Target
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.board import Board
 from remediator.plan.effects import Demand, demands_of
@@ -94,6 +94,31 @@ class TestSiblings:
         self, stored: tuple[Rule, ...], tainted: float | None
     ) -> None:
         assert limit_of(demand(board_of(*stored), tainted=tainted)) == ("siblings", "NoSchedule")
+
+    def test_one_fault_waits_for_the_devices_of_another_of_its_gpu(self) -> None:
+        """A pod that is evicted from one slice must not land on one that is about to be tainted."""
+        sliced = mig_gpu(0, slices=(1, 2))
+        first, second = (
+            with_fields(CERTAIN, fault_class="contained", instance=Instance(gi, 0)) for gi in (1, 2)
+        )
+        row = Row(fault_class="contained", ceiling="NoExecute", mode="enforce")
+        name = published(sliced)[0].device
+        stands = rule(0, device=name, uuid=slice_uuid(0, 1), fault="contained", uid="u1")
+        part = Hardware(
+            uuid=slice_uuid(0, 1),
+            effect="NoSchedule",
+            fault="contained",
+            cause="xid-94",
+            tainted_time=at(0),
+        )
+        opened = incident(0, rules=(RECORDED,), tainted_at=at(0), hardware=(part,))
+        board = board_of(stands, gpu=sliced)
+
+        alone = demands_of(board, opened, [(first, row)], at(NOW))
+        both = demands_of(board, opened, [(first, row), (second, row)], at(NOW))
+
+        assert [limit_of(answer) for answer in alone] == [("nothing", "NoExecute")]
+        assert [limit_of(answer) for answer in both] == [("siblings", "NoSchedule")] * 2
 
 
 class TestCeilings:

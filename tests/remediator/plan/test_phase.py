@@ -67,10 +67,10 @@ def test_the_phase_is_what_is_true(facts: dict[str, object], phase: str) -> None
 def test_a_taint_is_whole_when_each_device_has_it_and_so_is_an_eviction(
     first: Effect, second: Effect | None, tainted: bool, evicting: bool
 ) -> None:
-    wanted = rule(0, "NoExecute"), rule(1, "NoExecute")
+    desired = rule(0, "NoExecute"), rule(1, "NoExecute")
     stored = [rule(0, first), *([rule(1, second)] if second else [])]
     board = make_board(Unknown("not read"), stored=tuple(stored))
-    planned = Planned(granted=make_granted(uuid(0), *wanted))
+    planned = Planned(granted=make_granted(uuid(0), *desired))
 
     found = progress(board, planned, IncidentStatus(), at(9))
 
