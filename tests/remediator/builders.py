@@ -137,10 +137,7 @@ def dead(index: int = 0, **fields: object) -> GpuHealth:
     return msgspec.structs.replace(lost, **fields)
 
 
-def mig_gpu(
-    index: int = 0, *xids: XidRecord, slices: int | tuple[int, ...] = 7, **fields: object
-) -> GpuHealth:
-    """A GPU with so many slices, or with those that have these GPU instance ids."""
+def mig_gpu(index: int = 0, *xids: XidRecord, slices: int = 7, **fields: object) -> GpuHealth:
     instances = tuple(
         MigInstance(
             uuid=slice_uuid(index, gi),
@@ -151,7 +148,7 @@ def mig_gpu(
             placement_start=gi - 1,
             placement_size=1,
         )
-        for gi in (slices if isinstance(slices, tuple) else range(1, slices + 1))
+        for gi in range(1, slices + 1)
     )
     one = gpu(index, *xids)
     return msgspec.structs.replace(one, mig_mode="Enabled", instances=instances, **fields)

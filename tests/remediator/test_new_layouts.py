@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from exporter.model.device import Device
-from exporter.model.node_health import GpuHealth, MemorySlices, MigInstance
+from exporter.model.node_health import GpuHealth, MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
@@ -35,27 +35,26 @@ from tests.remediator.test_hardware import (
 )
 
 
-def failed_at_4(ci: int | None = None, slices: int | tuple[int, ...] = (5,)) -> GpuHealth:
-    """A static slice at memory slice 4, alone or with others: an error of recorded place."""
+def failed_at_4(ci: int | None = None) -> GpuHealth:
+    """Static slices, of which the one at memory slice 4 has had an error of recorded place."""
     failed = msgspec.structs.replace(
         xid(94, gi=5), ci=ci, mig_mode="Enabled", gi_profile_id=19, placement=MemorySlices(4, 1)
     )
-    return mig_gpu(0, failed, slices=slices, recovery_action=action(observed=0.1))
+    return mig_gpu(0, failed, recovery_action=action(observed=0.1))
 
 
 def cut_in_two(sick: GpuHealth, size: int | None = 4) -> NodeView:
     """The same GPU in two static slices, with or without their size in what is published."""
     halves = tuple(
         msgspec.structs.replace(
-            sick.instances[0],
-            uuid=f"MIG-{letter}{sick.instances[0].uuid[5:]}",
-            gi=number,
+            part,
+            uuid=f"MIG-a{part.uuid[5:]}",
             profile="3g.40gb",
             gi_profile_id=9,
             placement_start=start,
             placement_size=4,
         )
-        for number, letter, start in ((1, "a", 0), (2, "b", 4))
+        for part, start in zip(sick.instances[:2], (0, 4), strict=True)
     )
     seen = view(msgspec.structs.replace(sick, instances=halves))
     parts = tuple(
@@ -111,7 +110,7 @@ def test_failed_memory_stays_tainted_in_a_slice_that_is_made_again(
 
 
 def test_each_slice_that_is_made_anew_records_the_failed_memory_that_it_has() -> None:
-    first = failed_at_4(slices=7)
+    first = failed_at_4()
     (at_4,) = first.xids
     at_5 = msgspec.structs.replace(at_4, gi=6, placement=MemorySlices(5, 1))
     both = msgspec.structs.replace(first, xids=(at_4, at_5))
@@ -128,7 +127,7 @@ def test_each_slice_that_is_made_anew_records_the_failed_memory_that_it_has() ->
 
 def test_a_slice_of_unknown_size_is_tainted_only_if_its_first_memory_failed() -> None:
     for place, tainted_names in ((4, {"gpu-0-mig-3g40gb-9-4"}), (5, set[str]())):
-        sick = failed_at_4(slices=(5, 6))
+        sick = failed_at_4()
         (record,) = sick.xids
         record = msgspec.structs.replace(record, gi=place + 1, placement=MemorySlices(place, 1))
         sick = msgspec.structs.replace(sick, xids=(record,))
@@ -141,7 +140,7 @@ def test_a_slice_of_unknown_size_is_tainted_only_if_its_first_memory_failed() ->
 
 
 def test_a_live_instance_says_how_much_memory_a_slice_of_unknown_size_has() -> None:
-    sick = failed_at_4(slices=(5, 6))
+    sick = failed_at_4()
     (record,) = sick.xids
     record = msgspec.structs.replace(record, gi=6, placement=MemorySlices(5, 1))
     sick = msgspec.structs.replace(sick, xids=(record,))
@@ -155,7 +154,7 @@ def test_a_live_instance_says_how_much_memory_a_slice_of_unknown_size_has() -> N
 
 def test_another_compute_instance_in_the_memory_of_a_failed_slice_stays_free() -> None:
     sick = failed_at_4(ci=0)
-    failed = slice_5(sick)
+    failed = sick.instances[4]
     beside = msgspec.structs.replace(failed, uuid=f"MIG-f{failed.uuid[5:]}", ci=1)
     both = msgspec.structs.replace(sick, instances=(failed, beside))
     one, other = published(both)
@@ -171,13 +170,9 @@ def test_another_compute_instance_in_the_memory_of_a_failed_slice_stays_free() -
     assert stored.effects() == {SLICE_5: "NoExecute"}
 
 
-def slice_5(sick: GpuHealth) -> MigInstance:
-    return next(part for part in sick.instances if part.gi == 5)
-
-
 def made_anew(sick: GpuHealth, *letters: str) -> NodeView:
     """Its failed slice made anew as one compute instance, or as several in the same memory."""
-    failed = slice_5(sick)
+    failed = sick.instances[4]
     anew = tuple(
         msgspec.structs.replace(failed, uuid=f"MIG-{letter}{failed.uuid[5:]}", ci=number)
         for number, letter in enumerate(letters)
@@ -264,7 +259,7 @@ def test_no_pod_is_evicted_from_a_slice_that_is_made_anew_before_it_has_settled(
 
 
 def test_a_slice_that_is_made_anew_settles_also_where_its_whole_gpu_is_tainted() -> None:
-    stored, sick = Stored(), failed_at_4(slices=7)
+    stored, sick = Stored(), failed_at_4()
     strange = msgspec.structs.replace(sick, xids=(), recovery_action=action(42, 0.1, 0.1))
     for second in (1, 5, 20):
         settle(stored, view(strange), second)
@@ -322,7 +317,7 @@ def under_other_names(sick: GpuHealth, letter: str) -> NodeView:
 
 
 def test_a_name_keeps_its_taint_while_nothing_says_of_which_memory_its_new_slice_is() -> None:
-    sick, stored = failed_at_4(slices=7), Stored()
+    sick, stored = failed_at_4(), Stored()
     for second in (1, 5, 20):
         settle(stored, under_other_names(sick, "0"), second)
     assert stored.effects() == {"slice-4": "NoExecute"}

@@ -28,14 +28,13 @@ RECORDS = st.lists(
 
 
 def reported(stored: Stored, second: float, *records: XidRecord) -> None:
-    settle(stored, view(mig_gpu(0, *records, slices=(5,), recovery_action=READ)), second)
+    settle(stored, view(mig_gpu(0, *records, recovery_action=READ)), second)
 
 
 def test_a_contained_error_dated_before_the_youngest_signal_is_tainted_all_the_same() -> None:
     stored, first, then = Stored(), xid(63, seen=0.4), xid(94, seen=0.1, gi=5)
 
-    early = mig_gpu(0, first, slices=(5,), recovery_action=action(observed=0))
-    settle(stored, view(early), 1)
+    settle(stored, view(mig_gpu(0, first, recovery_action=action(observed=0))), 1)
     assert stored.incident.status.seen_through == at(0.4)
     assert stored.effects() == {}
     for second in (2, 6):

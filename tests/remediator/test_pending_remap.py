@@ -22,7 +22,7 @@ REMAP = MemoryHealth(row_remap_pending="True", row_remap_failed="False", remap_o
 
 def sick() -> GpuHealth:
     error = msgspec.structs.replace(xid(94, gi=5), mig_mode="Enabled", placement=MemorySlices(4, 1))
-    return mig_gpu(0, error, slices=(5,), recovery_action=action(observed=0.5), memory=REMAP)
+    return mig_gpu(0, error, recovery_action=action(observed=0.5), memory=REMAP)
 
 
 def test_the_slice_is_released_after_its_soak_and_the_remap_is_reported_by_itself() -> None:

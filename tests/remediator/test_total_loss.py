@@ -42,7 +42,7 @@ OLD = pod("old", started=at(-1000))
 
 def seen(seconds: float, *pods: PodFacts) -> NodeView:
     """The error of T0 on one slice, which these pods hold; the driver wants nothing done."""
-    one = mig_gpu(0, xid(94, 0, 5), slices=(5,), recovery_action=action(0, -3600, seconds))
+    one = mig_gpu(0, xid(94, 0, 5), recovery_action=action(0, -3600, seconds))
     names = [holder.name for holder in pods]
     shown = view(
         one,

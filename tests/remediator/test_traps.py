@@ -134,8 +134,7 @@ class TestOthers:
 
     def test_who_came_after_a_contained_error_is_not_moved_for_it(self) -> None:
         stored = Stored()
-        read = action(observed=0.1)
-        seen = view(mig_gpu(0, xid(94, gi=5), slices=(5,), recovery_action=read))
+        seen = view(mig_gpu(0, xid(94, gi=5), recovery_action=action(observed=0.1)))
 
         settle(stored, seen, 540)
         settle(stored, seen, 545)

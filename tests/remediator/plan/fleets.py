@@ -17,10 +17,9 @@ from remediator.model.incident import (
 )
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.brakes import grant_all
-from remediator.plan.spending import Action, Spending
 from remediator.plan.stages import Demanded, Granted, Repair
 from remediator.plan.view import Fleet, GpuPlace
-from remediator.policy.limits import Caps, Ground, Limits
+from remediator.policy.limits import Limits
 from remediator.policy.place import ANYWHERE, Place
 from remediator.policy.table import Policy
 from tests.remediator.builders import (
@@ -104,18 +103,6 @@ def desired(
         repair=Repair(calls=calls),
         **fields,
     )
-
-
-def count(
-    fleet: Fleet, action: Action = "evict", ground: Ground = "cluster", name: str = ""
-) -> int:
-    """Return how many GPUs count against a cap."""
-    return Spending(fleet, NOW).count(action, ground, name)
-
-
-def began_lately(fleet: Fleet, caps: Caps, action: Action = "evict") -> list[datetime]:
-    """Return the dates that count against a rate."""
-    return Spending(fleet, NOW).lately(action, caps)
 
 
 def place(name: str, **fields: object) -> GpuPlace:

@@ -15,9 +15,7 @@ from tests.remediator.builders import at, policy, with_fields
 from tests.remediator.plan.fleets import (
     NOW,
     an_incident,
-    began_lately,
     budget,
-    count,
     desired,
     effects,
     gpu_of,
@@ -217,7 +215,9 @@ class TestRate:
             for incident in self.fleet(500, 100).incidents
         )
 
-        assert began_lately(Fleet(incidents=closed), self.RATE.evict) == [at(-500), at(-100)]
+        held = grant(self.RATE, Fleet(incidents=closed), desired("b0", "NoExecute"))["b0"]
+
+        assert "evict.rate" in held.deferred
 
     def test_older_ones_do_not_count_and_a_tick_spends_what_it_grants(self) -> None:
         answers = grant(
@@ -234,7 +234,9 @@ class TestRate:
         )
         fleet = Fleet(rules=stored(*rules))
 
-        assert began_lately(fleet, self.RATE.evict) == [at(-100), NOW]
+        answer = grant(self.RATE, fleet, desired("b0", "NoExecute"))["b0"]
+
+        assert "(2/2 GPUs lately)" in answer.deferred
 
     def test_a_gpu_whose_incident_and_rules_both_tell_counts_once(self) -> None:
         rules = (
@@ -250,8 +252,9 @@ class TestRate:
             rules=stored(rule("a0", "NoExecute", incident="a0-2", time_added=at(-50))),
             incidents=(an_incident("a0", evicting_at=at(-9999)), an_incident("a0", number=2)),
         )
+        once = limits(evict=Caps(rate=Rate(1, MINUTES_10)))
 
-        assert len(began_lately(fleet, self.RATE.evict)) == 1
+        assert effects(grant(once, fleet, desired("b0", "NoExecute"))["b0"]) == ["NoSchedule"]
 
     def test_a_rate_of_nothing_never_reopens_by_time(self) -> None:
         never = limits(evict=Caps(rate=Rate(0, MINUTES_10)))
@@ -363,8 +366,10 @@ class TestPlaces:
     def test_a_gpu_of_unknown_place_still_counts_on_its_node_and_in_the_cluster(self) -> None:
         fleet = Fleet(rules=stored(rule("a0", "NoExecute")))
 
-        assert count(fleet, ground="node", name="node-a") == 1
-        assert count(fleet) == 1
+        for caps in (Caps(node=Cap(1)), Caps(cluster=Cap(1))):
+            assert effects(grant(limits(evict=caps), fleet, desired("a1", "NoExecute"))["a1"]) == [
+                "NoSchedule"
+            ]
 
     def test_a_node_that_publishes_anothers_gpu_does_not_move_what_it_costs(self) -> None:
         fleet = Fleet(
@@ -372,4 +377,6 @@ class TestPlaces:
             places={gpu_of("b0"): place("a9")} | places("b1"),
         )
 
-        assert count(fleet, ground="node", name="node-b") == 1
+        answer = grant(limits(evict=Caps(node=Cap(1))), fleet, desired("b1", "NoExecute"))["b1"]
+
+        assert effects(answer) == ["NoSchedule"]

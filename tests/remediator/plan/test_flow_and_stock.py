@@ -29,8 +29,6 @@ from tests.remediator.builders import (
 from tests.remediator.plan.fleets import (
     NOW,
     an_incident,
-    began_lately,
-    count,
     desired,
     effects,
     gpu_of,
@@ -104,13 +102,17 @@ class TestWhatStands:
         assert "evict.cluster=5%, at least 4, at most 16 is used up (16/16" in answer.deferred
 
     def test_a_drained_gpu_on_which_somebody_is_seen_again_counts_again(self) -> None:
-        assert count(fleet_of(drained("a0", empty_since=None))) == 1
-        assert count(fleet_of(drained("a0"))) == 0
+        limits = evicting(Caps(cluster=Cap(1)))
+        fleet = fleet_of(drained("a0", empty_since=None))
+
+        assert grant(limits, fleet, desired("b0", "NoExecute"))["b0"].deferred
 
     def test_a_rule_that_its_incident_has_not_noted_counts(self) -> None:
         mine, old = drained("a0")
         (new,) = stored(rule("a0", "NoExecute", "gpu-0-part-1"))
-        assert count(fleet_of((mine, old), (new, an_incident("z9")))) == 1
+        fleet = fleet_of((mine, old), (new, an_incident("z9")))
+        limits = evicting(Caps(cluster=Cap(1)))
+        assert grant(limits, fleet, desired("b0", "NoExecute"))["b0"].deferred
 
     def test_a_drained_gpu_asks_again_for_a_further_device_and_keeps_what_it_has(self) -> None:
         full = evicting(Caps(cluster=Cap(0)))
@@ -122,9 +124,12 @@ class TestWhatStands:
         assert effects(more) == ["NoExecute", "NoSchedule"]
 
     def test_what_stands_tainted_counts_for_the_taints_drained_or_not(self) -> None:
-        both = drained("a0"), drained("b0", drained_at=None, empty_since=None)
+        limits = msgspec.structs.replace(LIFTED, taint=Caps(cluster=Cap(2)))
+        fleet = fleet_of(drained("a0"), drained("b0"))
 
-        assert count(fleet_of(*both), "taint") == 2
+        assert "taint.cluster=2 is used up (2/2" in (
+            grant(limits, fleet, desired("z0", "NoSchedule"))["z0"].deferred
+        )
 
     def test_what_stands_on_a_node_that_was_taken_away_is_no_capacity_lost(self) -> None:
         limits = msgspec.structs.replace(LIFTED, taint=Caps(cluster=Cap(2)))
@@ -147,8 +152,8 @@ class TestCalls:
     def test_a_call_that_nobody_acted_on_stops_no_other_for_ever(self) -> None:
         lasts = CALL_LASTS.total_seconds()
 
-        assert count(Fleet(incidents=(self.called(1 - lasts),)), "call") == 1
-        assert count(Fleet(incidents=(self.called(-lasts),)), "call") == 0
+        assert self.held(self.called(1 - lasts))
+        assert not self.held(self.called(-lasts))
 
     def test_nor_does_one_whose_node_was_replaced(self) -> None:
         assert not self.held(self.called(-60, node_gone_since=at(-30)))
@@ -193,17 +198,22 @@ class TestOneNodeAndTheRate:
         answer = grant(self.RATE, Fleet(incidents=many), desired("b0", "NoExecute"))["b0"]
         assert not answer.deferred
 
-    def test_of_each_of_two_nodes_the_youngest_count_for_the_rate(self) -> None:
+    def test_two_nodes_use_it_up_and_the_youngest_say_when_it_reopens(self) -> None:
         both = (*self.displaced(500, 400, 300), *self.displaced(200, 100, node="b"))
+        fleet = Fleet(incidents=both)
 
-        counted = began_lately(Fleet(incidents=both), self.RATE.evict)
+        held = grant(self.RATE, fleet, desired("c0", "NoExecute"))["c0"]
 
-        assert counted == [at(-400), at(-300), at(-200), at(-100)]
+        assert "evict.rate=3 in 10m is used up (4/3 GPUs lately)" in held.deferred
+        assert held.wake == Wake(at(300), held.deferred)
+        assert not grant(self.RATE, fleet, desired("c0", "NoExecute"), now=at(300))["c0"].deferred
 
     def test_without_a_cap_of_its_node_each_counts(self) -> None:
-        fleet = Fleet(incidents=self.displaced(1, 2, 3))
+        limits = evicting(Caps(rate=Rate(3, MINUTES_10)))
 
-        assert len(began_lately(fleet, Caps(rate=Rate(3, MINUTES_10)))) == 3
+        assert grant(limits, Fleet(incidents=self.displaced(1, 2, 3)), desired("b0", "NoExecute"))[
+            "b0"
+        ].deferred
 
 
 class TestANodeThatRepublishesItsBoards:

@@ -53,7 +53,7 @@ def test_the_plan_says_so_too() -> None:
     stored = played(watched())
 
     (shown,) = described(tick(stored, watched(), 2), everything=False).gpus
-    assert "; NoExecute evicts a pod that watches the GPU" in shown.why
+    assert shown.why.startswith("settling for 3 s; NoExecute evicts a pod that watches the GPU")
 
 
 def test_it_blocks_nothing() -> None:

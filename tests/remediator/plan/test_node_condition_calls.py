@@ -29,15 +29,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.plan.fleets import (
-    an_incident,
-    began_lately,
-    count,
-    desired,
-    gpu_of,
-    grant,
-    place,
-)
+from tests.remediator.plan.fleets import an_incident, desired, gpu_of, grant, place
 from tests.remediator.plan.handover import ON, node, pair, reconciled, repair
 from tests.remediator.playing import claim, pod
 
@@ -328,7 +320,9 @@ class TestCosts:
         return call.why if call else ""
 
     def test_a_call_on_another_node_counts(self) -> None:
-        assert count(Fleet(incidents=(self.CALLED,)), "call") == 1
+        fleet = Fleet(incidents=(self.CALLED,))
+
+        assert "budget evict.cluster=1 is used up (1/1 GPUs" in self.held(self.ONE, fleet)
 
     @pytest.mark.parametrize("fields", [{"mode": "incident-only"}, {"closed_at": at(-1)}])
     def test_one_that_nobody_makes_any_more_does_not(self, fields: dict[str, object]) -> None:
@@ -346,13 +340,14 @@ class TestCosts:
 
     def test_calls_count_for_the_rate(self) -> None:
         rate = Caps(rate=Rate(1, timedelta(minutes=10)))
+        limits = msgspec.structs.replace(LIFTED, evict=rate)
 
-        assert len(began_lately(Fleet(incidents=(self.CALLED,)), rate, "call")) == 1
+        assert "evict.rate=1 in 10m" in self.held(limits, Fleet(incidents=(self.CALLED,)))
         old = msgspec.structs.replace(
             self.CALLED,
             status=msgspec.structs.replace(self.CALLED.status, needs_since=at(-601)),
         )
-        assert began_lately(Fleet(incidents=(old,)), rate, "call") == []
+        assert not self.held(limits, Fleet(incidents=(old,)))
 
     def test_two_calls_of_one_look_are_two(self) -> None:
         both = (desired("a0", calls="node-reboot"), desired("b0", calls="node-reboot"))

@@ -5,8 +5,9 @@ import msgspec
 from remediator.model.incident import EVICTION_BLOCKED, Condition, RuleRecord
 from remediator.model.taint_rule import Rule
 from remediator.plan.view import Fleet
+from remediator.policy.limits import LIFTED, Cap, Caps
 from tests.remediator.builders import at
-from tests.remediator.plan.fleets import NOW, an_incident, count, rule, stored
+from tests.remediator.plan.fleets import NOW, an_incident, desired, grant, rule, stored
 
 
 def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> None:
@@ -24,9 +25,11 @@ def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> Non
         rules=noted,
         conditions=(blocked,),
     )
+    one_a_node = msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1)))
 
-    def counted(now: Rule) -> int:
+    def held(now: Rule) -> bool:
         fleet = Fleet(rules=(now,), incidents=(incident,))
-        return count(fleet, ground="node", name="node-a")
+        return bool(grant(one_a_node, fleet, desired("a1", "NoExecute"))["a1"].deferred)
 
-    assert (counted(waited), counted(raised)) == (0, 1)
+    assert not held(waited)
+    assert held(raised)

@@ -9,7 +9,7 @@ from remediator.model.node import NodeFacts
 from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Rate
 from tests.remediator.builders import Stored, at, dead, gpu, policy, uuid, view, with_fields
-from tests.remediator.plan.fleets import an_incident, count, desired, effects, grant, rule
+from tests.remediator.plan.fleets import an_incident, desired, effects, grant, rule
 from tests.remediator.plan.fleets import stored as written
 from tests.remediator.playing import claim, pod, settle, taint, tick
 
@@ -66,9 +66,10 @@ def test_nor_does_a_further_device_of_it_wait_for_its_own_sake() -> None:
     fleet = stored_as_drained()
 
     itself = grant(LIMITS, fleet, desired("a0", "NoExecute", "NoExecute"))["a0"]
+    other = grant(LIMITS, fleet, desired("b0", "NoExecute"))["b0"]
 
     assert effects(itself) == ["NoExecute", "NoExecute"]
-    assert count(fleet) == 1, "another GPU waits for it"
+    assert effects(other) == ["NoSchedule"]
 
 
 def test_elsewhere_it_takes_no_room_back_that_others_use() -> None:
@@ -140,6 +141,12 @@ def test_a_node_is_gone_while_all_of_its_incidents_say_so() -> None:
     """One that cannot be written goes on saying so when the node is back."""
     rules = written(rule("a0", "NoExecute"), rule("a1", "NoExecute"))
     unwritten, back = an_incident("a0", node_gone_since=at(-60)), an_incident("a1")
+    limits = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(2)))
 
-    assert count(Fleet(rules=rules, incidents=(unwritten, back))) == 2
-    assert count(Fleet(rules=rules, incidents=(unwritten,))) == 0
+    both = grant(
+        limits, Fleet(rules=rules, incidents=(unwritten, back)), desired("b0", "NoExecute")
+    )
+    gone = grant(limits, Fleet(rules=rules, incidents=(unwritten,)), desired("b0", "NoExecute"))
+
+    assert "evict.cluster=2 is used up (2/2" in both["b0"].deferred
+    assert not gone["b0"].deferred

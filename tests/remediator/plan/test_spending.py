@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from remediator.model.taint_rule import Rule
-from remediator.plan.spending import Spending
+from remediator.plan.stages import Wake
 from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
 from remediator.policy.place import Area, Place
@@ -13,11 +13,8 @@ from remediator.policy.table import Policy
 from remediator.policy.windows import Once, Window
 from tests.remediator.builders import DRIVER, at, policy
 from tests.remediator.plan.fleets import (
-    NOW,
     an_incident,
-    began_lately,
     budget,
-    count,
     desired,
     effects,
     gpu_of,
@@ -86,7 +83,7 @@ class TestClassesThatPodsHaveLeft:
             totals={("class", "h100"): 2},
         )
 
-        assert Spending(fleet, NOW).total("class", "h100") == 2
+        assert grant(self.QUARTER, fleet, desired("b0", "NoExecute"))["b0"].deferred
 
     def test_a_class_that_is_remembered_and_claimed_counts_once(self) -> None:
         fleet = Fleet(
@@ -96,8 +93,9 @@ class TestClassesThatPodsHaveLeft:
             rules=stored(rule("a0", "NoExecute")),
         )
 
-        assert count(fleet, ground="class", name="h100") == 1
-        assert Spending(fleet, NOW).total("class", "h100") == 7
+        answer = grant(self.QUARTER, fleet, desired("b0", "NoExecute"))["b0"]
+
+        assert "(1/1 GPUs of DeviceClass h100)" in answer.deferred
 
 
 class TestRulesThatNobodyHasNoted:
@@ -110,7 +108,10 @@ class TestRulesThatNobodyHasNoted:
             incidents=tuple(an_incident(name) for name in NAMES[:2]),
         )
 
-        assert began_lately(fleet, self.RATE.evict) == [NOW, NOW]
+        answer = grant(self.RATE, fleet, desired("h0", "NoExecute"))["h0"]
+
+        assert "(2/2 GPUs lately)" in answer.deferred
+        assert answer.wake == Wake(at(600), answer.deferred)
 
     def test_once_noted_they_count_from_then(self) -> None:
         fleet = Fleet(
