@@ -83,15 +83,6 @@ def settle(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORC
     raise AssertionError(f"never settles: {stored.taken[-3:]}")
 
 
-def taint(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> NodeDecision:
-    """Taint what is sick: one decision writes the rules, and the next one records them.
-
-    No eviction can have begun, however short the settle time is.
-    """
-    tick(stored, seen, seconds, rows)
-    return tick(stored, seen, seconds, rows)
-
-
 def effect_of(step: Step) -> str:
     return getattr(getattr(step, "rule", None), "effect", "")
 

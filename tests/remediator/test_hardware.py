@@ -39,7 +39,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import ENFORCE, claim, settle, taint, tick
+from tests.remediator.playing import ENFORCE, claim, settle, tick
 from tests.remediator.policy.budgets import limits_of
 
 
@@ -116,7 +116,7 @@ def test_a_renumbered_gpu_stays_tainted(
     prepare(stored)
     seen = swapped(dead())
 
-    taint(stored, stale(seen) if blind else seen, 300, rows)
+    settle(stored, stale(seen) if blind else seen, 300, rows)
 
     assert holders(stored) == {"gpu-1": (uuid(0), "NoSchedule")}
 
@@ -344,7 +344,7 @@ class TestOrder:
         seen = view(at_number(gpu(0), 1), at_number(dead(1), 0))
         unread = frozenset({stored.incident.name})
 
-        taint(stored, with_fields(seen, unread=unread), 300)
+        settle(stored, with_fields(seen, unread=unread), 300)
 
         assert holders(stored)["gpu-0"] == (uuid(1), "NoSchedule")
 

@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim, pod, settle, taint, tick
+from tests.remediator.playing import claim, pod, settle, tick
 
 
 class RefusesOne:
@@ -105,7 +105,7 @@ def baffling(index: int) -> GpuHealth:
 
 
 def bug_of(stored: Stored, seen: NodeView, index: int, second: float) -> str:
-    pairs = taint(stored, seen, second).pairs
+    pairs = settle(stored, seen, second).pairs
     (verdict,) = [case.verdict for case, _ in pairs if case.uuid == uuid(index)]
     return verdict.bug if isinstance(verdict, Unknown) else ""
 
@@ -119,7 +119,7 @@ def test_a_gpu_that_cannot_be_judged_is_unknown_and_its_neighbour_is_tainted() -
 
 def test_a_gpu_that_cannot_be_judged_keeps_the_rules_that_it_has() -> None:
     stored = Stored()
-    taint(stored, view(gpu(0, recovery_action=RESET)), 1)
+    settle(stored, view(gpu(0, recovery_action=RESET)), 1)
 
     for second in (5, 5000):
         assert bug_of(stored, view(baffling(0)), 0, second)
@@ -147,7 +147,7 @@ def test_a_slice_with_an_odd_uuid_is_tainted_like_its_neighbours() -> None:
 
 def test_a_gpu_that_cannot_be_decided_about_keeps_its_rules_and_its_neighbour_is_tainted() -> None:
     stored, sick = Stored(), gpu(0, recovery_action=RESET)
-    taint(stored, view(sick), 1)
+    settle(stored, view(sick), 1)
     incident = stored.incident
     odd = msgspec.structs.replace(incident.status, tainted_at=datetime.max.replace(tzinfo=UTC))
     stored.incidents[incident.name] = msgspec.structs.replace(incident, status=odd)
@@ -173,7 +173,7 @@ class Telling(RefusesOne):
 def test_events_are_posted_of_every_gpu_whose_status_is_written() -> None:
     stored = Stored()
     seen = view(dead(0), dead(1))
-    taint(stored, seen, 1)
+    settle(stored, seen, 1)
     controller = Telling(seen, stored, refused=uuid(0))
 
     for second in (5, 6):
@@ -209,12 +209,12 @@ def test_the_incident_names_the_pods_that_cannot_be_evicted_and_why() -> None:
 def test_a_node_that_claims_the_board_of_another_opens_no_incident_for_its_rules() -> None:
     """The honest node has written the rule, and its incident comes next."""
     honest, stored = view(dead(0)), Stored()
-    taint(stored, honest, 1)
+    settle(stored, honest, 1)
     stored.incidents = {}
     liar = view(dead(0), node="node-z", inventory=(), elsewhere={uuid(0): (NODE,)})
 
     settle(stored, liar, 1.1)
     assert (stored.incidents, stored.effects()) == ({}, {"gpu-0": "NoSchedule"})
 
-    taint(stored, honest, 1.2)
+    settle(stored, honest, 1.2)
     assert stored.incident.spec.node == NODE

@@ -15,7 +15,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim, settle, taint, tick
+from tests.remediator.playing import claim, settle, tick
 from tests.remediator.policy.budgets import limits_of
 
 
@@ -62,7 +62,7 @@ class TestWords:
     def test_what_is_not_known_keeps_the_phase(self) -> None:
         stored = Stored()
         seen = view(dead())
-        taint(stored, seen, 1)
+        settle(stored, seen, 1)
 
         settle(stored, with_fields(seen, stale="silent"), 50)
 

@@ -29,7 +29,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim, settle, taint, tick
+from tests.remediator.playing import claim, settle
 from tests.remediator.test_device_classes import by_class
 
 SOAK = 600
@@ -155,7 +155,7 @@ def test_whoever_dies_between_the_two_writes_of_an_opening_loses_nothing() -> No
     step(stored, SICK, 1, ENFORCE, only=(CreateRule, OpenIncident))
     assert stored.incident.blank
 
-    tick(stored, SICK, 2)
+    settle(stored, SICK, 2)
 
     assert (stored.incident.status.phase, stored.incident.status.cause) == ("Tainted", "xid-95")
     assert not history.was_lost(stored.incident)
@@ -292,7 +292,7 @@ def test_claims_after_the_loss_change_nothing_either(opening: set[str]) -> None:
     seen = msgspec.structs.replace(
         SICK, places={uuid(0): GpuPlace(node=NODE, classes=frozenset(opening))}
     )
-    taint(stored, seen, 1, rows)
+    settle(stored, seen, 1, rows)
     assert stored.effects() == {"gpu-0": "NoSchedule"}
 
     wiped(stored)

@@ -23,7 +23,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import ENFORCE, settle, taint, tick
+from tests.remediator.playing import ENFORCE, settle, tick
 from tests.remediator.test_hardware import partitions
 
 
@@ -133,7 +133,7 @@ def test_a_slice_of_which_an_earlier_error_is_over_keeps_its_soak_time() -> None
         read = action(observed=second - 0.1)
         return view(mig_gpu(0, *records, recovery_action=read, epoch=epoch))
 
-    taint(stored, reported(1, xid(94, gi=5), epoch=1), 1)
+    settle(stored, reported(1, xid(94, gi=5), epoch=1), 1)
     settle(stored, reported(60), 60)
     assert stored.effects() == {SLICE_5: "NoSchedule"}
     (before,) = stored.rules.values()

@@ -24,7 +24,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import ENFORCE, settle, taint, tick
+from tests.remediator.playing import ENFORCE, settle, tick
 from tests.remediator.test_hardware import (
     MAINTENANCE,
     STOP,
@@ -87,7 +87,7 @@ def test_failed_memory_stays_tainted_in_the_static_slices_of_a_new_layout(
     prepare(stored)
     seen = cut_in_two(failed_at_4())
 
-    taint(stored, stale(seen) if blind else seen, 300, rows)
+    settle(stored, stale(seen) if blind else seen, 300, rows)
 
     assert stored.effects() == {SLICE_5: "NoExecute", "gpu-0-mig-3g40gb-9-4": "NoSchedule"}
 

@@ -22,13 +22,13 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import settle, taint, tick
+from tests.remediator.playing import settle, tick
 
 
 class TestRelease:
     def test_a_gap_of_not_knowing_starts_the_soak_anew(self) -> None:
         stored = Stored()
-        taint(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1)
+        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1)
         mended = view(gpu(0, xid(95), recovery_action=action(0, 10, 10)))
         settle(stored, mended, 10)
         settle(stored, with_fields(mended, stale="silent"), 300)
@@ -42,7 +42,7 @@ class TestRelease:
 
     def test_a_node_whose_clock_is_behind_does_not_shorten_the_soak(self) -> None:
         stored = Stored()
-        taint(stored, view(gpu(0, xid(95, seen=-900), recovery_action=action(1, -900, -899))), 1)
+        settle(stored, view(gpu(0, xid(95, seen=-900), recovery_action=action(1, -900, -899))), 1)
 
         late = view(gpu(0, xid(95, seen=-900), recovery_action=action(0, -890, -889)))
         late = with_fields(late, report=report_with(late, observed_at=at(-889)))
@@ -66,7 +66,7 @@ class TestRelease:
 
     def test_rules_whose_incident_somebody_deleted_get_an_incident_and_a_soak(self) -> None:
         stored = Stored()
-        taint(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1)
+        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1)
         stored.incidents.clear()
         mended = view(gpu(0, recovery_action=action(0, 10, 10)))
 
@@ -110,7 +110,7 @@ class TestRelease:
             settle(stored, mended, second)
         assert stored.effects() == {}
 
-        taint(stored, view(gpu(0, recovery_action=action(1, 0.5, 800))), 801)
+        settle(stored, view(gpu(0, recovery_action=action(1, 0.5, 800))), 801)
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         assert len(stored.incidents) == 2

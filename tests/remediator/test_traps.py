@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import ENFORCE, claim, effect_of, settle, taint, tick
+from tests.remediator.playing import ENFORCE, claim, effect_of, settle, tick
 
 CHANNEL = Device("compute-domain.nvidia.com", "node-b", "channel-0")
 """An IMEX channel: the other driver of NVIDIA's names its pools after nodes, too."""
@@ -68,7 +68,7 @@ class TestOthers:
         settle(stored, view(dead()), 1)
         fresh = msgspec.structs.replace(dead(), uuid=uuid(77))
 
-        taint(stored, view(fresh), 5)
+        settle(stored, view(fresh), 5)
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         assert {rule.gpu for rule in stored.rules.values()} == {uuid(77)}
@@ -269,7 +269,7 @@ class TestSettling:
 
     def test_all_new_rules_come_before_all_deletions_and_those_before_all_evictions(self) -> None:
         stored = Stored()
-        taint(stored, view(dead(0), gpu(1), gpu(2, xid(95), recovery_action=RESET)), 1)
+        settle(stored, view(dead(0), gpu(1), gpu(2, xid(95), recovery_action=RESET)), 1)
         mended = gpu(2, xid(95), recovery_action=action(0, 2, 2))
         for second in (2, 4):
             settle(stored, view(dead(0), gpu(1), mended), second, policy())
@@ -321,7 +321,7 @@ class TestEndlessGpus:
         lies = [dead_board(index) for index in range(100, 300)]
         stored = Stored()
 
-        taint(stored, view(*lies, dead(), inventory=published(dead())), 1)
+        settle(stored, view(*lies, dead(), inventory=published(dead())), 1)
 
         assert len(stored.incidents) == 64
         assert uuid(0) in {incident.spec.uuid for incident in stored.incidents.values()}

@@ -18,7 +18,7 @@ from tests.remediator.builders import (
     xid,
 )
 from tests.remediator.plan.handover import reconciled
-from tests.remediator.playing import claim, pod, settle, taint
+from tests.remediator.playing import claim, pod, settle
 
 STRONG = policy(mode="enforce")
 SICK = view(gpu(0, xid(95), recovery_action=RESET))
@@ -75,7 +75,7 @@ def test_verified_recovery_ends_an_incident_all_the_same() -> None:
 def test_a_class_that_is_off_there_waits_for_a_person_as_before() -> None:
     stored = Stored()
     sticky = policy(mode="enforce", sticky=True)
-    taint(stored, SICK, 1, sticky)
+    settle(stored, SICK, 1, sticky)
     assert stored.incident.status.untaint == "OnConfirmation"
 
     other = msgspec.structs.replace(policy(mode="off"), disagrees="another leader's")

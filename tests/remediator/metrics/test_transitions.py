@@ -35,7 +35,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import ENFORCE, claim, pod, settle, taint, tick
+from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
 
 SICK = gpu(0, xid(95), recovery_action=action(1, 1, 1))
 MENDED = gpu(0, xid(95), recovery_action=action(0, since=100, observed=100))
@@ -72,8 +72,7 @@ def history(rows: Policy = ENFORCE) -> Reported:
     """Tell of a GPU that fails, is drained of a pod, and is healthy again."""
     stored = Reported()
     held = view(SICK, claims=(claim("gpu-0"),), pods=(pod(),))
-    taint(stored, held, 2, rows)
-    for second in (5, 6):
+    for second in (2, 5, 6):
         settle(stored, held, second, rows)
     gone = view(SICK, pods=())
     for second in (20, 31):
@@ -238,7 +237,7 @@ def test_pods_that_are_passed_by_are_spared_by_kind_when_evictions_begin() -> No
 def _deferred(fleet: Fleet, seconds: float = 5) -> Reported:
     """Return a store in which a taint stands and its eviction is requested in such a fleet."""
     stored, held = Reported(), view(SICK, claims=(claim("gpu-0"),), pods=(pod(),))
-    taint(stored, held, 1)
+    settle(stored, held, 1)
     for _ in range(4):
         _decide(stored, held, fleet, at(seconds))
     return stored

@@ -17,7 +17,7 @@ from tests.remediator.builders import (
     policy,
     view,
 )
-from tests.remediator.playing import claim, pod, taint, tick
+from tests.remediator.playing import claim, pod, tick
 
 WITHIN = timedelta(minutes=10)
 REFUSED = "The disruption budget web needs 1 healthy pods and has 1 currently"
@@ -42,8 +42,8 @@ def tolerating(name: str, *tolerations: Toleration) -> Claim:
 def begun(node_view: NodeView, asks: Policy, stored: Stored | None = None) -> Stored:
     """Play a node until evictions may be requested, at START."""
     stored = stored or Stored()
-    taint(stored, node_view, 0, asks)
-    tick(stored, node_view, 5, asks)
+    for second in (0.0, 0.5, 1.0, 5.0):
+        tick(stored, node_view, second, asks)
     assert set(stored.effects().values()) == {"Evict"}, stored.effects()
     return stored
 

@@ -145,15 +145,10 @@ def reconciled(
     seconds: float,
     rows: Policy | None = None,
     options: HandoverOptions = ON,
-    *,
-    decisions: int = 8,
     **fleet: object,
 ) -> tuple[str, str, str]:
-    """Reconcile until nothing is left to do but to request evictions; return what the Node says.
-
-    After so many `decisions` at most: two taint what is sick, and no eviction can have begun.
-    """
-    for number in range(1, 9):
+    """Reconcile until nothing is left to do but to request evictions; return what the Node says."""
+    for _ in range(8):
         conditions = tuple(stored.conditions.values())
         facts = NodeFacts(name=seen.node, uid="u", conditions=conditions)
         full = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
@@ -165,7 +160,7 @@ def reconciled(
         decision = decide_node(full, around, rows or policy(LIFTED), at(seconds), options)
         for step in decision.steps:
             stored.take(step, at(seconds))
-        if number == decisions < 8 or all(isinstance(step, EvictPod) for step in decision.steps):
+        if all(isinstance(step, EvictPod) for step in decision.steps):
             one = stored.conditions.get(REPAIR_NEEDED)
             return (one.status, one.reason, one.message) if one else ("", "", "")
     raise AssertionError("never settles")

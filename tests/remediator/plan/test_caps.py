@@ -97,7 +97,7 @@ class TestSiblings:
 
     def test_one_fault_waits_for_the_devices_of_another_of_its_gpu(self) -> None:
         """A pod that is evicted from one slice must not land on one that is about to be tainted."""
-        sliced = mig_gpu(0, slices=(1, 2))
+        sliced = mig_gpu(0, slices=2)
         first, second = (
             with_fields(CERTAIN, fault_class="contained", instance=Instance(gi, 0)) for gi in (1, 2)
         )

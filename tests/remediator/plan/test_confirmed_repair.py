@@ -50,16 +50,12 @@ SICK = old(xid(95))
 
 
 def settle(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> None:
-    playing.settle(stored, _dated(seen, seconds), seconds, rows)
-
-
-def _dated(seen: NodeView, seconds: float) -> NodeView:
     """A report is dated when it is seen, unless a test dates it."""
     if seen.agent.report is not None and seen.agent.report.observed_at == T0:
         gpus = tuple(_read(health, seconds) for health in seen.agent.report.gpus)
         dated = report_with(seen, observed_at=at(seconds), gpus=gpus)
         seen = with_fields(seen, report=dated)
-    return seen
+    playing.settle(stored, seen, seconds, rows)
 
 
 def _read(health: GpuHealth, seconds: float) -> GpuHealth:
@@ -129,7 +125,7 @@ def test_an_error_that_only_syslog_had_reported_ends_too_whatever_reports_it_lat
 def test_a_confirmation_ends_the_fault_in_the_decision_that_reads_it(seen: NodeView) -> None:
     """Else pods could be deleted after it."""
     stored = Stored()
-    playing.taint(stored, _dated(seen, 1), 1)
+    settle(stored, seen, 1)
     stored.intend("RepairConfirmed", LASTS)
 
     settle(stored, seen, 10)

@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.playing import only_names_moved, settle, taint, tick
+from tests.remediator.playing import only_names_moved, settle, tick
 
 SHORT = policy(soak=timedelta(seconds=30), repeat=Repeat(count=2, within=timedelta(days=1)))
 POLICIES = {"enforce": SHORT, "off": policy(mode="off"), "mild": policy(ceiling="NoSchedule")}
@@ -255,6 +255,6 @@ def test_the_incidents_do_reach_what_they_are_about() -> None:
     stored.intend(*_WORDS[1])
     settle(stored, view(dead()), 10, SHORT)
     assert stored.effects() == {}
-    taint(stored, view(dead()), 301, SHORT)
+    settle(stored, view(dead()), 301, SHORT)
     assert stored.effects() == {"gpu-0": "NoSchedule"}
     assert stored.incident.spec.uuid == uuid(0)

@@ -27,12 +27,10 @@ from tests.remediator.builders import (
 from tests.remediator.playing import claim, pod, settle, tick
 
 
-def events_of(stored: Stored, seconds: float, decisions: int = 4, **fields: object) -> list[Event]:
-    """Everything that is posted while a dead GPU is reconciled: until nothing is left to do, or
-    for so many decisions; the first two taint it.
-    """
+def events_of(stored: Stored, seconds: float, **fields: object) -> list[Event]:
+    """Everything that is posted while a dead GPU is reconciled until nothing is left to do."""
     seen = with_fields(view(dead()), **fields)
-    return [event for _ in range(decisions) for event in tick(stored, seen, seconds).events]
+    return [event for _ in range(4) for event in tick(stored, seen, seconds).events]
 
 
 def name_of(event: Event) -> str:
@@ -47,7 +45,7 @@ def reasons(events: list[Event], kind: str) -> list[str]:
 
 def test_a_phase_is_reported_on_the_incident_and_on_the_node() -> None:
     stored = Stored()
-    events = events_of(stored, 1, decisions=2)
+    events = events_of(stored, 1)
 
     assert reasons(events, "DeviceIncident") == ["DeviceTainted"]
     assert reasons(events, "Node") == ["DeviceTainted"]
@@ -167,7 +165,7 @@ def test_who_is_passed_by_for_good_is_not_warned() -> None:
     pods = (pod("a", owner="DaemonSet/watch"), pod("b"))
 
     seen = view(dead(), claims=both, pods=pods)
-    reported = [event for _ in range(2) for event in tick(stored, seen, 1, asks).events]
+    reported = [event for _ in range(4) for event in tick(stored, seen, 1, asks).events]
 
     assert [event.name for event in reported if event.kind == "Pod"] == ["b"]
 
@@ -212,9 +210,7 @@ def test_an_event_on_a_pod_lives_in_its_namespace() -> None:
 def test_an_event_on_a_node_is_found_by_kubectl() -> None:
     """`kubectl describe node` looks for the node's name as the UID, as kubelets write it."""
     stored = Stored()
-    (event,) = [
-        candidate for candidate in events_of(stored, 1, decisions=2) if candidate.kind == "Node"
-    ]
+    (event,) = [candidate for candidate in events_of(stored, 1) if candidate.kind == "Node"]
 
     assert event.uid == "node-a"
     assert event.posted_in == "kube-system"

@@ -33,7 +33,7 @@ from tests.remediator.plan.evict_first import (
     rows,
     seen,
 )
-from tests.remediator.playing import claim, pod, taint, tick
+from tests.remediator.playing import claim, pod, tick
 
 
 class TestGates:
@@ -81,7 +81,8 @@ class TestGates:
     @pytest.mark.parametrize("kind", ["claims", "slices", "rules"])
     def test_while_something_cannot_be_trusted_nothing_begins(self, kind: str) -> None:
         stored, asks = Stored(), rows()
-        taint(stored, seen(pod()), 1, asks)
+        for second in (0.0, 0.5, 1.0):
+            tick(stored, seen(pod()), second, asks)
 
         for second in (5.0, 6.0, 7.0):
             tick(stored, seen(pod(), blind={kind: "refused"}), second, asks)
@@ -91,10 +92,10 @@ class TestGates:
     def test_the_api_server_is_queried_before_it_begins_and_before_each_new_clock(self) -> None:
         one, asks = seen(pod()), rows()
         stored, begins = Stored(), list[bool]()
-        for second in (0.0, 0.5, 5.0, START, START + 5):
+        for second in (0.0, 0.5, 1.0, 5.0, START, START + 5):
             begins.append(bool(tick(stored, one, second, asks).begins))
 
-        assert begins == [False, False, True, True, False]
+        assert begins == [False, False, False, True, True, False]
 
     def test_a_budget_of_nothing_lets_no_eviction_begin(self) -> None:
         one, stored = seen(pod()), Stored()

@@ -44,12 +44,12 @@ class TestTheRung:
         one, asks = seen(pod()), rows()
         stored = Stored()
 
-        decisions = [tick(stored, one, second, asks) for second in (0.0, 0.5, 5.0, START)]
+        decisions = [tick(stored, one, second, asks) for second in (0.0, 0.5, 1.0, 5.0, START)]
 
         assert stored.effects() == {"gpu-0": "Evict"}
         (rule,) = stored.rules.values()
         assert rule.taint_effect == "NoSchedule"
-        assert [requested(each) for each in decisions] == [[], [], [], ["train-0"]]
+        assert [requested(each) for each in decisions] == [[], [], [], [], ["train-0"]]
         assert stored.incident.status.eviction_start_time == at(START)
         assert stored.incident.status.phase == "Evicting"
 

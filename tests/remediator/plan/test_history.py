@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     uuid,
     view,
 )
-from tests.remediator.playing import ENFORCE, settle, taint
+from tests.remediator.playing import ENFORCE, settle
 
 DAY = 86400.0
 THREE_A_MONTH = policy(repeat=Repeat(count=3, within=timedelta(days=30)))
@@ -40,7 +40,7 @@ def incident(stored: Stored, start: float, rows: Policy = THREE_A_MONTH) -> None
     """A GPU that wants a reset, gets it, and is healthy for the soak time."""
     sick = view(gpu(0, recovery_action=action(1, start, start)))
     mended = view(gpu(0, recovery_action=action(0, start + 20, start + 20)))
-    taint(stored, sick, start + 1, rows)
+    settle(stored, sick, start + 1, rows)
     for second in (20, 720):
         settle(stored, mended, start + second, rows)
 

@@ -25,7 +25,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import ENFORCE, claim, settle, taint, tick
+from tests.remediator.playing import ENFORCE, claim, settle, tick
 
 DAY = 86400.0
 
@@ -78,7 +78,7 @@ class TestARuleThatSomebodyDeletes:
                 break
         assert stored.effects() == {}
 
-        taint(stored, seen, 101)
+        settle(stored, seen, 101)
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
@@ -87,7 +87,7 @@ class TestARuleThatSomebodyDeletes:
         stored.rules.clear()
         fresh = dead(uuid=uuid(77))
 
-        taint(stored, view(fresh), 100)
+        settle(stored, view(fresh), 100)
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
@@ -100,7 +100,7 @@ class TestNodeGone:
 
     def test_after_seven_days_the_rules_go_and_the_incident_says_so(self) -> None:
         stored = Stored()
-        taint(stored, view(dead()), 1)
+        settle(stored, view(dead()), 1)
 
         decision = settle(stored, self.GONE, 100)
         assert stored.incident.status.node_gone_since == at(100)
@@ -115,7 +115,7 @@ class TestNodeGone:
 
     def test_a_node_that_comes_back_starts_it_anew(self) -> None:
         stored = Stored()
-        taint(stored, view(dead()), 1)
+        settle(stored, view(dead()), 1)
         settle(stored, self.GONE, 100)
         back = NodeView(
             node=NODE,
@@ -132,7 +132,7 @@ class TestNodeGone:
 
     def test_a_node_that_is_back_when_we_look_again_after_a_week_is_not_gone(self) -> None:
         stored = Stored()
-        taint(stored, view(dead()), 1)
+        settle(stored, view(dead()), 1)
         settle(stored, self.GONE, 100)
         back = NodeView(
             node=NODE,
@@ -157,7 +157,7 @@ class TestNodeGone:
 
     def test_nodes_that_are_not_read_are_not_gone(self) -> None:
         stored = Stored()
-        taint(stored, view(dead()), 1)
+        settle(stored, view(dead()), 1)
 
         for day in (1, 9, 30):
             settle(
@@ -172,11 +172,11 @@ class TestNodeGone:
 
     def test_a_fault_that_stands_when_the_node_is_back_is_tainted_again(self) -> None:
         stored = Stored()
-        taint(stored, view(dead()), 1)
+        settle(stored, view(dead()), 1)
         for second in (100, 100 + 7 * DAY):
             settle(stored, self.GONE, second)
 
-        taint(stored, view(dead()), 8 * DAY)
+        settle(stored, view(dead()), 8 * DAY)
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         assert len(stored.incidents) == 2
@@ -286,7 +286,7 @@ class TestMoves:
     @pytest.mark.parametrize("why", ["the agent of node-a has been silent", ""])
     def test_a_claim_of_another_node_alone_frees_nothing(self, why: str) -> None:
         stored = Stored()
-        taint(stored, view(dead()), 1)
+        settle(stored, view(dead()), 1)
         claimed = {uuid(0): ("node-b",)}
         seen = view(dead(), elsewhere=claimed) if not why else view(stale=why, elsewhere=claimed)
 
@@ -333,7 +333,7 @@ class TestLeftovers:
         for step in decision.steps[:2]:
             stored.take(step, at(1))
 
-        tick(stored, seen, 10)
+        settle(stored, seen, 10)
 
         assert stored.incident.status.phase == "Tainted"
 
@@ -369,7 +369,7 @@ class TestLeftovers:
         settle(stored, worse, 5, policy(mode="incident-only"))
 
         assert [type(step).__name__ for step in decision.steps] == ["DeleteRule", "WriteStatus"]
-        taint(stored, worse, 6)
+        settle(stored, worse, 6)
         assert stored.incident.status.cause == "xid-79"
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 

@@ -26,15 +26,15 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim, pod, settle, taint, tick
+from tests.remediator.playing import claim, pod, settle, tick
 
 
 class TestDrained:
     def evicting(self, pods: tuple[PodFacts, ...] | None) -> tuple[Stored, NodeView]:
         stored = Stored()
         seen = view(dead(), claims=(claim("gpu-0"),), pods=pods)
-        taint(stored, seen, 1)
-        settle(stored, seen, 5)
+        for second in (1, 5):
+            settle(stored, seen, second)
         assert stored.incident.status.phase == "Evicting"
         return stored, seen
 
@@ -219,7 +219,7 @@ class TestVerifying:
 
     def test_a_memory_error_in_the_last_moment_of_the_soak_releases_nothing(self) -> None:
         stored = Stored()
-        taint(stored, view(gpu(0, recovery_action=RESET)), 1)
+        settle(stored, view(gpu(0, recovery_action=RESET)), 1)
         healthy = gpu(0, recovery_action=action(0, 9, 9), memory=MemoryHealth(dbe_volatile=0))
         settle(stored, view(healthy), 10)
 

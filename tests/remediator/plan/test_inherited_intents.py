@@ -16,7 +16,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.playing import settle, taint, tick
+from tests.remediator.playing import settle, tick
 from tests.remediator.test_lost_status import wiped
 
 
@@ -64,7 +64,7 @@ def test_the_next_incident_is_acted_on_when_it_expires() -> None:
 
     next_one = again(stored, 800)
     assert stored.effects() == {}
-    taint(stored, view(gpu(0, recovery_action=action(1, 799, 799))), 805)
+    settle(stored, view(gpu(0, recovery_action=action(1, 799, 799))), 805)
 
     assert stored.effects() == {"gpu-0": "NoSchedule"}
     assert [intent.state for intent in stored.incidents[next_one.name].status.intents] == [
@@ -86,7 +86,7 @@ def test_what_is_removed_from_the_next_incident_does_not_come_back_in_the_third(
     stored = first("Ignore", LASTS)
     next_one = again(stored, 800)
     stored.intend("Ignore", None, next_one.name)
-    taint(stored, view(gpu(0, recovery_action=action(1, 799, 799))), 810)
+    settle(stored, view(gpu(0, recovery_action=action(1, 799, 799))), 810)
     assert stored.effects() == {"gpu-0": "NoSchedule"}
 
     over(stored, 820)

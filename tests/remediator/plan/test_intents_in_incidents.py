@@ -21,7 +21,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim, settle, taint
+from tests.remediator.playing import claim, settle
 
 
 def condition(incident: Incident, kind: str) -> tuple[str, str]:
@@ -36,7 +36,7 @@ def texts(stored: Stored) -> list[str]:
 class TestHold:
     def test_a_held_taint_stays_and_nobody_is_moved_until_it_expires(self) -> None:
         stored, seen = Stored(), view(dead())
-        taint(stored, seen, 1)
+        settle(stored, seen, 1)
         stored.intend("Hold", until(100))
 
         settle(stored, seen, 50)
@@ -50,7 +50,7 @@ class TestHold:
     def twice(self, seconds: float) -> tuple[Stored, NodeView, str, str]:
         """Two open incidents of one GPU; the older one leads."""
         stored, seen = Stored(), view(dead())
-        taint(stored, seen, seconds)
+        settle(stored, seen, seconds)
         first = stored.incident
         meta = msgspec.structs.replace(first.metadata, name=first.name[:-1] + "2", uid="uid-2")
         stored.incidents[meta.name] = msgspec.structs.replace(first, metadata=meta)
@@ -117,7 +117,7 @@ class TestHold:
 
     def test_one_that_is_changed_is_reported_anew_and_counts_until_the_new_end(self) -> None:
         stored, seen = Stored(), view(dead())
-        taint(stored, seen, 1)
+        settle(stored, seen, 1)
         stored.intend("Hold", until(100))
         settle(stored, seen, 10)
         stored.intend("Hold", until(200))
@@ -176,7 +176,7 @@ class TestConfirmed:
     def sticky(self) -> Stored:
         """A sticky GPU, healthy for the whole soak time."""
         stored = Stored()
-        taint(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1, self.STICKY)
+        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1, self.STICKY)
         for second in (10, 700):
             settle(stored, self.mended, second, self.STICKY)
         return stored
@@ -211,7 +211,7 @@ class TestConfirmed:
 
     def test_a_confirmation_does_not_replace_the_soak(self) -> None:
         stored = Stored()
-        taint(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1, self.STICKY)
+        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1, self.STICKY)
         stored.intend("RepairConfirmed", LASTS)
 
         settle(stored, self.mended, 10, self.STICKY)
@@ -275,7 +275,7 @@ class TestConfirmed:
 
     def test_a_board_that_was_taken_out_is_closed_on_a_users_word(self) -> None:
         stored = Stored()
-        taint(stored, view(dead()), 1, self.STICKY)
+        settle(stored, view(dead()), 1, self.STICKY)
         empty = view(gpu(1))
         settle(stored, empty, 10, self.STICKY)
         assert stored.effects() == {"gpu-0": "NoSchedule"}

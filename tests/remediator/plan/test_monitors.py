@@ -10,7 +10,7 @@ from remediator.plan.evictions import EVICTS_MONITOR
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict, Mode, Policy
 from tests.remediator.builders import Stored, dead, policy, view
-from tests.remediator.playing import ENFORCE, claim, pod, settle, taint, tick
+from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
 
 EXPORTER = pod("dcgm-exporter-x", owner="DaemonSet/dcgm-exporter")
 EVERYTHING = Toleration(operator="Exists", effect="NoExecute")
@@ -33,9 +33,8 @@ def stated(stored: Stored) -> str:
 
 def played(seen: NodeView, rows: Policy = ENFORCE, until: float = 1) -> Stored:
     stored = Stored()
-    taint(stored, seen, 1, rows)
-    if until > 1:
-        settle(stored, seen, until, rows)
+    for second in (1.0, until):
+        settle(stored, seen, second, rows)
     return stored
 
 

@@ -217,7 +217,7 @@ class TestWithin:
         stored = Stored()
         reconciled(stored, busy(gpu(1)), 1, waits())
         for second in (HOUR - 1, HOUR + 1):
-            stated = reconciled(stored, busy(sick()), second, waits(), decisions=1)
+            stated = reconciled(stored, busy(sick()), second, waits())
 
             assert stated[:2] == ("False", WAITING)
             assert stored.effects()["gpu-1"] == "NoSchedule"
@@ -234,7 +234,7 @@ class TestWithin:
 
     def test_a_time_that_a_budget_never_lets_begin_is_over_as_well(self) -> None:
         stored, seen = Stored(), busy(sick())
-        reconciled(stored, seen, 1, waits(), decisions=2)
+        reconciled(stored, seen, 1, waits())
         found = decide_node(stored.over(seen), stored.fleet(), waits(), at(5), ON)
         ((case, planned),) = (pair for pair in found.pairs if pair[0].uuid == uuid(1))
         assert planned.granted.evicts

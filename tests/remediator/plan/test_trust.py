@@ -25,7 +25,7 @@ from tests.remediator.builders import (
     view,
     with_fields,
 )
-from tests.remediator.playing import claim, pod, settle, taint
+from tests.remediator.playing import claim, pod, settle
 
 KINDS: tuple[WatchedKind, ...] = ("reports", "leases", "slices", "claims", "rules", "incidents")
 PLACE: tuple[WatchedKind, ...] = ("reports", "leases", "slices", "rules", "incidents")
@@ -75,7 +75,7 @@ def test_a_sick_gpu_is_not_tainted_while_one_of_them_is_blind(kind: WatchedKind)
     settle(stored, blind(held(dead(0)), kind), 100)
     assert stored.effects() == {}
 
-    taint(stored, held(dead(0)), 101)
+    settle(stored, held(dead(0)), 101)
     assert stored.effects() == {"gpu-0": "NoSchedule"}, "it goes on by itself"
 
 
@@ -184,7 +184,7 @@ def test_a_node_that_is_gone_for_weeks_is_not_looked_at_all_the_time_while_blind
         ),
         Stored(),
     )
-    taint(stored, held(dead()), 1)
+    settle(stored, held(dead()), 1)
     settle(stored, gone, 100)
 
     decision = settle(stored, blind(gone, "slices"), 100 + 21 * 86400)
@@ -241,7 +241,7 @@ CHANGED = "node-a publishes other devices than the watch reported"
 def test_a_last_look_that_sees_something_else_evicts_nobody_and_looks_again() -> None:
     cluster = Looking(held(dead(0)), *[CHANGED] * 7)
     reconciler = Reconciler(cluster, policy)
-    cluster.rounds(reconciler, 100, times=2)
+    cluster.rounds(reconciler, 100)
     assert cluster.looks == [], "a taint that keeps new pods away costs no look"
 
     decision = cluster.rounds(reconciler, 110)
@@ -259,7 +259,7 @@ def test_a_last_look_that_sees_something_else_evicts_nobody_and_looks_again() ->
 def test_looks_again_grow_apart_and_have_an_end() -> None:
     cluster = Looking(held(dead(0)), *[CHANGED] * 100)
     reconciler = Reconciler(cluster, policy)
-    cluster.rounds(reconciler, 100, times=2)
+    cluster.rounds(reconciler, 100)
     waits = [
         (decision.wake_at or cluster.now) - cluster.now
         for decision in (cluster.rounds(reconciler, 110, times=1) for _ in range(40))
