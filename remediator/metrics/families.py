@@ -57,7 +57,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _incident(
         "deferred",
         "1 while something is deferred, by what defers it: "
-        f"{deferral_reasons_in_words()}, NodeGone (it was taken away).",
+        f"{deferral_reasons_in_words()}, NodeGone (it was taken away). "
+        "A user's own taint counts as Maintenance.",
         "reason",
     ),
     _incident(

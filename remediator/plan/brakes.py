@@ -179,7 +179,7 @@ def _blindness(question: Question) -> Found | None:
 
 
 def _pods_to_drain(question: Question) -> Found | None:
-    """Defer what begins on a device with pods that another system drains, or that nobody has seen.
+    """Defer what begins on a device with pods that another system drains, or that are not listed.
 
     Requests to the Eviction API name single pods, which are looked at one by one.
     """
@@ -251,7 +251,7 @@ def _wave(action: Action, question: Question) -> Found | None:
 
 
 def _cap(action: Action, question: Question) -> Found | None:
-    """Defer it where one more GPU would exceed a cap of the budget."""
+    """Defer it where one more GPU would exceed a cap of the policy's budget."""
     limits, spending = question.account.policy.limits, question.account.spending
     mine = question.granted.uuid
     if action == "call" and spending.is_called_for(mine):

@@ -1,15 +1,13 @@
-"""All that runs in time about one incident: one table of clocks, one way to run them.
+"""Since when what is true of an incident has been so: one table of clocks, one way to run them.
 
 A clock times one fact. It begins when the fact is first seen, and each row of `CLOCKS` says what
-happens where the fact is not so, where it is unknown, and with which change it restarts. So nothing
-else in the core begins, keeps or ends a date of an incident by hand, and an unknown state does to
-each date what its row says.
+becomes of it where the fact is not so, where it is unknown, and with which change it starts over.
+What only says when something was decided (the phase, a condition, the end) is no clock.
 
-What changes is a part of the *stay*: one board is in one machine for one boot, one driver epoch,
-with the rules that taint it. A part that is unknown now has not changed. A new part is a word of
-`Change` and a column of the table.
+A board is in one machine for one boot and one driver epoch: its *stay*. A part of it that is
+unknown now has not changed.
 
-The dates are ours, by `now`. While our clock is not trusted none begins that ends by time. Pure.
+The dates are ours, by `now`; `evict.within` alone pauses. Pure.
 """
 
 from collections.abc import Mapping
@@ -57,8 +55,8 @@ CLOCKS: Mapping[ClockName, Row] = {
     # What pods have to settle from; rates count it once all rules are gone.
     "tainted": Row("every desired taint is stored", "ends", "stays", frozenset({"rules"})),
     # One that begins again does not move it: budgets see that by the dates of its rules.
-    "evicting": Row("pods were evicted first", "stays", "stays"),
-    "drained": Row("no pod was left first", "stays", "stays"),
+    "evicting": Row("pods are evicted, for the first time", "stays", "stays"),
+    "drained": Row("no pod is left, for the first time", "stays", "stays"),
     "empty": Row("no pod uses the devices", "ends", "stays"),
     # Unlike the others it ends where it is unknown: the agent may forget an error of the gap.
     "healthy": Row("the GPU is healthy, without a gap", "ends", "ends", frozenset({"health"})),
@@ -85,10 +83,11 @@ def run(
     `since` is what is stored; `fact` is None while it is unknown.
     """
     row = CLOCKS[clock]
-    if not fact:
-        then = row.unknown if fact is None else row.otherwise
-        return since if then == "stays" else None
-    return now if since is None or changed & row.restarts else since
+    stored = None if changed & row.restarts else since
+    if fact:
+        return stored or now
+    then = row.unknown if fact is None else row.otherwise
+    return stored if then == "stays" else None
 
 
 class Stay(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +125,7 @@ def stay_of(board: Board) -> Stay:
     return Stay(boot_id=board.boot_id, epoch=board.gpu.epoch if board.gpu else 0)
 
 
-def tainted_at(
+def whole_taint_since(
     board: Board, old: IncidentStatus, now: datetime, *, tainted: bool
 ) -> datetime | None:
     """Return since when the taint is whole; a rule that is new in it restarts the time.
@@ -164,7 +163,7 @@ def not_brought_back(board: Board, status: IncidentStatus, now: datetime) -> boo
     return since is not None and since == seen and now - since >= MISSING_FOR
 
 
-def missed_long_enough(status: IncidentStatus) -> datetime | None:
+def not_brought_back_at(status: IncidentStatus) -> datetime | None:
     """Return when a GPU that is missing after a reboot will have been missing for long enough."""
     since = status.missing_since_time
     return since + MISSING_FOR if since else None
@@ -188,20 +187,20 @@ def soak(board: Board, old: IncidentStatus, now: datetime, *, news: bool) -> Soa
     Not knowing ends it, as does a time in which our clock is not trusted.
     """
     healthy = isinstance(board.verdict, Healthy) and not board.trust.refusal("end a clock")
-    gap = frozenset[Change](("health",) if news or health_gap(board, old, now) else ())
+    begins = old.healthy_since is None or news or health_gap(board, old, now)
+    gap = frozenset[Change](("health",) if begins else ())
     since = run("healthy", old.healthy_since, now, fact=healthy, changed=gap)
     if since is None:
         return Soak()
-    goes_on = not gap and old.healthy_since is not None
+    confirmed = is_confirmed(board, since)
     volatile, aggregate = _memory_errors(board)
-    if goes_on and old.soak_dbe_volatile is not None:
+    if not begins and old.soak_dbe_volatile is not None:
         volatile = volatile_before(board, old)
-    if goes_on and old.soak_dbe_aggregate is not None:
+    if not begins and old.soak_dbe_aggregate is not None:
         aggregate = old.soak_dbe_aggregate
-    confirmed = old.soak_confirmed_time if goes_on else None
     return Soak(
         since=since,
-        confirmed_at=run("confirmed", confirmed, now, fact=is_confirmed(board, since)),
+        confirmed_at=run("confirmed", old.soak_confirmed_time, now, fact=confirmed, changed=gap),
         epoch=board.gpu.epoch if board.gpu else 0,
         dbe_volatile=volatile,
         dbe_aggregate=aggregate,

@@ -174,7 +174,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
             (overrides.next_expiry(self.record.intents), "what a user wants expires"),
             (twice, "the devices were empty once"),
             (look_again(self.board, self.incident, self.now), "pods that hold no device still run"),
-            (clocks.missed_long_enough(status), "the GPU is missing after a reboot"),
+            (clocks.not_brought_back_at(status), "the GPU is missing after a reboot"),
         )
         own = (Wake(at, why) for at, why in dates if at is not None and at > self.now)
         return first_wake(*own, *others)

@@ -65,7 +65,7 @@ DEFERRAL_REASONS: Mapping[DeferredBy, DeferralReason] = {
         repair="waits",
     ),
     "EmergencyStop": DeferralReason("of the namespace or the policy", ongoing=True, repair="waits"),
-    "Maintenance": DeferralReason("a window, or a user's own taint", ongoing=True, repair="waits"),
+    "Maintenance": DeferralReason("a window of the policy", ongoing=True, repair="waits"),
     # A wave or a budget stops what begins. What it has let begin goes on: the time of `within`
     # counts.
     "Correlation": DeferralReason(

@@ -241,12 +241,9 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
     stands = phase(board, planned, old, done)
     spared = old.would_taint if isinstance(board.verdict, Unknown) else planned.record.would
     signal = planned.record.seen_through or old.seen_through
-    is_later = signal is not None and signal != old.seen_through
-    news = planned.record.is_new or is_later
-    soak, stay = (
-        clocks.soak(board, old, now, news=news),
-        clocks.stay_to_record(board, old, signal=news),
-    )
+    news = planned.record.is_new or (signal is not None and signal != old.seen_through)
+    soak = clocks.soak(board, old, now, news=news)
+    stay = clocks.stay_to_record(board, old, signal=news)
     pods = _pods(board, old, affected_in_scope(board, incident))
     new = IncidentStatus(
         schema_version=SCHEMA_VERSION,
@@ -261,7 +258,7 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         phase_since=old.phase_since if stands == old.phase and old.phase_since else now,
         mode=MODES[mode],
         message=planned.granted.deferred or planned.course.reason,
-        tainted_at=clocks.tainted_at(board, old, now, tainted=done.tainted),
+        tainted_at=clocks.whole_taint_since(board, old, now, tainted=done.tainted),
         evicting_at=clocks.run("evicting", old.evicting_at, now, fact=done.evicting),
         eviction_start_time=None if closed else planned.since,
         eviction_attempt_time=None if closed else planned.attempted,

@@ -28,7 +28,7 @@ def recorder(waiting: int = 5) -> Generator[tuple[Api, EventRecorder]]:
             found.stop()
 
 
-def posted(api: Api) -> list[str]:
+def posted_notes(api: Api) -> list[str]:
     return sorted(stored["note"] for stored in api.stored.get(EVENTS, {}).values())
 
 
@@ -38,7 +38,7 @@ def test_an_event_that_comes_again_is_posted_once() -> None:
         for message in ("first", "first", "second"):
             events.tell(event(message), at(0))
 
-        await_true("both are posted", lambda: posted(api) == ["first", "second"])
+        await_true("both are posted", lambda: posted_notes(api) == ["first", "second"])
         assert api.writes == [("POST", EVENTS)] * 2
 
 
@@ -47,8 +47,8 @@ def test_events_beyond_those_that_may_wait_are_dropped_and_may_come_later() -> N
         for message in ("first", "second", "third"):  # nothing is posted before the start
             events.tell(event(message), at(0))
         events.start()
-        await_true("those that waited are posted", lambda: posted(api) == ["first", "second"])
+        await_true("those that waited are posted", lambda: posted_notes(api) == ["first", "second"])
 
         events.tell(event("third"), at(1))
 
-        await_true("there is room again", lambda: posted(api) == ["first", "second", "third"])
+        await_true("there is room again", lambda: posted_notes(api) == ["first", "second", "third"])

@@ -51,12 +51,14 @@ def test_an_unknown_fact_changes_no_clock_but_ends_that_of_health(clock: ClockNa
     assert run(clock, at(1), at(5), fact=None) == kept
 
 
-def test_a_new_rule_restarts_the_taint_and_a_gap_restarts_health() -> None:
+def test_a_new_rule_restarts_the_taint_and_a_gap_restarts_health_and_its_confirmation() -> None:
     rules, health = frozenset[Change]({"rules"}), frozenset[Change]({"health"})
 
     assert run("tainted", at(1), at(5), fact=True, changed=rules) == at(5)
     assert run("tainted", at(1), at(5), fact=True, changed=health) == at(1)
     assert run("healthy", at(1), at(5), fact=True, changed=health) == at(5)
+    assert run("confirmed", at(1), at(5), fact=True, changed=health) == at(5)
+    assert run("confirmed", at(1), at(5), fact=False, changed=health) is None
     assert run("empty", at(1), at(5), fact=True, changed=rules | health) == at(1)
 
 
@@ -76,15 +78,17 @@ class TestTheTaint:
     ) -> None:
         board = make_board(SICK, rules=BoardRules(stored=(rule(effect="NoSchedule", uid=uid),)))
 
-        assert clocks.tainted_at(board, self.old, at(9), tainted=tainted) == since
+        assert clocks.whole_taint_since(board, self.old, at(9), tainted=tainted) == since
 
     def test_its_date_outlives_the_last_rule_because_rates_count_it(self) -> None:
-        assert clocks.tainted_at(make_board(HEALTHY), self.old, at(9), tainted=False) == at(1)
+        assert clocks.whole_taint_since(make_board(HEALTHY), self.old, at(9), tainted=False) == at(
+            1
+        )
 
     def test_a_rule_of_effect_none_restarts_nothing(self) -> None:
         board = make_board(SICK, rules=BoardRules(stored=(rule(effect="None", uid="another"),)))
 
-        assert clocks.tainted_at(board, self.old, at(9), tainted=True) == at(1)
+        assert clocks.whole_taint_since(board, self.old, at(9), tainted=True) == at(1)
 
 
 class TestANodeThatIsGone:
@@ -130,7 +134,7 @@ class TestAGpuThatIsMissing:
         status = with_fields(self.old, missing_since_time=at(0))
 
         assert clocks.not_brought_back(board, status, at(seconds)) == lost
-        assert clocks.missed_long_enough(status) == at(60)
+        assert clocks.not_brought_back_at(status) == at(60)
 
 
 class TestASoak:
@@ -183,16 +187,16 @@ def test_a_part_of_the_stay_that_is_unknown_has_not_changed(
 class TestTheStayThatIsRecorded:
     old = IncidentStatus(opened_boot_id="a", opened_epoch=1)
 
-    def recorded(self, boot_id: str, epoch: int, *, signal: bool) -> Stay:
+    def record(self, boot_id: str, epoch: int, *, signal: bool) -> Stay:
         board = make_board(SICK, boot_id=boot_id, gpu=gpu(0, epoch=epoch))
         return clocks.stay_to_record(board, self.old, signal=signal)
 
     def test_a_new_signal_records_the_present_one_and_nothing_else_does(self) -> None:
-        assert self.recorded("b", 2, signal=True) == Stay(boot_id="b", epoch=2)
-        assert self.recorded("b", 2, signal=False) == Stay(boot_id="a", epoch=1)
+        assert self.record("b", 2, signal=True) == Stay(boot_id="b", epoch=2)
+        assert self.record("b", 2, signal=False) == Stay(boot_id="a", epoch=1)
 
     def test_what_is_unknown_replaces_nothing(self) -> None:
-        assert self.recorded("", 0, signal=True) == Stay(boot_id="a", epoch=1)
+        assert self.record("", 0, signal=True) == Stay(boot_id="a", epoch=1)
 
 
 class TestTheTimeToEvictWithin:
