@@ -18,6 +18,7 @@ from dashboards.panel import (
     TimeSeries,
 )
 from dashboards.promql import INCIDENTS, LEADING, numbered, of_cluster, once
+from remediator.plan.stages import DEFERRAL_REASONS, deferral_reasons_in_words
 
 _KEY = "incident, node, UUID"
 _COLOURS = {"None": BLUE, "NoSchedule": ORANGE, "NoExecute": RED}
@@ -55,32 +56,25 @@ def _held() -> Table:
     return _waiting(
         "draguard_incident_deferred",
         title="Deferred actions and reasons",
-        says="Incidents with a deferred action. Budget: too many GPUs at once. Correlation: one "
-        "cause on many nodes, or a recent change. EmergencyStop, Maintenance: of the cluster or "
-        "the node. Human: your hold or ignore. Blindness: a watched "
-        "collection, the clock or the policy is not reliable. "
-        "PodOwner: Slurm must drain pods first. PodsUnknown: a pod on the device is not listed. "
-        "NodeGone: the node was removed. Existing taints stay and recovery continues. The action "
-        "follows when the reason is gone.",
+        says="Incidents with a deferred action. It follows when the reason is gone; existing "
+        f"taints stay and recovery continues. Reasons: {deferral_reasons_in_words()}, NodeGone "
+        "(the node was removed).",
         none="nothing is deferred",
         by="Deferred by",
         meanings=_HELD_BY,
     )
 
 
+_COLOUR_OF_REASON = {
+    "EmergencyStop": RED,
+    "Blindness": RED,
+    "Maintenance": BLUE,
+    "Human": BLUE,
+    "NodeGone": BLUE,
+}
 _HELD_BY = tuple(
-    Meaning(word, word, colour)
-    for word, colour in {
-        "Budget": ORANGE,
-        "Correlation": ORANGE,
-        "EmergencyStop": RED,
-        "Maintenance": BLUE,
-        "Human": BLUE,
-        "Blindness": RED,
-        "PodOwner": ORANGE,
-        "PodsUnknown": ORANGE,
-        "NodeGone": BLUE,
-    }.items()
+    Meaning(word, word, _COLOUR_OF_REASON.get(word, ORANGE))
+    for word in (*DEFERRAL_REASONS, "NodeGone")
 )
 
 

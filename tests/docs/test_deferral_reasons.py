@@ -11,15 +11,11 @@ from remediator.plan.stages import DeferredBy
 
 ROOT = Path(__file__).parents[2]
 REASONS: tuple[DeferredBy, ...] = get_args(DeferredBy)
-PLACES = (
-    "docs/remediation.md",
-    "dashboards/remediation.py",
-    "deploy/crds/deviceincidents.yaml",
-)
+PLACES = ("docs/remediation.md", "dashboards/json/draguard-remediation.json")
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_it_is_in_the_documents_the_dashboard_and_the_crd(place: str) -> None:
+def test_it_is_in_the_documents_and_the_dashboard(place: str) -> None:
     text = (ROOT / place).read_text(encoding="utf-8")
 
     assert [reason for reason in REASONS if reason not in text] == []
@@ -31,9 +27,3 @@ def test_it_is_in_the_text_of_each_metric_with_that_label() -> None:
 
     assert len(texts) == 2
     assert [reason for reason in REASONS if any(reason not in text for text in texts)] == []
-
-
-def test_the_dashboard_has_a_colour_for_it() -> None:
-    text = (ROOT / "dashboards/remediation.py").read_text(encoding="utf-8")
-
-    assert [reason for reason in REASONS if f'"{reason}": ' not in text] == []
