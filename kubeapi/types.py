@@ -11,7 +11,7 @@ EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo
 """Outside of these a report is refused when it is read: nothing could be added to such a date, or
 taken from it. A clock that is only wrong, such as one of 1970, is well within."""
 
-_ACRONYMS = {"id": "ID", "uuid": "UUID"}
+_ACRONYMS = {"id": "ID", "uid": "UID", "uuid": "UUID"}
 
 
 def kubernetes_case(name: str) -> str:

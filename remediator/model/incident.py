@@ -71,7 +71,6 @@ _API_NAMES = {
     "evicted_left_out": "evictedPodsOmitted",
     "informed": "neighbors",
     "foreign": "foreignTaints",
-    "needs_since": "neededSinceTime",
     "empty_since": "emptySinceTime",
     "node_gone_since": "nodeGoneSinceTime",
     "probation_until": "probationEndTime",
@@ -222,6 +221,21 @@ class AffectedPod(Entry, frozen=True, order=True):
     """Our effects that its claim tolerates, such as `NoExecute for 300s`; "": none."""
 
 
+class RepairRequest(Entry, frozen=True, kw_only=True):
+    """A repair of the node that may be requested. Another machine, boot or need has its own."""
+
+    since_time: datetime
+    """Since when it is needed, in mode Enforce, and not deferred."""
+    deadline_start_time: datetime | None = None
+    """Since when a fault class that may evict has requested it. The deadline counts from then."""
+    need: str
+    """The greatest need so far: a value of `words.NEEDS`."""
+    node: str
+    node_uid: str = ""
+    boot_id: str = ""
+    """"": unknown."""
+
+
 class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     """`merge_patch` always writes the whole status. A field at its default is absent in the object.
 
@@ -274,10 +288,8 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     """Taints, rules and cordons of others on these devices, as text."""
     needs: str = ""
     """The repair that is needed: a value of `words.NEEDS`."""
-    needs_since: datetime | None = None
-    """Since when a repair of the node may be requested: needed, in mode Enforce, not deferred."""
-    deadline_start_time: datetime | None = None
-    """Since when a fault class that may evict has requested it. The deadline counts from then."""
+    repair_request: RepairRequest | None = None
+    """None: a repair of the node is not needed, or may not be requested yet."""
     recurrence: int = 0
     """Number of this incident among the GPU's within the policy's repeat window; 0: unknown yet."""
     untaint: str = ""
@@ -290,10 +302,12 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     these: evictions end the claims, and a later claim may name any class."""
     probation_until: datetime | None = None
     """Until when, after the untaint, a new fault of the GPU counts as a relapse."""
+    opened_node_uid: str = ""
     opened_boot_id: str = ""
     opened_epoch: int = 0
-    """Boot of the node and epoch of the GPU at the last new signal. A later reboot or reset changes
-    them: that is how a repair is detected."""
+    """UID of the Node, its boot and the epoch of the GPU at the last new signal. A later reboot or
+    reset changes them: that is how a repair is detected. By another UID it may be another machine.
+    """
     clock_set_back_ms: int | None = None
     """By how many milliseconds the node's clock had been set back when dates were copied from its
     report. None: unknown, because an older version or CRD does not store it."""

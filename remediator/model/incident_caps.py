@@ -97,6 +97,8 @@ LENGTHS: Mapping[str, int] = {
     "neighbors": _PATH,
     "foreignTaints": 1024,
     "deviceClasses": _NAME,
+    **_of("repairRequest", {"node": _NAME, "nodeUID": _WORD, "bootID": 128}),
+    "openedNodeUID": _WORD,
     "openedBootID": 128,
     "pciBusID": 64,
     "siblings": 64,

@@ -27,6 +27,7 @@ from exporter.model.device import Device
 from remediator.diagnose.fault import NODE_LEVEL, Unknown, attempt
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.board import Board
+from remediator.plan.clocks import request_in_this_stay
 from remediator.plan.correlation import Wave, Waves
 from remediator.plan.evictions import requestable_pods
 from remediator.plan.hardware import with_new_names
@@ -254,7 +255,7 @@ def _cap(action: Action, question: Question) -> Found | None:
     """Defer it where one more GPU would exceed a cap of the policy's budget."""
     limits, spending = question.account.policy.limits, question.account.spending
     mine = question.granted.uuid
-    if action == "call" and spending.is_called_for(mine):
+    if action == "call" and spending.is_called_for(mine) and _is_requested(question):
         return None  # a call that is granted costs nothing more, like an eviction that stands
     caps = limits.taint if action == "taint" else limits.evict
     full = spending.full_cap(action, caps, mine, question.place)
@@ -263,6 +264,14 @@ def _cap(action: Action, question: Question) -> Found | None:
     capped_by = "taint" if action == "taint" else "evict"
     why = f"{_word_of(action, question)} deferred: budget {capped_by}.{full.why}"
     return Found(why, full.until)
+
+
+def _is_requested(question: Question) -> bool:
+    """Whether the repair that is needed now was requested already: in this machine and boot."""
+    granted = question.granted
+    return granted.incident is not None and bool(
+        request_in_this_stay(question.board, granted.incident.status, granted.demanded.repair.calls)
+    )
 
 
 _DEFERRED: dict[Action, str] = {

@@ -5,7 +5,8 @@ becomes of it where the fact is not so, where it is unknown, and with which chan
 What only says when something was decided (the phase, a condition, the end) is no clock.
 
 A board is in one machine for one boot and one driver epoch: its *stay*. A part of it that is
-unknown now has not changed.
+unknown now has not changed. No clock of a repair counts in another stay than its own: that machine,
+or the pods that waited there, may be gone.
 
 The dates are ours, by `now`; `evict.within` alone pauses. Pure.
 """
@@ -16,10 +17,11 @@ from typing import Literal
 
 import msgspec
 
-from remediator.diagnose.fault import Healthy
+from remediator.diagnose.fault import NEEDS, Healthy, Need
 from remediator.diagnose.readings import MISSING_FOR
-from remediator.model.incident import IncidentStatus
+from remediator.model.incident import IncidentStatus, RepairRequest
 from remediator.plan.board import RENEWALS_NEEDED, Board
+from remediator.plan.words import need_of
 from remediator.policy.table import Evict
 
 ClockName = Literal[
@@ -34,8 +36,9 @@ ClockName = Literal[
     "call",
     "deadline",
 ]
-Change = Literal["rules", "health"]
-"""`rules`: one stands that the incident has not recorded. `health`: it has a gap (`health_gap`)."""
+Change = Literal["rules", "health", "machine", "boot", "need"]
+"""`rules`: one stands that the incident has not recorded. `health`: it has a gap (`health_gap`).
+`machine`: another Node, or one that was made anew. `boot`: of the node. `need`: a greater one."""
 Then = Literal["ends", "stays"]
 
 
@@ -51,6 +54,7 @@ class Row(msgspec.Struct, frozen=True):
     restarts: frozenset[Change] = frozenset()
 
 
+_REPAIR = frozenset[Change]({"machine", "boot", "need"})
 CLOCKS: Mapping[ClockName, Row] = {
     # What pods have to settle from; rates count it once all rules are gone.
     "tainted": Row("every desired taint is stored", "ends", "stays", frozenset({"rules"})),
@@ -65,8 +69,9 @@ CLOCKS: Mapping[ClockName, Row] = {
     # It outlives any stay: the name is all that is left of the machine.
     "node gone": Row("the node is gone", "ends", "stays"),
     "missing": Row("NVML lists GPUs without it after a reboot", "ends", "stays"),
-    "call": Row("a repair of the node may be called for", "ends", "stays"),
-    "deadline": Row("a class that may evict calls for it", "ends", "stays"),
+    # Not with an epoch: a GPU that flaps must not escape its deadline.
+    "call": Row("a repair of the node may be called for", "ends", "stays", _REPAIR),
+    "deadline": Row("a class that may evict calls for it", "ends", "stays", _REPAIR),
 }
 
 
@@ -91,14 +96,23 @@ def run(
 
 
 class Stay(msgspec.Struct, frozen=True, kw_only=True):
-    """In which boot and driver epoch a board is, or was. What is not known is empty."""
+    """In which machine, boot and driver epoch a board is, or was. What is not known is empty."""
 
+    node: str = ""
+    node_uid: str = ""
     boot_id: str = ""
     epoch: int = 0
 
+    def new_machine(self, before: "Stay") -> bool:
+        """Whether it is under another Node since then, as far as both are known.
+
+        A machine that is registered again has another UID, too: `in_another_machine` knows more.
+        """
+        return _differ(self.node, before.node) or _differ(self.node_uid, before.node_uid)
+
     def new_boot(self, before: "Stay") -> bool:
         """Whether the node was rebooted since then, as far as both are known."""
-        return bool(self.boot_id and before.boot_id) and self.boot_id != before.boot_id
+        return _differ(self.boot_id, before.boot_id)
 
     def new_epoch(self, before: "Stay") -> bool:
         """Whether the GPU was reset since then, as far as both are known."""
@@ -106,15 +120,22 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
         return bool(before.epoch) and self.epoch > before.epoch
 
 
+def _differ(here: str, before: str) -> bool:
+    return bool(here and before) and here != before
+
+
 def stay_at_signal(status: IncidentStatus) -> Stay:
     """Return the stay in which the last new signal of an incident came."""
-    return Stay(boot_id=status.opened_boot_id, epoch=status.opened_epoch)
+    return Stay(
+        node_uid=status.opened_node_uid, boot_id=status.opened_boot_id, epoch=status.opened_epoch
+    )
 
 
 def stay_to_record(board: Board, old: IncidentStatus, *, signal: bool) -> Stay:
     """Return the stay of the last new signal, or the first that is known; `signal`: one is new."""
     here, before = stay_of(board), stay_at_signal(old)
     return Stay(
+        node_uid=(here.node_uid if signal else "") or before.node_uid or here.node_uid,
         boot_id=(here.boot_id if signal else "") or before.boot_id or here.boot_id,
         epoch=(here.epoch if signal else 0) or before.epoch or here.epoch,
     )
@@ -122,7 +143,56 @@ def stay_to_record(board: Board, old: IncidentStatus, *, signal: bool) -> Stay:
 
 def stay_of(board: Board) -> Stay:
     """Return the stay of a board now."""
-    return Stay(boot_id=board.boot_id, epoch=board.gpu.epoch if board.gpu else 0)
+    facts = board.machine.facts
+    return Stay(
+        node=board.node,
+        node_uid=facts.uid if facts else "",
+        boot_id=board.boot_id,
+        epoch=board.gpu.epoch if board.gpu else 0,
+    )
+
+
+def request_in_this_stay(
+    board: Board, status: IncidentStatus, need: Need = "nothing"
+) -> RepairRequest | None:
+    """Return the request for repair that is stored, None where one would begin anew now.
+
+    `need` is what is needed now; nothing: unknown, or no more than before.
+    """
+    stored = status.repair_request
+    if stored is None:
+        return None
+    here = stay_of(board)
+    before = Stay(node=stored.node, node_uid=stored.node_uid, boot_id=stored.boot_id)
+    changes: tuple[tuple[Change, bool], ...] = (
+        ("machine", here.new_machine(before)),
+        ("boot", here.new_boot(before)),
+        # A need that falls and rises again does not restart it: a GPU could flap for ever.
+        ("need", NEEDS.index(need) > NEEDS.index(need_of(stored.need))),
+    )
+    changed = {change for change, has_changed in changes if has_changed}
+    return None if changed & CLOCKS["call"].restarts else stored
+
+
+def in_another_machine(board: Board, status: IncidentStatus) -> bool:
+    """Whether the node of the last signal is another machine now, or may be.
+
+    A Node that was made anew may stand for either: the GPUs that were beside this one say which.
+    """
+    roster, others = board.machine.roster, frozenset(status.siblings or ())
+    if roster is None or (others and others <= roster.slots.keys()):
+        return False
+    strangers = roster.slots.keys() - others - {board.uuid}
+    only_strangers = bool(others and strangers) and not others & roster.known
+    return only_strangers or stay_of(board).new_machine(stay_at_signal(status))
+
+
+def is_replaced(board: Board, status: IncidentStatus) -> bool:
+    """Whether as many GPUs answer as before without this one, and none of the node is missing."""
+    roster, others = board.machine.roster, status.siblings
+    if roster is None or others is None or board.uuid in roster.known:
+        return False
+    return roster.complete and len(roster.slots) > len(others)
 
 
 def whole_taint_since(
@@ -148,7 +218,12 @@ def node_gone_since(board: Board, old: IncidentStatus, now: datetime) -> datetim
 def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
     """Return since when a GPU has been missing after a reboot; as before while it is unknown."""
     roster, fact = board.machine.roster, None
-    if roster is not None and (board.uuid in roster.slots or roster.aside):
+    if roster is not None and (
+        board.uuid in roster.slots
+        or roster.aside
+        or in_another_machine(board, old)
+        or is_replaced(board, old)
+    ):
         fact = False
     # Without a reboot it says nothing new: NVML may not list a GPU that is lost.
     elif roster is not None and Stay(boot_id=roster.boot_id).new_boot(stay_at_signal(old)):

@@ -21,12 +21,20 @@ from remediator.diagnose.fault import (
     Unknown,
     most_needed,
 )
-from remediator.model.incident import Incident
+from remediator.model.incident import Incident, RepairRequest
 from remediator.plan.board import Board
-from remediator.plan.clocks import not_brought_back, run
+from remediator.plan.clocks import (
+    in_another_machine,
+    is_replaced,
+    not_brought_back,
+    request_in_this_stay,
+    run,
+    stay_of,
+)
 from remediator.plan.effects import Demand
 from remediator.plan.stages import Planned, Repair
 from remediator.plan.words import MODES, class_of, need_of
+from remediator.plan.words import NEEDS as NEED_WORDS
 from remediator.policy.table import HIGHEST, Policy, Row
 
 NODE_REPAIRS: Mapping[Need, str] = {
@@ -34,14 +42,6 @@ NODE_REPAIRS: Mapping[Need, str] = {
     "replacement": "ReplacementNeeded",
 }
 """Reason of a condition that requests an act, or would, by the greatest need."""
-
-
-class Waiting(msgspec.Struct, frozen=True):
-    """Since when pods are waited for, for one GPU."""
-
-    called: datetime
-    deadline: datetime | None
-    """Since when the deadline counts; None: no class that may evict calls."""
 
 
 class _FaultNeed(msgspec.Struct, frozen=True):
@@ -58,15 +58,21 @@ def needs(
 ) -> Repair:
     """Return what would repair a GPU: as it was while nothing is known, nothing once healthy."""
     row = policy.row(class_of(incident.status.fault), board.place)
-    gone = not_brought_back(board, incident.status, now)
+    status = incident.status
+    gone = not_brought_back(board, status, now)
     # What was requested already stays requested while two policies disagree, and by when, too.
-    stays = bool(policy.disagrees) and incident.status.needs_since is not None
-    insisted = stays and incident.status.deadline_start_time is not None
+    requested = request_in_this_stay(board, status) if policy.disagrees else None
+    stays = requested is not None
+    insisted = requested is not None and requested.deadline_start_time is not None
     match board.verdict:
         case Healthy():
             return Repair()
         case Unknown():
-            before = need_of(incident.status.needs)
+            before = need_of(status.needs)
+            # No act on the node helps a board that is not in this machine any more.
+            away = in_another_machine(board, status) or is_replaced(board, status)
+            if away and before in NODE_LEVEL:
+                return Repair(needs="human")
             # A GPU that is not back after a reboot may be in no report, and so Unknown: that it is
             # missing is known all the same.
             if gone and before in NODE_LEVEL:
@@ -150,10 +156,12 @@ class Due(msgspec.Struct, frozen=True):
     """The need is known now. Otherwise the GPU is unknown, and the need is that of before."""
     insists: Need
     """The need of a class that may evict: for that, pods are waited for until the deadline."""
+    request: RepairRequest | None
+    """As stored; None where it begins now, also anew."""
 
     def until(self, deadline: timedelta, now: datetime) -> datetime | None:
         """Return until when pods are waited for; None: without an end, as by a wrong clock."""
-        since = self.incident.status.deadline_start_time
+        since = self.request.deadline_start_time if self.request else None
         if (
             since is None
             or self.insists not in NODE_LEVEL
@@ -179,7 +187,7 @@ def due_gpus(pairs: Iterable[tuple[Board, Planned]]) -> tuple[Due, ...]:
     )
 
 
-def waits_for_call(
+def repair_request(
     board: Board,
     planned: Planned,
     now: datetime,
@@ -187,21 +195,31 @@ def waits_for_call(
     stopped: str,
     calling: bool,
     called: bool,
-) -> Waiting | None:
+) -> RepairRequest | None:
     """Return since when a node-level act may be called for, and the deadline counts.
 
     A hold before the first call ends both; without `calling` neither begins. Nor does it while our
     clock is not trusted: once the clock is right, the deadline would be over at once.
     """
     for due_gpu in due_gpus([(board, planned)]):
-        old, held = due_gpu.incident.status, bool(due_gpu.deferred or stopped)
+        old, held = due_gpu.request, bool(due_gpu.deferred or stopped)
         free = not (held or board.trust.refusal("begin a call"))
         # What was called for stands until it is known not to be needed.
         begins = True if calling and due_gpu.stands and free else None
-        since = run("call", old.needs_since, now, fact=begins if called or not held else False)
+        begun, insisted = (old.since_time, old.deadline_start_time) if old else (None, None)
+        since = run("call", begun, now, fact=begins if called or not held else False)
         insists = begins if due_gpu.insists in NODE_LEVEL or not due_gpu.stands else False
-        if since is not None:
-            return Waiting(since, run("deadline", old.deadline_start_time, now, fact=insists))
+        if since is None:
+            continue
+        here, known = stay_of(board), need_of(old.need) if old else "nothing"
+        return RepairRequest(
+            since_time=since,
+            deadline_start_time=run("deadline", insisted, now, fact=insists),
+            need=NEED_WORDS[most_needed((due_gpu.need, known))],
+            node=here.node,
+            node_uid=here.node_uid or (old.node_uid if old else ""),
+            boot_id=here.boot_id or (old.boot_id if old else ""),
+        )
     return None
 
 
@@ -242,4 +260,6 @@ def _of_gpu(board: Board, planned: Planned, incident: Incident) -> Due | None:
     if need not in NODE_LEVEL:
         return None
     joins = not hold and granted.may_join
-    return Due(board, incident, need, held, joins, stands, repair.insists)
+    # What an unknown GPU needs is what it needed before: that is not more.
+    request = request_in_this_stay(board, incident.status, need if stands else "nothing")
+    return Due(board, incident, need, held, joins, stands, repair.insists, request)

@@ -21,7 +21,7 @@ from remediator.plan.brakes import grant_all, pause
 from remediator.plan.events import Event
 from remediator.plan.evictions import plan_evictions
 from remediator.plan.gpu_decision import decide_or_keep, keep
-from remediator.plan.needs import waits_for_call
+from remediator.plan.needs import repair_request
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.phase import kernel
 from remediator.plan.spending import Turned, compare_emptied
@@ -215,7 +215,7 @@ def _status(board: Board, planned: Planned, inputs: Inputs) -> IncidentStatus | 
     if planned.incident is None:
         return None
     before, policy, now = planned.incident.status, inputs.policy, inputs.now
-    called = waits_for_call(
+    request = repair_request(
         board,
         planned,
         now,
@@ -223,20 +223,15 @@ def _status(board: Board, planned: Planned, inputs: Inputs) -> IncidentStatus | 
         calling=inputs.options.enabled,
         called=inputs.view.repair_called,
     )
-    since = called.called if called else None
-    deadline = called.deadline if called else None
     mode = policy.row(class_of(before.fault), board.place).mode
     if recovery.unseen_rules(board):
         # Nothing is called for now, and it is not known that nothing should be: it stays as it was.
         mode = mode_of(before.mode) or mode
-        since, deadline = before.needs_since, before.deadline_start_time
+        request = before.repair_request
     elif planned.demanded.repair.stays:  # so does the mode, until the policies agree
         mode = "enforce"
-    return msgspec.structs.replace(
-        status.status(board, planned, mode, now),
-        needs_since=since,
-        deadline_start_time=deadline,
-    )
+    new = status.status(board, planned, mode, now)
+    return msgspec.structs.replace(new, repair_request=request)
 
 
 @or_unknown

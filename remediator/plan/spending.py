@@ -103,7 +103,7 @@ class Spending:
 
     def is_called_for(self, gpu: str) -> bool:
         """Whether a repair of its node may be called for already, for a GPU."""
-        return any(call.spec.uuid == gpu for call in _calls_for_repair(self._fleet))
+        return any(call.spec.uuid == gpu for call, _ in _calls_for_repair(self._fleet))
 
     def _counts_on(self, action: Action, gpu: str, ground: Ground, name: str) -> bool:
         """Whether a GPU counts now on a ground: where its rules are, whatever is requested."""
@@ -224,11 +224,8 @@ class Spending:
             since = self._now - caps.rate.within
             begun = begins(self._fleet, "taint" if action == "taint" else "evict", since, self._now)
             if action == "call":
-                called = (
-                    (call.spec.uuid, call.status.needs_since)
-                    for call in _calls_for_repair(self._fleet)
-                )
-                begun = {gpu: at for gpu, at in called if at is not None and at > since} | begun
+                called = ((call.spec.uuid, at) for call, at in _calls_for_repair(self._fleet))
+                begun = {gpu: at for gpu, at in called if at > since} | begun
             # A date later than now (another clock) counts as now: the action has begun, and the
             # rate cannot be computed from a date in the future.
             self._begun[key] = {gpu: min(at, self._now) for gpu, at in begun.items()}
@@ -251,10 +248,8 @@ class Spending:
 
     def _counting(self, action: Action) -> Iterator[tuple[str, str]]:
         if action == "call":
-            for call in _calls_for_repair(self._fleet):
-                since = call.status.needs_since
-                recent = since is not None and self._now - since < CALL_LASTS
-                if recent and call.node not in self._gone():
+            for call, since in _calls_for_repair(self._fleet):
+                if self._now - since < CALL_LASTS and call.node not in self._gone():
                     yield call.spec.uuid, call.node
         known: RuleAction = "taint" if action == "taint" else "evict"
         for rule in self._fleet.rules:
@@ -344,15 +339,12 @@ def place_of(gpu: str, node: str, fleet: Fleet) -> GpuPlace:
     return known if known.node == node else msgspec.structs.replace(known, node=node)
 
 
-def _calls_for_repair(fleet: Fleet) -> Iterable[Incident]:
-    """Yield the incidents for which a call for repair of the node may be made, or was made."""
+def _calls_for_repair(fleet: Fleet) -> Iterable[tuple[Incident, datetime]]:
+    """Yield the incidents for which a repair of the node may be called for, and since when."""
     for incident in fleet.incidents:
-        if (
-            incident.open
-            and incident.status.needs_since is not None
-            and incident.status.mode == MODES["enforce"]
-        ):
-            yield incident
+        request = incident.status.repair_request
+        if request is not None and incident.open and incident.status.mode == MODES["enforce"]:
+            yield incident, request.since_time
 
 
 def suffers(rule: Rule, action: RuleAction) -> bool:

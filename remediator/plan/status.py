@@ -225,7 +225,7 @@ def _unnamed_pods(board: Board) -> str:
 
 
 def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> IncidentStatus:
-    """Return what the incident should read now, but for what `needs.waits_for_call` returns.
+    """Return what the incident should read now, but for what `needs.repair_request` returns.
 
     What was found is in the desired incident (`incidents`); the rest of it is as stored. It is not
     written in a decision that writes a rule of the GPU (`steps.steps_of`).
@@ -292,6 +292,7 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         soak_dbe_aggregate=soak.dbe_aggregate,
         node_gone_since=clocks.node_gone_since(board, old, now),
         missing_since_time=clocks.missing_since(board, old, now),
+        opened_node_uid=stay.node_uid,
         opened_boot_id=stay.boot_id,
         opened_epoch=stay.epoch,
         pci_bus_id=_slot(board) or old.pci_bus_id,

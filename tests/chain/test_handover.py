@@ -19,7 +19,7 @@ from remediator.plan.stages import Planned, Repair
 from simulator.cluster.workloads import gpu_request
 from tests.chain.scene import Scene
 from tests.lab.cluster import NODES, await_true
-from tests.remediator.builders import at, gpu, make_board, make_granted, uuid, view
+from tests.remediator.builders import at, gpu, make_board, make_granted, repair_request, uuid, view
 
 NODE = "node-a"
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
@@ -64,8 +64,7 @@ def _pair(verdict: Verdict, *, closing: bool) -> tuple[Board, Planned]:
         cause="xid-79",
         mode="Enforce",
         needs="NodeReboot",
-        needs_since=BEGAN,
-        deadline_start_time=BEGAN,
+        repair_request=repair_request(BEGAN),
     )
     incident = Incident(meta, IncidentSpec(NODE, uuid(0)), status)
     board = make_board(verdict, incidents=(incident,))

@@ -24,6 +24,7 @@ from remediator.model.incident import (
     Incident,
     IncidentSpec,
     IncidentStatus,
+    RepairRequest,
     ScopeRecord,
     Target,
     incident_name,
@@ -197,6 +198,16 @@ def report(*gpus: GpuHealth, **fields: object) -> NodeHealth:
 
 _GROUPS = ("agent", "slices", "stored", "usage")
 T = TypeVar("T", bound=msgspec.Struct)
+
+
+def repair_request(
+    since: datetime, *, insists: bool = True, need: str = "NodeReboot", **fields: Any
+) -> RepairRequest:
+    """A repair of node a that may be requested; `insists`: for a class that may evict."""
+    standard = RepairRequest(
+        since_time=since, deadline_start_time=since if insists else None, need=need, node=NODE
+    )
+    return with_fields(standard, **fields)
 
 
 def with_fields(struct: T, **fields: Any) -> T:

@@ -219,11 +219,12 @@ def test_a_call_for_repair_stays_as_it_is_while_rules_are_not_served(
     node = view(dead(0), gpu(1), pods=pods, claims=claims)
     for second in (1, 2, 6, 20):
         before = reconciled(stored, node, second, rows)
-    since, rules = stored.incident.status.needs_since, stored.rules
-    assert (before[:2], since) == (
-        ("False", "WaitingForNeighbours") if waits else ("True", "NodeRebootNeeded"),
-        at(1),
+    request, rules = stored.incident.status.repair_request, stored.rules
+    assert before[:2] == (
+        ("False", "WaitingForNeighbours") if waits else ("True", "NodeRebootNeeded")
     )
+    assert request is not None
+    assert request.since_time == at(1)
 
     unseen = tuple(rules.values()) if knows else ()
     blip = with_fields(node, rules_served=False, unseen=unseen)
@@ -233,4 +234,5 @@ def test_a_call_for_repair_stays_as_it_is_while_rules_are_not_served(
     after = reconciled(stored, node, 3001, rows)
 
     assert after == before
-    assert (stored.incident.status.mode, stored.incident.status.needs_since) == ("Enforce", since)
+    assert stored.incident.status.mode == "Enforce"
+    assert stored.incident.status.repair_request == request

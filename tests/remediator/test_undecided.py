@@ -31,6 +31,7 @@ from tests.remediator.builders import (
     dead,
     gpu,
     policy,
+    repair_request,
     uuid,
     view,
     with_fields,
@@ -169,8 +170,8 @@ ODD = (
     {"timeline": (TimelineEntry(FIRST, "Suspected", "by hand"),)},
     {"tainted_at": LAST, "evicting_at": LAST},
     {"tainted_at": FIRST, "evicting_at": FIRST},
-    {"needs_since": LAST, "deadline_start_time": LAST, "mode": "Enforce"},
-    {"needs_since": FIRST, "deadline_start_time": FIRST, "mode": "Enforce"},
+    {"repair_request": repair_request(LAST), "mode": "Enforce"},
+    {"repair_request": repair_request(FIRST), "mode": "Enforce"},
 )
 WATCHFUL = Limits(
     evict=Caps(rate=Rate(5, timedelta(minutes=10))),
@@ -248,9 +249,7 @@ def test_an_incident_of_the_time_to_come_ends_no_wave() -> None:
 
 def test_a_call_since_the_time_to_come_can_be_reckoned_with() -> None:
     stored = tainted()
-    odd = msgspec.structs.replace(
-        stored.incident.status, needs_since=LAST, deadline_start_time=LAST
-    )
+    odd = with_fields(stored.incident.status, repair_request=repair_request(LAST))
     name = stored.incident.name
     stored.incidents[name] = msgspec.structs.replace(stored.incident, status=odd)
     facts = NodeFacts(name=NODE, uid="n", conditions=())

@@ -52,7 +52,7 @@ def the_leader_before_raises(room: Room, effect: Effect) -> None:
     room.api.put(RULES, one.name, metadata=made["metadata"], spec=made["spec"])
 
 
-def the_leader_before_writes(room: Room, **status: str) -> None:
+def the_leader_before_writes(room: Room, **status: object) -> None:
     room.api.put(INCIDENTS, NAME, spec={"node": ELSEWHERE, "uuid": BOARD}, status=status)
 
 
@@ -73,12 +73,18 @@ def test_a_rule_that_evicts_and_that_no_watch_has_reported_delays_an_eviction(ro
     assert room.api.effects()["gpu-0"] == "NoExecute"
 
 
-@pytest.mark.parametrize("since", ["evictingTime", "neededSinceTime"])
+@pytest.mark.parametrize(
+    "begun",
+    [
+        {"evictingTime": MOMENT},
+        {"repairRequest": {"sinceTime": MOMENT, "need": "NodeReboot", "node": ELSEWHERE}},
+    ],
+)
 def test_an_incident_that_has_begun_and_that_no_watch_has_reported_delays_an_eviction(
-    room: Room, since: str
+    room: Room, begun: dict[str, object]
 ) -> None:
     room.api.frozen.add(INCIDENTS)
-    the_leader_before_writes(room, phase="Evicting", **{since: MOMENT})
+    the_leader_before_writes(room, phase="Evicting", **begun)
     a_gpu_fails(room)
 
     assert f"incident {NAME} of the leader before" in room.decide().unconfirmed

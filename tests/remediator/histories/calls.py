@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from remediator.diagnose.fault import Healthy
-from remediator.model.incident import Incident
+from remediator.model.incident import Incident, RepairRequest
 from remediator.model.node import PROBLEM
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.node_decision import NodeDecision
@@ -61,13 +61,11 @@ class Calls:
                         unseen = bool(machine.blind & set(NEEDED["name pods"][0]))
                         self._nobody_is_in_the_way(stored, options, plan, free, unseen=unseen)
                 case WriteStatus(incident, status):
-                    begins = status.deadline_start_time
-                    if begins and begins != incident.status.deadline_start_time:
+                    old, new = incident.status.repair_request, status.repair_request
+                    begins = new and new.deadline_start_time
+                    if begins and begins != (old and old.deadline_start_time):
                         self._waits_since[incident.name] = begins, machine.now
-                    for date in "needs_since", "deadline_start_time":
-                        old, new = getattr(incident.status, date), getattr(status, date)
-                        begins = old is None and new == self._clock()
-                        assert new in (None, old) or begins, f"{date}: another time"
+                    self._begins_only_anew(old, new)
                 case _:
                     pass
 
@@ -78,6 +76,15 @@ class Calls:
         if not unknown and any(self._calls(stored, kind) for kind in stored.conditions):
             everything = machine.boards() | machine.asks_node
             self._nobody_is_in_the_way(stored, options, plan, everything)
+
+    def _begins_only_anew(self, old: RepairRequest | None, new: RepairRequest | None) -> None:
+        """Check that a date moves only to now, and only in another machine, boot or need."""
+        for date in "since_time", "deadline_start_time":
+            before, after = (getattr(request, date, None) for request in (old, new))
+            another = old is not None and new is not None and _is_another(old, new)
+            begins = after == self._clock() and (before is None or another)
+            assert after in (None, before) or begins, f"{date}: another time"
+            assert not (another and after) or after == self._clock(), f"{date}: of another stay"
 
     @staticmethod
     def _calls(stored: Stored, kind: str) -> bool:
@@ -109,7 +116,8 @@ class Calls:
             timedelta(seconds=self._machine.now - self._begun(incident, since))
             for incident in stored.incidents.values()
             if incident.open and incident.spec.uuid == gpu and incident.status.mode == "Enforce"
-            if (since := incident.status.deadline_start_time)
+            if (request := incident.status.repair_request)
+            if (since := request.deadline_start_time)
         ]
         over = any(long >= options.deadline for long in waited)
         return over and gpu in self._machine.asks_node
@@ -118,6 +126,13 @@ class Calls:
         """Return when it was that a stored deadline began."""
         stored, truly = self._waits_since.get(incident.name, (since, 0.0))
         return truly if stored == since else (since - at(0)).total_seconds()
+
+
+def _is_another(old: RepairRequest, new: RepairRequest) -> bool:
+    """Whether it is for another machine, boot or need, as far as both are known."""
+    parts = "node", "node_uid", "boot_id", "need"
+    pairs = ((getattr(old, part), getattr(new, part)) for part in parts)
+    return any(before and after and before != after for before, after in pairs)
 
 
 def _waits(planned: Planned) -> bool:

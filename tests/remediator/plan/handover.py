@@ -35,6 +35,7 @@ from tests.remediator.builders import (
     make_board,
     make_granted,
     policy,
+    repair_request,
     uuid,
     view,
     with_fields,
@@ -62,6 +63,7 @@ def pair(
 ) -> tuple[Board, Planned]:
     """A GPU with an open incident, and what is desired for it."""
     name = f"{uuid(index).lower()}-1"
+    request = repair_request(since, insists=insists, need=NEEDS[needs]) if since else None
     incident = Incident(
         ObjectMeta(name=name, uid=f"uid-{name}"),
         IncidentSpec(NODE, uuid(index)),
@@ -70,8 +72,7 @@ def pair(
             cause=cause,
             mode=mode,
             needs=NEEDS[needs],
-            needs_since=since,
-            deadline_start_time=since if insists else None,
+            repair_request=request,
         ),
     )
     board = make_board(verdict, index, incidents=(incident,))
@@ -145,12 +146,14 @@ def reconciled(
     seconds: float,
     rows: Policy | None = None,
     options: HandoverOptions = ON,
+    *,
+    node_uid: str = "u",
     **fleet: object,
 ) -> tuple[str, str, str]:
     """Reconcile until nothing is left to do but to request evictions; return what the Node says."""
     for _ in range(8):
         conditions = tuple(stored.conditions.values())
-        facts = NodeFacts(name=seen.node, uid="u", conditions=conditions)
+        facts = NodeFacts(name=seen.node, uid=node_uid, conditions=conditions)
         full = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
         around = with_fields(stored.fleet(), **fleet)
         others = (*stored.incidents.values(), *around.incidents)

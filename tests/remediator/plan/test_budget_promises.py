@@ -15,7 +15,7 @@ from remediator.plan.spending import RuleAction, Spending, place_of, suffers
 from remediator.plan.stages import Demanded, Granted
 from remediator.plan.view import Changed, Fleet, names_on
 from remediator.policy.limits import GROUNDS, LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
-from tests.remediator.builders import at, policy, with_fields
+from tests.remediator.builders import at, policy, repair_request, with_fields
 from tests.remediator.plan.fleets import (
     NOW,
     an_incident,
@@ -98,7 +98,7 @@ def fleets(draw: st.DrawFn) -> Fleet:
                 eviction_start_time=st.none() | TIMES,
                 rules=st.sampled_from([(), noted(standing)]),
                 node_gone_since=st.none() | TIMES,
-                needs_since=st.none() | TIMES,
+                repair_request=st.none() | st.builds(repair_request, TIMES),
                 closed_at=st.none() | TIMES,
             ),
             unique_by=lambda incident: incident.name,

@@ -6,14 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.diagnose.fault import Healthy, Need, Sick, Unknown
 from remediator.model.incident import IncidentStatus, RuleRecord
+from remediator.model.node import NodeFacts
 from remediator.plan import clocks
 from remediator.plan.board import BoardRules, Roster
 from remediator.plan.clocks import CLOCKS, Change, ClockName, Soak, Stay, run
 from remediator.plan.view import Trust
 from remediator.policy.table import Evict
-from tests.remediator.builders import at, fault, gpu, make_board, rule, uuid, with_fields
+from tests.remediator.builders import (
+    at,
+    fault,
+    gpu,
+    make_board,
+    repair_request,
+    rule,
+    uuid,
+    with_fields,
+)
 
 HEALTHY = Healthy(at(-60), "answers")
 SICK = Sick((fault(),))
@@ -182,6 +192,71 @@ def test_a_part_of_the_stay_that_is_unknown_has_not_changed(
     now: Stay, before: Stay, boot: bool, epoch: bool
 ) -> None:
     assert (now.new_boot(before), now.new_epoch(before)) == (boot, epoch)
+
+
+class TestARequestForRepair:
+    STORED = repair_request(at(1), node="node-a", node_uid="u", boot_id="a")
+
+    def stands(self, need: Need = "node-reboot", /, **changed: str) -> bool:
+        """Whether it still counts in the machine and boot of now."""
+        here = {"node": "node-a", "node_uid": "u", "boot_id": "a"} | changed
+        facts = NodeFacts(name=here["node"], uid=here["node_uid"])
+        board = make_board(SICK, node=here["node"], facts=facts, boot_id=here["boot_id"])
+        status = IncidentStatus(repair_request=self.STORED)
+        found = clocks.request_in_this_stay(board, status, need)
+        assert found in {None, self.STORED}
+        return found is not None
+
+    def test_stands_in_its_machine_and_boot_for_what_was_needed(self) -> None:
+        assert self.stands()
+        assert self.stands("human")
+
+    @pytest.mark.parametrize(
+        ("part", "value"), [("node", "node-b"), ("node_uid", "v"), ("boot_id", "b")]
+    )
+    def test_ends_with_another_node_or_boot(self, part: str, value: str) -> None:
+        assert not self.stands(**{part: value})
+
+    def test_ends_with_a_greater_need(self) -> None:
+        assert not self.stands("replacement")
+
+    @pytest.mark.parametrize("part", ["node_uid", "boot_id"])
+    def test_stands_while_a_part_of_its_stay_is_unknown(self, part: str) -> None:
+        assert self.stands(**{part: ""})
+
+
+class TestTheMachineOfALostGpu:
+    """It had one neighbour when its last signal came, on a Node with the UID `u`."""
+
+    @pytest.mark.parametrize(
+        ("uid", "gpus", "another"),
+        [
+            ("u", (1,), False),
+            ("v", (1,), False),  # registered again
+            ("v", (), True),
+            ("v", (5,), True),
+            ("u", (), False),  # its neighbour is lost, too
+            ("", (5,), True),
+            ("u", (5,), True),
+            ("", (), False),
+        ],
+    )
+    def test_is_known_by_its_neighbours_first(
+        self, uid: str, gpus: tuple[int, ...], another: bool
+    ) -> None:
+        seen = {uuid(index): f"slot-{index}" for index in gpus}
+        roster = Roster(boot_id="b", slots=seen, known=frozenset(seen))
+        board = make_board(
+            Unknown("missing"), roster=roster, facts=NodeFacts(name="node-a", uid=uid)
+        )
+        status = IncidentStatus(siblings=(uuid(1),), opened_node_uid="u")
+
+        assert clocks.in_another_machine(board, status) == another
+
+    def test_is_not_known_without_its_report(self) -> None:
+        board = make_board(Unknown("no report"), facts=NodeFacts(name="node-a", uid="v"))
+
+        assert not clocks.in_another_machine(board, IncidentStatus(opened_node_uid="u"))
 
 
 class TestTheStayThatIsRecorded:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth, RecoveryAction
+from remediator.model.incident import RepairRequest
 from remediator.plan.node_condition import OFF, WAITING
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
@@ -49,6 +50,12 @@ def milder(fault: str) -> Policy:
     )
 
 
+def request_of(stored: Stored) -> RepairRequest:
+    found = stored.incident.status.repair_request
+    assert found is not None
+    return found
+
+
 class TestAnOlderNeed:
     """One for which pods are waited for without an end."""
 
@@ -56,7 +63,7 @@ class TestAnOlderNeed:
         """Class `memory` asks for a replacement."""
         for second in (1, 2, 6, HOUR, seconds):
             assert reconciled(stored, busy(gpu(0, xid(64))), second)[1] == WAITING
-        assert stored.incident.status.needs_since == at(1)
+        assert request_of(stored).since_time == at(1)
 
     def test_a_gpu_that_is_lost_later_waits_for_its_own_hour(self) -> None:
         stored, begun = Stored(), 2 * DAY + 1
@@ -81,7 +88,7 @@ class TestAnOlderNeed:
         self.waited(stored, begun - 10)
         reconciled(stored, busy(lost(64, since=begun)), begun, options=OFF)
 
-        assert stored.incident.status.deadline_start_time is None
+        assert request_of(stored).deadline_start_time is None
 
 
 def rebooted(second: float) -> GpuHealth:
@@ -120,4 +127,4 @@ def test_a_fault_that_is_read_anew_each_30_s_is_overdue_after_its_hour(
 
     assert {state for second, state in stated.items() if second <= HOUR} == {("False", WAITING)}
     assert stated[HOUR + 30][0] == "True"
-    assert stored.incident.status.deadline_start_time == at(1)
+    assert request_of(stored).deadline_start_time == at(1)

@@ -20,6 +20,7 @@ from tests.remediator.builders import (
     at,
     dead,
     policy,
+    repair_request,
     report_with,
     uuid,
     view,
@@ -33,6 +34,7 @@ from tests.remediator.plan.fleets import (
     effects,
     gpu_of,
     grant,
+    node_of,
     place,
     places,
     rule,
@@ -147,7 +149,9 @@ class TestCalls:
         return answer.call.why if answer.call else ""
 
     def called(self, seconds: float, **status: Any) -> Incident:
-        return an_incident("a0", mode="Enforce", needs_since=at(seconds), **status)
+        return an_incident(
+            "a0", mode="Enforce", repair_request=repair_request(at(seconds)), **status
+        )
 
     def test_a_call_that_nobody_acted_on_stops_no_other_for_ever(self) -> None:
         lasts = CALL_LASTS.total_seconds()
@@ -159,7 +163,9 @@ class TestCalls:
         assert not self.held(self.called(-60, node_gone_since=at(-30)))
 
     def test_one_that_was_made_long_ago_is_made_and_asks_no_more(self) -> None:
-        old = an_incident("z0", mode="Enforce", needs_since=at(-DAY))
+        old = an_incident(
+            "z0", mode="Enforce", repair_request=repair_request(at(-DAY), node=node_of("z0"))
+        )
 
         assert not self.held(self.called(-60), old, mine=old)
 

@@ -23,6 +23,7 @@ from tests.remediator.builders import (
     dead,
     gpu,
     policy,
+    repair_request,
     until,
     uuid,
     view,
@@ -311,7 +312,7 @@ class TestCosts:
     """A call counts as an eviction, for calls; what evicts already costs no second time."""
 
     ONE = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(1)))
-    CALLED = an_incident("b0", mode="Enforce", needs_since=at(-60))
+    CALLED = an_incident("b0", mode="Enforce", repair_request=repair_request(at(-60)))
 
     def held(self, limits: Limits, fleet: Fleet, incident: Incident | None = None) -> str:
         requested = desired("a0", calls="node-reboot", incident=incident)
@@ -333,7 +334,7 @@ class TestCosts:
 
     def test_a_call_that_may_be_made_costs_nothing_more(self) -> None:
         none = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(0)))
-        mine = an_incident("a0", mode="Enforce", needs_since=at(-60))
+        mine = an_incident("a0", mode="Enforce", repair_request=repair_request(at(-60)))
 
         assert self.held(none, Fleet())
         assert not self.held(none, Fleet(incidents=(mine,)), incident=mine)
@@ -345,7 +346,7 @@ class TestCosts:
         assert "evict.rate=1 in 10m" in self.held(limits, Fleet(incidents=(self.CALLED,)))
         old = msgspec.structs.replace(
             self.CALLED,
-            status=msgspec.structs.replace(self.CALLED.status, needs_since=at(-601)),
+            status=with_fields(self.CALLED.status, repair_request=repair_request(at(-601))),
         )
         assert not self.held(limits, Fleet(incidents=(old,)))
 
@@ -381,4 +382,4 @@ def test_a_recovered_gpu_calls_nobody() -> None:
 
     assert (status, reason) == ("False", "RepairBeingVerified")
     assert stored.incident.status.needs not in {"NodeReboot", "Replacement"}
-    assert stored.incident.status.needs_since is None
+    assert stored.incident.status.repair_request is None

@@ -1,0 +1,155 @@
+"""A repair is called for in the machine, and the boot, in which it is needed, and in no other."""
+
+import msgspec
+import pytest
+
+from exporter.model.node_health import GpuHealth, Inventory
+from remediator.plan.node_condition import WAITING
+from remediator.plan.view import NodeView
+from remediator.policy.limits import LIFTED, Cap, Caps
+from tests.remediator.builders import (
+    Stored,
+    at,
+    dead,
+    gpu,
+    policy,
+    report_with,
+    uuid,
+    view,
+    with_fields,
+)
+from tests.remediator.plan.handover import reconciled
+from tests.remediator.playing import claim, pod
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+STRANGERS = tuple(gpu(index, pci_bus_id=f"0000:c{index}:00.0") for index in (5, 6))
+"""GPUs of another machine."""
+
+
+def on(
+    *gpus: GpuHealth,
+    boot: str = "boot-1",
+    busy: int | None = 1,
+    node: str = "node-a",
+    inventory: Inventory | None = None,
+) -> NodeView:
+    """A node with these GPUs, and a pod on one of them."""
+    pods, claims = (), ()
+    if busy is not None:
+        pods = (pod("big", claims=("claim-of-big",)),)
+        claims = (claim(f"gpu-{busy}", "big", pool=node),)
+    seen = view(*gpus, node=node, pods=pods, claims=claims)
+    there = inventory or Inventory(seen=len(gpus), on_bus=len(gpus), set_aside=0)
+    return with_fields(seen, report=report_with(seen, boot_id=boot, inventory=there))
+
+
+def waiting() -> Stored:
+    """GPU 0 fell off the bus, and a pod on GPU 1 is waited for."""
+    stored = Stored()
+    assert reconciled(stored, on(dead(), gpu(1)), 1)[1] == WAITING
+    return stored
+
+
+class TestAnotherMachineUnderTheName:
+    """The Node was deleted, and a machine with other GPUs joined under its name."""
+
+    @pytest.mark.parametrize(
+        "inventory",
+        [
+            None,
+            Inventory(seen=2),
+            Inventory(seen=2, on_bus=3, set_aside=0, missing=("0000:c7:00.0",)),
+        ],
+        ids=["all GPUs answer", "its PCI list cannot be read", "it misses a GPU of its own"],
+    )
+    def test_is_called_for_by_nothing_that_its_former_one_needed(
+        self, inventory: Inventory | None
+    ) -> None:
+        stored = waiting()
+        stored.conditions = {}
+        other = on(*STRANGERS, boot="boot-9", busy=5, inventory=inventory)
+
+        for second in (1800, 1800 + MINUTE, 1 + HOUR, 1800 + HOUR, DAY, 6 * DAY):
+            assert reconciled(stored, other, second, node_uid="another")[0] != "True"
+        assert stored.incident.open
+        assert stored.incident.status.needs == "Human"
+
+    def test_is_known_by_its_gpus_where_nodes_have_no_uid(self) -> None:
+        stored = waiting()
+        other = on(*STRANGERS, boot="boot-9", busy=5)
+
+        for second in (1800, 1800 + MINUTE, DAY):
+            assert reconciled(stored, other, second, node_uid="")[0] == "False"
+        assert stored.incident.status.needs == "Human"
+
+
+class TestTheSameMachine:
+    def test_that_is_registered_again_is_called_for_after_its_own_hour(self) -> None:
+        """The other GPUs of before are there, so the lost one is missing in the same machine."""
+        stored, begun = waiting(), 1800.0
+        seen = on(gpu(1), boot="boot-2")
+
+        for second in (begun, begun + MINUTE, 2 + HOUR, begun + HOUR):
+            assert reconciled(stored, seen, second, node_uid="again")[:2] == ("False", WAITING)
+        assert stored.incident.status.needs == "Replacement"
+
+        # The need has grown once more with the minute that proves that the GPU is missing.
+        assert reconciled(stored, seen, begun + MINUTE + HOUR, node_uid="again")[:2] == (
+            "True",
+            "ReplacementNeeded",
+        )
+
+    def test_in_which_as_many_gpus_answer_as_before_needs_no_replacement(self) -> None:
+        """The new board is in another slot."""
+        stored = waiting()
+        repaired = on(gpu(1), gpu(7), boot="boot-2")
+
+        for second in (1800, 1800 + MINUTE, 1 + HOUR, DAY):
+            assert reconciled(stored, repaired, second)[:2] == ("False", "OtherRepairNeeded")
+        assert stored.incident.status.needs == "Human"
+
+    @pytest.mark.parametrize("same", ["lost again", "not listed any more"])
+    def test_gives_the_pods_that_came_after_a_reboot_an_hour_of_their_own(self, same: str) -> None:
+        stored, begun = waiting(), 1 + 0.8 * HOUR
+        gpus = (dead(), gpu(1)) if same == "lost again" else (gpu(1),)
+        seen = on(*gpus, boot="boot-2")
+
+        for second in (begun, begun + MINUTE, 2 + HOUR, begun + HOUR - 1):
+            assert reconciled(stored, seen, second)[:2] == ("False", WAITING)
+        assert reconciled(stored, seen, begun + MINUTE + HOUR)[0] == "True"
+
+
+class TestABoardThatMoves:
+    """It is in node b, beside another one, and is lost there as well."""
+
+    SEEN = on(dead(), gpu(1, node="node-b"), boot="boot-b", node="node-b")
+
+    def test_calls_for_the_other_node_after_an_hour_there(self) -> None:
+        stored, begun = waiting(), 2 * DAY
+
+        for second in (begun, begun + HOUR - 1):
+            assert reconciled(stored, self.SEEN, second, node_uid="b")[:2] == ("False", WAITING)
+        assert stored.incident.node == "node-b"
+        assert reconciled(stored, self.SEEN, begun + HOUR, node_uid="b")[0] == "True"
+
+    def test_needs_room_in_the_budget_there(self) -> None:
+        stored = waiting()
+        none = policy(msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(0))))
+
+        status, reason, message = reconciled(stored, self.SEEN, 2 * DAY, none, node_uid="b")
+
+        assert (status, reason) == ("False", "Deferred")
+        assert "evict.cluster=0" in message
+
+
+def test_a_need_that_falls_and_rises_again_restarts_no_deadline() -> None:
+    stored = waiting()
+    worse = dead(memory=msgspec.structs.replace(gpu(0).memory, row_remap_failed="True"))
+
+    for second in (1800, 1900, 2000, 2100):
+        reconciled(stored, on(worse if second % 200 else dead(), gpu(1)), second)
+
+    request = stored.incident.status.repair_request
+    assert request is not None
+    assert request.deadline_start_time == at(1900)
+    assert uuid(0) in reconciled(stored, on(dead(), gpu(1)), 1900 + HOUR)[2]
