@@ -94,13 +94,13 @@ class Deployment:
         fresh.write_text(text, encoding="utf-8")
         fresh.rename(self._policy)
 
-    def start(self, identity: str = "first") -> Replica:
+    def start(self, identity: str = "first", *, resync: float = 60.0) -> Replica:
         settings = Settings(
             policy=self._policy if self._policy.exists() else None,
             listen=f"127.0.0.1:{free_port()}",
             kube_server=self._endpoint.server,
             leader_identity=identity,
-            resync=0.1,
+            resync=resync,
         )
         one = Replica(settings)
         self._replicas.append(one)
@@ -248,7 +248,7 @@ class TestRulesWithoutEffect:
         self, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         deployment.policy(ENFORCE)
-        replicas = deployment.start("first"), deployment.start("second")
+        replicas = [deployment.start(name, resync=0.1) for name in ("first", "second")]
         link = gpu(1, fabric=FabricHealth(state=3, status=15))
         deployment.report(dead(0), link)
         effects = {"gpu-0": "NoExecute", "gpu-1": "NoSchedule"}
@@ -277,7 +277,7 @@ class TestRulesWithoutEffect:
         self, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         deployment.policy(ENFORCE)
-        one = deployment.start()
+        one = deployment.start(resync=0.1)
         deployment.report(dead(0), gpu(1))
         await_true("it evicts", lambda: deployment.api.effects() == {"gpu-0": "NoExecute"})
         (name,) = deployment.api.stored[RULES]
