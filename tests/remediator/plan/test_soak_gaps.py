@@ -82,7 +82,7 @@ class TestALaterDateOfHealth:
 class TestAnErrorThatNothingFollowsFrom:
     """A remap, or a link that recovers: neither the catalogue nor the driver asks for anything."""
 
-    @pytest.mark.parametrize("code", [63, 160, 74, 149])
+    @pytest.mark.parametrize("code", [63, 160, 74, 136, *range(144, 151), 155])
     @pytest.mark.parametrize(("action_value", "since"), [(0, 30), (1, None)])
     def test_restarts_the_soak_only_with_an_action(
         self, code: int, action_value: int, since: float | None
