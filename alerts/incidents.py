@@ -152,8 +152,9 @@ GROUP = Group(
             severity="warning",
             of=OF_INCIDENT,
             when="Pods stay on a tainted device after the time for their eviction "
-            "(`evict: {then: wait}`), or because pods join its claim repeatedly. Not where a "
-            "user holds, ignores or maintains the GPU, nor where its node is gone.",
+            "(`evict: {then: wait}`), because pods join its claim repeatedly, or because "
+            "NoExecute does not remove them. Not where a user holds, ignores or maintains the "
+            "GPU, nor where its node is gone.",
             expr=f"{_BY} ({_BLOCKED}) == 1\nunless {on(DEVICE)} {_MEANT}",
             wait="5m",
             wait_why="`evict.within` is already over; a pod may still end by itself.",
@@ -168,7 +169,8 @@ GROUP = Group(
             + templates.NEEDED,
             next="Read the condition EvictionBlocked (`draguard incidents`): it names the pods and "
             "the PodDisruptionBudget. Ask the owner to delete the pods or to allow a disruption, "
-            "or stop the controller that creates pods that join.",
+            "or stop the controller that creates pods that join. Processes that hang end with a "
+            "reboot of the node.",
         ),
         Alert(
             name="DraguardFaultUnconfirmed",

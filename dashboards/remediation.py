@@ -84,8 +84,8 @@ def _blocked() -> Table:
         title="Blocked evictions and reasons",
         says="Incidents with pods that stay on a tainted device. DisruptionBudget: the time for "
         "evictions is over and they are still refused; requests continue. PodsJoin: new pods keep "
-        "joining a shared claim; no eviction is requested. The condition EvictionBlocked of the "
-        "incident names the pods.",
+        "joining a shared claim; no eviction is requested. PodsStay: NoExecute removes none of the "
+        "pods that are left. The condition EvictionBlocked of the incident names the pods.",
         none="no eviction is blocked",
         by="Blocked by",
         meanings=_BLOCKED_BY,
@@ -95,6 +95,7 @@ def _blocked() -> Table:
 _BLOCKED_BY = (
     Meaning("DisruptionBudget", "DisruptionBudget", ORANGE),
     Meaning("PodsJoin", "PodsJoin", RED),
+    Meaning("PodsStay", "PodsStay", RED),
 )
 
 

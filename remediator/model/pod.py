@@ -32,6 +32,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     running: bool = True
     """Whether its phase is neither Succeeded nor Failed: it may still use its devices."""
     terminating: bool = False
+    grace_ends: datetime | None = None
+    """Until when it may take to end: its `deletionTimestamp`. None: it is not terminating."""
     mirror: bool = False
     """Whether it is the mirror of a static pod: its deletion does not stop the containers."""
     ready: bool = False
@@ -129,6 +131,7 @@ def facts_of(pod: RawPod) -> PodFacts:
         pod_group=(group.pod_group_name or "") if group else "",
         running=pod.status.phase not in {"Succeeded", "Failed"},
         terminating=pod.metadata.deletion_timestamp is not None,
+        grace_ends=pod.metadata.deletion_timestamp,
         mirror=MIRROR in pod.metadata.annotations,
         ready=any(
             (condition.type, condition.status) == ("Ready", "True")

@@ -38,9 +38,10 @@ from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
 from remediator.plan.clocks import run_within
 from remediator.plan.pods import DRAINERS, drainer, drainer_of
-from remediator.plan.stages import ROUNDS, Granted, Planned
+from remediator.plan.stages import ROUNDS, BlockedBy, Granted, Planned
 from remediator.plan.words import some
 from remediator.policy.table import Evict
+from remediator.policy.windows import moment
 
 LOOK_AGAIN, LOOK_AGAIN_BLOCKED = timedelta(seconds=5), timedelta(seconds=60)
 """Interval of looks while a pod is to be evicted: a PodDisruptionBudget may have refused, and no
@@ -58,6 +59,9 @@ PASSED_BY: Mapping[PassedBy, str] = {
 NAMED = 5
 """Pods that a message names."""
 FOR_EVER = timedelta.max
+STAYS_AFTER = timedelta(minutes=10)
+"""How long NoExecute stands before pods that it does not remove are left to a user. Longer than the
+grace period of most pods, and than the eviction controller needs to start anew."""
 
 Tolerations = Mapping[tuple[str, str], timedelta]
 """By pod UID and device, for how long our taint there is tolerated as NoExecute."""
@@ -201,19 +205,19 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
         rounds=old.device_rounds,
     )
     if isinstance(board.verdict, Unknown) or board.trust.refusal("disrupt") or board.pods is None:
-        blocked = (
-            condition.message
-            for condition in old.conditions
-            if condition.type == EVICTION_BLOCKED and condition.status == "True"
-        )
         # Nothing shows that what blocked them is over, so its words stay.
-        return msgspec.structs.replace(as_it_was, blocked=next(blocked, ""))
+        return _blocked_as_before(as_it_was, old)
     rules = in_force(board, granted)
     rounds = _rounds_to_keep(board, granted, old, now)
     # Once no pod is left under NoExecute the time is over: the next slice gets all of its own.
     no_execute = {str(rule.device): rule for rule in granted.rules if rule.effect == "NoExecute"}
     if not rules and _there(board, no_execute, terminating=True):
-        return msgspec.structs.replace(as_it_was, rounds=rounds)
+        return msgspec.structs.replace(
+            as_it_was,
+            rounds=rounds,
+            blocked=_pods_that_stay(board, no_execute.keys(), now),
+            blocked_by="PodsStay",
+        )
     # A pod in its grace period still uses the device, so the time goes on.
     there = () if granted.held_back else _there(board, rules, terminating=True)
     if not there:
@@ -226,7 +230,48 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
         attempted=attempted,
         rounds=_count_rounds(board, granted, rounds, there, now),
     )
-    return msgspec.structs.replace(planned, blocked=_in_the_way(board, planned, rules, now))
+    return msgspec.structs.replace(
+        planned,
+        blocked=_in_the_way(board, planned, rules, now),
+        blocked_by="PodsJoin" if planned.joined_too_often else "DisruptionBudget",
+    )
+
+
+def _blocked_as_before(planned: Planned, old: IncidentStatus) -> Planned:
+    reasons: tuple[BlockedBy, ...] = get_args(BlockedBy)
+    for condition in old.conditions:
+        if (condition.type, condition.status) == (EVICTION_BLOCKED, "True"):
+            by = next((each for each in reasons if each == condition.reason), "DisruptionBudget")
+            return msgspec.structs.replace(planned, blocked=condition.message, blocked_by=by)
+    return planned
+
+
+def _pods_that_stay(board: Board, devices: Collection[str], now: datetime) -> str:
+    """Return which pods are left under NoExecute, once it removes none of them, and why.
+
+    Else they would fill a budget for ever: a process that hangs in the driver of a dead GPU does
+    not end.
+    """
+    rules = {
+        str(rule.device): rule
+        for rule in board.rules.stored
+        if rule.effect == "NoExecute" and str(rule.device) in devices
+    }
+    since = [rule.time_added for rule in rules.values()]
+    if not all(at is not None and now - at >= STAYS_AFTER for at in since):
+        return ""
+    grace = {pod.uid: pod.grace_ends for pod in board.pods or ()}
+    found = set[str]()
+    for affected in _there(board, rules, terminating=True):
+        ends = grace[affected.uid]
+        if ends is not None and ends < now:
+            why = f"it is terminating and has not ended since {moment(ends)}"
+        elif _tolerates(board, affected, rules[affected.device], now):
+            why = "it tolerates NoExecute"
+        else:
+            return ""
+        found.add(f"{affected.namespace}/{affected.pod}: {why}")
+    return some(sorted(found), NAMED)
 
 
 def _there(

@@ -4,7 +4,7 @@ The unit is one physical GPU. Three things are counted, each for another limit:
 
 - *Evicting now* (`evict`): a rule of ours evicts (Evict or NoExecute), and the GPU is not Drained:
   the incident has seen no pod on it, and has recorded every such rule. Under Evict it counts while
-  evictions are requested and the time for them is not over.
+  evictions are requested and the time for them is not over, under NoExecute while it removes a pod.
 - *Called for now* (`call`): it evicts now, or its incident records since when a repair of its node
   may be called for, for `CALL_LASTS`.
 - *Standing* (`taint`): a rule of ours keeps new work away, Drained or not.
@@ -404,17 +404,21 @@ def _incidents_without_date(fleet: Fleet, action: RuleAction) -> set[str]:
 
 
 def emptied_rules(status: IncidentStatus) -> Iterator[Emptied]:
-    """Yield the rules of an open incident that evict and under which no pod is left.
+    """Yield the rules of an open incident that evict and under which no pod is left to evict.
 
     Under Evict these include rules that evict no pod now, and rules whose time is over: a pod that
-    waits for a PodDisruptionBudget waits for as long as its owner likes.
+    waits for a PodDisruptionBudget waits for as long as its owner likes. Under NoExecute, rules
+    that remove none of the pods that are left.
     """
     drained = status.drained_at is not None and status.empty_since is not None
-    waits = status.eviction_start_time is None or any(
-        (condition.type, condition.status) == (EVICTION_BLOCKED, "True")
+    blocked = {
+        condition.reason
         for condition in status.conditions
-    )
-    over = {"NoExecute", "Evict"} if drained else {"Evict"} if waits else set[str]()
+        if (condition.type, condition.status) == (EVICTION_BLOCKED, "True")
+    }
+    waits = status.eviction_start_time is None or bool(blocked)
+    stay = "PodsStay" in blocked
+    over = {"NoExecute", "Evict"} if drained or stay else {"Evict"} if waits else set[str]()
     for rule in status.rules:
         if rule.uid and rule.effect in over:
             yield rule.uid, rule.effect

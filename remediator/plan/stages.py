@@ -301,6 +301,10 @@ ROUNDS = 3
 user looks: the controller of these pods does not know that the device is tainted."""
 
 
+BlockedBy = Literal["DisruptionBudget", "PodsJoin", "PodsStay"]
+"""Reason of the condition `EvictionBlocked`. `PodsStay`: NoExecute removes none of those left."""
+
+
 class Planned(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Which pods are evicted for what is granted, and since when."""
 
@@ -317,6 +321,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Rounds of evictions so far, by device."""
     blocked: str = ""
     """Which pods are left once the time for evictions is over, and why."""
+    blocked_by: BlockedBy = "DisruptionBudget"
     look_again: datetime | None = None
     """When to look at the pods again: no event reports that one may be evicted now."""
 

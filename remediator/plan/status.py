@@ -97,11 +97,7 @@ def conditions(
         ("NeedsHuman", "Sticky", planned.record.confirmation),
         (AWAITING, "Doubtful", _awaited_evidence(planned, old, waits, now)),
         (EVICTION_REFUSED, "EvictionAPI", _refused_evictions(board, planned)),
-        (
-            EVICTION_BLOCKED,
-            "PodsJoin" if planned.joined_too_often else "DisruptionBudget",
-            planned.blocked,
-        ),
+        (EVICTION_BLOCKED, planned.blocked_by, planned.blocked),
         (REPAIR_DEFERRED, call.by, call.why) if call else (REPAIR_DEFERRED, "", ""),
         (WOULD_REPAIR, *_would_repair(board, planned, old)),
         (UNCONFIRMED, *_without_second_source(board, planned, old)),

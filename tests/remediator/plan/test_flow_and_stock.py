@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remediator.model.incident import Incident, RuleRecord
+from remediator.model.incident import EVICTION_BLOCKED, Condition, Incident, RuleRecord
 from remediator.model.taint_rule import Rule
 from remediator.plan.node_decision import decide_node
 from remediator.plan.spending import CALL_LASTS, usage
@@ -102,6 +103,26 @@ class TestWhatStands:
         answer = grant(self.BUSY, fleet, desired("z0", "NoExecute"))["z0"]
 
         assert "evict.cluster=5%, at least 4, at most 16 is used up (16/16" in answer.deferred
+
+    @pytest.mark.parametrize(
+        ("reason", "status", "deferred"),
+        [
+            ("PodsStay", "True", False),
+            ("PodsStay", "False", True),
+            ("DisruptionBudget", "True", True),  # under Evict: what is under NoExecute counts on
+        ],
+    )
+    def test_nor_do_gpus_whose_pods_noexecute_does_not_remove(
+        self, reason: str, status: Literal["True", "False"], deferred: bool
+    ) -> None:
+        blocked = (Condition(EVICTION_BLOCKED, status, reason, at(-600), "team/big"),)
+        fields: dict[str, Any] = {"drained_at": None, "empty_since": None, "conditions": blocked}
+        stuck = (drained(name, **fields) for name in EVICTED)
+        fleet = fleet_of(*stuck, totals={("cluster", ""): 80_000})
+
+        answer = grant(self.BUSY, fleet, desired("z0", "NoExecute"))["z0"]
+
+        assert bool(answer.deferred) == deferred
 
     def test_a_drained_gpu_on_which_somebody_is_seen_again_counts_again(self) -> None:
         limits = evicting(Caps(cluster=Cap(1)))
