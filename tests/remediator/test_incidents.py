@@ -199,7 +199,8 @@ def test_not_knowing_adds_nothing_and_takes_nothing_away(blind: dict[str, object
 
 def test_a_node_that_is_gone_with_its_slices_keeps_its_rules() -> None:
     stored = Stored()
-    settle(stored, view(dead(0)), 1)
+    for second in (1, 5):
+        settle(stored, view(dead(0)), second)
 
     settle(
         stored,
@@ -209,7 +210,7 @@ def test_a_node_that_is_gone_with_its_slices_keeps_its_rules() -> None:
         5000,
     )
 
-    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    assert stored.effects() == {"gpu-0": "NoExecute"}
 
 
 def test_incident_only_names_devices_and_pods_and_writes_no_rule() -> None:

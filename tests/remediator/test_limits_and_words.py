@@ -62,12 +62,13 @@ class TestWords:
     def test_what_is_not_known_keeps_the_phase(self) -> None:
         stored = Stored()
         seen = view(dead())
-        settle(stored, seen, 1)
+        for second in (1, 5):
+            settle(stored, seen, second)
 
         settle(stored, with_fields(seen, stale="silent"), 50)
 
         status = stored.incident.status
-        assert status.phase == "Tainted"
+        assert status.phase == "Evicting"
         assert status.message == "unknown, so nothing changes: silent"
         assert [
             condition.status

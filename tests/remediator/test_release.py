@@ -28,27 +28,30 @@ from tests.remediator.playing import settle, tick
 class TestRelease:
     def test_a_gap_of_not_knowing_starts_the_soak_anew(self) -> None:
         stored = Stored()
-        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1)
+        for second in (1, 5):
+            settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second)
         mended = view(gpu(0, xid(95), recovery_action=action(0, 10, 10)))
         settle(stored, mended, 10)
         settle(stored, with_fields(mended, stale="silent"), 300)
 
         settle(stored, mended, 650)
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
         settle(stored, mended, 1249)
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
         settle(stored, mended, 1250)
         assert stored.effects() == {}
 
     def test_a_node_whose_clock_is_behind_does_not_shorten_the_soak(self) -> None:
         stored = Stored()
-        settle(stored, view(gpu(0, xid(95, seen=-900), recovery_action=action(1, -900, -899))), 1)
+        sick = view(gpu(0, xid(95, seen=-900), recovery_action=action(1, -900, -899)))
+        for second in (1, 5):
+            settle(stored, sick, second)
 
         late = view(gpu(0, xid(95, seen=-900), recovery_action=action(0, -890, -889)))
         late = with_fields(late, report=report_with(late, observed_at=at(-889)))
-        settle(stored, late, 5)
+        settle(stored, late, 9)
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
     @pytest.mark.parametrize("state", [None, False])
     def test_a_failed_row_remap_heals_only_when_it_is_read_and_soaked(
@@ -66,12 +69,13 @@ class TestRelease:
 
     def test_rules_whose_incident_somebody_deleted_get_an_incident_and_a_soak(self) -> None:
         stored = Stored()
-        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1)
+        for second in (1, 5):
+            settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second)
         stored.incidents.clear()
         mended = view(gpu(0, recovery_action=action(0, 10, 10)))
 
         settle(stored, mended, 20)
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
         assert stored.incident.status.cause == "xid-95"
         settle(stored, mended, 620)
         assert stored.effects() == {}
@@ -110,9 +114,10 @@ class TestRelease:
             settle(stored, mended, second)
         assert stored.effects() == {}
 
-        settle(stored, view(gpu(0, recovery_action=action(1, 0.5, 800))), 801)
+        for second in (801, 805):
+            settle(stored, view(gpu(0, recovery_action=action(1, 0.5, 800))), second)
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
         assert len(stored.incidents) == 2
 
     def test_an_incident_is_closed_only_when_its_rules_are_gone(self) -> None:

@@ -65,12 +65,14 @@ class TestOthers:
 
     def test_a_new_sick_board_under_an_old_name_gets_its_own_rule(self) -> None:
         stored = Stored()
-        settle(stored, view(dead()), 1)
+        for second in (1, 5):
+            settle(stored, view(dead()), second)
         fresh = msgspec.structs.replace(dead(), uuid=uuid(77))
 
-        settle(stored, view(fresh), 5)
+        for second in (6, 10):
+            settle(stored, view(fresh), second)
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
         assert {rule.gpu for rule in stored.rules.values()} == {uuid(77)}
 
     def test_a_node_that_publishes_into_another_nodes_pool_taints_nothing_there(self) -> None:
@@ -321,11 +323,12 @@ class TestEndlessGpus:
         lies = [dead_board(index) for index in range(100, 300)]
         stored = Stored()
 
-        settle(stored, view(*lies, dead(), inventory=published(dead())), 1)
+        for second in (1, 5):
+            settle(stored, view(*lies, dead(), inventory=published(dead())), second)
 
         assert len(stored.incidents) == 64
         assert uuid(0) in {incident.spec.uuid for incident in stored.incidents.values()}
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
     def test_new_ones_open_no_more_while_the_old_ones_are_open(self) -> None:
         stored = Stored()

@@ -75,14 +75,15 @@ def test_verified_recovery_ends_an_incident_all_the_same() -> None:
 def test_a_class_that_is_off_there_waits_for_a_person_as_before() -> None:
     stored = Stored()
     sticky = policy(mode="enforce", sticky=True)
-    settle(stored, SICK, 1, sticky)
+    for second in (1, 6):
+        settle(stored, SICK, second, sticky)
     assert stored.incident.status.untaint == "OnConfirmation"
 
     other = msgspec.structs.replace(policy(mode="off"), disagrees="another leader's")
     for second in (21, 700):
         settle(stored, MENDED, second, other)
 
-    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    assert stored.effects() == {"gpu-0": "NoExecute"}
 
 
 @pytest.mark.parametrize("mode", MODES)

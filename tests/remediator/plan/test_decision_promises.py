@@ -255,6 +255,7 @@ def test_the_incidents_do_reach_what_they_are_about() -> None:
     stored.intend(*_WORDS[1])
     settle(stored, view(dead()), 10, SHORT)
     assert stored.effects() == {}
-    settle(stored, view(dead()), 301, SHORT)
-    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    for second in (301, 305):
+        settle(stored, view(dead()), second, SHORT)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
     assert stored.incident.spec.uuid == uuid(0)

@@ -40,7 +40,8 @@ def incident(stored: Stored, start: float, rows: Policy = THREE_A_MONTH) -> None
     """A GPU that wants a reset, gets it, and is healthy for the soak time."""
     sick = view(gpu(0, recovery_action=action(1, start, start)))
     mended = view(gpu(0, recovery_action=action(0, start + 20, start + 20)))
-    settle(stored, sick, start + 1, rows)
+    for second in (1, 5):
+        settle(stored, sick, start + second, rows)
     for second in (20, 720):
         settle(stored, mended, start + second, rows)
 
@@ -58,7 +59,7 @@ def test_the_third_incident_in_thirty_days_needs_a_person() -> None:
     assert [incident.status.recurrence for incident in stored.incidents.values()] == [1, 2, 3]
     assert (status.phase, status.untaint) == ("NeedsHuman", "OnConfirmation")
     assert status.message.startswith("3rd incident in 30 days: healthy for the whole soak time")
-    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    assert stored.effects() == {"gpu-0": "NoExecute"}
 
 
 def test_an_incident_outside_the_window_is_forgiven() -> None:

@@ -34,6 +34,15 @@ def texts(stored: Stored) -> list[str]:
     return [entry.text for entry in stored.incident.status.timeline]
 
 
+def evicting() -> Stored:
+    """A dead GPU that pods are being evicted from."""
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, view(dead()), second)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    return stored
+
+
 class TestARuleThatSomebodyDeletes:
     def tainted(self) -> tuple[Stored, NodeView]:
         stored, seen = Stored(), view(dead())
@@ -78,18 +87,20 @@ class TestARuleThatSomebodyDeletes:
                 break
         assert stored.effects() == {}
 
-        settle(stored, seen, 101)
+        for second in (101, 105):
+            settle(stored, seen, second)
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
     def test_another_board_under_the_name_is_tainted_whatever_was_deleted(self) -> None:
         stored, _ = self.tainted()
         stored.rules.clear()
         fresh = dead(uuid=uuid(77))
 
-        settle(stored, view(fresh), 100)
+        for second in (100, 104):
+            settle(stored, view(fresh), second)
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
 
 class TestNodeGone:
@@ -99,14 +110,13 @@ class TestNodeGone:
     )
 
     def test_after_seven_days_the_rules_go_and_the_incident_says_so(self) -> None:
-        stored = Stored()
-        settle(stored, view(dead()), 1)
+        stored = evicting()
 
         decision = settle(stored, self.GONE, 100)
         assert stored.incident.status.node_gone_since == at(100)
         assert decision.wake_at == at(100 + 7 * DAY)
         settle(stored, self.GONE, 99 + 7 * DAY)
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
         settle(stored, self.GONE, 100 + 7 * DAY)
         assert stored.effects() == {}
@@ -114,8 +124,7 @@ class TestNodeGone:
         assert stored.incident.status.message == "node node-a has been gone for 7 days"
 
     def test_a_node_that_comes_back_starts_it_anew(self) -> None:
-        stored = Stored()
-        settle(stored, view(dead()), 1)
+        stored = evicting()
         settle(stored, self.GONE, 100)
         back = NodeView(
             node=NODE,
@@ -128,11 +137,10 @@ class TestNodeGone:
         settle(stored, self.GONE, 6.5 * DAY)
         settle(stored, self.GONE, 8 * DAY)
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
     def test_a_node_that_is_back_when_we_look_again_after_a_week_is_not_gone(self) -> None:
-        stored = Stored()
-        settle(stored, view(dead()), 1)
+        stored = evicting()
         settle(stored, self.GONE, 100)
         back = NodeView(
             node=NODE,
@@ -142,7 +150,7 @@ class TestNodeGone:
 
         settle(stored, back, 8 * DAY)
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
         assert stored.incident.open
 
     def test_a_node_that_is_reported_is_not_gone(self) -> None:
@@ -156,8 +164,7 @@ class TestNodeGone:
         assert stored.incident.open
 
     def test_nodes_that_are_not_read_are_not_gone(self) -> None:
-        stored = Stored()
-        settle(stored, view(dead()), 1)
+        stored = evicting()
 
         for day in (1, 9, 30):
             settle(
@@ -168,17 +175,17 @@ class TestNodeGone:
                 day * DAY,
             )
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
     def test_a_fault_that_stands_when_the_node_is_back_is_tainted_again(self) -> None:
-        stored = Stored()
-        settle(stored, view(dead()), 1)
+        stored = evicting()
         for second in (100, 100 + 7 * DAY):
             settle(stored, self.GONE, second)
 
-        settle(stored, view(dead()), 8 * DAY)
+        for second in (0, 4):
+            settle(stored, view(dead()), 8 * DAY + second)
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
         assert len(stored.incidents) == 2
 
 
@@ -285,14 +292,13 @@ class TestMoves:
 
     @pytest.mark.parametrize("why", ["the agent of node-a has been silent", ""])
     def test_a_claim_of_another_node_alone_frees_nothing(self, why: str) -> None:
-        stored = Stored()
-        settle(stored, view(dead()), 1)
+        stored = evicting()
         claimed = {uuid(0): ("node-b",)}
         seen = view(dead(), elsewhere=claimed) if not why else view(stale=why, elsewhere=claimed)
 
         settle(stored, seen, 1000)
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
     def test_recovery_where_the_board_is_frees_the_old_name_too(self) -> None:
         stored = Stored()
@@ -333,9 +339,10 @@ class TestLeftovers:
         for step in decision.steps[:2]:
             stored.take(step, at(1))
 
-        settle(stored, seen, 10)
+        for second in (10, 14):
+            settle(stored, seen, second)
 
-        assert stored.incident.status.phase == "Tainted"
+        assert stored.incident.status.phase == "Evicting"
 
     def test_a_second_rule_on_the_same_device_goes(self) -> None:
         stored, seen = Stored(), view(dead())
@@ -369,9 +376,10 @@ class TestLeftovers:
         settle(stored, worse, 5, policy(mode="incident-only"))
 
         assert [type(step).__name__ for step in decision.steps] == ["DeleteRule", "WriteStatus"]
-        settle(stored, worse, 6)
+        for second in (6, 10):
+            settle(stored, worse, second)
         assert stored.incident.status.cause == "xid-79"
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
 
 def test_an_observed_class_neither_taints_nor_waits() -> None:

@@ -176,7 +176,8 @@ class TestConfirmed:
     def sticky(self) -> Stored:
         """A sticky GPU, healthy for the whole soak time."""
         stored = Stored()
-        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1, self.STICKY)
+        for second in (1, 5):
+            settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second, self.STICKY)
         for second in (10, 700):
             settle(stored, self.mended, second, self.STICKY)
         return stored
@@ -186,7 +187,7 @@ class TestConfirmed:
     def test_a_sticky_gpu_waits_for_a_person_after_its_soak(self) -> None:
         stored = self.sticky()
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
         assert stored.incident.status.phase == "NeedsHuman"
         assert stored.incident.status.needs == "Human"
         assert condition(stored.incident, "NeedsHuman") == ("True", "Sticky")
@@ -211,12 +212,13 @@ class TestConfirmed:
 
     def test_a_confirmation_does_not_replace_the_soak(self) -> None:
         stored = Stored()
-        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1, self.STICKY)
+        for second in (1, 5):
+            settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second, self.STICKY)
         stored.intend("RepairConfirmed", LASTS)
 
         settle(stored, self.mended, 10, self.STICKY)
         settle(stored, self.mended, 609, self.STICKY)
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
         settle(stored, self.mended, 610, self.STICKY)
         assert stored.effects() == {}
 
@@ -263,7 +265,7 @@ class TestConfirmed:
         for second in (710, 720, 1500):
             settle(stored, self.mended, second, self.STICKY)
 
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
     def test_an_expired_confirmation_releases_nothing(self) -> None:
         stored = self.sticky()
@@ -275,10 +277,11 @@ class TestConfirmed:
 
     def test_a_board_that_was_taken_out_is_closed_on_a_users_word(self) -> None:
         stored = Stored()
-        settle(stored, view(dead()), 1, self.STICKY)
+        for second in (1, 5):
+            settle(stored, view(dead()), second, self.STICKY)
         empty = view(gpu(1))
         settle(stored, empty, 10, self.STICKY)
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
         stored.intend("RepairConfirmed", LASTS)
         unanswered = with_fields(empty, stale="silent")
