@@ -1,5 +1,7 @@
 """Tells an incident to the pure core: views in at a moment, steps taken by a store in memory."""
 
+import msgspec
+
 from exporter.model.device import Device
 from remediator.model.claim import (
     Allocation,
@@ -24,6 +26,17 @@ from remediator.policy.table import Policy
 from tests.remediator.builders import DRIVER, NODE, Stored, at, policy, with_fields
 
 ENFORCE = policy()
+
+
+def evicts_later(rows: Policy) -> Policy:
+    """Return a policy that taints and lets no eviction begin yet: another leader had another one.
+
+    For what happens to a GPU that is tainted and that pods are about to be evicted from.
+    """
+    return msgspec.structs.replace(rows, disagrees="another leader's")
+
+
+EVICTS_LATER = evicts_later(ENFORCE)
 
 
 def claim(

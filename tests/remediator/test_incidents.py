@@ -22,7 +22,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim, effect_of, pod, settle, tick
+from tests.remediator.playing import EVICTS_LATER, claim, effect_of, pod, settle, tick
 from tests.remediator.policy.budgets import limits_of
 
 
@@ -186,7 +186,7 @@ def test_a_closed_incident_is_not_opened_again_and_a_new_fault_is_a_new_one() ->
 def test_not_knowing_adds_nothing_and_takes_nothing_away(blind: dict[str, object]) -> None:
     tainted = Stored()
     sick = view(dead(0))
-    settle(tainted, sick, 1)
+    settle(tainted, sick, 1, EVICTS_LATER)
     before = tainted.effects()
     for second in (2, 10, 5000):
         settle(tainted, with_fields(sick, **blind), second)

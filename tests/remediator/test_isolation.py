@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim, pod, settle, tick
+from tests.remediator.playing import EVICTS_LATER, claim, pod, settle, tick
 
 
 class RefusesOne:
@@ -120,13 +120,12 @@ def test_a_gpu_that_cannot_be_judged_is_unknown_and_its_neighbour_is_tainted() -
 
 def test_a_gpu_that_cannot_be_judged_keeps_the_rules_that_it_has() -> None:
     stored = Stored()
-    for second in (1, 5):
-        settle(stored, view(gpu(0, recovery_action=RESET)), second)
+    settle(stored, view(gpu(0, recovery_action=RESET)), 1, EVICTS_LATER)
 
-    for second in (6, 5000):
+    for second in (5, 5000):
         assert bug_of(stored, view(baffling(0)), 0, second)
 
-    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
     assert "a bug of Draguard" in stored.incident.status.message
 
 
@@ -149,14 +148,15 @@ def test_a_slice_with_an_odd_uuid_is_tainted_like_its_neighbours() -> None:
 
 def test_a_gpu_that_cannot_be_decided_about_keeps_its_rules_and_its_neighbour_is_tainted() -> None:
     stored, sick = Stored(), gpu(0, recovery_action=RESET)
-    settle(stored, view(sick), 1)
+    settle(stored, view(sick), 1, EVICTS_LATER)
     incident = stored.incident
-    odd = msgspec.structs.replace(incident.status, tainted_at=datetime.max.replace(tzinfo=UTC))
+    odd = msgspec.structs.replace(incident.status, empty_since=datetime.max.replace(tzinfo=UTC))
     stored.incidents[incident.name] = msgspec.structs.replace(incident, status=odd)
 
-    assert "OverflowError" in bug_of(stored, view(sick, dead(1)), 0, 5)
+    for second in (5, 9):
+        assert "OverflowError" in bug_of(stored, view(sick, dead(1)), 0, second)
 
-    assert stored.effects() == dict.fromkeys(["gpu-0", "gpu-1"], "NoSchedule")
+    assert stored.effects() == {"gpu-0": "NoSchedule", "gpu-1": "NoExecute"}
     assert "a bug of Draguard" in stored.incidents[incident.name].status.message
 
 
@@ -175,7 +175,7 @@ class Telling(RefusesOne):
 def test_events_are_posted_of_every_gpu_whose_status_is_written() -> None:
     stored = Stored()
     seen = view(dead(0), dead(1))
-    settle(stored, seen, 1)
+    settle(stored, seen, 1, EVICTS_LATER)
     controller = Telling(seen, stored, refused=uuid(0))
 
     for second in (5, 6):
@@ -211,12 +211,13 @@ def test_the_incident_names_the_pods_that_cannot_be_evicted_and_why() -> None:
 def test_a_node_that_claims_the_board_of_another_opens_no_incident_for_its_rules() -> None:
     """The honest node has written the rule, and its incident comes next."""
     honest, stored = view(dead(0)), Stored()
-    settle(stored, honest, 1)
+    for second in (1, 5):
+        settle(stored, honest, second)
     stored.incidents = {}
     liar = view(dead(0), node="node-z", inventory=(), elsewhere={uuid(0): (NODE,)})
 
-    settle(stored, liar, 1.1)
-    assert (stored.incidents, stored.effects()) == ({}, {"gpu-0": "NoSchedule"})
+    settle(stored, liar, 5.1)
+    assert (stored.incidents, stored.effects()) == ({}, {"gpu-0": "NoExecute"})
 
-    settle(stored, honest, 1.2)
+    settle(stored, honest, 5.2)
     assert stored.incident.spec.node == NODE

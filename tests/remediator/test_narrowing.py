@@ -23,7 +23,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import ENFORCE, settle, tick
+from tests.remediator.playing import ENFORCE, EVICTS_LATER, settle, tick
 from tests.remediator.test_hardware import partitions
 
 
@@ -45,7 +45,7 @@ def tainted_whole() -> Stored:
 def test_the_other_slices_are_untainted_once_and_stay_so() -> None:
     stored = tainted_whole()
 
-    settle(stored, seen(5, 5), 5)
+    settle(stored, seen(5, 5), 5, EVICTS_LATER)
     assert stored.effects() == {SLICE_5: "NoSchedule"}
     (part,) = stored.incident.status.hardware
     assert part.uuid.endswith("5")
@@ -93,7 +93,7 @@ def crash_after_new_names(killed_after: int) -> Stored:
             if taken < killed_after:
                 stored.take(step, at(second))
                 taken += 1
-    settle(stored, with_other_names(5, 5), 5)
+    settle(stored, with_other_names(5, 5), 5, EVICTS_LATER)
     return stored
 
 
@@ -133,9 +133,10 @@ def test_a_slice_of_which_an_earlier_error_is_over_keeps_its_soak_time() -> None
         read = action(observed=second - 0.1)
         return view(mig_gpu(0, *records, recovery_action=read, epoch=epoch))
 
-    settle(stored, reported(1, xid(94, gi=5), epoch=1), 1)
+    for second in (1, 5):
+        settle(stored, reported(second, xid(94, gi=5), epoch=1), second)
     settle(stored, reported(60), 60)
-    assert stored.effects() == {SLICE_5: "NoSchedule"}
+    assert stored.effects() == {SLICE_5: "NoExecute"}
     (before,) = stored.rules.values()
     for second in (80.2, 84):
         settle(stored, reported(second, xid(94, seen=80)), second)
@@ -152,8 +153,9 @@ def test_a_slice_of_which_an_earlier_error_is_over_keeps_its_soak_time() -> None
 @pytest.mark.parametrize("killed_after", range(9))
 def test_a_crash_in_the_middle_leaves_no_other_slice_tainted(killed_after: int) -> None:
     stored = crash_while_untainting(killed_after)
-    settle(stored, seen(5.5, 5), 5.5)
-    assert stored.effects() == {SLICE_5: "NoSchedule"}
+    for second in (5.5, 9):
+        settle(stored, seen(second, 5), second)
+    assert stored.effects() == {SLICE_5: "NoExecute"}
 
 
 @pytest.mark.parametrize("away", ["slices", "watch"])

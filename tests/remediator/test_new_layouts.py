@@ -288,7 +288,7 @@ def test_hardware_of_which_an_older_version_kept_no_time_settles_by_the_time_of_
     assert stored.effects() == {SLICE_5: "NoExecute"}
 
 
-def test_no_pod_is_evicted_from_a_slice_that_is_made_anew_for_an_error_that_is_over() -> None:
+def test_a_slice_that_is_made_anew_never_settles_for_an_error_that_is_over() -> None:
     sick = failed_at_4()
     stored = tainted(sick)
 

@@ -1,6 +1,6 @@
 """A policy that comes in the middle of a decision."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -14,11 +14,11 @@ from tests.remediator.playing import settle
 
 
 class ReadMeanwhile:
-    """Cluster and policy file: one that moves pods sooner comes once the fleet was looked at."""
+    """Cluster and policy file: one that moves pods comes once the fleet was looked at."""
 
     def __init__(self, stored: Stored) -> None:
         self.stored = stored
-        self.in_force = policy(settle=timedelta(minutes=5))
+        self.in_force = policy(ceiling="NoSchedule")
         self.changed_at: datetime | None = None
 
     def policy(self) -> Policy:
@@ -45,8 +45,8 @@ class ReadMeanwhile:
 def test_a_new_policy_never_meets_the_date_of_the_one_before() -> None:
     """Or nobody would be held for the time after a change, and pods would be moved at once."""
     stored = Stored()
-    settle(stored, view(dead(0)), 1)
     cluster = ReadMeanwhile(stored)
+    settle(stored, view(dead(0)), 1, cluster.policy())
     reconciler = Reconciler(cluster, cluster.policy)
 
     for second in (5, 6):

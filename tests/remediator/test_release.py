@@ -22,22 +22,21 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import settle, tick
+from tests.remediator.playing import EVICTS_LATER, settle, tick
 
 
 class TestRelease:
     def test_a_gap_of_not_knowing_starts_the_soak_anew(self) -> None:
         stored = Stored()
-        for second in (1, 5):
-            settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second)
+        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1, EVICTS_LATER)
         mended = view(gpu(0, xid(95), recovery_action=action(0, 10, 10)))
         settle(stored, mended, 10)
         settle(stored, with_fields(mended, stale="silent"), 300)
 
         settle(stored, mended, 650)
-        assert stored.effects() == {"gpu-0": "NoExecute"}
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
         settle(stored, mended, 1249)
-        assert stored.effects() == {"gpu-0": "NoExecute"}
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
         settle(stored, mended, 1250)
         assert stored.effects() == {}
 

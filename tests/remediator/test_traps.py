@@ -30,7 +30,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import ENFORCE, claim, effect_of, settle, tick
+from tests.remediator.playing import ENFORCE, EVICTS_LATER, claim, effect_of, settle, tick
 
 CHANNEL = Device("compute-domain.nvidia.com", "node-b", "channel-0")
 """An IMEX channel: the other driver of NVIDIA's names its pools after nodes, too."""
@@ -271,7 +271,8 @@ class TestSettling:
 
     def test_all_new_rules_come_before_all_deletions_and_those_before_all_evictions(self) -> None:
         stored = Stored()
-        settle(stored, view(dead(0), gpu(1), gpu(2, xid(95), recovery_action=RESET)), 1)
+        sick = gpu(2, xid(95), recovery_action=RESET)
+        settle(stored, view(dead(0), gpu(1), sick), 1, EVICTS_LATER)
         mended = gpu(2, xid(95), recovery_action=action(0, 2, 2))
         for second in (2, 4):
             settle(stored, view(dead(0), gpu(1), mended), second, policy())

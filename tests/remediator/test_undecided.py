@@ -37,7 +37,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import ENFORCE, claim, settle, tick
+from tests.remediator.playing import ENFORCE, EVICTS_LATER, claim, settle, tick
 
 LAST = datetime.max.replace(tzinfo=UTC)
 FIRST = datetime.min.replace(tzinfo=UTC)
@@ -222,7 +222,7 @@ def test_an_incident_of_the_time_to_come_goes_on_to_count_against_a_rate() -> No
 
 def test_an_incident_of_the_time_to_come_ends_no_wave() -> None:
     stored, sick = Stored(), view(dead(0))
-    settle(stored, sick, 1)
+    settle(stored, sick, 1, EVICTS_LATER)
     mine = stored.incident
     begun = (TimelineEntry(at(1), "Suspected", "seen"), TimelineEntry(LAST, "Suspected", "seen"))
     wave = [

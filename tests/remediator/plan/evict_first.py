@@ -17,7 +17,7 @@ from tests.remediator.builders import (
     policy,
     view,
 )
-from tests.remediator.playing import claim, pod, tick
+from tests.remediator.playing import claim, evicts_later, pod, tick
 
 WITHIN = timedelta(minutes=10)
 REFUSED = "The disruption budget web needs 1 healthy pods and has 1 currently"
@@ -42,8 +42,9 @@ def tolerating(name: str, *tolerations: Toleration) -> Claim:
 def begun(node_view: NodeView, asks: Policy, stored: Stored | None = None) -> Stored:
     """Play a node until evictions may be requested, at START."""
     stored = stored or Stored()
-    for second in (0.0, 0.5, 1.0, 5.0):
-        tick(stored, node_view, second, asks)
+    for second in (0.0, 0.5, 1.0):
+        tick(stored, node_view, second, evicts_later(asks))
+    tick(stored, node_view, 5.0, asks)
     assert set(stored.effects().values()) == {"Evict"}, stored.effects()
     return stored
 

@@ -45,7 +45,7 @@ from tests.remediator.builders import (
     uuid,
     view,
 )
-from tests.remediator.playing import claim, settle, tick
+from tests.remediator.playing import EVICTS_LATER, claim, settle, tick
 
 GPU = Device(DRIVER, NODE, "gpu-0")
 IMEX = "compute-domain.nvidia.com"
@@ -174,7 +174,7 @@ def test_a_whole_incident_moves_the_pod_after_the_rule_is_stored() -> None:
     stored = Stored()
     seen = view(dead(), claims=(by_resource_name(),), pods=(pod(),))
 
-    settle(stored, seen, 1)
+    settle(stored, seen, 1, EVICTS_LATER)
     assert (stored.effects(), stored.evicted) == ({"gpu-0": "NoSchedule"}, [])
     with pytest.raises(AssertionError, match="never settles"):
         settle(stored, seen, 5)

@@ -72,7 +72,7 @@ class TestSettle:
 
         assert limit_of(answer) == limit
 
-    def test_it_ends_by_itself_and_says_when(self) -> None:
+    def test_the_settle_time_ends_by_itself_and_says_when(self) -> None:
         answer = demand(board_of(TAINT), settle=timedelta(seconds=130))
 
         assert (answer.cap.until, answer.goal) == (at(130), "NoExecute")

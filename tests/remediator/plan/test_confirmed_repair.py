@@ -33,7 +33,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import ENFORCE
+from tests.remediator.playing import ENFORCE, EVICTS_LATER
 
 DAY = 86400
 CONFIRMED, SOAKED = 20, 620
@@ -125,7 +125,7 @@ def test_an_error_that_only_syslog_had_reported_ends_too_whatever_reports_it_lat
 def test_a_confirmation_ends_the_fault_in_the_decision_that_reads_it(seen: NodeView) -> None:
     """Else pods could be deleted after it."""
     stored = Stored()
-    settle(stored, seen, 1)
+    settle(stored, seen, 1, EVICTS_LATER)
     stored.intend("RepairConfirmed", LASTS)
 
     settle(stored, seen, 10)

@@ -24,7 +24,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim, pod, settle, tick
+from tests.remediator.playing import claim, evicts_later, pod, settle, tick
 
 
 def events_of(stored: Stored, seconds: float, **fields: object) -> list[Event]:
@@ -45,10 +45,10 @@ def reasons(events: list[Event], kind: str) -> list[str]:
 
 def test_a_phase_is_reported_on_the_incident_and_on_the_node() -> None:
     stored = Stored()
-    events = events_of(stored, 1)
+    events = [event for second in (1, 5) for event in events_of(stored, second)]
 
-    assert reasons(events, "DeviceIncident") == ["DeviceTainted"]
-    assert reasons(events, "Node") == ["DeviceTainted"]
+    assert reasons(events, "DeviceIncident") == ["DeviceTainted", "DeviceEvicting"]
+    assert reasons(events, "Node") == ["DeviceTainted", "DeviceEvicting"]
     assert {event.name for event in events} == {"node-a", stored.incident.name}
 
 
@@ -165,7 +165,9 @@ def test_who_is_passed_by_for_good_is_not_warned() -> None:
     pods = (pod("a", owner="DaemonSet/watch"), pod("b"))
 
     seen = view(dead(), claims=both, pods=pods)
-    reported = [event for _ in range(4) for event in tick(stored, seen, 1, asks).events]
+    reported = [
+        event for _ in range(4) for event in tick(stored, seen, 1, evicts_later(asks)).events
+    ]
 
     assert [event.name for event in reported if event.kind == "Pod"] == ["b"]
 
@@ -210,10 +212,11 @@ def test_an_event_on_a_pod_lives_in_its_namespace() -> None:
 def test_an_event_on_a_node_is_found_by_kubectl() -> None:
     """`kubectl describe node` looks for the node's name as the UID, as kubelets write it."""
     stored = Stored()
-    (event,) = [candidate for candidate in events_of(stored, 1) if candidate.kind == "Node"]
+    events = [event for second in (1, 5) for event in events_of(stored, second)]
+    tainted, evicting = [event for event in events if event.kind == "Node"]
 
-    assert event.uid == "node-a"
-    assert event.posted_in == "kube-system"
+    assert tainted.uid == evicting.uid == "node-a"
+    assert tainted.posted_in == evicting.posted_in == "kube-system"
 
 
 def test_a_message_is_cut_to_the_bytes_of_an_event_and_never_inside_a_character() -> None:

@@ -33,7 +33,7 @@ from tests.remediator.plan.evict_first import (
     rows,
     seen,
 )
-from tests.remediator.playing import claim, pod, tick
+from tests.remediator.playing import claim, evicts_later, pod, tick
 
 
 class TestGates:
@@ -82,7 +82,7 @@ class TestGates:
     def test_while_something_cannot_be_trusted_nothing_begins(self, kind: str) -> None:
         stored, asks = Stored(), rows()
         for second in (0.0, 0.5, 1.0):
-            tick(stored, seen(pod()), second, asks)
+            tick(stored, seen(pod()), second, evicts_later(asks))
 
         for second in (5.0, 6.0, 7.0):
             tick(stored, seen(pod(), blind={kind: "refused"}), second, asks)
@@ -93,7 +93,8 @@ class TestGates:
         one, asks = seen(pod()), rows()
         stored, begins = Stored(), list[bool]()
         for second in (0.0, 0.5, 1.0, 5.0, START, START + 5):
-            begins.append(bool(tick(stored, one, second, asks).begins))
+            then = asks if second > 1 else evicts_later(asks)
+            begins.append(bool(tick(stored, one, second, then).begins))
 
         assert begins == [False, False, False, True, True, False]
 

@@ -36,7 +36,7 @@ from tests.remediator.plan.evict_first import (
     shared,
     tolerating,
 )
-from tests.remediator.playing import claim, pod, tick
+from tests.remediator.playing import claim, evicts_later, pod, tick
 
 
 class TestTheRung:
@@ -44,7 +44,8 @@ class TestTheRung:
         one, asks = seen(pod()), rows()
         stored = Stored()
 
-        decisions = [tick(stored, one, second, asks) for second in (0.0, 0.5, 1.0, 5.0, START)]
+        early = [tick(stored, one, second, evicts_later(asks)) for second in (0.0, 0.5, 1.0)]
+        decisions = [*early, *(tick(stored, one, second, asks) for second in (5.0, START))]
 
         assert stored.effects() == {"gpu-0": "Evict"}
         (rule,) = stored.rules.values()

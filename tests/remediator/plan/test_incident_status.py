@@ -26,15 +26,15 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim, pod, settle, tick
+from tests.remediator.playing import ENFORCE, EVICTS_LATER, claim, pod, settle, tick
 
 
 class TestDrained:
     def evicting(self, pods: tuple[PodFacts, ...] | None) -> tuple[Stored, NodeView]:
         stored = Stored()
         seen = view(dead(), claims=(claim("gpu-0"),), pods=pods)
-        for second in (1, 5):
-            settle(stored, seen, second)
+        for second, rows in ((1, EVICTS_LATER), (5, ENFORCE)):
+            settle(stored, seen, second, rows)
         assert stored.incident.status.phase == "Evicting"
         return stored, seen
 

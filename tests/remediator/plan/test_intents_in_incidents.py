@@ -21,7 +21,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim, settle
+from tests.remediator.playing import EVICTS_LATER, claim, settle
 
 
 def condition(incident: Incident, kind: str) -> tuple[str, str]:
@@ -36,7 +36,7 @@ def texts(stored: Stored) -> list[str]:
 class TestHold:
     def test_a_held_taint_stays_and_nobody_is_moved_until_it_expires(self) -> None:
         stored, seen = Stored(), view(dead())
-        settle(stored, seen, 1)
+        settle(stored, seen, 1, EVICTS_LATER)
         stored.intend("Hold", until(100))
 
         settle(stored, seen, 50)
@@ -50,7 +50,7 @@ class TestHold:
     def twice(self, seconds: float) -> tuple[Stored, NodeView, str, str]:
         """Two open incidents of one GPU; the older one leads."""
         stored, seen = Stored(), view(dead())
-        settle(stored, seen, seconds)
+        settle(stored, seen, seconds, EVICTS_LATER)
         first = stored.incident
         meta = msgspec.structs.replace(first.metadata, name=first.name[:-1] + "2", uid="uid-2")
         stored.incidents[meta.name] = msgspec.structs.replace(first, metadata=meta)
@@ -117,7 +117,7 @@ class TestHold:
 
     def test_one_that_is_changed_is_reported_anew_and_counts_until_the_new_end(self) -> None:
         stored, seen = Stored(), view(dead())
-        settle(stored, seen, 1)
+        settle(stored, seen, 1, EVICTS_LATER)
         stored.intend("Hold", until(100))
         settle(stored, seen, 10)
         stored.intend("Hold", until(200))

@@ -10,7 +10,7 @@ from remediator.plan.evictions import EVICTS_MONITOR
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict, Mode, Policy
 from tests.remediator.builders import Stored, dead, policy, view
-from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
+from tests.remediator.playing import ENFORCE, EVICTS_LATER, claim, pod, settle, tick
 
 EXPORTER = pod("dcgm-exporter-x", owner="DaemonSet/dcgm-exporter")
 EVERYTHING = Toleration(operator="Exists", effect="NoExecute")
@@ -39,7 +39,7 @@ def played(seen: NodeView, rows: Policy = ENFORCE, until: float = 1) -> Stored:
 
 
 def test_the_incident_names_the_exporter_before_it_is_evicted_and_how_to_keep_it() -> None:
-    stored = played(watched())
+    stored = played(watched(), EVICTS_LATER)
 
     assert stored.effects() == {"gpu-0": "NoSchedule"}
     who = "a pod that watches the GPU (such as a metrics exporter), team/dcgm-exporter-x: "
@@ -48,7 +48,7 @@ def test_the_incident_names_the_exporter_before_it_is_evicted_and_how_to_keep_it
     assert "docs/install.md" in stated(stored)
 
 
-def test_the_plan_says_so_too() -> None:
+def test_the_plan_says_so_too_while_the_taint_settles() -> None:
     stored = played(watched())
 
     (shown,) = described(tick(stored, watched(), 2), everything=False).gpus

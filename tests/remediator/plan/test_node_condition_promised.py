@@ -31,7 +31,7 @@ from tests.remediator.builders import (
     with_fields,
 )
 from tests.remediator.plan.handover import ON, reconciled
-from tests.remediator.playing import claim, pod
+from tests.remediator.playing import claim, evicts_later, pod
 
 HOUR = 3600.0
 REBOOT = dead(0)
@@ -213,7 +213,7 @@ class TestWithin:
 
         assert [state[0] for state in stated[-3:]] == ["False", "True", "True"]
 
-    def test_while_the_evictions_are_about_to_begin_it_is_not_over_either(self) -> None:
+    def test_while_the_taint_settles_before_the_evictions_it_is_not_over_either(self) -> None:
         stored = Stored()
         reconciled(stored, busy(gpu(1)), 1, waits())
         for second in (HOUR - 1, HOUR + 1):
@@ -234,7 +234,7 @@ class TestWithin:
 
     def test_a_time_that_a_budget_never_lets_begin_is_over_as_well(self) -> None:
         stored, seen = Stored(), busy(sick())
-        reconciled(stored, seen, 1, waits())
+        reconciled(stored, seen, 1, evicts_later(waits()))
         found = decide_node(stored.over(seen), stored.fleet(), waits(), at(5), ON)
         ((case, planned),) = (pair for pair in found.pairs if pair[0].uuid == uuid(1))
         assert planned.granted.evicts

@@ -11,7 +11,7 @@ from remediator.policy.limits import LIFTED, Cap, Caps, Rate
 from tests.remediator.builders import Stored, at, dead, gpu, policy, uuid, view, with_fields
 from tests.remediator.plan.fleets import an_incident, desired, effects, grant, rule
 from tests.remediator.plan.fleets import stored as written
-from tests.remediator.playing import claim, pod, settle, tick
+from tests.remediator.playing import claim, evicts_later, pod, settle, tick
 
 LIMITS = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(1)))
 ONE = policy(LIMITS)
@@ -33,7 +33,8 @@ def emptied() -> Stored:
 
 def test_a_gpu_that_a_pod_has_come_back_to_counts_at_once() -> None:
     stored = emptied()
-    settle(stored, view(dead(0), dead(1), pods=PODS[1:], claims=(TRAIN,)), 50, ONE)
+    both = view(dead(0), dead(1), pods=PODS[1:], claims=(TRAIN,))
+    settle(stored, both, 50, evicts_later(ONE))
     assert stored.effects()["gpu-1"] == "NoSchedule"
 
     decision = tick(stored, view(dead(0), dead(1), pods=PODS, claims=(WEB, TRAIN)), 60, ONE)

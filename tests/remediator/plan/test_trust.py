@@ -25,7 +25,7 @@ from tests.remediator.builders import (
     view,
     with_fields,
 )
-from tests.remediator.playing import claim, pod, settle
+from tests.remediator.playing import EVICTS_LATER, claim, pod, settle
 
 KINDS: tuple[WatchedKind, ...] = ("reports", "leases", "slices", "claims", "rules", "incidents")
 PLACE: tuple[WatchedKind, ...] = ("reports", "leases", "slices", "rules", "incidents")
@@ -185,8 +185,7 @@ def test_a_node_that_is_gone_for_weeks_is_not_looked_at_all_the_time_while_blind
         ),
         Stored(),
     )
-    for seconds in (1, 5):
-        settle(stored, held(dead()), seconds)
+    settle(stored, held(dead()), 1, EVICTS_LATER)
     settle(stored, gone, 100)
 
     decision = settle(stored, blind(gone, "slices"), 100 + 21 * 86400)
@@ -243,7 +242,7 @@ CHANGED = "node-a publishes other devices than the watch reported"
 def test_a_last_look_that_sees_something_else_evicts_nobody_and_looks_again() -> None:
     cluster = Looking(held(dead(0)), *[CHANGED] * 7)
     reconciler = Reconciler(cluster, policy)
-    cluster.rounds(reconciler, 100)
+    cluster.rounds(Reconciler(cluster, lambda: EVICTS_LATER), 100)
     assert cluster.looks == [], "a taint that keeps new pods away costs no look"
 
     decision = cluster.rounds(reconciler, 110)
@@ -261,7 +260,7 @@ def test_a_last_look_that_sees_something_else_evicts_nobody_and_looks_again() ->
 def test_looks_again_grow_apart_and_have_an_end() -> None:
     cluster = Looking(held(dead(0)), *[CHANGED] * 100)
     reconciler = Reconciler(cluster, policy)
-    cluster.rounds(reconciler, 100)
+    cluster.rounds(Reconciler(cluster, lambda: EVICTS_LATER), 100)
     waits = [
         (decision.wake_at or cluster.now) - cluster.now
         for decision in (cluster.rounds(reconciler, 110, times=1) for _ in range(40))
