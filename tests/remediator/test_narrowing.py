@@ -133,10 +133,9 @@ def test_a_slice_of_which_an_earlier_error_is_over_keeps_its_soak_time() -> None
         read = action(observed=second - 0.1)
         return view(mig_gpu(0, *records, recovery_action=read, epoch=epoch))
 
-    for second in (1, 5):
-        settle(stored, reported(second, xid(94, gi=5), epoch=1), second)
+    settle(stored, reported(1, xid(94, gi=5), epoch=1), 1, EVICTS_LATER)
     settle(stored, reported(60), 60)
-    assert stored.effects() == {SLICE_5: "NoExecute"}
+    assert stored.effects() == {SLICE_5: "NoSchedule"}
     (before,) = stored.rules.values()
     for second in (80.2, 84):
         settle(stored, reported(second, xid(94, seen=80)), second)
