@@ -50,6 +50,7 @@ class Replica:
     """A remediator that runs, and what its page answers."""
 
     def __init__(self, settings: Settings) -> None:
+        self._of_others = frozenset(threading.enumerate())
         self.remediator = program.Remediator(settings)
         self._port = int(settings.listen.rpartition(":")[2])
         self._thread = threading.Thread(target=self.remediator.run)
@@ -58,6 +59,13 @@ class Replica:
     def stop(self) -> None:
         self.remediator.stop()
         self._thread.join(60)
+
+    def end(self, name: str) -> None:
+        """End one of its threads as a bug would, without a word."""
+        mine = frozenset(threading.enumerate()) - self._of_others
+        (found,) = [one.ident for one in mine if one.name == name and one.ident]
+        raised = ctypes.py_object(SystemExit)
+        assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(found), raised) == 1
 
     def get(self, path: str) -> tuple[int, str]:
         """Return status and text of a page; (0, "") where nothing listens."""
@@ -156,13 +164,6 @@ class LateServer:
         return ""
 
 
-def end(name: str) -> None:
-    """End a thread of the remediator as a bug would, without a word."""
-    (found,) = [one.ident for one in threading.enumerate() if one.name == name and one.ident]
-    raised = ctypes.py_object(SystemExit)
-    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(found), raised) == 1
-
-
 class TestReady:
     def test_a_replica_names_the_leader_whether_it_leads_or_follows(
         self, deployment: Deployment
@@ -188,7 +189,7 @@ class TestHealthy:
         assert one.get("/healthz")[0] == 200
 
         for path in watches:
-            end(f"reflector {path}")
+            one.end(f"reflector {path}")
             deployment.api.put(path, "any")  # it ends when it reads this
             await_true(f"{path} has ended", lambda path=path: path in one.get("/healthz")[1])
             assert one.get("/healthz")[0] == 503
@@ -203,7 +204,7 @@ class TestHealthy:
         one = deployment.start()  # a follower, which looks at the Lease each second
         assert one.get("/healthz")[0] == 200
 
-        end("leader election")
+        one.end("leader election")
 
         await_true("it fails", lambda: one.get("/healthz")[0] == 503)
         assert one.get("/healthz")[1] == "not ok: the leader election has ended\n"
