@@ -56,8 +56,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     trust: Trust = Trust()
-    gone: bool = False
-    """Nodes are read, none has this name now, and no source reports its hardware."""
+    gone: bool | None = False
+    """No Node has this name now, and nothing reports its hardware; None: Nodes are not read."""
     # Another boot id counts as a reboot, and so as a sign of repair: a report that is not believed
     # must show none.
     boot_id: str = ""

@@ -86,7 +86,7 @@ def decide_node(
     """
     # Incidents go on recording that the node was gone until they are written: budgets count it at
     # once.
-    if not view.gone:
+    if view.gone is False:
         fleet = msgspec.structs.replace(fleet, seen_node=view.node)
     stopped = pause(fleet, policy, Place(node=view.node), now)
     plans = gpu_plans(

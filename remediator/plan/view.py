@@ -231,11 +231,13 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """GPU UUID to its peers over NVLink or IMEX, as `node/uuid`."""
 
     @cached_property
-    def gone(self) -> bool:
-        """Nodes are read, none has this name now, and no source reports its hardware."""
+    def gone(self) -> bool | None:
+        """No Node has this name now, and nothing reports its hardware; None: Nodes are not read."""
         # A user may delete the Node of a machine that runs on: its agent still reports, and its
         # pods stay.
-        return self.nodes_known and self.facts is None and bool(self.unbelieved)
+        if not self.unbelieved or self.facts is not None:
+            return False
+        return True if self.nodes_known else None
 
     @cached_property
     def boot_id(self) -> str | None:

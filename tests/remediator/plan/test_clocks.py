@@ -102,7 +102,7 @@ class TestTheTaint:
 
 
 class TestANodeThatIsGone:
-    def since(self, old: datetime | None, trust: Trust, *, gone: bool) -> datetime | None:
+    def since(self, old: datetime | None, trust: Trust, *, gone: bool | None) -> datetime | None:
         board = make_board(Unknown("gone"), trust=trust, gone=gone)
         return clocks.node_gone_since(board, IncidentStatus(node_gone_since=old), at(9))
 
@@ -110,6 +110,10 @@ class TestANodeThatIsGone:
         assert self.since(None, Trust(), gone=True) == at(9)
         assert self.since(at(1), Trust(), gone=True) == at(1)
         assert self.since(at(1), Trust(), gone=False) is None
+
+    def test_while_nodes_are_not_read_it_neither_begins_nor_ends(self) -> None:
+        assert self.since(None, Trust(), gone=None) is None
+        assert self.since(at(1), Trust(), gone=None) == at(1)
 
     def test_by_a_wrong_clock_it_does_not_begin_and_does_not_end(self) -> None:
         assert self.since(None, WRONG_CLOCK, gone=True) is None

@@ -163,6 +163,17 @@ class TestNodeGone:
         assert stored.effects() != {}
         assert stored.incident.open
 
+    def test_a_moment_without_nodes_costs_none_of_the_week(self) -> None:
+        stored = evicting()
+        settle(stored, self.GONE, 100)
+        for day in range(1, 7):
+            settle(stored, with_fields(self.GONE, nodes_known=False), day * DAY)
+            settle(stored, self.GONE, day * DAY + 60)
+
+        settle(stored, self.GONE, 100 + 7 * DAY)
+
+        assert stored.effects() == {}
+
     def test_nodes_that_are_not_read_are_not_gone(self) -> None:
         stored = evicting()
 
