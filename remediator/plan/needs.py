@@ -76,7 +76,7 @@ def needs(
             # A GPU that is not back after a reboot may be in no report, and so Unknown: that it is
             # missing is known all the same.
             if gone and before in NODE_LEVEL:
-                return _sum([_FaultNeed("replacement", row)], stays=stays, insisted=insisted)
+                return _sum([_FaultNeed("replacement", row)], row, stays=stays, insisted=insisted)
             insists = insisted or (row.mode == "enforce" and _may_evict(row))
             insists &= before in NODE_LEVEL
             return Repair(needs=before, insists=before if insists else "nothing", stays=stays)
@@ -90,7 +90,7 @@ def needs(
             ]
             if stays:
                 fault_needs += _needs_of_classes_off(board, board.verdict, policy, gone=gone)
-            return _sum(fault_needs, stays=stays, insisted=insisted)
+            return _sum(fault_needs, row, stays=stays, insisted=insisted)
 
 
 def _needs_of_classes_off(
@@ -105,11 +105,19 @@ def _needs_of_classes_off(
     ]
 
 
-def _sum(fault_needs: list[_FaultNeed], *, stays: bool, insisted: bool) -> Repair:
+def _sum(fault_needs: list[_FaultNeed], leading: Row, *, stays: bool, insisted: bool) -> Repair:
+    """Return what all faults need; `leading` is the row of the incident's own class.
+
+    A class in mode enforce calls for nothing while that one is in a milder mode.
+    """
     # A line that only the kernel log has may quote a program: it shows a need, and calls for
     # nothing.
     sure = [fault_need for fault_need in fault_needs if not fault_need.alone]
-    enforced = [fault_need for fault_need in sure if stays or fault_need.row.mode == "enforce"]
+    enforced = [
+        fault_need
+        for fault_need in sure
+        if stays or (fault_need.row.mode == leading.mode == "enforce")
+    ]
     insisting: list[Need] = [
         fault_need.need
         for fault_need in enforced
@@ -119,10 +127,8 @@ def _sum(fault_needs: list[_FaultNeed], *, stays: bool, insisted: bool) -> Repai
     spared = [
         fault_need
         for fault_need in sure
-        if fault_need.row.mode != "enforce" and fault_need.need in NODE_LEVEL
+        if fault_need.need in NODE_LEVEL and NEEDS.index(fault_need.need) > NEEDS.index(calls)
     ]
-    if calls in NODE_LEVEL:
-        spared = []
     return Repair(
         needs=most_needed(fault_need.need for fault_need in fault_needs),
         calls=calls,

@@ -227,6 +227,24 @@ class TestWhatIsReported:
         reconciled(stored, busy(dead()), 200)
         assert self.condition(stored, "WouldRequestRepair")[0] == "False", "it is called for now"
 
+    def test_a_call_of_a_class_in_enforce_that_the_mode_of_a_worse_one_spares(self) -> None:
+        modes = {"memory": "enforce", "lost": "incident-only"}
+        rows = policy(LIFTED)
+        rows = with_fields(
+            rows,
+            rows=tuple(
+                with_fields(row, mode=modes.get(row.fault_class, row.mode)) for row in rows.rows
+            ),
+        )
+        stored = Stored()
+
+        both = dead(memory=WORN.memory)
+        assert reconciled(stored, idle(both), 1, rows)[0] == ""
+
+        status, reason, message = self.condition(stored, "WouldRequestRepair")
+        assert (status, reason) == ("True", "ReplacementNeeded")
+        assert "replacement of node-a" in message
+
     def test_a_call_that_overrides_nobody(self) -> None:
         stored = Stored()
         reconciled(stored, idle(WORN), 1, policy(LIFTED, mode="dry-run"))
