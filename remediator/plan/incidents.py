@@ -301,6 +301,7 @@ def _close_duplicate(incident: Incident, leading: Incident, now: datetime) -> In
         phase="Closed",
         phase_since=now,
         message=why,
+        conditions=(),
         rules=(),
         closed_at=now,
         duplicate_of=leading.name,

@@ -83,9 +83,9 @@ UNCONFIRMED = "FaultUnconfirmed"
 
 
 def conditions(
-    board: Board, planned: Planned, before: IncidentStatus, now: datetime
+    board: Board, planned: Planned, before: IncidentStatus, now: datetime, *, closed: bool
 ) -> tuple[Condition, ...]:
-    """Return the conditions of an incident now; what is not so is False."""
+    """Return the conditions of an incident now; what is not so is False, as all is once closed."""
     old, waits = before.conditions, waits_since(before, now)
     unknown = board.verdict.why if isinstance(board.verdict, Unknown) else ""
     named = some(board.users.ignoring)
@@ -116,7 +116,8 @@ def conditions(
     generation = planned.incident.metadata.generation if planned.incident else 0
     return tuple(
         msgspec.structs.replace(
-            condition(kind, reason, message, stored.get(kind), now), observed_generation=generation
+            condition(kind, reason, "" if closed else message, stored.get(kind), now),
+            observed_generation=generation,
         )
         for kind, reason, message in found
     )
@@ -265,7 +266,7 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         handled_through=signal if closed else None,
         seen_signals=planned.record.seen,
         placed=planned.record.slices,
-        conditions=conditions(board, planned, old, now),
+        conditions=conditions(board, planned, old, now, closed=closed),
         rules=_records(board, old),
         hardware=old.hardware,
         would_taint=() if closed or closes else spared,

@@ -122,6 +122,7 @@ class TestNodeGone:
         assert stored.effects() == {}
         assert stored.incident.status.phase == "Closed"
         assert stored.incident.status.message == "node node-a has been gone for 7 days"
+        assert {condition.status for condition in stored.incident.status.conditions} == {"False"}
 
     def test_a_node_that_comes_back_starts_it_anew(self) -> None:
         stored = evicting()
