@@ -84,10 +84,10 @@ UNCONFIRMED = "FaultUnconfirmed"
 
 
 def conditions(
-    board: Board, planned: Planned, before: IncidentStatus, now: datetime, *, closed: bool
+    board: Board, planned: Planned, incident: Incident, now: datetime, *, closed: bool
 ) -> tuple[Condition, ...]:
     """Return the conditions of an incident now; what is not so is False, as all is once closed."""
-    old, waits = before.conditions, waits_since(before, now)
+    old, waits = incident.status.conditions, waits_since(incident.status, now)
     unknown = board.verdict.why if isinstance(board.verdict, Unknown) else ""
     named = some(board.users.ignoring)
     ignored = f"allocated after the taint: {named}" if named else ""
@@ -114,11 +114,10 @@ def conditions(
     monitor = evicts_monitor(board, planned)
     if monitor or EVICTS_MONITOR in stored:
         found += ((EVICTS_MONITOR, "NoToleration", monitor),)
-    generation = planned.incident.metadata.generation if planned.incident else 0
     return tuple(
         msgspec.structs.replace(
             condition(kind, reason, "" if closed else message, stored.get(kind), now),
-            observed_generation=generation,
+            observed_generation=incident.metadata.generation,
         )
         for kind, reason, message in found
     )
@@ -267,7 +266,7 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         handled_through=signal if closed else None,
         seen_signals=planned.record.seen,
         placed=planned.record.slices,
-        conditions=conditions(board, planned, old, now, closed=closed),
+        conditions=conditions(board, planned, incident, now, closed=closed),
         rules=_records(board, old),
         hardware=old.hardware,
         would_taint=() if closed or closes else spared,

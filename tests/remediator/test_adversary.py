@@ -7,6 +7,7 @@ from remediator.diagnose.fault import faults_of
 from remediator.diagnose.verdict import verdict
 from remediator.plan.spending import begins
 from remediator.plan.steps import ChangeRule
+from remediator.plan.view import Fleet
 from tests.remediator.builders import (
     ALL_SEVEN,
     LASTS,
@@ -25,6 +26,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
+from tests.remediator.plan.fleets import an_incident
 from tests.remediator.playing import EVICTS_LATER, claim, effect_of, settle, tick
 
 CALM = action(0, -3600, 0.1)
@@ -261,6 +263,13 @@ class TestRates:
 
         assert begins(stored.fleet(), "evict", at(4000), at(5001)) == {uuid(0): at(5000)}
         assert begins(stored.fleet(), "evict", at(6000), at(6001)) == {}
+
+    def test_count_the_last_of_two_incidents_of_a_gpu(self) -> None:
+        both = tuple(an_incident("a0", number=number, tainted_at=at(number)) for number in (1, 2))
+
+        found = begins(Fleet(incidents=both), "taint", at(0), at(3))
+
+        assert set(found.values()) == {at(2)}
 
 
 def test_an_action_that_was_read_before_an_xid_says_nothing_of_it() -> None:

@@ -11,6 +11,7 @@ from exporter.model.node_health import GpuHealth, MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Unknown
 from remediator.model.incident import HARDWARE_LIMIT, Hardware, Incident
+from remediator.plan.board import BoardRules
 from remediator.plan.hardware import tainted_hardware
 from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule
@@ -34,6 +35,7 @@ from tests.remediator.builders import (
     policy,
     published,
     report,
+    rule,
     uuid,
     view,
     with_fields,
@@ -387,6 +389,21 @@ def again(before: Stored) -> Stored:
     stored = Stored()
     stored.rules, stored.incidents = dict(before.rules), dict[str, Incident](before.incidents)
     return stored
+
+
+def test_hardware_keeps_the_cause_that_it_was_tainted_for_first_unless_a_worse_class_comes() -> (
+    None
+):
+    known = Hardware(effect="NoSchedule", fault="gpu", cause="xid-95", tainted_time=at(1))
+    one = incident(0, hardware=(known,))
+
+    def recorded(fault: str) -> str:
+        standing = rule(0, fault=fault, cause="another", uid="u")
+        board = make_board(Unknown("not read"), rules=BoardRules(stored=(standing,)))
+        (part,) = tainted_hardware(board, one, at(9))
+        return part.cause
+
+    assert (recorded("gpu"), recorded("lost")) == ("xid-95", "another")
 
 
 def test_the_gpu_is_recorded_before_its_memory_so_that_the_limit_never_leaves_it_out() -> None:

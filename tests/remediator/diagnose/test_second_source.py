@@ -150,6 +150,15 @@ def test_the_event_of_a_45_does_not_bear_out_the_cause_that_its_line_names() -> 
     assert of_code(gpu(0, named, recovery_action=NO_ACTION_FIELD), 95).alone
 
 
+@pytest.mark.parametrize(("read", "counts"), [(0, False), (0.1, True)])
+def test_a_recovery_action_bears_out_only_a_line_that_came_before_it_was_read(
+    read: float, counts: bool
+) -> None:
+    one = sick(logged(79), recovery_action=action(2, observed=read))
+
+    assert of_code(one, 79).alone is not counts
+
+
 def test_a_hang_before_the_line_bears_nothing_out() -> None:
     one = sick(logged(79), presence="Unknown", presence_reason="Hung", presence_since=at(-1))
 

@@ -80,6 +80,13 @@ class TestDrained:
         assert settle(stored, still, 45).wake_at == at(65)
         assert settle(stored, still, 1000).wake_at == at(1060)
 
+    def test_a_pod_on_a_device_out_of_scope_ends_no_looks(self) -> None:
+        stored, _ = self.evicting(pods=(pod(),))
+        other = claim("gpu-1", "other")
+        still = view(dead(), gpu(1), claims=(other,), pods=(pod(terminating=True), pod("other")))
+
+        assert settle(stored, still, 7).wake_at == at(12)
+
     def test_a_pod_of_the_same_name_is_another_pod(self) -> None:
         stored, _ = self.evicting(pods=(pod(),))
 
