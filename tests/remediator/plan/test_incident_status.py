@@ -14,11 +14,13 @@ from tests.remediator.builders import (
     DRIVER,
     NODE,
     RESET,
+    SLICE_5,
     Stored,
     action,
     at,
     dead,
     gpu,
+    mig_gpu,
     policy,
     published,
     report_with,
@@ -80,10 +82,15 @@ class TestDrained:
         assert settle(stored, still, 45).wake_at == at(65)
         assert settle(stored, still, 1000).wake_at == at(1060)
 
-    def test_a_pod_on_a_device_out_of_scope_ends_no_looks(self) -> None:
-        stored, _ = self.evicting(pods=(pod(),))
-        other = claim("gpu-1", "other")
-        still = view(dead(), gpu(1), claims=(other,), pods=(pod(terminating=True), pod("other")))
+    def test_a_pod_on_another_slice_ends_no_looks(self) -> None:
+        stored, one = Stored(), mig_gpu(0, xid(94, gi=5))
+        mine, others = claim(SLICE_5), claim("gpu-0-mig-1g10gb-19-0", "other")
+        seen = view(one, claims=(mine, others), pods=(pod(), pod("other")))
+        for second in (1, 5):
+            settle(stored, seen, second)
+        assert stored.incident.status.phase == "Evicting"
+
+        still = view(one, claims=(others,), pods=(pod(terminating=True), pod("other")))
 
         assert settle(stored, still, 7).wake_at == at(12)
 
