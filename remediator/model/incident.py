@@ -226,6 +226,9 @@ class RepairRequest(Entry, frozen=True, kw_only=True):
 
     since_time: datetime
     """Since when it is needed, in mode Enforce, and not deferred."""
+    first_time: datetime
+    """The same, whatever boots and needs have come since: a machine that reboots again and again
+    uses up no budget by that."""
     deadline_start_time: datetime | None = None
     """Since when a fault class that may evict has requested it. The deadline counts from then."""
     need: str
@@ -300,9 +303,6 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     device_classes: tuple[str, ...] = ()
     """DeviceClasses of the claims on its devices when it was opened. The policy's overrides use
     these: evictions end the claims, and a later claim may name any class."""
-    pools: tuple[str, ...] = ()
-    """Pools, as `driver/pool`, in which this node published it when it was opened, or was first
-    published since. A driver that publishes it later does not choose its policy."""
     probation_until: datetime | None = None
     """Until when, after the untaint, a new fault of the GPU counts as a relapse."""
     opened_node_uid: str = ""

@@ -45,7 +45,6 @@ ITEMS: Mapping[str, int] = {
     "neighbors": INFORMED_LIMIT,
     "foreignTaints": FOREIGN_LIMIT,
     "deviceClasses": 64,
-    "pools": 16,
     "siblings": SIBLINGS_LIMIT,
     "placed": PLACED_LIMIT,
     "intents": 16,
@@ -59,7 +58,6 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "deviceRounds": ("device",),
     "sources": (),
     "deviceClasses": (),
-    "pools": (),
     "siblings": (),
     "intents": ("kind",),
 }
@@ -99,7 +97,6 @@ LENGTHS: Mapping[str, int] = {
     "neighbors": _PATH,
     "foreignTaints": 1024,
     "deviceClasses": _NAME,
-    "pools": 320,
     **_of("repairRequest", {"node": _NAME, "nodeUID": _WORD, "bootID": 128}),
     "openedNodeUID": _WORD,
     "openedBootID": 128,

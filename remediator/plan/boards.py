@@ -260,13 +260,8 @@ def _place(
     """Return where a GPU is."""
     open_incidents = [incident for incident in incidents if incident.open]
     pools = {(device.device.driver, device.device.pool) for device in parts}
-    # Another driver that begins to publish a sick GPU must not choose its policy.
-    if recorded := _pools_at_opening(view, open_incidents):
-        drivers = {driver for driver, _ in recorded}
-        pools = {(driver, pool) for driver, pool in pools if driver in drivers}
-        # What is published outranks what is remembered: a driver that publishes under another name
-        # would leave its devices in two places for ever.
-        pools = pools & recorded or pools or recorded
+    # What is published outranks what is remembered: a driver that publishes under another name
+    # would leave its devices in two places for ever.
     pools = pools or _pools_once_published(view, open_incidents, rules)
     if not pools:
         # Where GPUs of this node are published; while none is, where NVIDIA's driver would.
@@ -307,16 +302,6 @@ def _classes(
         return frozenset(name for classes in marked for name in classes)
     known = view.places.get(uuid)
     return frozenset(known.classes if known else ())
-
-
-def _pools_at_opening(view: NodeView, open_incidents: list[Incident]) -> set[PoolKey]:
-    names = (
-        name.partition("/")
-        for incident in open_incidents
-        if incident.node == view.node
-        for name in incident.status.pools
-    )
-    return {(driver, pool) for driver, _, pool in names}
 
 
 def _pools_once_published(

@@ -152,6 +152,11 @@ def stay_of(board: Board) -> Stay:
     )
 
 
+def stay_of_machine(board: Board) -> Stay:
+    """Return the stay of its node's machine, which is known of a GPU that is not listed, too."""
+    return msgspec.structs.replace(stay_of(board), boot_id=board.machine.boot_id)
+
+
 def request_in_this_stay(
     board: Board, status: IncidentStatus, need: Need = "nothing"
 ) -> RepairRequest | None:
@@ -162,7 +167,7 @@ def request_in_this_stay(
     stored = status.repair_request
     if stored is None:
         return None
-    here = stay_of(board)
+    here = stay_of_machine(board)
     before = Stay(node=stored.node, node_uid=stored.node_uid, boot_id=stored.boot_id)
     changes: tuple[tuple[Change, bool], ...] = (
         ("machine", here.new_machine(before)),
@@ -180,19 +185,24 @@ def in_another_machine(board: Board, status: IncidentStatus) -> bool:
     A Node that was made anew may stand for either: the GPUs that were beside this one say which.
     """
     roster, others = board.machine.roster, frozenset(status.siblings or ())
-    if roster is None or (others and others <= roster.slots.keys()):
+    if roster is None:
         return False
-    strangers = roster.slots.keys() - others - {board.uuid}
+    here, strangers = others & roster.slots.keys(), roster.slots.keys() - others - {board.uuid}
+    if here and (here == others or not strangers):
+        return False
     only_strangers = bool(others and strangers) and not others & roster.known
     return only_strangers or stay_of(board).new_machine(stay_at_signal(status))
 
 
 def is_replaced(board: Board, status: IncidentStatus) -> bool:
-    """Whether as many GPUs answer as before without this one, and none of the node is missing."""
+    """Whether as many GPUs answer as before without this one, so that no one seems missing.
+
+    That ends no incident: `recovery.other_board` asks for more.
+    """
     roster, others = board.machine.roster, status.siblings
     if roster is None or others is None or board.uuid in roster.known:
         return False
-    return roster.complete and len(roster.slots) > len(others)
+    return len(roster.slots) > len(others)
 
 
 def whole_taint_since(

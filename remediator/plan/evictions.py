@@ -266,7 +266,7 @@ def _pods_that_stay(board: Board, devices: Collection[str], now: datetime) -> st
         ends = grace[affected.uid]
         if ends is not None and ends < now:
             why = f"it is terminating and has not ended since {moment(ends)}"
-        elif _tolerates(board, affected, rules[affected.device], now):
+        elif board.users.tolerations.get((affected.uid, affected.device)) == FOR_EVER:
             why = "it tolerates NoExecute"
         else:
             return ""

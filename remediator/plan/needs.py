@@ -24,12 +24,13 @@ from remediator.diagnose.fault import (
 from remediator.model.incident import Incident, RepairRequest
 from remediator.plan.board import Board
 from remediator.plan.clocks import (
+    Stay,
     in_another_machine,
     is_replaced,
     not_brought_back,
     request_in_this_stay,
     run,
-    stay_of,
+    stay_of_machine,
 )
 from remediator.plan.effects import Demand
 from remediator.plan.stages import Planned, Repair
@@ -69,10 +70,12 @@ def needs(
             return Repair()
         case Unknown():
             before = need_of(status.needs)
+            if before == "human" and status.repair_request:  # of a board that was away
+                before = need_of(status.repair_request.need)
             # No act on the node helps a board that is not in this machine any more.
             away = in_another_machine(board, status) or is_replaced(board, status)
             if away and before in NODE_LEVEL:
-                return Repair(needs="human")
+                return Repair(needs="human", away=True)
             # A GPU that is not back after a reboot may be in no report, and so Unknown: that it is
             # missing is known all the same.
             if gone and before in NODE_LEVEL:
@@ -207,6 +210,10 @@ def repair_request(
     A hold before the first call ends both; without `calling` neither begins. Nor does it while our
     clock is not trusted: once the clock is right, the deadline would be over at once.
     """
+    stored = planned.incident.status.repair_request if planned.incident else None
+    if planned.demanded.repair.away:
+        return stored
+    here = stay_of_machine(board)
     for due_gpu in due_gpus([(board, planned)]):
         old, held = due_gpu.request, bool(due_gpu.deferred or stopped)
         free = not (held or board.trust.refusal("begin a call"))
@@ -217,9 +224,11 @@ def repair_request(
         insists = begins if due_gpu.insists in NODE_LEVEL or not due_gpu.stands else False
         if since is None:
             continue
-        here, known = stay_of(board), need_of(old.need) if old else "nothing"
+        known = need_of(old.need) if old else "nothing"
+        moved = stored is None or here.new_machine(Stay(node=stored.node, node_uid=stored.node_uid))
         return RepairRequest(
             since_time=since,
+            first_time=since if stored is None or moved else stored.first_time,
             deadline_start_time=run("deadline", insisted, now, fact=insists),
             need=NEED_WORDS[most_needed((due_gpu.need, known))],
             node=here.node,

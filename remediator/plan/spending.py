@@ -29,7 +29,12 @@ from typing import Literal
 
 import msgspec
 
-from remediator.model.incident import EVICTION_BLOCKED, Incident, IncidentStatus
+from remediator.model.incident import (
+    EVICTION_BLOCKED,
+    Incident,
+    IncidentStatus,
+    RepairRequest,
+)
 from remediator.model.taint_rule import EFFECTS, Effect, Rule
 from remediator.plan.view import Emptied, Fleet, GpuPlace, names_on
 from remediator.plan.words import MODES
@@ -224,7 +229,10 @@ class Spending:
             since = self._now - caps.rate.within
             begun = begins(self._fleet, "taint" if action == "taint" else "evict", since, self._now)
             if action == "call":
-                called = ((call.spec.uuid, at) for call, at in _calls_for_repair(self._fleet))
+                called = (
+                    (call.spec.uuid, request.since_time)
+                    for call, request in _calls_for_repair(self._fleet)
+                )
                 begun = {gpu: at for gpu, at in called if at > since} | begun
             # A date later than now (another clock) counts as now: the action has begun, and the
             # rate cannot be computed from a date in the future.
@@ -248,8 +256,9 @@ class Spending:
 
     def _counting(self, action: Action) -> Iterator[tuple[str, str]]:
         if action == "call":
-            for call, since in _calls_for_repair(self._fleet):
-                if self._now - since < CALL_LASTS and call.node not in self._gone():
+            for call, request in _calls_for_repair(self._fleet):
+                recent = self._now - request.first_time < CALL_LASTS
+                if recent and call.node not in self._gone():
                     yield call.spec.uuid, call.node
         known: RuleAction = "taint" if action == "taint" else "evict"
         for rule in self._fleet.rules:
@@ -339,12 +348,12 @@ def place_of(gpu: str, node: str, fleet: Fleet) -> GpuPlace:
     return known if known.node == node else msgspec.structs.replace(known, node=node)
 
 
-def _calls_for_repair(fleet: Fleet) -> Iterable[tuple[Incident, datetime]]:
-    """Yield the incidents for which a repair of the node may be called for, and since when."""
+def _calls_for_repair(fleet: Fleet) -> Iterable[tuple[Incident, RepairRequest]]:
+    """Yield the incidents for which a repair of the node may be called for."""
     for incident in fleet.incidents:
         request = incident.status.repair_request
         if request is not None and incident.open and incident.status.mode == MODES["enforce"]:
-            yield incident, request.since_time
+            yield incident, request
 
 
 def suffers(rule: Rule, action: RuleAction) -> bool:

@@ -161,6 +161,9 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     only."""
     stays: bool = False
     """It is requested already, and stays so in a milder mode while two policies disagree."""
+    away: bool = False
+    """The board seems to be in this machine no more: nothing is called for, and what was needed is
+    remembered, in case that it is."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

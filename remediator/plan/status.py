@@ -274,7 +274,6 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         foreign=foreign_taints(board),
         needs=NEEDS[planned.demanded.repair.needs],
         device_classes=tuple(sorted(board.place.device_classes)),
-        pools=_pools(board, incident),
         recurrence=planned.record.recurrence,
         untaint="OnConfirmation" if planned.record.sticky else "Automatic",
         affected=pods.affected[:PODS_LIMIT],
@@ -306,15 +305,6 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
 def _slot(board: Board) -> str:
     """Return the place of the board: another one in it, or none, shows what a repair has done."""
     return board.gpu.pci_bus_id if board.gpu and board.presence.reported else ""
-
-
-def _pools(board: Board, incident: Incident) -> tuple[str, ...]:
-    """Return where it was first published on this node in this incident."""
-    before = next((known for known in board.incidents if known.name == incident.name), None)
-    if before is not None and before.node == board.node and before.status.pools:
-        return before.status.pools
-    mine = (part.device for part in board.inventory if board.uuid in (part.uuid, part.parent_uuid))
-    return tuple(sorted({f"{device.driver}/{device.pool}" for device in mine}))
 
 
 def _siblings(board: Board, old: IncidentStatus) -> tuple[str, ...] | None:

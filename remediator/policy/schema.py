@@ -172,10 +172,8 @@ class MatchText(Section):
         "its incident.",
         written="deviceClass",
     )
-    driver: Names | None = key(
-        NAMES, "DRA drivers that publish it; other drivers count from its next incident on."
-    )
-    pool: Names | None = key(NAMES, "Pools in which these publish it.")
+    driver: Names | None = key(NAMES, "DRA drivers that publish it.")
+    pool: Names | None = key(NAMES, "Pools in which it is published.")
     node: Names | None = key(NAMES, "Nodes by name.")
 
 

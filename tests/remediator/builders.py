@@ -205,7 +205,11 @@ def repair_request(
 ) -> RepairRequest:
     """A repair of node a that may be requested; `insists`: for a class that may evict."""
     standard = RepairRequest(
-        since_time=since, deadline_start_time=since if insists else None, need=need, node=NODE
+        since_time=since,
+        first_time=since,
+        deadline_start_time=since if insists else None,
+        need=need,
+        node=NODE,
     )
     return with_fields(standard, **fields)
 

@@ -77,7 +77,14 @@ def test_a_rule_that_evicts_and_that_no_watch_has_reported_delays_an_eviction(ro
     "begun",
     [
         {"evictingTime": MOMENT},
-        {"repairRequest": {"sinceTime": MOMENT, "need": "NodeReboot", "node": ELSEWHERE}},
+        {
+            "repairRequest": {
+                "sinceTime": MOMENT,
+                "firstTime": MOMENT,
+                "need": "NodeReboot",
+                "node": ELSEWHERE,
+            }
+        },
     ],
 )
 def test_an_incident_that_has_begun_and_that_no_watch_has_reported_delays_an_eviction(

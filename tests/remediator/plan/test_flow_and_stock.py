@@ -180,6 +180,11 @@ class TestCalls:
         assert self.held(self.called(1 - lasts))
         assert not self.held(self.called(-lasts))
 
+    def test_nor_does_one_of_a_node_that_reboots_again_and_again(self) -> None:
+        request = repair_request(at(-60), first_time=at(-CALL_LASTS.total_seconds()))
+
+        assert not self.held(an_incident("a0", mode="Enforce", repair_request=request))
+
     def test_nor_does_one_whose_node_was_replaced(self) -> None:
         assert not self.held(self.called(-60, node_gone_since=at(-30)))
 

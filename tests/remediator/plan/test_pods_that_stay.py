@@ -81,6 +81,16 @@ class TestAPodThatDoesNotEnd:
         assert blocked(stored)[0] == "AsExpected"
 
 
+def test_a_pod_that_tolerates_it_for_a_time_will_be_removed() -> None:
+    an_hour = (Toleration(operator="Exists", effect="NoExecute", toleration_seconds=3600),)
+    seen = view(dead(), pods=(pod("big"),), claims=(claim("gpu-0", "big", tolerations=an_hour),))
+    stored = under_no_execute(seen)
+
+    settle(stored, seen, RAISED + TEN_MINUTES)
+
+    assert blocked(stored)[0] == "AsExpected"
+
+
 def test_a_pod_that_tolerates_noexecute_is_reported_as_well() -> None:
     seen = on_dead_gpu("big", tolerant="big")
     stored = under_no_execute(seen)

@@ -99,10 +99,13 @@ class TestTheSameMachine:
             "ReplacementNeeded",
         )
 
-    def test_in_which_as_many_gpus_answer_as_before_needs_no_replacement(self) -> None:
+    @pytest.mark.parametrize("inventory", [None, Inventory(seen=2)], ids=["complete", "unread"])
+    def test_in_which_as_many_gpus_answer_as_before_needs_no_replacement(
+        self, inventory: Inventory | None
+    ) -> None:
         """The new board is in another slot."""
         stored = waiting()
-        repaired = on(gpu(1), gpu(7), boot="boot-2")
+        repaired = on(gpu(1), gpu(7), boot="boot-2", inventory=inventory)
 
         for second in (1800, 1800 + MINUTE, 1 + HOUR, DAY):
             assert reconciled(stored, repaired, second)[:2] == ("False", "OtherRepairNeeded")
@@ -117,6 +120,26 @@ class TestTheSameMachine:
         for second in (begun, begun + MINUTE, 2 + HOUR, begun + HOUR - 1):
             assert reconciled(stored, seen, second)[:2] == ("False", WAITING)
         assert reconciled(stored, seen, begun + MINUTE + HOUR)[0] == "True"
+
+    def test_is_waited_for_after_each_reboot_of_its_own_where_the_gpu_is_not_listed(self) -> None:
+        stored = waiting()
+        reboots = {2: 1 + 0.9 * HOUR, 3: 1 + 1.8 * HOUR, 4: 1 + 2.7 * HOUR}
+
+        for number, begun in reboots.items():
+            seen = on(gpu(1), boot=f"boot-{number}")
+            for second in (begun, begun + MINUTE, begun + 0.8 * HOUR):
+                assert reconciled(stored, seen, second)[:2] == ("False", WAITING)
+
+    def test_of_which_a_gpu_is_listed_late_still_needs_its_replacement(self) -> None:
+        stored = Stored()
+        reconciled(stored, on(dead(), gpu(1), gpu(2)), 1)
+        reconciled(stored, on(gpu(7), boot="boot-2"), 1800, node_uid="again")
+        assert stored.incident.status.needs == "Human"
+
+        for second in (1805, 1805 + MINUTE):
+            reconciled(stored, on(gpu(1), gpu(2), boot="boot-2"), second, node_uid="again")
+
+        assert stored.incident.status.needs == "Replacement"
 
 
 class TestABoardThatMoves:
