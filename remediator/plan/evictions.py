@@ -206,7 +206,7 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
     )
     if isinstance(board.verdict, Unknown) or board.trust.refusal("disrupt") or board.pods is None:
         # Nothing shows that what blocked them is over, so its words stay.
-        return _blocked_as_before(as_it_was, old)
+        return _keep_blocked(as_it_was, old)
     rules = in_force(board, granted)
     rounds = _rounds_to_keep(board, granted, old, now)
     # Once no pod is left under NoExecute the time is over: the next slice gets all of its own.
@@ -237,7 +237,7 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
     )
 
 
-def _blocked_as_before(planned: Planned, old: IncidentStatus) -> Planned:
+def _keep_blocked(planned: Planned, old: IncidentStatus) -> Planned:
     reasons: tuple[BlockedBy, ...] = get_args(BlockedBy)
     for condition in old.conditions:
         if (condition.type, condition.status) == (EVICTION_BLOCKED, "True"):

@@ -397,13 +397,13 @@ def test_hardware_keeps_the_cause_that_it_was_tainted_for_first_unless_a_worse_c
     known = Hardware(effect="NoSchedule", fault="gpu", cause="xid-95", tainted_time=at(1))
     one = incident(0, hardware=(known,))
 
-    def recorded(fault: str) -> str:
+    def cause_after(fault: str) -> str:
         standing = rule(0, fault=fault, cause="another", uid="u")
         board = make_board(Unknown("not read"), rules=BoardRules(stored=(standing,)))
         (part,) = tainted_hardware(board, one, at(9))
         return part.cause
 
-    assert (recorded("gpu"), recorded("lost")) == ("xid-95", "another")
+    assert (cause_after("gpu"), cause_after("lost")) == ("xid-95", "another")
 
 
 def test_the_gpu_is_recorded_before_its_memory_so_that_the_limit_never_leaves_it_out() -> None:

@@ -63,7 +63,7 @@ class Replica:
     def end(self, name: str) -> None:
         """End one of its threads as a bug would, without a word."""
         mine = frozenset(threading.enumerate()) - self._of_others
-        (found,) = [one.ident for one in mine if one.name == name and one.ident]
+        (found,) = [thread.ident for thread in mine if thread.name == name and thread.ident]
         raised = ctypes.py_object(SystemExit)
         assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(found), raised) == 1
 
@@ -116,8 +116,8 @@ class Deployment:
         return one
 
     def stop(self) -> None:
-        for one in self._replicas:
-            one.stop()
+        for replica in self._replicas:
+            replica.stop()
 
     def events(self) -> list[Json]:
         """Return every Event of taint rules without effect."""

@@ -30,7 +30,7 @@ def under_no_execute(seen: NodeView) -> Stored:
     return stored
 
 
-def blocked(stored: Stored) -> tuple[str, str]:
+def block_of(stored: Stored) -> tuple[str, str]:
     """Return reason and message of the condition that evictions are blocked."""
     found = stored.incident.status.conditions
     return next(
@@ -47,10 +47,10 @@ class TestAPodThatDoesNotEnd:
         stored = under_no_execute(self.HANGS)
 
         settle(stored, self.HANGS, RAISED + TEN_MINUTES - 1)
-        assert blocked(stored)[0] == "AsExpected"
+        assert block_of(stored)[0] == "AsExpected"
 
         settle(stored, self.HANGS, RAISED + TEN_MINUTES)
-        reason, message = blocked(stored)
+        reason, message = block_of(stored)
         assert reason == "PodsStay"
         assert message.startswith("team/big: it is terminating and has not ended since ")
 
@@ -59,18 +59,18 @@ class TestAPodThatDoesNotEnd:
         stored = under_no_execute(saving)
 
         settle(stored, saving, 3600)
-        assert blocked(stored)[0] == "AsExpected"
+        assert block_of(stored)[0] == "AsExpected"
         settle(stored, saving, 3601)
-        assert blocked(stored)[0] == "PodsStay"
+        assert block_of(stored)[0] == "PodsStay"
 
     def test_stays_reported_while_nothing_is_known(self) -> None:
         stored = under_no_execute(self.HANGS)
         settle(stored, self.HANGS, RAISED + TEN_MINUTES)
-        before = blocked(stored)
+        before = block_of(stored)
 
         settle(stored, with_fields(self.HANGS, stale="silent"), RAISED + 2 * TEN_MINUTES)
 
-        assert blocked(stored) == before
+        assert block_of(stored) == before
 
     def test_is_not_reported_beside_one_that_noexecute_still_removes(self) -> None:
         both = on_dead_gpu("stays", "goes", tolerant="stays")
@@ -78,7 +78,7 @@ class TestAPodThatDoesNotEnd:
 
         settle(stored, both, RAISED + TEN_MINUTES)
 
-        assert blocked(stored)[0] == "AsExpected"
+        assert block_of(stored)[0] == "AsExpected"
 
 
 def test_a_pod_that_tolerates_it_for_a_time_will_be_removed() -> None:
@@ -88,7 +88,7 @@ def test_a_pod_that_tolerates_it_for_a_time_will_be_removed() -> None:
 
     settle(stored, seen, RAISED + TEN_MINUTES)
 
-    assert blocked(stored)[0] == "AsExpected"
+    assert block_of(stored)[0] == "AsExpected"
 
 
 def test_a_pod_that_tolerates_noexecute_is_reported_as_well() -> None:
@@ -97,4 +97,4 @@ def test_a_pod_that_tolerates_noexecute_is_reported_as_well() -> None:
 
     settle(stored, seen, RAISED + TEN_MINUTES)
 
-    assert blocked(stored) == ("PodsStay", "team/big: it tolerates NoExecute")
+    assert block_of(stored) == ("PodsStay", "team/big: it tolerates NoExecute")
