@@ -154,6 +154,7 @@ class Cache:
             handled = {rule.gpu for rule in rules if rule.node != node}
             handled |= {known.spec.uuid for known in incidents if known.open and known.node != node}
             places = self.gpu_index.places
+            elsewhere, also_at = self._elsewhere(node, known | uuids, stale, handled)
             return NodeView(
                 node=node,
                 agent=AgentView(
@@ -164,7 +165,8 @@ class Cache:
                     inventory=devices,
                     unbound=self._slices.unbound(node, reported - _uuids(devices)),
                     contested=self._slices.contested(node),
-                    elsewhere=self._elsewhere(node, known | uuids, stale, handled),
+                    elsewhere=elsewhere,
+                    also_at=also_at,
                 ),
                 stored=StoreView(
                     incidents=incidents,
@@ -208,26 +210,31 @@ class Cache:
 
     def _elsewhere(
         self, node: str, uuids: set[str], stale: Callable[[str], str], handled: set[str]
-    ) -> Mapping[str, tuple[str, ...]]:
-        """Return the other nodes that list a GPU; a stale report does not count.
+    ) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]:
+        """Return the other nodes that list a GPU, and the silent ones that publish it as well.
 
-        Nor does a mere report against a node that both reports and publishes it: a lying agent
-        could keep any GPU of the cluster from being tainted. Nor do slices that outlast a stale
-        node, against one that publishes the GPU and freshly reports it. Of a GPU in `handled` they
-        do: another node has its rules or incident, which a liar must not end.
+        A stale report does not count. Nor does a mere report against a node that both reports and
+        publishes it: a lying agent could keep any GPU of the cluster from being tainted. Nor do
+        slices that outlast a stale node, against one that publishes the GPU and freshly reports it.
+        Of a GPU in `handled` those are named: another node has its rules or incident, which a liar
+        must not end.
         """
         found: dict[str, tuple[str, ...]] = {}
+        also_at: dict[str, tuple[str, ...]] = {}
         for uuid in uuids:
             publishers = self._publishers.get(uuid, set())
             reporters = self._reporters.get(uuid, set())
             owned = node in publishers and node in reporters
             rivals = set[str]() if owned else {rival for rival in reporters if not stale(rival)}
-            if owned and uuid not in handled and not stale(node):
-                publishers = {rival for rival in publishers if not stale(rival)}
-            others = (rivals | publishers) - {node}
+            silent = set[str]()
+            if owned and not stale(node):
+                silent = {rival for rival in publishers if stale(rival)}
+            others = (rivals | publishers) - silent - {node}
             if others:
-                found[uuid] = tuple(sorted(others))
-        return found
+                found[uuid] = tuple(sorted(others | silent))
+            elif silent and uuid in handled:
+                also_at[uuid] = tuple(sorted(silent))
+        return found, also_at
 
     def report(self, name: str, new: NodeDeviceHealth | None) -> None:
         with self._lock:

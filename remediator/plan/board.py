@@ -51,6 +51,13 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """How far the node's clock is behind ours; None where its agent has no Lease to tell."""
 
 
+class OutOfReach(msgspec.Struct, frozen=True):
+    """A device that a node publishes and that no rule of ours may taint."""
+
+    device: SliceDevice
+    why: str
+
+
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """One node, as far as it is the same for all of its boards."""
 
@@ -72,7 +79,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """None while it is unknown which GPUs the node has."""
     agent: Agent = Agent()
     inventory: tuple[SliceDevice, ...] = ()
-    """What the node publishes."""
+    """What the node publishes and may have tainted."""
+    out_of_reach: tuple[OutOfReach, ...] = ()
+    """What else it publishes."""
     pods: tuple[PodFacts, ...] | None = None
     """Pods of the node; None while they were not listed."""
     facts: NodeFacts | None = None
@@ -120,9 +129,11 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
     reported: bool = False
     """The node's report, believed or not, lists it."""
     unbound: str = ""
-    """Why no device of the node stands for it, though one is published."""
+    """Why a device that is published of it cannot be tainted."""
     elsewhere: tuple[str, ...] = ()
     """Other nodes that publish it, or report it with a fresh report."""
+    also_at: tuple[str, ...] = ()
+    """Silent nodes that publish it as well: it was moved from there, or this node lies."""
     left: bool = False
     """It is proven to be elsewhere: this node reports without it, and another node has it."""
 

@@ -6,7 +6,6 @@ naming it. Pure.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -14,7 +13,14 @@ import msgspec
 from exporter.model.device import GPU_DRIVER, Device
 from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import PoolKey, SliceDevice
-from remediator.diagnose.fault import Surroundings, Unknown, attempt, or_unknown, surroundings
+from remediator.diagnose.fault import (
+    Healthy,
+    Surroundings,
+    Unknown,
+    attempt,
+    or_unknown,
+    surroundings,
+)
 from remediator.diagnose.links import remarks
 from remediator.diagnose.readings import NOT_REPORTED, unlisted_gpus
 from remediator.diagnose.scope import is_displaced, published_parts
@@ -23,7 +29,16 @@ from remediator.diagnose.verdict import verdict
 from remediator.model.claim import absent_consumers, affected_pods
 from remediator.model.incident import GPU_UUID, Incident, concerns, of_gpu
 from remediator.model.taint_rule import Rule
-from remediator.plan.board import Agent, Board, BoardRules, Machine, Presence, Roster, Users
+from remediator.plan.board import (
+    Agent,
+    Board,
+    BoardRules,
+    Machine,
+    OutOfReach,
+    Presence,
+    Roster,
+    Users,
+)
 from remediator.plan.evictions import tolerations
 from remediator.plan.overrides import with_confirmed
 from remediator.plan.pods import claims_ignoring_taints, gang
@@ -44,7 +59,8 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
     own = tuple(device for device in view.slices.inventory if _is_own(device, view))
     # What is known of slices may be old: it proves nothing, of any name.
     own = () if view.blind.get("slices") else own
-    unbound: Mapping[str, str] = {} if view.blind else _not_own(view, own)
+    out_of_reach = () if view.blind else _out_of_reach(view)
+    unbound = {out.device.parent_uuid or out.device.uuid or "": out.why for out in out_of_reach}
     slices = msgspec.structs.replace(
         view.slices, inventory=own, unbound={**unbound, **view.slices.unbound}
     )
@@ -72,7 +88,7 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
     uuids = sorted(uuid for uuid in here if GPU_UUID.fullmatch(uuid))
     # A bug in what all GPUs share makes each of them Unknown, with its rules as they stand, and
     # does not end the decision of the node.
-    shared = attempt(_facts_of_node, bound, now, disagrees)
+    shared = attempt(_facts_of_node, bound, out_of_reach, now, disagrees)
     return tuple(_board_or_blank(bound, uuid, reported.get(uuid), shared) for uuid in uuids)
 
 
@@ -86,7 +102,9 @@ class _Shared(msgspec.Struct, frozen=True, kw_only=True):
     """UUIDs that the report has more than once."""
 
 
-def _facts_of_node(view: NodeView, now: datetime, disagrees: str) -> _Shared:
+def _facts_of_node(
+    view: NodeView, out_of_reach: tuple[OutOfReach, ...], now: datetime, disagrees: str
+) -> _Shared:
     named = (
         Counter(gpu.uuid for gpu in view.agent.report.gpus) if view.agent.report else Counter[str]()
     )
@@ -108,6 +126,7 @@ def _facts_of_node(view: NodeView, now: datetime, disagrees: str) -> _Shared:
             behind=view.agent.behind,
         ),
         inventory=view.slices.inventory,
+        out_of_reach=out_of_reach,
         pods=view.usage.pods,
         facts=view.facts,
     )
@@ -119,17 +138,17 @@ def _facts_of_node(view: NodeView, now: datetime, disagrees: str) -> _Shared:
     )
 
 
-def _not_own(view: NodeView, own: tuple[SliceDevice, ...]) -> Mapping[str, str]:
-    """Return why GPUs of which the node publishes devices cannot be tainted by any of them."""
-    found: dict[str, str] = {}
+def _out_of_reach(view: NodeView) -> tuple[OutOfReach, ...]:
+    """Return the devices that a node publishes and must not have tainted, each with the reason."""
+    found: list[OutOfReach] = []
     for device in view.slices.inventory:
         name = device.device
         where = f"pool {name.driver}/{name.pool}"
         others = f"others publish into {where} as well"
         why = others if _may_be_of(name, view.node) else f"{where} is not named after {view.node}"
-        found[device.parent_uuid or device.uuid or ""] = why
-    bound = {part.parent_uuid or part.uuid for part in own}
-    return {uuid: why for uuid, why in found.items() if uuid not in bound}
+        if not _is_own(device, view):
+            found.append(OutOfReach(device, why))
+    return tuple(found)
 
 
 def _is_own(device: SliceDevice, view: NodeView) -> bool:
@@ -200,11 +219,16 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     # be deleted after it.
     around = with_confirmed(shared.around, gpu, incidents, view.boot_id or "", shared.now)
     judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
+    judged = with_suspicion(judged, view.suspects.get(uuid))
+    also_at = view.slices.also_at.get(uuid, ())
+    if also_at and isinstance(judged, Healthy):
+        others = ", ".join(also_at)
+        judged = Unknown(f"{others} publishes it as well and is silent: its health proves nothing")
     holders = affected_pods(view.usage.claims, frozenset(devices), view.usage.pods)
     return Board(
         uuid=uuid,
         machine=shared.machine,
-        verdict=with_suspicion(judged, view.suspects.get(uuid)),
+        verdict=judged,
         gpu=None if why else gpu,
         incidents=incidents,
         rules=BoardRules(
@@ -238,6 +262,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
             reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
             unbound=view.slices.unbound.get(uuid, ""),
             elsewhere=elsewhere,
+            also_at=also_at,
             left=_has_left(view, uuid),
         ),
         peers=view.domains.get(uuid, ()),
@@ -260,9 +285,7 @@ def _place(
     """Return where a GPU is."""
     open_incidents = [incident for incident in incidents if incident.open]
     pools = {(device.device.driver, device.device.pool) for device in parts}
-    # What is published outranks what is remembered: a driver that publishes under another name
-    # would leave its devices in two places for ever.
-    pools = pools or _pools_once_published(view, open_incidents, rules)
+    pools |= _pools_once_published(view, open_incidents, rules)
     if not pools:
         # Where GPUs of this node are published; while none is, where NVIDIA's driver would.
         around = [device.device for device in view.slices.inventory if device.kind]
@@ -274,8 +297,7 @@ def _place(
     ]
     return Place(
         node=view.node,
-        drivers=frozenset(driver for driver, _ in pools),
-        pools=frozenset(pool for _, pool in pools),
+        pools=frozenset(pools),
         device_classes=_classes(view, uuid, open_incidents, rules),
         devices=frozenset({uuid, *(text for text in hardware if text)}),
     )

@@ -139,12 +139,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         The view remembers places that are no longer published; the desired rules name the devices
         that they taint.
         """
-        named, known = [pool.partition("/") for pool in self.place.pools], self.board.place
+        named, known = (pool.partition("/") for pool in self.place.pools), self.board.place
         rules = (*self.granted.rules, *self.stored)
         return Place(
             node=self.place.node,
-            drivers=known.drivers | {driver for driver, _, _ in named},
-            pools=known.pools | {pool for _, _, pool in named},
+            pools=known.pools | {(driver, pool) for driver, _, pool in named},
             device_classes=known.device_classes | self.place.classes,
             devices=known.devices | {self.granted.uuid, *(rule.uuid for rule in rules)},
         )

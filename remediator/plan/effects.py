@@ -39,7 +39,7 @@ from remediator.plan.signals import is_new
 from remediator.plan.stages import Notice, Wake
 from remediator.plan.words import severity
 from remediator.policy.duration import spelled
-from remediator.policy.table import Evict, Row, mildest_eviction
+from remediator.policy.table import Evict, Policy, Row, mildest_eviction
 from remediator.policy.windows import moment
 
 Limit = Effect | None
@@ -51,10 +51,12 @@ CapName = Literal[
     "observed",
     "forgeable",
     "unpublished",
+    "out of reach",
     "better evidence",
     "evidence",
     "later pods",
     "ceiling",
+    "two nodes",
     "siblings",
     "settle",
     "requests",
@@ -108,6 +110,8 @@ class Finding(msgspec.Struct, frozen=True, dict=True):
     doubt: str
     """What its evidence lacks to evict pods, "" when it suffices."""
     now: datetime
+    out_of_reach: str = ""
+    """Why its devices in this pool cannot be tainted, "" when they can."""
 
     @cached_property
     def highest(self) -> Effect:
@@ -181,6 +185,13 @@ def _unpublished(finding: Finding) -> Cap | None:
     return None
 
 
+def _out_of_reach(finding: Finding) -> Cap | None:
+    """Make no rule on a name that may also be a device of another node."""
+    if finding.out_of_reach:
+        return Cap("out of reach", None, "None", finding.out_of_reach)
+    return None
+
+
 def _better_evidence(finding: Finding) -> Cap | None:
     """Wait for a second source until the settle time is over.
 
@@ -241,6 +252,13 @@ def _no_further(name: CapName, finding: Finding, why: str) -> Cap:
     return Cap(name, least, least, f"{least} only: {why}")
 
 
+def _two_nodes(finding: Finding) -> Cap | None:
+    """Evict no pod while a silent node publishes the GPU as well: it may not be in this one."""
+    others = ", ".join(finding.board.presence.also_at)
+    why = f"{others} publishes it as well and is silent, so no pod is evicted"
+    return Cap("two nodes", "NoSchedule", "NoExecute", why) if others else None
+
+
 def _siblings(finding: Finding) -> Cap | None:
     """Evict no pod before all devices in scope have a stored, recorded taint."""
     return SIBLINGS if finding.tainted_since is None else None
@@ -288,28 +306,36 @@ CAPS: tuple[Callable[[Finding], Cap | None], ...] = (
     _observed,
     _forgeable,
     _unpublished,
+    _out_of_reach,
     _better_evidence,
     _evidence,
     _later_pods,
     _ceiling,
+    _two_nodes,
     _siblings,
     _settle,
     _requests,
     _nothing,
 )
 """Every cap of one fault. Of equal limits the first decides and gives the reason."""
-NO_RULE: frozenset[CapName] = frozenset({"unreported", "observed", "forgeable", "unpublished"})
+NO_RULE: frozenset[CapName] = frozenset(
+    {"unreported", "observed", "forgeable", "unpublished", "out of reach"}
+)
 """What lets no rule be made, however long it is waited."""
 
 
 def demands_of(
-    board: Board, incident: Incident, faults: Iterable[tuple[Fault, Row]], now: datetime
+    board: Board, incident: Incident, faults: Iterable[Fault], policy: Policy, now: datetime
 ) -> tuple[Demand, ...]:
-    """Return what each fault of an incident demands now.
+    """Return what each fault of an incident demands now, in each pool that has devices of it.
 
     Evictions are deferred until all devices that the faults of one GPU taint are tainted.
     """
-    demands = [_demand(_finding(board, incident, fault, row, now)) for fault, row in faults]
+    demands = [
+        _demand(finding)
+        for fault in faults
+        for finding in _findings(board, incident, fault, policy, now)
+    ]
     # A fault in a milder mode, or one that waits for evidence, makes no taint to wait for: it must
     # not stop the eviction of a certain one.
     tainting = (
@@ -330,8 +356,17 @@ def taint_first(demands: Iterable[Demand]) -> tuple[Demand, ...]:
     )
 
 
-def _finding(board: Board, incident: Incident, fault: Fault, row: Row, now: datetime) -> Finding:
+def _findings(
+    board: Board, incident: Incident, fault: Fault, policy: Policy, now: datetime
+) -> list[Finding]:
+    """Return one fault as its caps look at it, for each pool that has devices in its scope.
+
+    The policy holds for a device by its own pool: another driver that publishes the GPU as well
+    must not lower what is done in the first.
+    """
+    targets: tuple[Target, ...]
     targets, exact = (), True
+    beyond = {out.device.device: out for out in board.machine.out_of_reach}
     if board.gpu is not None:
         found = scope(fault, board.gpu, board.inventory)
         targets, exact = _slices_meant(board, incident, fault, found.targets), found.exact
@@ -339,7 +374,27 @@ def _finding(board: Board, incident: Incident, fault: Fault, row: Row, now: date
     # Nor is an error from the future fresh: a node whose clock is ahead dates an old one so.
     if not doubt and fault.ended is not None and abs(now - fault.last_seen) > FRESH:
         doubt = "its process died long ago, or the clocks differ"
-    return Finding(board, incident, fault, row, targets, exact, doubt, now)
+    if beyond and board.gpu is not None:
+        devices = tuple(out.device for out in beyond.values())
+        targets += scope(fault, board.gpu, devices).targets
+    pools: dict[tuple[str, str], list[Target]] = {}
+    for target in targets:
+        pools.setdefault((target.driver, target.pool), []).append(target)
+    places = [(board.place.within(*pool), tuple(here)) for pool, here in pools.items()]
+    return [
+        Finding(
+            board=board,
+            incident=incident,
+            fault=fault,
+            row=policy.row(fault.fault_class, place),
+            targets=here,
+            exact=exact,
+            doubt=doubt,
+            now=now,
+            out_of_reach=next((beyond[one.name].why for one in here if one.name in beyond), ""),
+        )
+        for place, here in places or [(board.place, ())]
+    ]
 
 
 def _demand(finding: Finding) -> Demand:
@@ -574,7 +629,9 @@ def pending(demands: tuple[Demand, ...]) -> bool:
     return any(
         demand.effect not in (demand.goal, "Evict")
         for demand in demands
-        if demand.row.mode == "enforce" and demand.row.ceiling != "observe"
+        if demand.row.mode == "enforce"
+        and demand.row.ceiling != "observe"
+        and demand.cap.name != "out of reach"
     )
 
 
@@ -620,8 +677,12 @@ def goal(demands: tuple[Demand, ...]) -> Effect:
 
 
 def leading_demand(demands: tuple[Demand, ...]) -> Demand | None:
-    """Return the demand of the worst class."""
-    return max(demands, key=lambda demand: severity(demand.fault.fault_class), default=None)
+    """Return the demand of the worst class, where it is enforced if anywhere."""
+    return max(
+        demands,
+        key=lambda demand: (severity(demand.fault.fault_class), demand.row.mode == "enforce"),
+        default=None,
+    )
 
 
 def reason(board: Board, incident: Incident, demands: tuple[Demand, ...]) -> str:
@@ -639,6 +700,8 @@ def reason(board: Board, incident: Incident, demands: tuple[Demand, ...]) -> str
         parts.append(UNPUBLISHED if first.fault.instance else f"no published device to taint{why}")
     elif first is not None:
         parts.append(first.cap.reason)
+    beyond = {each.cap.reason for each in demands if each.cap.name == "out of reach"}
+    parts += [f"not every device of it is tainted: {why}" for why in sorted(beyond - {*parts})]
     if isinstance(board.verdict, Healthy):
         parts.append(f"verifying: {board.verdict.evidence}")
     stands = sorted({demand.fault.cause for demand in demands if demand.fault.ended is None})

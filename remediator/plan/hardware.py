@@ -87,7 +87,7 @@ def rules_that_may_stay(board: Board, policy: Policy) -> tuple[Rule, ...]:
     if policy.disagrees:
         return tuple(proper)
     capped: list[tuple[Rule, Effect | None]] = [
-        (rule, _ceiling(policy.row(class_of(rule.fault), board.place))) for rule in proper
+        (rule, _ceiling(_row_of(rule, board, policy))) for rule in proper
     ]
     return tuple(
         msgspec.structs.replace(rule, effect=milder(rule.effect, ceiling))
@@ -122,8 +122,14 @@ def displaced_rules(board: Board, policy: Policy) -> tuple[Rule, ...]:
         for rule in board.rules.stored
         if not board.presence.left
         and is_displaced(rule, board.inventory)
-        and (policy.disagrees or _ceiling(policy.row(class_of(rule.fault), board.place)))
+        and (policy.disagrees or _ceiling(_row_of(rule, board, policy)))
     )
+
+
+def _row_of(rule: Rule, board: Board, policy: Policy) -> Row:
+    """Return what holds for a rule: by the pool of its own device, whatever others publish."""
+    name = rule.device
+    return policy.row(class_of(rule.fault), board.place.within(name.driver, name.pool))
 
 
 def _ceiling(row: Row) -> Effect | None:
@@ -249,13 +255,12 @@ def _rules_under_new_names(
     ordered = sorted(parts, key=lambda part: severity(part.fault))
     named = {part.uuid for part in ordered if part.placement is None} - {""}
     for part in ordered:
-        row = policy.row(class_of(part.fault), board.place)
-        spared = row.mode != "enforce" or row.ceiling == "observe" or not _restricts(row.ceiling)
-        if spared and not policy.disagrees:
-            continue
         for device in board.inventory:
-            if device.device not in has and _is_of(device, part, named, board):
-                found[str(device.device)] = _rule(board, incident, part, device)
+            if device.device in has or not _is_of(device, part, named, board):
+                continue
+            rule = _rule(board, incident, part, device)
+            if policy.disagrees or _restricts(_ceiling(_row_of(rule, board, policy)) or "None"):
+                found[str(device.device)] = rule
     return tuple(found[name] for name in sorted(found))
 
 

@@ -42,6 +42,7 @@ from remediator.model.incident_caps import cut_to_limits
 from remediator.model.taint_rule import Rule
 from remediator.plan import history, recovery, signals
 from remediator.plan.board import Board
+from remediator.plan.clocks import stay_of
 from remediator.plan.effects import FRESH, Demand
 from remediator.plan.overrides import with_inherited
 from remediator.plan.signals import is_later
@@ -343,8 +344,19 @@ def with_findings(
 
     It goes on under the node that has the board now.
     """
-    node = current.node if isinstance(board.verdict, Unknown) else board.node
-    status = msgspec.structs.replace(current.status, node=node)
+    status = current.status
+    if current.node != board.node and not isinstance(board.verdict, Unknown):
+        # Another machine, with neighbours and boots of its own. That its faults of before are over
+        # is shown by the date of the epoch there.
+        here = stay_of(board)
+        status = msgspec.structs.replace(
+            status,
+            node=board.node,
+            opened_node_uid=here.node_uid,
+            opened_boot_id=here.boot_id,
+            opened_epoch=here.epoch,
+            siblings=None,
+        )
     if demands:
         status = _findings(
             board, msgspec.structs.replace(current, status=status), demands, kept, now

@@ -222,6 +222,9 @@ def repair_request(
         begun, insisted = (old.since_time, old.deadline_start_time) if old else (None, None)
         since = run("call", begun, now, fact=begins if called or not held else False)
         insists = begins if due_gpu.insists in NODE_LEVEL or not due_gpu.stands else False
+        if since is None and (called or due_gpu.joins):
+            # A greater need waits for its budget. What was granted for the lesser one counts on.
+            return request_in_this_stay(board, due_gpu.incident.status)
         if since is None:
             continue
         known = need_of(old.need) if old else "nothing"

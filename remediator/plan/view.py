@@ -169,6 +169,9 @@ class SliceView(msgspec.Struct, frozen=True, kw_only=True):
     """Its pools into which others publish as well."""
     elsewhere: Mapping[str, tuple[str, ...]] = {}
     """GPU UUID to the other nodes that publish it, or report it with a fresh report."""
+    also_at: Mapping[str, tuple[str, ...]] = {}
+    """GPU UUID to silent nodes that publish it as well, where this node publishes and freshly
+    reports it and another one has its incident or rules: it was moved, or this node lies."""
 
 
 class StoreView(msgspec.Struct, frozen=True, kw_only=True):

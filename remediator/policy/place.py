@@ -15,12 +15,16 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where a GPU is. Names that a kubelet cannot set on itself; labels are none of these."""
 
     node: str = ""
-    drivers: frozenset[str] = frozenset()
-    pools: frozenset[str] = frozenset()
+    pools: frozenset[tuple[str, str]] = frozenset()
+    """Driver and pool of each of its devices."""
     device_classes: frozenset[str] = frozenset()
     """Through which its devices are claimed; while an incident is open, as of its opening."""
     devices: frozenset[str] = frozenset()
     """UUIDs: the GPU and its published slices."""
+
+    def within(self, driver: str, pool: str) -> "Place":
+        """Return the place of those of its devices that are published in one pool."""
+        return msgspec.structs.replace(self, pools=frozenset({(driver, pool)}))
 
 
 ANYWHERE = Place()
@@ -66,7 +70,7 @@ class Area(msgspec.Struct, frozen=True, kw_only=True):
     def holds(self, place: Place) -> bool:
         return (
             matches(place.node, self.nodes)
-            or any(matches(pool, self.pools) for pool in place.pools)
+            or any(matches(pool, self.pools) for _, pool in place.pools)
             or not self.devices.isdisjoint(place.devices)
         )
 
@@ -81,6 +85,6 @@ def matches(name: str, patterns: Collection[str]) -> bool:
 
 def points(place: Place) -> Iterator[Point]:
     """Give every way to see a place; what is not known of it is ""."""
-    ways = (sorted(names) or [""] for names in (place.drivers, place.pools, place.device_classes))
-    for driver, pool, device_class in product(*ways):
+    pools = sorted(place.pools) or [("", "")]
+    for (driver, pool), device_class in product(pools, sorted(place.device_classes) or [""]):
         yield Point(node=place.node, driver=driver, pool=pool, device_class=device_class)

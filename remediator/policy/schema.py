@@ -235,8 +235,8 @@ class PolicyText(Section):
     overrides: tuple[OverrideText, ...] | None = key(
         "a list",
         "What is different at some places. Later entries win over earlier ones.",
-        "A GPU that several candidates match (two DeviceClasses, two pools) gets, key by key, "
-        "the mildest of what they say.",
+        "A GPU that is claimed through two DeviceClasses gets, key by key, the mildest of what "
+        "they say.",
     )
     maintenance: tuple[WindowText, ...] | None = key(
         "a list",

@@ -11,14 +11,15 @@ Recovery needs positive evidence for the whole soak time, and the soak is longer
 than the settle time, so that nothing is untainted before it could be judged.
 
 Which row holds depends on the place. Overrides apply in the order of the file,
-later ones win. A GPU that is several places at once (claimed through two
-DeviceClasses, published in two pools) is treated, field by field, as mildly as
-the mildest of them allows. An exemption caps whatever comes out of that.
+later ones win. A GPU that is claimed through two DeviceClasses is treated, field
+by field, as mildly as the mildest of them allows. An exemption caps whatever
+comes out of that. A device that is published in two pools is two devices, each
+under the row of its own pool: who publishes one more takes nothing away.
 
 Reading files is `load` and `file`; here are values only. Pure.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
@@ -241,7 +242,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             raise PolicyError(f"a policy has one row for each of {', '.join(SEVERITY)}")
 
     def row(self, fault_class: FaultClass, place: Place = ANYWHERE) -> Row:
-        """Return what holds for a class of fault at a place."""
+        """Return what holds for a class of fault at a place.
+
+        Of a GPU that is published in several pools, what holds for it as a whole.
+        """
+        if len(place.pools) < 2:
+            return self._row_in_pool(fault_class, place)
+        return of_several_pools(
+            [self._row_in_pool(fault_class, place.within(*pool)) for pool in sorted(place.pools)]
+        )
+
+    def _row_in_pool(self, fault_class: FaultClass, place: Place) -> Row:
         row = next(row for row in self.rows if row.fault_class == fault_class)
         if self.overrides:
             row = mildest({self._seen_from(row, point) for point in points(place)})
@@ -315,6 +326,15 @@ def mildest(rows: Collection[Row]) -> Row:
         name=names[0] if len(names) == 1 else f"the mildest of {' and '.join(names)}",
         why=min(row.why for row in rows),
     )
+
+
+def of_several_pools(rows: Sequence[Row]) -> Row:
+    """Return what holds for a GPU of which several pools have devices, by the row of each.
+
+    The mildest, except for the mode: what one pool enforces is done there, whatever others say.
+    """
+    leading = max(rows, key=lambda row: MODES.index(row.mode))
+    return msgspec.structs.replace(mildest(rows), mode=leading.mode, name=leading.name)
 
 
 def mildest_eviction(stated: Collection[Evict]) -> Evict:

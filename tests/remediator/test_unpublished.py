@@ -139,23 +139,22 @@ def test_a_board_that_moved_is_not_of_the_pool_that_it_came_from() -> None:
     came = Target(DRIVER, "node-z", "gpu-3", uuid(0))
     incident = _with_scope(before, (came, *scope.devices))
     (board,) = bind_boards(with_fields(UNPUBLISHED, incidents=(incident,)), at(1))
-    assert board.place.pools == {NODE}
+    assert board.place.pools == {(DRIVER, NODE)}
 
     (moved,) = bind_boards(
         with_fields(UNPUBLISHED, incidents=(_with_scope(before, (came,)),)), at(1)
     )
-    assert moved.place.pools == {NODE}
+    assert moved.place.pools == {(DRIVER, NODE)}
 
 
-def test_what_is_published_outranks_what_is_remembered() -> None:
-    """Else a driver under another name would leave its devices in two places for ever."""
+def test_where_it_is_published_joins_what_is_remembered() -> None:
     stored = evicted(BY_POOL)
     other = Device("gpu.example.com", "rack", "gpu-0")
     device = msgspec.structs.replace(published(dead())[0], device=other)
 
     (board,) = bind_boards(stored.over(view(dead(), inventory=(device,))), at(1))
 
-    assert (board.place.drivers, board.place.pools) == ({other.driver}, {other.pool})
+    assert board.place.pools == {(DRIVER, NODE), (other.driver, other.pool)}
 
 
 def _with_scope(incident: Incident, devices: tuple[Target, ...]) -> Incident:

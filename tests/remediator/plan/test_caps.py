@@ -12,7 +12,7 @@ from remediator.model.incident import AffectedPod, Hardware, RuleRecord, SeenSig
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.board import Board
 from remediator.plan.effects import Demand, demands_of
-from remediator.policy.table import Evict, Row, Then
+from remediator.policy.table import SHIPPED, Evict, Policy, Row, Then
 from tests.remediator.builders import (
     DRIVER,
     NODE,
@@ -42,13 +42,18 @@ def board_of(*stored: Rule, **fields: Any) -> Board:
     return make_board(Sick((CERTAIN,)), gpu=one, inventory=inventory, stored=stored, **fields)
 
 
+def policy_with(row: Row) -> Policy:
+    others = (one for one in SHIPPED if one.fault_class != row.fault_class)
+    return Policy(rows=(row, *others))
+
+
 def demand(board: Board, found: Fault = CERTAIN, tainted: float | None = 0, **row: Any) -> Demand:
     """What one fault demands at NOW, of an incident whose taint stands since then."""
     status: dict[str, Any] = {"rules": (RECORDED,)}
     status |= {"tainted_at": None if tainted is None else at(tainted)}
     standard = Row(fault_class=found.fault_class, ceiling="NoExecute", mode="enforce")
-    one = with_fields(standard, **row)
-    (answer,) = demands_of(board, incident(0, **status), [(found, one)], at(NOW))
+    rows = policy_with(with_fields(standard, **row))
+    (answer,) = demands_of(board, incident(0, **status), [found], rows, at(NOW))
     return answer
 
 
@@ -114,8 +119,8 @@ class TestSiblings:
         opened = incident(0, rules=(RECORDED,), tainted_at=at(0), hardware=(part,))
         board = board_of(stands, gpu=sliced)
 
-        alone = demands_of(board, opened, [(first, row)], at(NOW))
-        both = demands_of(board, opened, [(first, row), (second, row)], at(NOW))
+        alone = demands_of(board, opened, [first], policy_with(row), at(NOW))
+        both = demands_of(board, opened, [first, second], policy_with(row), at(NOW))
 
         assert [limit_of(answer) for answer in alone] == [("nothing", "NoExecute")]
         assert [limit_of(answer) for answer in both] == [("siblings", "NoSchedule")] * 2
@@ -213,7 +218,7 @@ class TestRequests:
         begun = incident(0, rules=(RECORDED,), tainted_at=at(0), eviction_start_time=since)
         row = Row(fault_class="gpu", ceiling="NoExecute", mode="enforce", evict=plan)
 
-        (answer,) = demands_of(board_of(TAINT), begun, [(CERTAIN, row)], at(NOW))
+        (answer,) = demands_of(board_of(TAINT), begun, [CERTAIN], policy_with(row), at(NOW))
 
         assert limit_of(answer) == limit
 
@@ -236,7 +241,7 @@ class TestASliceOfAnEarlierIncident:
         opened = incident(0, 2)
         board = board_of(gpu=mig_gpu(0, recovery_action=action()), incidents=(closed, opened))
         row = Row(fault_class="contained", ceiling="NoExecute", mode="enforce")
-        (answer,) = demands_of(board, opened, [(error, row)], at(NOW))
+        (answer,) = demands_of(board, opened, [error], policy_with(row), at(NOW))
         return [target.uuid for target in answer.targets]
 
     @pytest.mark.parametrize(

@@ -155,6 +155,16 @@ class TestABoardThatMoves:
         assert stored.incident.node == "node-b"
         assert reconciled(stored, self.SEEN, begun + HOUR, node_uid="b")[0] == "True"
 
+    def test_needs_a_replacement_where_a_reboot_there_does_not_bring_it_back(self) -> None:
+        stored = waiting()
+        reconciled(stored, self.SEEN, 2 * DAY, node_uid="b")
+        without = on(gpu(1, node="node-b"), boot="boot-c", node="node-b")
+
+        for second in (MINUTE, 2 * MINUTE + 5):
+            reconciled(stored, without, 2 * DAY + second, node_uid="b")
+
+        assert stored.incident.status.needs == "Replacement"
+
     def test_needs_room_in_the_budget_there(self) -> None:
         stored = waiting()
         none = policy(msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(0))))
@@ -163,6 +173,24 @@ class TestABoardThatMoves:
 
         assert (status, reason) == ("False", "Deferred")
         assert "evict.cluster=0" in message
+
+
+@pytest.mark.parametrize("busy", [1, None], ids=["waited for", "called for"])
+def test_a_greater_need_that_has_no_room_leaves_the_request_for_the_lesser(
+    busy: int | None,
+) -> None:
+    stored = Stored()
+    for second in (1, 2):
+        reconciled(stored, on(dead(), gpu(1), busy=busy), second)
+    before = stored.incident.status.repair_request
+    full = policy(msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(0))))
+    worse = dead(memory=msgspec.structs.replace(gpu(0).memory, row_remap_failed="True"))
+
+    for second in (1800, 1900):
+        reconciled(stored, on(worse, gpu(1), busy=busy), second, full)
+
+    assert before is not None
+    assert stored.incident.status.repair_request == before
 
 
 def test_a_need_that_falls_and_rises_again_restarts_no_deadline() -> None:

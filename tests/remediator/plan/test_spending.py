@@ -136,7 +136,7 @@ class TestPlacesForThePolicy:
         return Policy(rows=self.PAUSED.rows, limits=LIFTED, maintenance=(window,))
 
     def test_the_view_knows_it(self) -> None:
-        seen = Place(node=node_of("a0"), pools=frozenset({"rack-7"}))
+        seen = Place(node=node_of("a0"), pools=frozenset({("d", "rack-7")}))
         call = desired("a0", calls="node-reboot")
 
         (held,) = budget((call,), Fleet(), self.paused(), seen=seen, calling=True)

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, time, timedelta
 from itertools import permutations
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -26,10 +27,9 @@ from remediator.policy.windows import Weekly
 from tests.remediator.builders import T0, at
 
 
-def place(node: str = "node-a", *classes: str, **fields: frozenset[str]) -> Place:
-    standard = {
-        "drivers": frozenset({"gpu.nvidia.com"}),
-        "pools": frozenset({node}),
+def place(node: str = "node-a", *classes: str, **fields: Any) -> Place:
+    standard: dict[str, Any] = {
+        "pools": frozenset({("gpu.nvidia.com", node)}),
         "devices": frozenset({"GPU-1", "MIG-1"}),
         "device_classes": frozenset(classes),
     }
@@ -57,7 +57,7 @@ overrides:
         (place("rack7-1"), "incident-only", "NoExecute", "overrides[0]"),
         (place("node-a", "tiny"), "enforce", "NoSchedule", "overrides[1]"),
         (place("rack7-canary"), "dry-run", "NoExecute", "overrides[2]"),
-        (place("rack7-canary", drivers=frozenset({"x"})), "incident-only", "NoExecute", None),
+        (place("rack7-canary", pools=frozenset({("x", "p")})), "incident-only", "NoExecute", None),
         (place("rack7-canary", "small"), "dry-run", "NoSchedule", "overrides[2]"),
     ],
 )
@@ -103,11 +103,31 @@ def test_what_is_not_claimed_matches_no_pattern_of_a_class_not_even_any() -> Non
     assert policy.row("gpu", place("n", "a")).mode == "enforce"
 
 
-def test_two_pools_are_two_candidates() -> None:
-    policy = read("overrides: [{match: {pool: p1}, classes: {gpu: {mode: enforce}}}]")
-    both = place(pools=frozenset({"p1", "p2"}))
+class TestTwoPools:
+    """Another driver publishes the GPU as well."""
 
-    assert policy.row("gpu", both).mode == "incident-only"
+    BOTH = place(pools=frozenset({("d", "p1"), ("d", "p2")}))
+    POLICY = read(
+        """
+        overrides:
+          - match: {pool: p1}
+            classes: {gpu: {mode: enforce, soak: 20m, sticky: false}}
+          - match: {pool: p2}
+            classes: {gpu: {mode: dry-run, soak: 30m, sticky: true}}
+        exempt: [{pools: p2, why: burn-in}]
+        """
+    )
+
+    def test_are_each_under_their_own_row(self) -> None:
+        modes = [self.POLICY.row("gpu", self.BOTH.within("d", pool)).mode for pool in ("p1", "p2")]
+
+        assert modes == ["enforce", "incident-only"]
+
+    def test_make_the_whole_as_strong_as_the_stronger_and_else_as_mild_as_the_milder(self) -> None:
+        row = self.POLICY.row("gpu", self.BOTH)
+
+        assert (row.mode, row.name) == ("enforce", "overrides[0]")
+        assert (row.soak, row.sticky) == (timedelta(minutes=30), True)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""A board that is put into another node, while the dead node that it left still publishes it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from exporter.model.node_health import GpuHealth
+from remediator.plan.view import NodeView
+from tests.remediator.builders import NODE, Stored, dead, gpu, uuid, view
+from tests.remediator.playing import settle, tick
+
+DAY = 86400.0
+SILENT = view(dead(), stale="its agent is silent", elsewhere={uuid(0): ("node-b",)})
+"""The node that it left."""
+
+
+def there(health: GpuHealth | None = None, *, dead_node: bool = True) -> NodeView:
+    """The node that has it now."""
+    also = {uuid(0): (NODE,)} if dead_node else {}
+    return view(health or dead(), node="node-b", also_at=also)
+
+
+def lost() -> Stored:
+    """It was lost in node-a, and its pods are evicted there."""
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, view(dead()), second)
+    return stored
+
+
+def moved() -> Stored:
+    """It is lost in node-b as well."""
+    stored = lost()
+    for second in (1000, 1100):
+        settle(stored, there(), second)
+    return stored
+
+
+def effects(stored: Stored) -> dict[str, str]:
+    return {rule.node: rule.effect for rule in stored.rules.values()}
+
+
+def test_it_is_tainted_there_and_evicts_no_pod() -> None:
+    stored = moved()
+
+    assert effects(stored) == {NODE: "NoExecute", "node-b": "NoSchedule"}
+    status = stored.incident.status
+    assert status.node == "node-b"
+    assert "node-a publishes it as well and is silent" in status.message
+
+
+def test_it_evicts_pods_once_the_dead_node_is_gone() -> None:
+    stored = moved()
+
+    for second in (2000, 2004):
+        settle(stored, there(dead_node=False), second)
+
+    assert effects(stored)["node-b"] == "NoExecute"
+
+
+def test_the_dead_node_leaves_the_incident_to_the_other() -> None:
+    stored = moved()
+
+    assert tick(stored, SILENT, 1200).steps == []
+    assert tick(stored, there(), 1200).steps == []
+
+
+@pytest.mark.parametrize("before_that", [lost, moved], ids=["at once", "after its fault"])
+def test_health_that_it_reports_there_ends_nothing(before_that: Callable[[], Stored]) -> None:
+    """A node may lie about a board that it does not have."""
+    stored = before_that()
+    before = effects(stored)
+
+    settle(stored, SILENT, 2000)
+    for second in (2000, 2000 + DAY):
+        settle(stored, there(gpu(0)), second)
+        assert tick(stored, SILENT, second).steps == [], "they do not write over each other"
+
+    assert effects(stored) == before
+    assert stored.incident.open

@@ -1,0 +1,145 @@
+"""A GPU that two drivers publish: each device is under the policy of its own pool."""
+
+import msgspec
+import pytest
+
+from exporter.model.device import Device
+from exporter.model.resource_slices import SliceDevice
+from remediator.plan.view import NodeView
+from remediator.policy.load import read
+from remediator.policy.table import Policy
+from tests.remediator.builders import Stored, dead, published, view
+from tests.remediator.playing import claim, pod, settle
+
+NVIDIAS = published(dead())[0]
+ANOTHERS = msgspec.structs.replace(NVIDIAS, device=Device("gpu.example.com", "rack", "gpu-0"))
+
+
+def by_pool(node: str = "enforce", rack: str = "incident-only", exempt: str = "") -> Policy:
+    rows = read(
+        f"""
+        defaults: {{settle: 3s}}
+        overrides:
+          - match: {{pool: "node-*"}}
+            defaults: {{mode: {node}}}
+          - match: {{pool: rack}}
+            defaults: {{mode: {rack}}}
+        """
+    )
+    if not exempt:
+        return rows
+    exempted = read(f"exempt: [{{pools: {exempt}, why: burn-in}}]")
+    return msgspec.structs.replace(rows, exempt=exempted.exempt)
+
+
+ONE_ENFORCES = by_pool()
+
+
+def seen(*devices: SliceDevice) -> NodeView:
+    return view(dead(), inventory=devices)
+
+
+def played(first: tuple[SliceDevice, ...], then: tuple[SliceDevice, ...], rows: Policy) -> Stored:
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, seen(*first), second, rows)
+    for second in (100, 105, 200):
+        settle(stored, seen(*then), second, rows)
+    return stored
+
+
+def effects(stored: Stored) -> dict[str, str]:
+    return {rule.device.pool: rule.effect for rule in stored.rules.values()}
+
+
+BOTH = (NVIDIAS, ANOTHERS)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ((NVIDIAS,), BOTH),  # the other one begins to publish it
+        (BOTH, BOTH),  # it did so before the fault
+        (BOTH, (ANOTHERS,)),  # the first one starts anew
+        ((NVIDIAS,), (ANOTHERS,)),
+    ],
+)
+def test_what_one_pool_enforces_is_not_lowered_by_another(
+    first: tuple[SliceDevice, ...], then: tuple[SliceDevice, ...]
+) -> None:
+    stored = played(first, then, ONE_ENFORCES)
+
+    assert effects(stored) == {"node-a": "NoExecute"}
+    assert stored.incident.status.mode == "Enforce"
+
+
+def test_the_incident_says_what_the_other_pool_spares() -> None:
+    stored = played(BOTH, BOTH, ONE_ENFORCES)
+
+    assert [(would.device, would.effect) for would in stored.incident.status.would_taint] == [
+        (str(ANOTHERS.device), "NoExecute")
+    ]
+
+
+@pytest.mark.parametrize("spared", [{"rack": "off"}, {"rack": "enforce", "exempt": "rack"}])
+def test_a_pool_that_is_switched_off_or_exempt_keeps_its_own_device_alone(
+    spared: dict[str, str],
+) -> None:
+    assert effects(played(BOTH, BOTH, by_pool(**spared))) == {"node-a": "NoExecute"}
+
+
+def test_both_are_tainted_before_either_evicts() -> None:
+    stored = Stored()
+
+    settle(stored, seen(*BOTH), 1, by_pool(rack="enforce"))
+    assert effects(stored) == {"node-a": "NoSchedule", "rack": "NoSchedule"}
+    settle(stored, seen(*BOTH), 5, by_pool(rack="enforce"))
+    assert effects(stored) == {"node-a": "NoExecute", "rack": "NoExecute"}
+
+
+def test_a_user_lowers_the_one_and_not_the_other() -> None:
+    stored = played(BOTH, BOTH, by_pool(rack="enforce"))
+
+    settle(stored, seen(*BOTH), 300, by_pool(node="incident-only", rack="enforce"))
+
+    assert effects(stored) == {"rack": "NoExecute"}
+
+
+def test_a_driver_that_renames_its_pool_brings_it_under_the_policy_of_the_new_one() -> None:
+    renamed = msgspec.structs.replace(NVIDIAS, device=Device("gpu.example.com", "shelf", "gpu-0"))
+    stored = played((ANOTHERS,), (renamed,), by_pool(rack="enforce"))
+
+    assert effects(stored) == {"rack": "NoExecute"}  # a name that nothing publishes any more
+
+
+class TestAPoolIntoWhichOtherNodesPublish:
+    """A rule there could taint a device of another node, so there is none."""
+
+    def seen(self, *pods: str) -> NodeView:
+        held = tuple(claim("gpu-0", name, driver="gpu.example.com", pool="rack") for name in pods)
+        return view(
+            dead(),
+            inventory=BOTH,
+            contested=frozenset({("gpu.example.com", "rack")}),
+            claims=held,
+            pods=tuple(pod(name) for name in pods),
+        )
+
+    def played(self, *pods: str) -> Stored:
+        stored = Stored()
+        for second in (1, 5, 60, 120):
+            settle(stored, self.seen(*pods), second, by_pool(rack="enforce"))
+        return stored
+
+    def test_is_left_out_and_the_incident_says_so(self) -> None:
+        stored = self.played()
+
+        assert effects(stored) == {"node-a": "NoExecute"}
+        assert "others publish into pool gpu.example.com/rack" in stored.incident.status.message
+
+    def test_keeps_the_gpu_from_being_drained_while_a_pod_uses_it_there(self) -> None:
+        stored = self.played("train-0")
+
+        assert stored.incident.status.phase == "Evicting"
+        assert [held.pod for held in stored.incident.status.affected] == ["train-0"]
+        assert self.played().incident.status.phase == "Drained"
