@@ -8,13 +8,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic
 
 from tests.mutants.copies import ROOT, CopyError, copies, head
 from tests.mutants.drawn import PACKAGES, Mutant, draw, steps_of
 from tests.mutants.explained import FILE, explained
 from tests.mutants.report import progress, share, summary, unseen
-from tests.mutants.run import Outcome, all_judged, judged, red_without_mutants
+from tests.mutants.run import Outcome, all_judged, judged
 from tests.mutants.verdict import pytest_run
 
 
@@ -54,7 +53,7 @@ def _number(text: str) -> int:
 
 
 def _outcomes(options: argparse.Namespace, root: Path) -> list[Outcome]:
-    """Draw mutants and judge them; none where tests are red without a mutant."""
+    """Draw mutants and judge them."""
     seed = options.seed or head(root)
     packages = (options.package,) if options.package else PACKAGES
     with copies(min(options.jobs, options.drawn), root) as folders:
@@ -67,16 +66,10 @@ def _outcomes(options: argparse.Namespace, root: Path) -> list[Outcome]:
             for mutant in mutants
             if mutant.lasting not in reasons
         }
-        begun = monotonic()
-        all_steps = [step for own in steps.values() for step in own]
-        red = red_without_mutants(all_steps, folders, pytest_run)
-        if red:
-            _say(red, "tests are red without a mutant")
-            return []
-        _say(f"all tests are green without a mutant, seen in {monotonic() - begun:.0f} s")
+        green = set[str]()
 
         def judge(mutant: Mutant, folder: Path) -> Outcome:
-            return judged(mutant, steps[mutant], folder, pytest_run)
+            return judged(mutant, steps[mutant], folder, pytest_run, green)
 
         def report(number: int, outcome: Outcome) -> None:
             _say(progress(number, len(steps), outcome))

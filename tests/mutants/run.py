@@ -1,4 +1,8 @@
-"""Mutants into outcomes: each is made in a copy, its tests are run there, and it is taken back."""
+"""Mutants into outcomes: each is made in a copy, its tests are run there, and it is taken back.
+
+Only a test that is green without a mutant proves anything about one. So the file whose test has
+killed a mutant is run once more without it.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -14,7 +18,7 @@ from tests.mutants.verdict import Ran, Verdict
 
 T = TypeVar("T")
 R = TypeVar("R")
-Test = Callable[[Path, Step], Ran]
+Test = Callable[[Path, Sequence[str]], Ran]
 Judge = Callable[[Mutant, Path], "Outcome"]
 
 
@@ -28,11 +32,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Why, where it is an error."""
 
 
-def judged(mutant: Mutant, steps: Sequence[Step], folder: Path, test: Test) -> Outcome:
-    """Return what the first tests that do not pass say of a mutant, which is gone afterwards."""
+def judged(
+    mutant: Mutant, steps: Sequence[Step], folder: Path, test: Test, green: set[str]
+) -> Outcome:
+    """Return what the first tests that do not pass say of a mutant, which is gone afterwards.
+
+    `green` has the files that are known to be green without a mutant, and gets more of them.
+    """
     begun, file = monotonic(), folder / mutant.path
     before = file.read_bytes()
-    ran = Ran(0)
+    ran, step = Ran(0), Step()
     try:
         file.write_text(mutant.place.changed(before.decode()), encoding="utf-8")
         for step in steps:
@@ -42,7 +51,15 @@ def judged(mutant: Mutant, steps: Sequence[Step], folder: Path, test: Test) -> O
     finally:
         file.write_bytes(before)
     why = ran.output if ran.verdict == "error" else ""
-    return Outcome(mutant=mutant, verdict=ran.verdict, seconds=monotonic() - begun, output=why)
+    verdict = ran.verdict
+    if verdict not in {"survived", "error"}:
+        unsure = [path for path in ran.failed or step if path not in green]
+        without = test(folder, unsure) if unsure else Ran(0)
+        if without.verdict == "survived":
+            green.update(unsure)
+        else:
+            verdict, why = "error", f"red without the mutant, too:\n{without.output}"
+    return Outcome(mutant=mutant, verdict=verdict, seconds=monotonic() - begun, output=why)
 
 
 def all_judged(
@@ -57,17 +74,6 @@ def all_judged(
         outcomes.append(outcome)
         report(len(outcomes), outcome)
     return outcomes
-
-
-def red_without_mutants(steps: Sequence[Step], folders: Sequence[Path], test: Test) -> str:
-    """Return what pytest says of tests that are red anyway, "" where all are green.
-
-    Only tests that are green without a mutant prove anything about one.
-    """
-    paths = sorted({path for step in steps for path in step})
-    lots = [tuple(paths[index :: len(folders)]) for index in range(len(folders))]
-    ran = _side_by_side([lot for lot in lots if lot], folders, lambda lot, at: test(at, lot))
-    return "\n".join(run.output for run in ran if run.verdict != "survived")
 
 
 def _side_by_side(

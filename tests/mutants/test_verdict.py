@@ -12,10 +12,10 @@ from tests.mutants.drawn import Mutant
 from tests.mutants.no_servers import needs_a_server
 from tests.mutants.places import Place
 from tests.mutants.report import progress, share, summary, unseen
-from tests.mutants.run import Outcome, all_judged, judged, red_without_mutants
+from tests.mutants.run import Outcome, all_judged, judged
 from tests.mutants.verdict import Ran, Verdict, pytest_run
 
-GREEN, RED, ENDED = Ran(0), Ran(1, "FAILED test_a.py"), Ran(-9, "no memory")
+GREEN, RED, ENDED = Ran(0), Ran(1, "FAILED red.py::test_a - assert 1 == 2"), Ran(-9, "no memory")
 
 
 @pytest.mark.parametrize(
@@ -95,25 +95,28 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Pytest:
-    """Plays runs of pytest: each gets what its first path is given, and is remembered."""
+    """Plays runs of pytest: each gets what its first path is given, and is remembered.
 
-    def __init__(self, **by_path: Ran) -> None:
-        self.by_path = by_path
+    Without the mutant all tests are green, but for those of `anyway`.
+    """
+
+    def __init__(self, anyway: Ran = GREEN, **by_path: Ran) -> None:
+        self.anyway, self.by_path = anyway, by_path
         self.requested: list[tuple[str, ...]] = []
         self.seen: list[str] = []
 
     def __call__(self, folder: Path, paths: Sequence[str]) -> Ran:
         self.requested.append(tuple(paths))
         self.seen.append((folder / "a.py").read_text(encoding="utf-8"))
-        return self.by_path.get(paths[0], GREEN)
+        return self.by_path.get(paths[0], GREEN) if "<=" in self.seen[-1] else self.anyway
 
 
 class TestJudged:
     def test_the_tests_see_the_mutant_and_afterwards_it_is_gone(self, folder: Path) -> None:
         played = Pytest(a=RED)
 
-        assert judged(mutant(), [("a",)], folder, played).verdict == "killed"
-        assert played.seen == ["a <= b\n"]
+        assert judged(mutant(), [("a",)], folder, played, set()).verdict == "killed"
+        assert played.seen == ["a <= b\n", "a < b\n"]
         assert (folder / "a.py").read_text(encoding="utf-8") == "a < b\n"
 
     def test_it_is_gone_whatever_happens(self, folder: Path) -> None:
@@ -121,13 +124,14 @@ class TestJudged:
             raise FileExistsError
 
         with pytest.raises(FileExistsError):
-            judged(mutant(), [("a",)], folder, fails)
+            judged(mutant(), [("a",)], folder, fails, set())
         assert (folder / "a.py").read_text(encoding="utf-8") == "a < b\n"
 
     def test_later_steps_are_run_only_while_it_lives(self, folder: Path) -> None:
         played = Pytest(b=RED)
 
-        assert judged(mutant(), [("a",), ("b",), ("c",)], folder, played).verdict == "killed"
+        steps = [("a",), ("b",), ("c",)]
+        assert judged(mutant(), steps, folder, played, {"red.py"}).verdict == "killed"
         assert played.requested == [("a",), ("b",)]
 
     @pytest.mark.parametrize(
@@ -141,24 +145,47 @@ class TestJudged:
         ],
     )
     def test_of_two_steps(self, first: Ran, second: Ran, verdict: str, folder: Path) -> None:
-        outcome = judged(mutant(), [("a",), ("b",)], folder, Pytest(a=first, b=second))
+        outcome = judged(mutant(), [("a",), ("b",)], folder, Pytest(a=first, b=second), set())
 
         assert outcome.verdict == verdict
         assert outcome.output == ("no memory" if verdict == "error" else "")
 
 
-class TestRedWithoutMutants:
-    STEPS = (("a", "b"), ("b", "c"))
+class TestWithoutTheMutant:
+    """What is red anyway proves nothing."""
 
-    def test_each_test_is_run_once_in_one_of_the_copies(self, folder: Path) -> None:
-        played = Pytest()
+    def test_the_file_that_failed_is_run_once(self, folder: Path) -> None:
+        played, green = Pytest(a=RED), set[str]()
 
-        assert red_without_mutants(self.STEPS, [folder, folder], played) == ""
-        assert sorted(played.requested) == [("a", "c"), ("b",)]
-        assert set(played.seen) == {"a < b\n"}
+        for _ in range(2):
+            assert judged(mutant(), [("a", "b")], folder, played, green).verdict == "killed"
+        assert played.requested == [("a", "b"), ("red.py",), ("a", "b")]
+
+    def test_the_whole_step_is_run_where_pytest_names_no_file(self, folder: Path) -> None:
+        played = Pytest(a=Ran(4, "ImportError while loading conftest"))
+
+        assert judged(mutant(), [("a", "b")], folder, played, set()).verdict == "killed"
+        assert played.requested == [("a", "b")] * 2
 
     def test_a_red_one_is_reported(self, folder: Path) -> None:
-        assert red_without_mutants(self.STEPS, [folder] * 4, Pytest(c=RED)) == "FAILED test_a.py"
+        outcome = judged(mutant(), [("a",)], folder, Pytest(anyway=RED, a=RED), set())
+
+        assert outcome.verdict == "error"
+        assert outcome.output.startswith("red without the mutant, too:\nFAILED red.py")
+
+
+@pytest.mark.parametrize(
+    ("output", "files"),
+    [
+        ("FAILED tests/a/test_b.py::TestC::test_d[x: y] - assert 1", ("tests/a/test_b.py",)),
+        ("ERROR tests/test_b.py - ImportError\nERROR tests/test_b.py", ("tests/test_b.py",)),
+        ("1 failed", ()),
+    ],
+)
+def test_the_files_of_failed_tests_are_read_from_the_summary(
+    output: str, files: tuple[str, ...]
+) -> None:
+    assert Ran(1, output).failed == files
 
 
 def test_mutants_are_judged_side_by_side_each_in_a_copy_of_its_own(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """Tests of a copy into what they say of the mutant in it: killed, survived, or nothing.
 
-The same tests were green without the mutant. So whatever else ends them is its doing: a test that
-fails, or modules that cannot be imported any more. Only a signal from outside says nothing.
+The same tests are green without the mutant (`run`). So whatever else ends them is its doing: a test
+that fails, or modules that cannot be imported any more. Only a signal from outside says nothing.
 """
 
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ _OPTIONS = (
 _OUTPUT = 4000
 """Characters of pytest's last words that are kept."""
 _GREEN, _NO_TESTS = 0, 5
+_FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s:]+\.py)", re.MULTILINE)
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -37,6 +39,11 @@ class Ran(msgspec.Struct, frozen=True):
     status: int | None
     """Its exit status; None: it was ended because it took too long."""
     output: str = ""
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The files of the tests that have failed, as pytest names them in its summary."""
+        return tuple(dict.fromkeys(_FAILED.findall(self.output)))
 
     @property
     def verdict(self) -> Verdict:
