@@ -190,9 +190,9 @@ class Remediator:
             self._mark_all()
         self._metrics.policy_bad.set(bool(self._policy_file.error))
 
-    def _note_change_of_policy(self, at: datetime) -> None:
-        """Note when more was allowed or less; a change of budgets or windows alone is no news."""
-        self._cluster.policy_changed_at = at
+    def _note_change_of_policy(self, at: datetime, before: Policy | None) -> None:
+        """Note when more was permitted, both at once: another thread reads them."""
+        self._cluster.policy_change = (at, before)
 
     def _resync(self) -> None:
         self._probe()

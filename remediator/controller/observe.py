@@ -35,6 +35,10 @@ from remediator.plan import events
 from remediator.plan.steps import Disruption, Step
 from remediator.plan.view import Fleet, NodeView, StoreView, WatchedKind
 from remediator.plan.words import need_of
+from remediator.policy.table import Policy
+
+PolicyChange = tuple[datetime | None, Policy | None]
+"""When more was permitted last, and what was in force until then, as `Fleet` has it."""
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -99,7 +103,7 @@ class Cluster:
         pods = NodePods(client, elapsed)
         self._pods = AbsentPods(pods, elapsed)
         self._crashes = Crashes()
-        self.policy_changed_at: datetime | None = None
+        self.policy_change: PolicyChange = (None, None)
         self._fetched: dict[str, Fetched] = {}
         watched = self.informers
         self._final_check = FinalCheck(
@@ -224,12 +228,13 @@ class Cluster:
         return self.informers.agents.unreported(self.cache.reporting())
 
     def fleet(self) -> Fleet:
-        found = self.cache.fleet()
+        found, (changed_at, before) = self.cache.fleet(), self.policy_change
         return msgspec.structs.replace(
             found,
             rules=found.rules if self.informers.rules.version is not None else (),
             stopped=self.informers.emergency.stopped,
-            policy_changed_at=self.policy_changed_at,
+            policy_changed_at=changed_at,
+            policy_before=before,
         )
 
     def apply(self, step: Step) -> None:

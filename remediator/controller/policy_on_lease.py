@@ -10,7 +10,7 @@ most, the policy removes nothing and begins no disruption, and the other's stop 
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from time import monotonic
 
 import msgspec
@@ -23,6 +23,7 @@ from remediator.policy.table import Policy
 _log = logging.getLogger(__name__)
 DISAGREEING = 300.0
 """Seconds; a kubelet brings a changed ConfigMap to a pod within two minutes."""
+_APART = timedelta(seconds=DISAGREEING)
 HASH = f"{DOMAIN}/policy-hash"
 MODES = f"{DOMAIN}/policy-modes"
 CHANGED = f"{DOMAIN}/policy-changed-time"
@@ -76,12 +77,13 @@ def annotations(record: PolicyRecord) -> dict[str, str]:
 class PolicyOnLease:
     """Compares the policy of this replica with the Lease's. Thread-safe.
 
-    `on_change` gets the time when the policy in force changed last.
+    `on_change` gets the time when more was permitted last, and the policy that was in force for all
+    of `after_change` before; None where that is not known.
     """
 
     def __init__(
         self,
-        on_change: Callable[[datetime], None],
+        on_change: Callable[[datetime, Policy | None], None],
         now: Callable[[], datetime] = clock.now,
         steady: Callable[[], float] = monotonic,
     ) -> None:
@@ -89,6 +91,11 @@ class PolicyOnLease:
         self._now, self._steady = now, steady
         self._guard = threading.Lock()
         self._own = PolicyRecord()
+        self._policy: Policy | None = None
+        self._before: Policy | None = None
+        """As `on_change` gets it."""
+        self._since = now()
+        """Since when no more was permitted, as far as this process knows."""
         self._other: PolicyRecord | None = None
         """What the Lease recorded when this replica gained the lead, while that is not ours."""
         self._gained_at = 0.0
@@ -98,18 +105,23 @@ class PolicyOnLease:
     def loaded(self, policy: Policy) -> None:
         """Take in the policy that this replica is about to obey."""
         with self._guard:
-            before, permits = self._own, fingerprint.of_permissions(policy)
-            changed = bool(before.hash) and permits != before.hash
-            changed_at = self._now() if changed else before.changed_at
+            now, last = self._now(), self._policy
+            changed = last is not None and policy.may_permit_more(last)
+            # Of several changes within that time each may explain what comes after it.
+            if changed and now - self._since >= policy.limits.correlation.after_change:
+                self._before = last
+            if changed or last is None:
+                self._since = now
+            self._policy, before = policy, self._before
             self._own = PolicyRecord(
-                hash=permits,
+                hash=fingerprint.of_permissions(policy),
                 modes=fingerprint.modes(policy),
-                changed_at=changed_at,
+                changed_at=now if changed else self._own.changed_at,
                 brakes=fingerprint.of_brakes(policy),
                 stopped=policy.stopped,
             )
-        if changed and changed_at is not None:
-            self._on_change(changed_at)
+        if changed:
+            self._on_change(now, before)
 
     def gained(self, found: Mapping[str, str]) -> None:
         """Take in the annotations of the Lease that this replica is about to take."""
@@ -136,8 +148,13 @@ class PolicyOnLease:
             known = self._own.changed_at
             if (same and record.changed_at is None) or (known is not None and known > changed_at):
                 return
+            # Replicas see one change of the file up to two minutes apart. Of another one that the
+            # Lease dates, it is not known what was permitted until then.
+            seen = same and known is not None and changed_at - known <= _APART
+            self._before = before = self._before if seen else None
+            self._since = changed_at
             self._own = msgspec.structs.replace(self._own, changed_at=changed_at)
-        self._on_change(changed_at)
+        self._on_change(changed_at, before)
 
     def annotations(self) -> dict[str, str]:
         """Return what the Lease is to record from now on."""

@@ -11,7 +11,7 @@ from remediator.policy.table import Policy
 
 def brake_rows(fleet: Fleet, policy: Policy, now: datetime) -> Rows:
     """Return the samples of the emergency stop, the maintenance windows and correlation."""
-    waves = Waves(fleet, policy.limits.correlation, now)
+    waves = Waves(fleet, policy, now)
     open_now = [window for window in policy.maintenance if window.when.open_until(now) is not None]
     return {
         "emergency_stop": {(): float(bool(emergency_stop(fleet, policy)))},

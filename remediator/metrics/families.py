@@ -139,8 +139,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "correlation_in_force",
         "What defers new evictions by correlation: SameCause (causes that are new on many nodes), "
         "NodeChanged (nodes whose driver or agent changed lately: faults that began since then "
-        "are deferred), PolicyChanged (1: it allows more or less than before, and all are "
-        "deferred). All 0: none is.",
+        "are deferred), PolicyChanged (1: somewhere it allows more than before, and all "
+        "are deferred there). All 0: none is.",
         "reason",
     ),
     _gauge(

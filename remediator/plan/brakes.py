@@ -28,7 +28,7 @@ from remediator.diagnose.fault import NODE_LEVEL, Unknown, attempt
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.board import Board
 from remediator.plan.clocks import request_in_this_stay
-from remediator.plan.correlation import Wave, Waves
+from remediator.plan.correlation import Waves
 from remediator.plan.evictions import requestable_pods
 from remediator.plan.hardware import with_new_names
 from remediator.plan.pods import devices_drained_elsewhere, not_looked_at, why_not_yet
@@ -67,7 +67,7 @@ def open_account(fleet: Fleet, policy: Policy, now: datetime, *, calling: bool) 
         policy=policy,
         now=now,
         spending=Spending(fleet, now),
-        waves=Waves(fleet, policy.limits.correlation, now),
+        waves=Waves(fleet, policy, now),
         calling=calling,
     )
 
@@ -246,7 +246,10 @@ def _wave_of_taints(question: Question) -> Found | None:
 def _wave(action: Action, question: Question) -> Found | None:
     """Defer it for a cause that is new on many nodes, or after a change of driver or policy."""
     incident = question.granted.incident
-    wave: Wave | None = question.account.waves.wave_of(incident) if incident else None
+    if incident is None:
+        return None
+    # By the place that gave the rows: the wider one of pauses has names that they may lack.
+    wave = question.account.waves.wave_of(incident, question.board.place)
     return Found(f"{_word_of(action, question)} deferred: {wave.why}", wave.until) if wave else None
 
 

@@ -15,8 +15,12 @@ work is kept away all the same. Decided on purpose:
   class stands for it.
 - Open incidents count, in every mode. When they are closed, or the window has passed since the last
   further node joined, evictions go on by themselves.
-- After a change of the policy everything waits that does not evict yet, also what stood for weeks
-  in incident-only. This leaves time to look at what was switched on.
+- After a change of the policy everything waits that does not evict yet where more is permitted than
+  before, also what stood for weeks in incident-only. This leaves time to look at what was switched
+  on. The end of an exemption is such a change for the GPUs that it spared, however it ends: the
+  file may have stated the date months ago, and a whole cluster may be spared. Elsewhere it permits
+  nothing, so it explains no fault there, and nothing waits. A milder policy, or another text, can
+  explain none anywhere.
 - NoSchedule goes on in a wave, under its own cap: it ends no pod, and in a real wave the GPUs are
   sick. `correlation.taint` changes that.
 
@@ -35,6 +39,8 @@ from remediator.plan.history import is_syslog_only
 from remediator.plan.view import Fleet
 from remediator.policy.duration import spelled
 from remediator.policy.limits import Correlation
+from remediator.policy.place import Place
+from remediator.policy.table import Policy
 
 CARRIED: frozenset[str] = frozenset({"fabric", "lost"})
 """Fault classes that one NVLink fabric passes on to all its GPUs."""
@@ -54,21 +60,25 @@ class Wave(msgspec.Struct, frozen=True):
 class Waves:
     """Decides for one incident after another, at one moment, whether its eviction waits."""
 
-    def __init__(self, fleet: Fleet, limits: Correlation, now: datetime) -> None:
+    def __init__(self, fleet: Fleet, policy: Policy, now: datetime) -> None:
         self._fleet = fleet
-        self._limits = limits
+        self._policy = policy
+        self._limits = policy.limits.correlation
         self._now = now
         self._open: dict[str, list[Incident]] | None = None
 
-    def wave_of(self, incident: Incident) -> Wave | None:
-        """Return why the eviction for an incident waits, None when nothing defers it."""
-        return self._after_change(incident) or self.same_cause(incident)
+    def wave_of(self, incident: Incident, place: Place) -> Wave | None:
+        """Return why the eviction for an incident waits, None when nothing defers it.
 
-    def _after_change(self, incident: Incident) -> Wave | None:
+        `place` is where the policy sees its GPU.
+        """
+        return self._after_change(incident, place) or self.same_cause(incident)
+
+    def _after_change(self, incident: Incident, place: Place) -> Wave | None:
         changed = self._fleet.changes.get(incident.node)
         began = first_decided_at(incident) or self._now
         known = (
-            ("policy", self._fleet.policy_changed_at, True),
+            ("policy", self._policy_changed_at(place), True),
             (f"driver of {incident.node}", changed.driver_at if changed else None, False),
             (f"agent of {incident.node}", changed.agent_at if changed else None, False),
         )
@@ -80,6 +90,12 @@ class Waves:
                 if self._now < until:
                     return Wave(why, until)
         return None
+
+    def _policy_changed_at(self, place: Place) -> datetime | None:
+        """Return when the policy changed last, None where it permits no more at a place now."""
+        at, before = self._fleet.policy_changed_at, self._fleet.policy_before
+        concerns = before is None or self._policy.permits_more(before, place)
+        return at if concerns else None
 
     def same_cause(self, incident: Incident) -> Wave | None:
         """Return why the cause looks like one that is not the GPUs' own, None when it does not."""

@@ -27,6 +27,7 @@ from remediator.model.node import PROBLEM, REPAIR_NEEDED, NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import ForeignRule, Rule
 from remediator.policy.limits import Ground
+from remediator.policy.table import Policy
 
 WatchedKind = Literal["reports", "leases", "slices", "claims", "rules", "incidents"]
 Blind = Mapping[WatchedKind, str]
@@ -135,6 +136,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     changes: Mapping[str, Changed] = {}
     """By node."""
     policy_changed_at: datetime | None = None
+    """When more was permitted last, somewhere."""
+    policy_before: Policy | None = None
+    """What was in force until then, and until any such change shortly before; None: unknown."""
     seen_node: str = ""
     """The node decided about, if it is there: its incidents may still record that it is gone."""
     filled_again: frozenset[Emptied] = frozenset()

@@ -17,9 +17,9 @@ def name_of(policy: Policy) -> str:
 
 
 def of_permissions(policy: Policy) -> str:
-    """Return a name for what a policy permits where: budgets, windows and stops are left out."""
-    permissions = msgspec.structs.replace(policy, limits=Limits(), maintenance=(), stopped="")
-    return name_of(permissions)
+    """Return a name for what a policy permits where: no budget, window, stop or text is in it."""
+    rest = msgspec.structs.replace(policy, limits=Limits(), maintenance=(), stopped="")
+    return name_of(rest.without_texts())
 
 
 def of_brakes(policy: Policy) -> str:

@@ -214,7 +214,11 @@ class ExemptText(Section):
     nodes: Names | None = key(NAMES, "Nodes by name.")
     pools: Names | None = key(NAMES, "Pools.")
     why: Text = key("a text", "Shown in the incident. Required.", default=...)
-    until: Moment | None = key(MOMENT, "When the exemption ends; left out: never.")
+    until: Moment | None = key(
+        MOMENT,
+        "When the exemption ends; left out: never.",
+        why="Then sick GPUs are tainted; evictions there wait for `correlation.after_change`.",
+    )
 
 
 class EmergencyText(Section):

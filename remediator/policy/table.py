@@ -267,6 +267,30 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
                 row = override.onto(row)
         return row
 
+    def permits_more(self, before: "Policy", place: Place) -> bool:
+        """Whether any class may go further at a place than before, or end sooner.
+
+        Texts and names of lines never count, and nothing milder does.
+        """
+        pairs = ((self.row(kind, place), before.row(kind, place)) for kind in SEVERITY)
+        return any(_is_stronger(row, old) for row, old in pairs)
+
+    def may_permit_more(self, before: "Policy") -> bool:
+        """Whether there may be such a place: there is none where this is False."""
+        areas = {exemption.area for exemption in self.exempt}
+        unspared = any(exemption.area not in areas for exemption in before.exempt)
+        matched = self.without_texts().overrides != before.without_texts().overrides
+        return unspared or matched or self.permits_more(before, ANYWHERE)
+
+    def without_texts(self) -> "Policy":
+        """Return the same without what only explains it: reasons, and where a line stands."""
+        return msgspec.structs.replace(
+            self,
+            rows=tuple(msgspec.structs.replace(row, name="", why="") for row in self.rows),
+            overrides=tuple(msgspec.structs.replace(each, name="") for each in self.overrides),
+            exempt=tuple(msgspec.structs.replace(each, name="", why="") for each in self.exempt),
+        )
+
     def pause(self, place: Place, now: datetime) -> str:
         """Return why no new disruption or restriction may begin at a place now, "" if one may."""
         found = self._open_window(place, now)
@@ -303,6 +327,12 @@ def capped(row: Row, mode: Mode, name: str) -> Row:
     if MODES.index(row.mode) <= MODES.index(mode):
         return row
     return msgspec.structs.replace(row, mode=mode, name=name)
+
+
+def _is_stronger(row: Row, before: Row) -> bool:
+    """Whether a row is stronger than another in any field: the milder of both is not the row."""
+    both = mildest((row, before))
+    return msgspec.structs.replace(both, name=row.name, why=row.why) != row
 
 
 def mildest(rows: Collection[Row]) -> Row:

@@ -8,6 +8,7 @@ import pytest
 from remediator.controller.policy_on_lease import CHANGED, DISAGREEING, HASH, MODES, PolicyOnLease
 from remediator.policy.fingerprint import of_permissions
 from remediator.policy.limits import Cap, Caps, Limits
+from remediator.policy.load import read
 from remediator.policy.place import Area
 from remediator.policy.table import Policy
 from remediator.policy.windows import Once, Window
@@ -23,8 +24,13 @@ class Replica:
     def __init__(self, own: Policy) -> None:
         self.clock = Clock(1000.0)
         self.changes: list[datetime] = []
-        self.lease = PolicyOnLease(self.changes.append, self.clock.date, self.clock)
+        self.before: Policy | None = None
+        self.lease = PolicyOnLease(self.note, self.clock.date, self.clock)
         self.lease.loaded(own)
+
+    def note(self, changed_at: datetime, before: Policy | None) -> None:
+        self.changes.append(changed_at)
+        self.before = before
 
 
 def test_the_lease_says_what_is_permitted_and_since_when() -> None:
@@ -45,6 +51,93 @@ def test_a_change_of_budgets_alone_is_no_change() -> None:
     one.lease.loaded(policy(limits=Limits(evict=Limits().taint), mode="enforce"))
 
     assert one.changes == []
+
+
+HOUR = 3600.0
+SPARED = """
+defaults: {mode: enforce}
+exempt: [{devices: GPU-1, why: burn-in, until: 2026-01-05T15:00:00Z}]
+"""
+
+
+def test_another_text_is_no_change() -> None:
+    one = Replica(read(SPARED))
+    stated = one.lease.annotations()
+    one.lease.loaded(read(SPARED.replace("burn-in", "a long burn-in")))
+
+    assert one.changes == []
+    assert one.lease.annotations() == stated
+
+
+def test_a_milder_policy_is_no_change_and_goes_on_the_lease() -> None:
+    one = Replica(STRONG)
+    one.lease.loaded(MILD)
+
+    assert one.changes == []
+    assert one.lease.annotations()[HASH] == of_permissions(MILD)
+
+
+def test_the_end_of_an_exemption_is_a_change_from_what_was_in_force_before() -> None:
+    one = Replica(read(SPARED))
+    one.clock.seconds += HOUR
+    one.lease.loaded(read(SPARED).at(at(4 * HOUR)))
+
+    assert (one.changes, one.before) == ([at(1000 + HOUR)], read(SPARED))
+
+
+def test_of_two_changes_within_the_time_the_first_says_what_was_before() -> None:
+    one = Replica(MILD)
+    one.clock.seconds += HOUR
+    one.lease.loaded(policy(ceiling="NoSchedule"))
+    one.clock.seconds += 1799
+    one.lease.loaded(STRONG)
+    assert one.before == MILD
+
+    one.clock.seconds += 1800
+    one.lease.loaded(policy(soak=timedelta(seconds=60)))
+    assert (one.before, len(one.changes)) == (STRONG, 3)
+
+
+def test_what_was_before_is_not_known_of_a_change_right_after_the_start() -> None:
+    """Another one may have come just before."""
+    one = Replica(MILD)
+    one.clock.seconds += 1799
+    one.lease.loaded(STRONG)
+
+    assert (len(one.changes), one.before) == (1, None)
+
+
+class TestTheSameChangeOnAnotherReplica:
+    def both(self, apart: float) -> Replica:
+        """A leader sees the new file later than the replica that follows it."""
+        before, after = Replica(MILD), Replica(MILD)
+        for replica, seconds in ((after, HOUR), (before, HOUR + apart)):
+            replica.clock.seconds += seconds
+            replica.lease.loaded(STRONG)
+        after.clock.seconds = before.clock.seconds
+        after.lease.gained(before.lease.annotations())
+        return after
+
+    def test_is_dated_by_the_later_one_and_what_was_before_is_known(self) -> None:
+        one = self.both(120)
+
+        assert (one.changes[-1], one.before) == (at(1000 + HOUR + 120), MILD)
+
+    def test_may_be_another_one_when_they_are_far_apart(self) -> None:
+        one = self.both(DISAGREEING + 1)
+
+        assert (one.changes[-1], one.before) == (at(1000 + HOUR + DISAGREEING + 1), None)
+
+
+def test_a_leader_that_starts_learns_from_the_lease_how_long_nothing_has_changed() -> None:
+    before, after = Replica(MILD), Replica(STRONG)
+    before.lease.loaded(STRONG)
+    after.clock.seconds += HOUR
+    after.lease.gained(before.lease.annotations())
+    assert (after.changes, after.before) == ([at(1000)], None)
+
+    after.lease.loaded(policy(soak=timedelta(seconds=60)))
+    assert after.before == STRONG
 
 
 def test_a_new_leader_knows_when_the_policy_changed() -> None:

@@ -101,7 +101,7 @@ class Played(RuleBasedStateMachine):
     def leads(self) -> PolicyOnLease:
         """Return what a replica that begins to lead knows of policies."""
         steady = self.machine
-        return PolicyOnLease(lambda _: None, lambda: steady.time, lambda: steady.now)
+        return PolicyOnLease(lambda _, __: None, lambda: steady.time, lambda: steady.now)
 
     @property
     def disagrees(self) -> str:

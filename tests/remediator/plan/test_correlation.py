@@ -10,9 +10,13 @@ from remediator.plan.correlation import cause_of
 from remediator.plan.stages import Wake
 from remediator.plan.view import Changed, Fleet
 from remediator.policy.limits import LIFTED, Correlation, Limits
-from tests.remediator.builders import at, with_fields
+from remediator.policy.place import Area, Place
+from remediator.policy.table import Policy
+from remediator.policy.windows import Exemption
+from tests.remediator.builders import at, policy, with_fields
 from tests.remediator.plan.fleets import (
     an_incident,
+    budget,
     desired,
     effects,
     gpu_of,
@@ -26,6 +30,12 @@ from tests.remediator.plan.fleets import (
 
 RULES = Correlation(nodes=3, within=timedelta(minutes=10), after_change=timedelta(minutes=30))
 HOLD = msgspec.structs.replace(LIFTED, correlation=RULES)
+
+
+def spares(node: str) -> Policy:
+    """A policy that enforces everywhere but on one node."""
+    exempt = (Exemption(name="exempt[0]", area=Area(nodes=(node,)), why="burn-in"),)
+    return msgspec.structs.replace(policy(HOLD), exempt=exempt)
 
 
 def held(
@@ -242,6 +252,30 @@ class TestAfterAChange:
             "NoExecute deferred: the policy changed less than 30m ago (until 2026-01-05T12:00:01Z)"
         )
         assert not held(incident=weeks, policy_changed_at=at(-1800))
+
+    @pytest.mark.parametrize(
+        ("before", "waits"),
+        [
+            pytest.param(policy(mode="incident-only"), True, id="what was switched on waits"),
+            pytest.param(policy(HOLD), False, id="what was so before goes on"),
+            pytest.param(policy(ceiling="NoSchedule"), True, id="a higher ceiling"),
+            pytest.param(policy(soak=timedelta(seconds=9)), False, id="a longer soak"),
+            pytest.param(spares("node-c"), True, id="the end of its own exemption"),
+            pytest.param(spares("node-a"), False, id="the end of another GPU's exemption"),
+            pytest.param(None, True, id="nothing is known of before"),
+        ],
+    )
+    def test_a_change_of_the_policy_holds_only_where_it_permits_more(
+        self, before: Policy | None, *, waits: bool
+    ) -> None:
+        here = Place(node=self.NODE)
+        weeks = an_incident("c0", opened=at(-2e6))
+        fleet = Fleet(policy_changed_at=at(-60), policy_before=before)
+        demand = desired("c0", "NoExecute", incident=weeks)
+
+        (answer,) = budget([demand], fleet, policy(HOLD), seen=here)
+
+        assert bool(answer.deferred) == waits
 
     def test_no_time_after_a_change_means_never(self) -> None:
         never = msgspec.structs.replace(

@@ -166,6 +166,71 @@ def test_an_exemption_ends_with_its_until() -> None:
     assert policy.at(T0).row("gpu", place()).mode == "enforce"
 
 
+SPARED = "defaults: {mode: enforce}\nexempt: [{devices: GPU-1, why: burn-in}]"
+ON_RACK_7 = "overrides: [{match: {node: 'rack7-*'}, classes: {gpu: {mode: enforce}}}]"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "here", "elsewhere"),
+    [
+        pytest.param("", "defaults: {mode: enforce}", True, True, id="a mode is raised"),
+        pytest.param("defaults: {mode: enforce}", "", False, False, id="a mode is lowered"),
+        pytest.param("", "classes: {gpu: {settle: 1s}}", True, True, id="less is waited for"),
+        pytest.param("", "classes: {gpu: {settle: 9s}}", False, False, id="more is waited for"),
+        pytest.param("classes: {gpu: {sticky: true}}", "", True, True, id="no user is needed"),
+        pytest.param(
+            "classes: {gpu: {evict: {within: 1h}}}", "", True, True, id="no eviction comes first"
+        ),
+        pytest.param("", "classes: {gpu: {ceiling: NoExecute}}", False, False, id="as shipped"),
+        pytest.param(
+            "", "budget: {evict: {node: 9}}\nemergency_stop: false", False, False, id="a budget"
+        ),
+        pytest.param(
+            SPARED, SPARED.replace("burn-in", "a long burn-in"), False, False, id="another reason"
+        ),
+        pytest.param("defaults: {mode: enforce}", SPARED, False, False, id="a GPU is spared"),
+        pytest.param(SPARED, "defaults: {mode: enforce}", True, False, id="it is no more"),
+        pytest.param(
+            SPARED,
+            "defaults: {mode: enforce}\nexempt: [{nodes: node-a, why: x}]",
+            False,
+            False,
+            id="it is still, by another line",
+        ),
+        pytest.param(
+            "", ON_RACK_7.replace("rack7-*", "node-a"), True, False, id="an override raises it"
+        ),
+        pytest.param("", ON_RACK_7, False, False, id="an override of other nodes"),
+    ],
+)
+def test_a_policy_permits_more_than_another_only_where_it_is_stronger(
+    before: str, after: str, *, here: bool, elsewhere: bool
+) -> None:
+    old, new = read(before or "{}"), read(after or "{}")
+    other = place("node-b", devices=frozenset({"GPU-2"}))
+
+    assert (new.permits_more(old, place()), new.permits_more(old, other)) == (here, elsewhere)
+    assert new.may_permit_more(old) or not (here or elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("defaults: {mode: enforce}", SPARED),
+        (SPARED, SPARED.replace("burn-in", "a long burn-in")),
+        (SPARED, SPARED.replace("why:", "until: 2026-01-05T12:00:00Z, why:")),
+        ("defaults: {mode: enforce}", "{}"),
+        (
+            SPARED,
+            SPARED.replace("[{devices", "[{nodes: node-b, why: x}, {devices"),
+        ),
+    ],
+    ids=["a GPU is spared", "another reason", "until a date", "milder", "another place of a line"],
+)
+def test_what_permits_more_nowhere_is_known_without_a_place(before: str, after: str) -> None:
+    assert not read(after).may_permit_more(read(before))
+
+
 WINDOWS = """
 maintenance:
   - {name: swap, nodes: "rack7-*", from: "2026-01-05T12:00:00+01:00", until: 2026-01-05T13:00:00Z}
@@ -274,6 +339,19 @@ def test_the_mildest_does_not_depend_on_the_order_and_is_milder_than_each(
         assert row.evict.extended_resources != "wait" or found.evict.extended_resources == "wait"
         assert found.soak >= row.soak
         assert found.probation >= row.probation
+
+
+@given(rows, rows)
+def test_of_two_rows_one_permits_more_unless_they_are_alike_but_for_texts(
+    one: Row, other: Row
+) -> None:
+    first, second = (
+        Policy(rows=tuple(row if old.fault_class == "gpu" else old for old in SHIPPED))
+        for row in (one, other)
+    )
+    stronger = (first.may_permit_more(second), second.may_permit_more(first))
+
+    assert any(stronger) == (first.without_texts() != second.without_texts())
 
 
 @given(st.sampled_from(SEVERITY), st.sampled_from(MODES))
