@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from remediator.model.incident import Incident, of_gpu
 from remediator.model.intent import LASTING, Intent, Kind, counts
-from remediator.plan.effects import ACTED, FRESH
+from remediator.plan.effects import FRESH
 from remediator.plan.words import MODES, class_of, days, ordinal
 from remediator.policy.table import Policy, Row
 
@@ -45,13 +45,15 @@ def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, no
 
 
 def _counts_as_repeat(incident: Incident) -> bool:
-    """Whether anything was done in an incident, or would have been in a milder mode.
+    """Whether a taint stood for an incident, or would have in a milder mode.
 
     An incident that was over before a taint, such as an error of a peer, is no repeat.
     """
-    acted = any(entry.phase in ACTED for entry in incident.status.timeline)
+    status = incident.status
+    # No phase says so: an error that is over at once is tainted while its recovery is verified.
+    tainted = bool(status.hardware) or status.tainted_at is not None
     lost = incident.blank or was_lost(incident)
-    return acted or lost or incident.status.mode != MODES["enforce"]
+    return tainted or lost or status.mode != MODES["enforce"]
 
 
 def was_lost(incident: Incident) -> bool:

@@ -25,6 +25,7 @@ from tests.remediator.builders import (
     at,
     dead,
     gpu,
+    mig_gpu,
     policy,
     until,
     uuid,
@@ -135,6 +136,39 @@ def test_an_incident_that_ended_before_any_taint_is_no_repeat(code: int, counts:
 
     found = [stored.incidents[name].status.recurrence for name in sorted(stored.incidents)]
     assert found == counts
+
+
+def test_a_contained_error_that_no_source_names_is_a_repeat_as_one_that_is_named() -> None:
+    """It is over when it is logged: its slices are tainted when the GPU is healthy again."""
+    for instance, tainted in ((None, 7), (5, 1)):
+        stored = Stored()
+        for start in (0, 5 * DAY, 10 * DAY):
+            error = with_fields(xid(94, seen=start, gi=instance), mig_mode="Enabled")
+            for second in (1, 4, 5, 60, HOUR):
+                read = action(0, -HOUR, start + second - 1)
+                settle(stored, view(mig_gpu(0, error, recovery_action=read)), start + second)
+                assert second != 60 or len(stored.rules) == tainted
+
+        found = [stored.incidents[name].status for name in sorted(stored.incidents)]
+        assert [status.recurrence for status in found] == [1, 2, 3]
+        assert [status.phase for status in found] == ["Recovered", "Recovered", "NeedsHuman"]
+
+
+def test_a_repeat_is_known_by_its_taint_also_where_its_timeline_was_cut() -> None:
+    """It keeps the opening and the newest entries."""
+    stored = Stored()
+    for start in (0, 5 * DAY):
+        settle(stored, view(gpu(0, recovery_action=action(1, start, start))), start + 1)
+        for second in (30, 4000):
+            settle(
+                stored, view(gpu(0, recovery_action=action(0, start, start + 20))), start + second
+            )
+        known = stored.incidents[max(stored.incidents)]
+        opening = with_fields(known.status.timeline[0], phase="Suspected")
+        status = with_fields(known.status, timeline=(opening, *known.status.timeline[-1:]))
+        stored.put_incident(with_fields(known, status=status))
+
+    assert [incident.status.recurrence for incident in stored.incidents.values()] == [1, 2]
 
 
 @pytest.mark.parametrize(("seconds", "trusted"), [(149, True), (151, False)])
