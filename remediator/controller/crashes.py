@@ -1,4 +1,4 @@
-"""Application XIDs and the pods that had them: what makes a GPU suspect, see `diagnose.suspicion`.
+"""XIDs that may make a GPU suspect, and the pods that had them: see `diagnose.suspicion`.
 
 Each report is compared with the one before it. What has risen is attributed to the pods that hold
 the GPU or the slice now, by the claims, and to their top owners, by the pods. A job that has ended
@@ -17,8 +17,16 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, MemorySlices, NodeHealth, XidRecord
 from remediator.diagnose.fault import Fault
 from remediator.diagnose.scope import scope
-from remediator.diagnose.suspicion import CODES, UNKNOWN_OWNER, Owner, Sighting, Suspicions
-from remediator.diagnose.xid_faults import instance_of
+from remediator.diagnose.suspicion import (
+    BY_OWNER,
+    CODES,
+    CONTAINED,
+    UNKNOWN_OWNER,
+    Owner,
+    Sighting,
+    Suspicions,
+)
+from remediator.diagnose.xid_faults import instance_of, mig_of
 from remediator.model.claim import ADMIN, affected_pods
 from remediator.plan.view import NodeView
 
@@ -41,7 +49,7 @@ class Crashes:
     def wants_pods(self, view: NodeView) -> bool:
         """Return whether the node's pods are needed: some application XID was counted since."""
         with self._lock:
-            return any(True for _ in self._risen(view))
+            return any(record.code in BY_OWNER for _, record in self._risen(view))
 
     def seen(self, view: NodeView) -> Mapping[str, Fault]:
         """Take in a view of a node, and return what is suspect there, by GPU UUID."""
@@ -93,6 +101,9 @@ class Crashes:
                 key = _place(gpu, record)
                 forgeable = record.sources == ("syslog",)
                 if record.code not in CODES or forgeable or record.count <= before.get(key, 0):
+                    continue
+                # With MIG each has a slice to watch, and repeats are those of its incidents.
+                if record.code == CONTAINED and mig_of(record, gpu) is not False:
                     continue
                 now = sum(reported.count for reported in gpu.xids if reported.code == record.code)
                 then = sum(n for place, n in before.items() if place[:2] == key[:2])

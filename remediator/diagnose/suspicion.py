@@ -1,10 +1,15 @@
-"""Application XIDs that follow a GPU and not a job: when 13 or 31 make it suspect.
+"""XIDs that are no fault by themselves and follow a GPU and not a job: when they make it suspect.
 
-Such an error is the program's own fault, nearly always, and moves along with it. A GPU becomes
+13 and 31 are the program's own fault, nearly always, and move along with it. They make a GPU
 suspect only when, within 24 h, bursts on it belong to at least two top owners in at least two
 namespaces, none of which had such an error on any other GPU in that time. Errors without an owner,
 or of several owners that share the device, accuse no GPU; the latter still clear the GPUs of those
 that had them.
+
+94 without MIG has killed the program that read the memory, and leaves nothing to watch: NVIDIA's
+catalogue wants that program restarted. But no program causes it, so it accuses the GPU whoever held
+it. One row fails, is taken out of use and is remapped by the next reset; a GPU that has such errors
+again and again in a day has more than that.
 
 The memory is bounded and ends with the process; the controller feeds it. Times are the node's, so
 they are compared with those of one GPU at a time. Pure but for its memory.
@@ -19,13 +24,17 @@ import msgspec
 from kubeapi.types import EARLIEST
 from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict
 
-CODES = frozenset({13, 31})
+BY_OWNER = frozenset({13, 31})
 """Those whose investigation looks at history (NVIDIA's XID catalogue)."""
+CONTAINED = 94
+CODES = BY_OWNER | {CONTAINED}
 WINDOW = timedelta(hours=24)
 BURST_GAP = timedelta(minutes=3)
 """So much silence closes a burst."""
 DIFFERENT = 2
 """Top owners, and namespaces, that it takes."""
+TIMES = 3
+"""Contained errors that it takes: as many as incidents of a GPU need a user, as shipped."""
 
 MAX_PARTS = 64
 """Bursts, or parts of one by different owners, kept per GPU and code."""
@@ -53,7 +62,7 @@ class Sighting(msgspec.Struct, frozen=True):
     uuid: str
     code: int
     at: datetime
-    owners: frozenset[Owner]
+    owners: frozenset[Owner] = frozenset()
 
 
 class _Part(msgspec.Struct):
@@ -75,12 +84,15 @@ class Suspicions:
     def add(self, seen: Sighting) -> None:
         """Take in one sighting; of an unknown owner it proves nothing."""
         known = seen.owners - {UNKNOWN_OWNER}
-        if seen.code not in CODES or not known:
+        if seen.code == CONTAINED:
+            seen = msgspec.structs.replace(seen, owners=frozenset())
+        elif seen.code not in BY_OWNER or not known:
             return
-        # Also where several share the device: such errors accuse no GPU, but an owner that has them
-        # elsewhere as well clears this one.
-        for owner in known:
-            self._place(owner, seen)
+        else:
+            # Also where several share the device: such errors accuse no GPU, but an owner that has
+            # them elsewhere as well clears this one.
+            for owner in known:
+                self._place(owner, seen)
         parts = self._parts.setdefault((seen.code, seen.uuid), [])
         self._parts.move_to_end((seen.code, seen.uuid))
         _extend(parts, seen)
@@ -114,6 +126,9 @@ class Suspicions:
         known = self._parts.get((code, uuid), [])
         latest = max([now, *(part.last for part in known)])
         parts = [part for part in known if latest - part.last <= WINDOW]
+        return _contained(parts) if code == CONTAINED else self._by_owner(uuid, code, parts)
+
+    def _by_owner(self, uuid: str, code: int, parts: list[_Part]) -> Fault | None:
         accusers = [
             (owner, at) for owner, at in _accusers(parts) if not self._elsewhere(owner, uuid, at)
         ]
@@ -184,6 +199,23 @@ def _least_needed(parts: list[_Part]) -> _Part:
         if any(later.owners == part.owners for later in by_age[index + 1 :]):
             return part
     return by_age[0]
+
+
+def _contained(parts: list[_Part]) -> Fault | None:
+    # A program that is started again at once has one long burst: each gap's length of it counts.
+    times = sum(1 + (part.last - part.first) // BURST_GAP for part in parts)
+    if times < TIMES:
+        return None
+    return Fault(
+        fault_class="suspect",
+        cause=f"xid-{CONTAINED}-repeated",
+        xid=CONTAINED,
+        needs="diagnosis",
+        last_seen=max(part.last for part in parts),
+        evidence=f"XID {CONTAINED} came {times} times within a day, and no program causes it",
+        doubt="each error ended with the program that it hit",
+        sources=("Kmsg",),
+    )
 
 
 def _accusers(parts: Iterable[_Part]) -> list[tuple[Owner, datetime]]:

@@ -167,7 +167,10 @@ def _fault(signal: XidContext) -> Fault | None:
         return None
     record = signal.record
     ended = _end_of(signal, meant.fault_class)
-    if ended and _leaves_nothing(signal, meant.fault_class):
+    # A line that requests nothing needs no reading that says so as well: an incident would come and
+    # go with each error that is reported before NVML is read.
+    quiet = meant.fault_class == "contained" and record.reset_request == "NotRequested"
+    if (ended or quiet) and _leaves_nothing(signal, meant.fault_class):
         return None
     # Any error of a channel may carry an instance. Only a contained one stays in it.
     placed = instance_of(record, signal.gpu) if meant.fault_class == "contained" else None

@@ -233,7 +233,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     places: Mapping[str, GpuPlace] = {}
     """By GPU UUID."""
     suspects: Mapping[str, Fault] = {}
-    """By GPU UUID: application XIDs that follow the GPU and not the job."""
+    """By GPU UUID: XIDs that follow the GPU and not the job."""
     domains: Mapping[str, tuple[str, ...]] = {}
     """GPU UUID to its peers over NVLink or IMEX, as `node/uuid`."""
 

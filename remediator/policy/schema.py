@@ -148,7 +148,8 @@ class ClassesText(Section):
     """One entry per class of fault."""
 
     suspect: RowText | None = key(
-        "a mapping", "Application XIDs that follow the GPU and not the job."
+        "a mapping",
+        "XIDs that follow the GPU and not the job: 13, 31, and 94 without MIG.",
     )
     pending: RowText | None = key(
         "a mapping", "A reset when convenient: a row remap or page retirement waits."

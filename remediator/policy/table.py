@@ -124,8 +124,8 @@ SHIPPED: tuple[Row, ...] = (
     Row(
         fault_class="suspect",
         ceiling="None",
-        why="Application XIDs are mostly the application's. If they follow the GPU, it is "
-        "marked and not restricted.",
+        why="Application XIDs are mostly the application's, and a contained error is over when it "
+        "is logged. If they follow the GPU, it is marked and not restricted.",
     ),
     Row(
         fault_class="pending",

@@ -14,6 +14,7 @@ from remediator.plan.boards import bind_boards
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     SLICE_5,
+    Stored,
     action,
     at,
     gpu,
@@ -24,7 +25,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim
+from tests.remediator.playing import claim, settle
 
 TEAMS = ("team-a", "team-b")
 
@@ -240,3 +241,38 @@ def test_another_nodes_report_is_another_baseline() -> None:
     other = view(gpu(0, crashed(1, 1), node="node-b"), node="node-b")
 
     assert not crashes.wants_pods(other)
+
+
+def contained(hours: float, count: int, **fields: object) -> XidRecord:
+    """Contained errors whose lines request nothing."""
+    return with_fields(xid(94, seen=hours * 3600, count=count, reset=False), **fields)
+
+
+def test_contained_errors_that_go_on_without_mig_make_the_gpu_suspect_in_an_incident() -> None:
+    crashes, stored = Crashes(), Stored()
+    for number in range(73):
+        hours = number / 3
+        one = seen(hours, healthy(0, *([contained(hours, number)] if number else []), hours=hours))
+        assert not crashes.wants_pods(one)
+        settle(stored, with_fields(one, suspects=crashes.seen(one)), hours * 3600 + 11)
+
+    status = stored.incident.status
+    assert (status.fault, status.cause, status.needs) == ("suspect", "xid-94-repeated", "Diagnosis")
+    assert set(stored.effects().values()) <= {"None"}
+
+
+@pytest.mark.parametrize("mig", [True, None])
+def test_where_mig_is_or_may_be_on_they_are_faults_of_their_own(mig: bool | None) -> None:
+    crashes = Crashes()
+
+    for hour in range(9):
+        errors = (contained(hour, hour),) if hour else ()
+        assert crashes.seen(seen(hour, gpu(0, *errors, mig=mig))) == {}
+
+
+def test_contained_errors_that_any_program_may_have_written_accuse_no_gpu() -> None:
+    crashes = Crashes()
+
+    for hour in range(9):
+        errors = (contained(hour, hour, sources=("syslog",)),) if hour else ()
+        assert crashes.seen(seen(hour, healthy(0, *errors))) == {}

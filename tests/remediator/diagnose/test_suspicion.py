@@ -120,13 +120,49 @@ def test_three_minutes_of_silence_close_a_burst() -> None:
     assert memory(saw(ALICE), saw(BOB, gap * 0.99)).of(GPU, LATE) is None
 
 
+def contained(*minutes: float) -> Suspicions:
+    """A GPU that had contained errors at these times, whoever held it."""
+    return memory(*(saw(frozenset[Owner](), minute / 60, code=94) for minute in minutes))
+
+
+@pytest.mark.parametrize(
+    "minutes",
+    [(0, 60, 1400), tuple(range(0, 1440, 20)), (0, 2, 4, 6)],
+    ids=["three in a day", "every twenty minutes", "at each start of a program"],
+)
+def test_contained_errors_that_come_again_and_again_whoever_holds_the_gpu(
+    minutes: tuple[float, ...],
+) -> None:
+    fault = contained(*minutes).of(GPU, LATE)
+
+    assert fault is not None
+    assert (fault.fault_class, fault.cause) == ("suspect", "xid-94-repeated")
+    assert (fault.needs, fault.certain, fault.xid) == ("diagnosis", False, 94)
+    assert fault.last_seen == at(max(minutes) * 60)
+
+
+@pytest.mark.parametrize(
+    "minutes",
+    [(0,), (0, 60), (0, 60, 1441), (0, 0.1, 0.2, 1, 60, 60.1)],
+    ids=["one", "two", "not in one day", "two that were printed in many lines"],
+)
+def test_fewer_contained_errors_in_a_day_are_no_sign(minutes: tuple[float, ...]) -> None:
+    assert contained(*minutes).of(GPU, at(24 * HOUR)) is None
+
+
+def test_a_contained_error_on_another_gpu_clears_no_owner() -> None:
+    known = memory(saw(ALICE), saw(BOB, 2), saw(ALICE, 3, gpu=OTHER, code=94))
+
+    assert known.of(GPU, LATE) is not None
+
+
 _OWNERS = st.builds(Owner, st.sampled_from(["n1", "n2"]), st.sampled_from(["Job/a", "Job/b"]))
 _SIGHTINGS = st.builds(
     saw,
     st.frozensets(_OWNERS | st.just(UNKNOWN_OWNER), max_size=2),
     st.floats(0, 30, allow_nan=False).map(lambda hours: round(hours, 2)),
     st.sampled_from([GPU, OTHER]),
-    st.sampled_from([13, 31]),
+    st.sampled_from([13, 31, 94]),
 )
 
 
@@ -147,7 +183,7 @@ def test_one_namespace_alone_accuses_nobody(sightings: list[Sighting]) -> None:
     mine = [
         sighting
         for sighting in sightings
-        if {owner.namespace for owner in sighting.owners} <= {"n1", ""}
+        if sighting.code != 94 and {owner.namespace for owner in sighting.owners} <= {"n1", ""}
     ]
 
     assert memory(*mine).of(GPU, at(30 * HOUR)) is None

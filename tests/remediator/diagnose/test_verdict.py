@@ -176,6 +176,16 @@ def test_a_contained_error_without_mig_that_needs_no_action_is_no_fault() -> Non
     assert isinstance(verdict(one), Healthy)
 
 
+def test_nor_is_it_one_before_the_action_is_read_if_its_line_requests_nothing() -> None:
+    """Else an incident would be opened whenever the report was faster than NVML."""
+    one = gpu(0, xid(94, seen=5, reset=False), recovery_action=action(observed=4))
+    judged = verdict(one)
+
+    assert isinstance(judged, Healthy)
+    assert judged.since == at(5)  # a soak begins anew with it
+    assert isinstance(verdict(gpu(0, xid(94, seen=5), recovery_action=action(observed=4))), Sick)
+
+
 def test_an_instance_in_a_line_is_ignored_while_mig_is_off() -> None:
     judged = verdict(gpu(0, xid(94, gi=0)))
 
