@@ -93,7 +93,8 @@ class XidRecord(Entry, frozen=True, kw_only=True):
     """Of the instance then; absent when it could not be read, and from older agents."""
     reset_request: ResetRequest = "Unknown"
     """`RST:` (Immediate: the GPU must be reset) and `D-RST:` (AfterDrain: running work may finish)
-    of a 94 or 95 line, the worst seen. Unknown where no line said it."""
+    of a 94 or 95 line, the worst since the last reset or answer of the driver that it requests
+    nothing. Unknown where no line said it."""
     pid: int | None = None
     process: str = ""
     message: str = ""
@@ -138,6 +139,11 @@ class RecoveryAction(Entry, frozen=True, kw_only=True):
     @property
     def supported(self) -> bool | None:
         return known(self.support, "Supported", "Unsupported")
+
+    @property
+    def last_none_at(self) -> datetime | None:
+        """The last reading of 0, None where none is known."""
+        return self.observed_at if self.value == 0 else self.none_at
 
 
 class MigInstance(Entry, frozen=True, kw_only=True):

@@ -132,7 +132,7 @@ def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | N
         return max(action.since or last_seen, last_seen, gpu.presence_since)
     # A driver upgrade takes NVML away from many nodes at once. Without what was read before it, old
     # errors would stand again on all of them.
-    none_at = read if action.value == 0 else action.none_at
+    none_at = action.last_none_at
     if none_at is not None and none_at - last_seen > NEAR:
         return last_seen
     return None

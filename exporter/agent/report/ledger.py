@@ -251,7 +251,8 @@ def _count(node: _Node, signal: Signal) -> None:
     gpu = node.gpus[uuid]
     epoch = gpu_state.epoch_at(gpu, signal.at, node.now)
     layout = xid_counts.Layout(gpu.mig, gpu.instances)
-    records = xid_counts.counted(gpu.xids, signal, epoch=epoch, layout=layout)
+    none_at = gpu.recovery_action.last_none_at
+    records = xid_counts.counted(gpu.xids, signal, epoch=epoch, layout=layout, none_at=none_at)
     gpu = xid_counts.with_records(gpu, records)
     if signal.code == _XID_OF_ACTION and signal.recovery_to is not None:
         source = "syslog" if signal.source == "syslog" else "kmsg"

@@ -28,6 +28,9 @@ READ_WITHIN = timedelta(seconds=10)
 once, and an instance id is given to another one no sooner than a pod has come and gone."""
 
 
+ANSWERED_AFTER = timedelta(minutes=1)
+"""An answer of the driver this soon after an error may be of before it."""
+
 _EVENTS = frozenset({"nvml", "dcgm"})
 _LOGS = frozenset({"kmsg", "syslog"})
 
@@ -63,12 +66,17 @@ def key_of(record: XidRecord) -> Key:
 
 
 def counted(
-    records: tuple[XidRecord, ...], signal: Signal, *, epoch: int, layout: Layout
+    records: tuple[XidRecord, ...],
+    signal: Signal,
+    *,
+    epoch: int,
+    layout: Layout,
+    none_at: datetime | None = None,
 ) -> tuple[XidRecord, ...]:
     """Return the records after one signal of a kind in `signals.ERRORS`.
 
     Where MIG is off instance ids mean nothing (some libraries send zeros) and
-    are dropped.
+    are dropped. `none_at` is when the driver last answered that it requests nothing.
     """
     by_key = {key_of(record): record for record in records}
     signal = _with_partner(records, signal)
@@ -92,7 +100,7 @@ def counted(
     if old is None:
         by_key[target] = msgspec.structs.replace(seen, count=signal.times)
     else:
-        by_key[target] = _merged(old, seen, more=more)
+        by_key[target] = _merged(old, seen, more=more, none_at=none_at)
         if more and target.gi is None and layout.mig:
             by_key[target] = msgspec.structs.replace(
                 by_key[target], previous_seen=old.last_seen, previous_epoch=old.epoch
@@ -263,12 +271,22 @@ def _record(signal: Signal, key: Key, epoch: int, layout: Layout) -> XidRecord:
     )
 
 
-def _merged(old: XidRecord, new: XidRecord, *, more: int) -> XidRecord:
+def _merged(
+    old: XidRecord, new: XidRecord, *, more: int, none_at: datetime | None = None
+) -> XidRecord:
     worded = new if new.message or new.pid is not None else old
     epoch = max(old.epoch, new.epoch)
     earlier, later = sorted((old, new), key=lambda record: record.last_seen)
-    # A new epoch began with a reset: what older lines requested, and their cause, are over.
-    lately = [record for record in (new, old) if record.epoch == epoch]
+    # A new epoch began with a reset: what older lines requested, and their cause, are over. So they
+    # are once the driver has answered that it requests nothing: it may show no reset at all.
+    answered = none_at is not None and (
+        min(none_at, later.last_seen) - earlier.last_seen > ANSWERED_AFTER
+    )
+    lately = [
+        record
+        for record in (new, old)
+        if record.epoch == epoch and not (answered and record is earlier)
+    ]
     return msgspec.structs.replace(
         old,
         count=old.count + more,

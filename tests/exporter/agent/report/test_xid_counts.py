@@ -25,12 +25,15 @@ def event(hours: float, gi: int) -> Signal:
     return Signal(kind="xid", source="nvml", at=at(hours), code=94, gi=gi, partner=Partner(1))
 
 
-def records(*signals: Signal, epochs: tuple[int, ...] = ()) -> dict[int | None, XidRecord]:
-    """Return the records by GPU instance."""
+def records(
+    *signals: Signal, epochs: tuple[int, ...] = (), none_at: datetime | None = None
+) -> dict[int | None, XidRecord]:
+    """Return the records by GPU instance; `none_at`: the driver's last answer that it is well."""
     kept: tuple[XidRecord, ...] = ()
     for number, signal in enumerate(signals):
         epoch = epochs[number] if epochs else 1
-        kept = counted(kept, signal, epoch=epoch, layout=Layout(mig=True))
+        layout = Layout(mig=True)
+        kept = counted(kept, signal, epoch=epoch, layout=layout, none_at=none_at)
     return {record.gi: record for record in kept}
 
 
@@ -110,6 +113,45 @@ def test_a_cause_that_an_older_epoch_named_is_not_that_of_a_new_error() -> None:
 
     assert records(named, later, epochs=(1, 1))[5].caused_by == 95
     assert records(named, later, epochs=(1, 2))[5].caused_by is None
+
+
+MINUTE = 1 / 60
+
+
+@pytest.mark.parametrize(
+    ("hours", "answered", "requests"),
+    [
+        (9, 8.9, "NotRequested"),
+        (9, 9.1, "NotRequested"),
+        (9, MINUTE, "AfterDrain"),
+        (9, -1, "AfterDrain"),
+        (9, None, "AfterDrain"),
+        (MINUTE, 9, "AfterDrain"),
+    ],
+    ids=["answered", "after both", "at once", "before it", "never", "lines of one error"],
+)
+def test_the_drivers_answer_clears_the_flags_of_the_errors_before_it(
+    hours: float, answered: float | None, requests: str
+) -> None:
+    """A driver that always answers so shows no reset, and no new epoch."""
+    before, after = line(0, gi=5, drain_reset=True), line(hours, gi=5, drain_reset=False)
+    none_at = None if answered is None else at(answered)
+
+    assert records(before, after, none_at=none_at)[5].reset_request == requests
+    assert records(before, none_at=none_at)[5].reset_request == "AfterDrain"
+
+
+def test_the_flags_of_the_youngest_error_stay_in_whatever_order_they_are_read() -> None:
+    before, after = line(0, gi=5, drain_reset=False), line(9, gi=5, drain_reset=True)
+
+    assert records(after, before, none_at=at(10))[5].reset_request == "AfterDrain"
+
+
+def test_a_cause_that_was_named_before_the_drivers_answer_is_not_that_of_a_new_error() -> None:
+    named = msgspec.structs.replace(line(0, gi=5), code=45, caused_by=95)
+    later = msgspec.structs.replace(line(9, gi=5), code=45)
+
+    assert records(named, later, none_at=at(8))[5].caused_by is None
 
 
 def test_an_old_error_without_an_instance_stays_as_old_as_it_is() -> None:
