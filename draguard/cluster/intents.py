@@ -12,8 +12,16 @@ from kubeapi.client import Client, Conflict, NotFound
 from kubeapi.resources import INCIDENTS
 from remediator.diagnose.fault import Healthy, Sick
 from remediator.model.incident import Incident
-from remediator.model.intent import BY_LIMIT, FIELDS, REASON_LIMIT, Intent, Kind, in_words
-from remediator.plan import recovery
+from remediator.model.intent import (
+    BY_LIMIT,
+    FIELDS,
+    REASON_LIMIT,
+    Intent,
+    IntentRecord,
+    Kind,
+    in_words,
+)
+from remediator.plan import overrides, recovery
 from remediator.plan.board import Board
 from remediator.plan.words import need_of
 from remediator.policy.duration import duration
@@ -117,14 +125,18 @@ def check(change: IntentChange, incident: Incident, *, overwrite: bool) -> None:
         )
     if change.intent is None and not existing:
         raise WrongIntentError(f"{incident.name} has no spec.{FIELDS[change.kind]} to remove")
-    overtaken = any(
-        (record.kind, record.state) == (change.kind, "Overtaken")
-        for record in incident.status.intents
+    # The same, written again, changes nothing.
+    if existing == change.intent and (record := overtaken_record(incident, change.kind)):
+        raise WrongIntentError(f"{overrides.in_words(record)}; write it with another --reason")
+
+
+def overtaken_record(incident: Incident, kind: Kind) -> IntentRecord | None:
+    """Return what was read of an intent of the spec that was overtaken, None of any other."""
+    written = incident.spec.intents.get(kind)
+    ended = (record for record in incident.status.intents if record.state == "Overtaken")
+    return next(
+        (each for each in ended if each.kind == kind and written and each.concerns(written)), None
     )
-    if existing == change.intent and overtaken:  # the same, written again, changes nothing
-        raise WrongIntentError(
-            f"{change.before} was overtaken by a later signal; confirm again with another --reason"
-        )
 
 
 def patch(intent: Intent | None) -> dict[str, object] | None:

@@ -76,8 +76,9 @@ IGNORE = IntentCommand(
     command="ignore",
     kind="Ignore",
     description="Take no action on the fault of an incident until the given time. The remediator\n"
-    "removes its taints from this GPU at once. After that time the fault counts again. If\n"
-    "there are taints, the command asks for confirmation, as `draguard untaint` does.",
+    "removes its taints from this GPU at once. After that time the fault counts again; a\n"
+    "fault of a worse class counts at once. If there are taints, the command\n"
+    "asks for confirmation, as `draguard untaint` does.",
     examples=(
         Example("draguard ignore INCIDENT --until 2d --reason 'a test board'", "for two days"),
         Example("draguard ignore INCIDENT --forever --reason 'a test board'", "forever"),
@@ -85,7 +86,8 @@ IGNORE = IntentCommand(
     ),
     endless=True,
     untaints=True,
-    means="the remediator removes its taints from this GPU now; the fault counts again at the end",
+    means="the remediator removes its taints from this GPU now; the fault counts again at the end, "
+    "and a worse one at once",
 )
 CONFIRM_REPAIRED = IntentCommand(
     command="confirm-repaired",

@@ -17,6 +17,7 @@ from draguard.cluster.intents import (
     WrongIntentError,
     callers_intent,
     change_of,
+    overtaken_record,
     until_in_words,
     until_of,
     write,
@@ -75,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
         COMMAND,
         "Keep GPUs free of Draguard's taints until the given time, although their faults remain.\n"
         "Shows the faults and the consequences, and asks for confirmation. After that time the\n"
-        "faults count again.",
+        "faults count again; a fault of a worse class counts at once.",
         EXAMPLES,
         more="Writes spec.ignore of the incident, with your user name, for the remediator. If no\n"
         "remediator leads, this command removes the taints itself.",
@@ -202,9 +203,10 @@ def _carry_out(client: Client, remover: Remover, found: _Found, intent: Intent) 
     incident = found.incident
     if incident.open:
         before = incident.spec.intents.get("Ignore")
-        expired = before is not None and not counts(before, found.at)
+        ended = before is not None and not counts(before, found.at)
+        ended |= overtaken_record(incident, "Ignore") is not None
         change = change_of("Ignore", incident, intent)
-        write(client, incident, change, overwrite=expired or not found.remediator)
+        write(client, incident, change, overwrite=ended or not found.remediator)
     if found.remediator:
         return []
 

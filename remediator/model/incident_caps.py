@@ -105,6 +105,7 @@ LENGTHS: Mapping[str, int] = {
     **_of("placed", _DEVICE),
     "intents.by": 512,
     "intents.reason": 512,
+    "intents.seenFault": _WORD,
     "duplicateOf": _NAME,
 }
 """By path of a text: its maximum number of characters (`maxLength`)."""

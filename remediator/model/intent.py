@@ -17,8 +17,8 @@ from kubeapi.types import Entry
 
 Kind = Literal["Hold", "Ignore", "RepairConfirmed"]
 """`Hold`: no new restriction and no disruption; existing taints stay. `Ignore`: no action on the
-fault; our taint rules are deleted. `RepairConfirmed`: the user confirms the repair of a GPU that
-verified recovery alone does not untaint."""
+fault, unless a worse one comes; our taint rules are deleted. `RepairConfirmed`: the user confirms
+the repair of a GPU that verified recovery alone does not untaint."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FIELDS: dict[Kind, str] = {"Hold": "hold", "Ignore": "ignore", "RepairConfirmed": "repairConfirmed"}
 """By kind: its field in the incident's spec."""
@@ -45,11 +45,13 @@ class IntentRecord(Intent, frozen=True, kw_only=True):
     kind: str
     """A `Kind`; one that another version wrote is kept."""
     state: str
-    """`InForce`, `Expired`, or `Overtaken` (a later signal cancelled it)."""
+    """`InForce`, `Expired`, or `Overtaken`: by a later signal, or `Ignore` by a worse class."""
     seen_time: datetime
     """When it was first read, by the remediator's clock."""
     seen_through_time: datetime | None = None
     """Latest signal of the GPU at that time, by the node's clock."""
+    seen_fault: str = ""
+    """Class of the fault that the user could see; "": nothing was known of it."""
 
     def concerns(self, intent: Intent) -> bool:
         mine = (self.until, self.by, self.reason)

@@ -116,7 +116,7 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
     record = _record(board, incident, demands, policy, now)
     known = _Known(
         board=board,
-        incident=incident,
+        incident=overrides.with_read(incident, record.intents, now),
         lead=lead,
         demands=demands,
         taints=taints,

@@ -109,7 +109,8 @@ def inheritance(
     """Return the last incident of a GPU, and the intents of users there that last beyond it.
 
     That incident carried over what was in force before it, so no older one counts: what a user
-    removed stays removed. Its duplicates count for kinds that it does not have.
+    removed stays removed, and what was overtaken has ended. Its duplicates count for kinds that it
+    does not have.
     """
     formers = [former for former in of_gpu(incidents, uuid) if not former.status.duplicate_of]
     if not formers:
@@ -118,13 +119,21 @@ def inheritance(
     doubles = [former for former in incidents if former.status.duplicate_of == last.name]
     found: dict[Kind, Intent] = {}
     for incident in (*doubles, last):
-        found |= _lasting(incident, now)
+        found |= _lasting(incident, last, now)
     return last.name, found
 
 
-def _lasting(incident: Incident, now: datetime) -> dict[Kind, Intent]:
+def _lasting(incident: Incident, leading: Incident, now: datetime) -> dict[Kind, Intent]:
+    """Return the intents of an incident that last beyond it; the leading one has read them."""
+    ended = [record for record in leading.status.intents if record.state == "Overtaken"]
     given = incident.spec.intents
-    return {kind: given[kind] for kind in LASTING if kind in given and counts(given[kind], now)}
+    return {
+        kind: given[kind]
+        for kind in LASTING
+        if kind in given
+        and counts(given[kind], now)
+        and not any(record.kind == kind and record.concerns(given[kind]) for record in ended)
+    }
 
 
 def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
@@ -182,7 +191,7 @@ def incidents_to_prune(
         row = policy.row(class_of(incident.status.fault))
         lifetime = max(row.repeat.within, KEPT_FOR) + row.probation
         old = now - closed_at > lifetime
-        needed = _lasting(incident, now) or _ends_signals(incident, boot_id)
+        needed = _lasting(incident, incident, now) or _ends_signals(incident, boot_id)
         # A node that reports ever new GPUs must not fill the API server, whatever its incidents
         # carry.
         if many or (old and not needed):

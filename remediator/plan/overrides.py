@@ -1,7 +1,8 @@
 """Intents of users for the GPU of an incident, and their state.
 
-A user outranks us, for a time. What was read is recorded in the status, so it is reported once and
-survives a restart. Pure.
+A user outranks us, for a time and for what was known then: a confirmed repair is for the signals
+until then, `ignore` for the class of fault that its user could see. What goes beyond that overtakes
+it. What was read is recorded in the status, so it is reported once and survives a restart. Pure.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,11 +13,12 @@ import msgspec
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose.fault import Record, Surroundings
 from remediator.model import intent as words
-from remediator.model.incident import Incident, with_intent
+from remediator.model.incident import Incident, TimelineEntry, with_intent
 from remediator.model.intent import Intent, IntentRecord, Kind, counts
 from remediator.plan import history
 from remediator.plan.board import Board
 from remediator.plan.signals import is_counted, is_later, last_reported
+from remediator.plan.words import severity
 
 
 def read_intents(
@@ -45,11 +47,11 @@ def read_intents(
         unread = wiped or (news and incident.status.seen_through is not None)
         unread = unread or _is_undated(incident, kind, recorded, intent)
         later |= unread if known is None else news
-        state = "InForce" if counts(intent, now) else "Expired"
-        # It stays so: once the node's clock has caught up, the signal looks earlier again.
-        overtaken = known is not None and known.state == "Overtaken"
-        if overtaken or (kind == "RepairConfirmed" and state == "InForce" and later):
-            state = "Overtaken"
+        seen_fault = known.seen_fault if known else ""
+        seen_fault = seen_fault or _class_seen(board, incident, kind, intent)
+        worse = bool(seen_fault) and severity(incident.status.fault) > severity(seen_fault)
+        beyond = {"RepairConfirmed": later, "Ignore": worse}.get(kind, False)
+        state = _state(intent, known, now, beyond=beyond)
         found.append(
             IntentRecord(
                 kind=kind,
@@ -59,9 +61,52 @@ def read_intents(
                 state=state,
                 seen_time=seen_time,
                 seen_through_time=through,
+                seen_fault=seen_fault,
             )
         )
     return tuple(found)
+
+
+def _state(intent: Intent, known: IntentRecord | None, now: datetime, *, beyond: bool) -> str:
+    """Return the state of an intent; what goes beyond that for which it was given overtakes it."""
+    # It stays so: once the node's clock has caught up, the signal looks earlier again.
+    if known is not None and known.state == "Overtaken":
+        return "Overtaken"
+    if not counts(intent, now):
+        return "Expired"
+    return "Overtaken" if beyond else "InForce"
+
+
+def _class_seen(board: Board, incident: Incident, kind: Kind, intent: Intent) -> str:
+    """Return the worst class that the user of an intent could see, "" while nothing is known.
+
+    That is what was stored: a class that is found in the decision that reads the intent was not
+    seen. A new incident has inherited the intent with what was seen of the one before. Where no
+    status is left to say it, what is found now counts as seen.
+    """
+    stored = {other.name: other for other in board.incidents if other.status.timeline}
+    name = incident.name if incident.name in stored else incident.spec.inherited_from
+    seen = [
+        _class_in(other, kind, intent)
+        for other in stored.values()
+        if other.open or name in (other.name, other.status.duplicate_of)
+    ]
+    known = [found for found in seen if found]
+    return max(known, key=severity) if known else _class_found(incident)
+
+
+def _class_in(incident: Incident, kind: Kind, intent: Intent) -> str:
+    """Return the class for which an incident has an intent, "" where it has none like it."""
+    records = (record for record in incident.status.intents if record.kind == kind)
+    recorded = next((record for record in records if record.concerns(intent)), None)
+    if recorded is None and incident.spec.intents.get(kind) != intent:
+        return ""
+    return (recorded.seen_fault if recorded else "") or _class_found(incident)
+
+
+def _class_found(incident: Incident) -> str:
+    """Return the class of an incident; one that nothing was found for has none yet."""
+    return incident.status.fault if incident.status.cause else ""
 
 
 def with_confirmed(
@@ -176,6 +221,26 @@ def in_force(records: Iterable[IntentRecord], kind: Kind) -> IntentRecord | None
     )
 
 
+def with_read(incident: Incident, read: tuple[IntentRecord, ...], now: datetime) -> Incident:
+    """Return an incident with what was read of its intents, and what its timeline says of that.
+
+    It is stored beside what was found: what is found together with an intent must not look as if
+    its user had seen it. An incident that is being opened has no timeline yet (`phase`).
+    """
+    status = incident.status
+    texts = [in_words(record) for record in changes(status.intents, read)]
+    kinds = {record.kind for record in read}
+    texts += [
+        f"a user removed: {words.in_words(record.kind, record)}"
+        for record in status.intents
+        # One that had ended already was reported when it did.
+        if record.state == "InForce" and record.kind not in kinds
+    ]
+    lines = (TimelineEntry(now, status.phase, text) for text in texts if status.timeline)
+    status = msgspec.structs.replace(status, intents=read, timeline=(*status.timeline, *lines))
+    return msgspec.structs.replace(incident, status=status)
+
+
 def changes(old: Iterable[IntentRecord], new: Iterable[IntentRecord]) -> Iterator[IntentRecord]:
     """Give those that are new, were changed, or of which something else has become."""
     before = {former.kind: former for former in old}
@@ -187,11 +252,8 @@ def changes(old: Iterable[IntentRecord], new: Iterable[IntentRecord]) -> Iterato
 
 def in_words(record: IntentRecord) -> str:
     """Report the state of an intent."""
-    became = {
-        "InForce": "in force",
-        "Expired": "expired",
-        "Overtaken": "overtaken by a later signal",
-    }
+    by = f"a fault worse than {record.seen_fault}" if record.kind == "Ignore" else "a later signal"
+    became = {"InForce": "in force", "Expired": "expired", "Overtaken": f"overtaken by {by}"}
     return f"{became.get(record.state, record.state)}: {words.in_words(record.kind, record)}"
 
 

@@ -10,7 +10,6 @@ from datetime import datetime
 import msgspec
 
 from remediator.diagnose.fault import Healthy, Unknown
-from remediator.model import intent
 from remediator.model.incident import (
     TIMELINE_LIMIT,
     IncidentStatus,
@@ -59,13 +58,9 @@ def _changes(old: IncidentStatus, new: IncidentStatus, planned: Planned) -> Iter
         yield f"seen: {seen}; decided: {deferred}; {_row(planned)}"
     if new.recurrence > 1 and new.recurrence != old.recurrence:
         yield f"seen: {ordinal(new.recurrence)} incident of the GPU that counts; {_row(planned)}"
-    for record in overrides.changes(old.intents, new.intents):
+    # Those that are read later have their lines already.
+    for record in new.intents if opening else ():
         yield overrides.in_words(record)
-    kinds = {entry.kind for entry in new.intents}
-    for record in old.intents:
-        # One that had ended already was reported when it did.
-        if record.state == "InForce" and record.kind not in kinds:
-            yield f"a user removed: {intent.in_words(record.kind, record)}"
 
 
 def kernel(text: str) -> str:

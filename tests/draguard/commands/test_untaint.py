@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from draguard.__main__ import main
+from draguard.phrases import stamp
 from kubeapi import clock
 from kubeapi.lease import renew
 from remediator.controller.agents import LEASE_NAME
@@ -108,6 +109,26 @@ def test_what_is_untainted_already_is_reported(fleet: Fleet, tell: Tell) -> None
     tell(LOST_INCIDENT, "--reason", "again", "--yes", ends=1)
 
     assert ignored(fleet)["reason"] == "a false alarm"
+
+
+def test_what_was_ignored_for_a_milder_fault_is_untainted_on_a_new_word(
+    fleet: Fleet, tell: Tell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = f"{INCIDENTS}/{LOST_INCIDENT}"
+    before = {"by": "admin", "reason": "a remap can wait"}
+    fleet.cluster.client.merge_patch(path, {"spec": {"ignore": before}})
+    read = {"kind": "Ignore", "state": "Overtaken", "seenTime": stamp(clock.now())}
+    overtaken = [{**before, **read, "seenFault": "pending"}]
+    fleet.cluster.client.merge_patch(f"{path}/status", {"status": {"intents": overtaken}})
+
+    try:
+        same = ("--reason", before["reason"], "--forever", "--yes")
+        assert main(["untaint", LOST_INCIDENT, *same, "--kubeconfig", fleet.kubeconfig]) == 1
+        assert "overtaken by a fault worse than pending" in capsys.readouterr().err
+        tell(LOST_INCIDENT, "--reason", "it may be lost as well", "--yes")
+        assert ignored(fleet)["reason"] == "it may be lost as well"
+    finally:
+        fleet.cluster.client.merge_patch(f"{path}/status", {"status": {"intents": None}})
 
 
 def test_an_incident_that_is_not_there_untaints_nothing(fleet: Fleet, tell: Tell) -> None:

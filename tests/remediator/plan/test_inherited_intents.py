@@ -3,21 +3,25 @@
 import msgspec
 import pytest
 
-from remediator.model.incident import Incident
+from remediator.model.incident import Incident, with_intent
 from remediator.model.intent import LASTING, Intent, Kind, in_words
+from remediator.plan.node_decision import decide_node
+from remediator.plan.steps import OpenIncident
 from tests.remediator.builders import (
     LASTS,
     RESET,
     Stored,
     action,
+    at,
     gpu,
     policy,
     until,
     view,
     xid,
 )
-from tests.remediator.playing import settle, tick
+from tests.remediator.playing import ENFORCE, settle, tick
 from tests.remediator.test_lost_status import wiped
+from tests.remediator.test_pending_remap import REMAP
 
 
 def first(kind: Kind, intent: Intent) -> Stored:
@@ -182,3 +186,73 @@ def test_a_confirmation_that_is_read_together_with_a_new_signal_does_not_count()
 
     assert stored.incident.open
     assert stored.incident.status.phase == "NeedsHuman"
+
+
+def of_a_remap() -> Stored:
+    """An ignored pending remap, and over."""
+    stored = Stored()
+    settle(stored, view(gpu(0, memory=REMAP)), 1)
+    stored.intend("Ignore", LASTS)
+    for second in (5, 10):
+        settle(stored, view(gpu(0, memory=REMAP)), second)
+    for second in (20, 700):
+        settle(stored, view(gpu(0)), second)
+    assert not stored.incident.open
+    return stored
+
+
+def states(incident: Incident) -> list[str]:
+    return [intent.state for intent in incident.status.intents]
+
+
+def test_an_ignored_class_is_inherited_too_and_a_worse_one_overtakes_it() -> None:
+    stored = of_a_remap()
+
+    next_one = again(stored, 800)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert states(next_one) == ["Overtaken"]
+    assert "overtaken by a fault worse than pending" in {
+        entry.text.partition(":")[0] for entry in next_one.status.timeline
+    }
+
+
+def test_a_crash_while_the_next_incident_is_opened_widens_no_ignored_class() -> None:
+    stored = of_a_remap()
+    sick = view(gpu(0, recovery_action=action(1, 799, 799)))
+    decision = decide_node(stored.over(sick), stored.fleet(), ENFORCE, at(800))
+    for step in decision.steps:
+        if isinstance(step, OpenIncident):
+            stored.take(step, at(800))
+
+    for second in (801, 805):
+        settle(stored, sick, second)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert states(stored.incidents[max(stored.incidents)]) == ["Overtaken"]
+
+
+def test_one_that_was_overtaken_is_not_inherited() -> None:
+    stored = of_a_remap()
+    again(stored, 800)
+    over(stored, 820)
+
+    third = again(stored, 1600)
+
+    assert third.spec.intents == {}
+    assert stored.effects() != {}
+
+
+def test_an_ignored_class_is_that_of_the_duplicate_in_which_it_was_written() -> None:
+    stored = Stored()
+    settle(stored, view(gpu(0, memory=REMAP)), 1)
+    leading = stored.incident
+    meta = msgspec.structs.replace(leading.metadata, name=leading.name[:-1] + "2", uid="uid-2")
+    twin = msgspec.structs.replace(leading.status, fault="gpu", cause="xid-95")
+    stored.put_incident(with_intent(Incident(meta, leading.spec, twin), "Ignore", LASTS))
+
+    for second in (5, 9):
+        settle(stored, view(gpu(0, memory=REMAP, recovery_action=action(1, 4, 4))), second)
+
+    assert states(stored.incidents[leading.name]) == ["InForce"]
+    assert stored.effects() == {}

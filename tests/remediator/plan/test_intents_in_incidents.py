@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from exporter.model.node_health import SourceHealth
+from exporter.model.node_health import GpuHealth, SourceHealth
 from remediator.model.incident import Incident, IncidentStatus
+from remediator.model.intent import Intent
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     LASTS,
@@ -22,6 +23,11 @@ from tests.remediator.builders import (
     xid,
 )
 from tests.remediator.playing import EVICTS_LATER, claim, settle
+from tests.remediator.test_pending_remap import REMAP
+
+DAY = 86400.0
+PENDING = gpu(0, memory=REMAP)
+"""A row remap waits for a reset; the GPU works."""
 
 
 def condition(incident: Incident, kind: str) -> tuple[str, str]:
@@ -168,6 +174,139 @@ class TestIgnore:
             settle(stored, view(gpu(0)), second)
 
         assert stored.incident.status.phase == "Recovered"
+
+
+def fallen(second: float) -> GpuHealth:
+    """The GPU with the pending remap falls off the bus."""
+    return dead(0, xids=(xid(79, seen=second),), presence_since=at(second), memory=REMAP)
+
+
+def lost(second: float) -> NodeView:
+    return seen_at(second, fallen(second))
+
+
+def seen_at(second: float, health: GpuHealth) -> NodeView:
+    seen = view(health)
+    return with_fields(seen, report=report_with(seen, observed_at=at(second)))
+
+
+def ignored(stored: Stored) -> list[str]:
+    return [intent.state for intent in stored.incident.status.intents if intent.kind == "Ignore"]
+
+
+class TestIgnoredClass:
+    """A user who ignores a fault has seen its class, and no worse one."""
+
+    def pending(self) -> Stored:
+        """A pending remap that is ignored without an end."""
+        stored = Stored()
+        settle(stored, view(PENDING), 1)
+        stored.intend("Ignore", LASTS)
+        settle(stored, view(PENDING), 5)
+        return stored
+
+    def test_a_worse_one_overtakes_it_and_the_gpu_is_tainted(self) -> None:
+        stored = self.pending()
+        assert (ignored(stored), stored.effects()) == (["InForce"], {})
+
+        for second in (60 * DAY, 60 * DAY + 4):
+            settle(stored, lost(60 * DAY), second)
+
+        assert stored.effects() == {"gpu-0": "NoExecute"}
+        assert ignored(stored) == ["Overtaken"]
+        assert (
+            "overtaken by a fault worse than pending: ignore without end by ana: a test board"
+            in (texts(stored))
+        )
+
+    def test_one_that_has_risen_and_is_over_does_not_count_again(self) -> None:
+        stored = self.pending()
+        for second in (100, 104):
+            settle(stored, lost(100), second)
+        taints = stored.effects()
+
+        for second in range(110, 600, 50):
+            sick = PENDING if second % 100 == 10 else fallen(100)
+            settle(stored, seen_at(second, sick), second)
+            assert stored.effects() == taints
+
+        assert ignored(stored) == ["Overtaken"]
+        received = [text.partition(":")[0] for text in texts(stored) if LASTS.reason in text]
+        assert received == ["in force", "overtaken by a fault worse than pending"]
+
+    def test_the_same_and_a_milder_one_are_ignored(self) -> None:
+        stored = Stored()
+        settle(stored, view(dead()), 1)
+        stored.intend("Ignore", LASTS)
+        settle(stored, view(dead()), 5)
+
+        for second, sick in ((10, PENDING), (15, dead()), (20, fallen(18))):
+            settle(stored, seen_at(second, sick), second)
+            assert stored.effects() == {}
+
+        assert ignored(stored) == ["InForce"]
+
+    def test_one_that_is_read_together_with_a_worse_one_was_not_for_that(self) -> None:
+        stored = Stored()
+        settle(stored, view(PENDING), 1)
+        stored.intend("Ignore", LASTS)
+
+        for second in (100, 104):
+            settle(stored, lost(100), second)
+
+        assert ignored(stored) == ["Overtaken"]
+        assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    def test_one_that_is_written_anew_is_for_the_worse_one(self) -> None:
+        stored = self.pending()
+        for second in (100, 104):
+            settle(stored, lost(100), second)
+        stored.intend("Ignore", LASTS)
+        settle(stored, lost(100), 110)
+        assert stored.effects() == {"gpu-0": "NoExecute"}, "the same words are the overtaken ones"
+
+        stored.intend("Ignore", Intent(by="ana", reason="it may be lost as well"))
+        settle(stored, lost(100), 120)
+
+        assert (ignored(stored), stored.effects()) == (["InForce"], {})
+
+    def test_one_that_has_expired_is_not_overtaken_afterwards(self) -> None:
+        stored = Stored()
+        settle(stored, view(PENDING), 1)
+        stored.intend("Ignore", until(50))
+        for second in (5, 60):
+            settle(stored, view(PENDING), second)
+
+        settle(stored, lost(100), 100)
+
+        assert ignored(stored) == ["Expired"]
+
+    def test_one_of_a_version_that_recorded_no_class_is_for_that_of_the_incident(self) -> None:
+        stored = self.pending()
+        status = stored.incident.status
+        old = (msgspec.structs.replace(record, seen_fault="") for record in status.intents)
+        before = msgspec.structs.replace(status, intents=tuple(old))
+        stored.put_incident(msgspec.structs.replace(stored.incident, status=before))
+
+        settle(stored, view(PENDING), 10)
+        assert (ignored(stored), stored.effects()) == (["InForce"], {})
+        for second in (100, 104):
+            settle(stored, lost(100), second)
+
+        assert ignored(stored) == ["Overtaken"]
+
+    def test_one_whose_incident_has_lost_its_status_goes_on_for_what_is_seen(self) -> None:
+        stored = Stored()
+        settle(stored, view(dead()), 1)
+        stored.intend("Ignore", LASTS)
+        settle(stored, view(dead()), 5)
+        stored.loses_status(stored.incident.name)
+
+        settle(stored, with_fields(view(dead()), stale="silent"), 1000)
+        for second in (1010, 1014):
+            settle(stored, view(dead()), second)
+
+        assert (ignored(stored), stored.effects()) == (["InForce"], {})
 
 
 class TestConfirmed:
