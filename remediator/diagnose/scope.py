@@ -73,30 +73,46 @@ def _is_other(rule: Rule, device: SliceDevice, inventory: tuple[SliceDevice, ...
     if device.kind != "vfio" and device.uuid == rule.uuid:
         return False
     behind = gpus_behind(device, inventory)
-    # A device that names no board proves nothing about the one that is ruled.
     if rule.gpu not in behind:
-        return bool(behind)
+        # A device that names no board proves nothing about the one that is ruled, unless that one
+        # is in another slot.
+        return bool(behind) or _is_in_another_slot(rule.gpu, device, inventory)
     sliced = rule.fault == "contained" and rule.uuid != rule.gpu
     # A partition of dynamic MIG has no UUID, and may be the same memory.
     return sliced and device.uuid not in {None, rule.uuid}
+
+
+def _is_in_another_slot(gpu: str, device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> bool:
+    slots = {part.pci_bus_id for part in inventory if gpu in gpus_behind(part, inventory)} - {""}
+    return bool(slots and device.pci_bus_id) and device.pci_bus_id not in slots
 
 
 def gpus_behind(device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> frozenset[str]:
     """Return the UUIDs of the GPU behind a device, none while it is not named.
 
     A VFIO device has a UUID of its PCI address and not of the board: the devices that are also
-    published at that address name the board.
+    published at that address name the board. Where there are none, the node's report may have (see
+    `with_board_in_slot`).
     """
     if device.kind != "vfio":
         return frozenset({device.parent_uuid or device.uuid or ""} - {""})
     if not device.pci_bus_id:
         return frozenset()
     there = [
-        published
-        for published in inventory
-        if published.kind != "vfio" and published.pci_bus_id == device.pci_bus_id
+        part for part in inventory if part.kind != "vfio" and part.pci_bus_id == device.pci_bus_id
     ]
-    return frozenset({published.parent_uuid or published.uuid or "" for published in there} - {""})
+    named = frozenset({part.parent_uuid or part.uuid or "" for part in there} - {""})
+    return named or frozenset({device.parent_uuid or ""} - {""})
+
+
+def with_board_in_slot(device: SliceDevice, boards: Mapping[str, str]) -> SliceDevice:
+    """Return a device; a VFIO device with the GPU that NVML lists in its slot, if it lists one.
+
+    `boards` are the UUIDs of those by PCI bus id. A GPU that is passed through is not listed: then
+    it is unknown which board is there.
+    """
+    board = boards.get(device.pci_bus_id) if device.kind == "vfio" else None
+    return msgspec.structs.replace(device, parent_uuid=board) if board else device
 
 
 def in_words(targets: tuple[Target, ...], mine: list[SliceDevice]) -> str:

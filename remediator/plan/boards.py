@@ -6,6 +6,7 @@ naming it. Pure.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -23,7 +24,7 @@ from remediator.diagnose.fault import (
 )
 from remediator.diagnose.links import remarks
 from remediator.diagnose.readings import NOT_REPORTED, unlisted_gpus
-from remediator.diagnose.scope import is_displaced, published_parts
+from remediator.diagnose.scope import is_displaced, published_parts, with_board_in_slot
 from remediator.diagnose.suspicion import with_suspicion
 from remediator.diagnose.verdict import verdict
 from remediator.model.claim import absent_consumers, affected_pods
@@ -59,6 +60,9 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
     own = tuple(device for device in view.slices.inventory if _is_own(device, view))
     # What is known of slices may be old: it proves nothing, of any name.
     own = () if view.blind.get("slices") else own
+    slots = attempt(_boards_by_slot, view)
+    if not isinstance(slots, Unknown):  # else all that is shared fails, below
+        own = tuple(with_board_in_slot(device, slots) for device in own)
     out_of_reach = () if view.blind else _out_of_reach(view)
     unbound = {out.device.parent_uuid or out.device.uuid or "": out.why for out in out_of_reach}
     slices = msgspec.structs.replace(
@@ -136,6 +140,15 @@ def _facts_of_node(
         around=surroundings(view.agent.report),
         repeated=frozenset(uuid for uuid, times in named.items() if times > 1),
     )
+
+
+def _boards_by_slot(view: NodeView) -> Mapping[str, str]:
+    """Return the GPU that NVML lists in each PCI slot now, where it lists one."""
+    roster = _roster(view)
+    if roster is None:
+        return {}
+    listed = Counter(roster.slots.values())
+    return {slot: uuid for uuid, slot in roster.slots.items() if slot and listed[slot] == 1}
 
 
 def _out_of_reach(view: NodeView) -> tuple[OutOfReach, ...]:

@@ -272,8 +272,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
         Texts and names of lines never count, and nothing milder does.
         """
-        pairs = ((self.row(kind, place), before.row(kind, place)) for kind in SEVERITY)
-        return any(_is_stronger(row, old) for row, old in pairs)
+        places = [place.within(*pool) for pool in place.pools] or [place]
+        return any(
+            _is_stronger(self.row(kind, where), before.row(kind, where))
+            for where in places
+            for kind in SEVERITY
+        )
 
     def may_permit_more(self, before: "Policy") -> bool:
         """Whether there may be such a place: there is none where this is False."""

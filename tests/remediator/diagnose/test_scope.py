@@ -190,6 +190,15 @@ class TestOtherHardwareUnderTheName:
         assert not is_displaced(mine, (vfio(old, 0), *published(old)))
         assert is_displaced(mine, (vfio(fresh, 0), *published(fresh)))
 
+    def test_is_proven_for_a_vfio_device_by_its_board_in_another_slot(self) -> None:
+        mine = rule_of("gpu-vfio-0", vfio(gpu(0), 0).uuid or "")
+        moved = msgspec.structs.replace(gpu(5), uuid=uuid(0))
+
+        assert is_displaced(mine, (vfio(gpu(0), 0), *published(moved)))
+        assert not is_displaced(mine, (vfio(gpu(0), 0), *published(gpu(5))))
+        unplaced = (with_fields(part, pci_bus_id="") for part in published(moved))
+        assert not is_displaced(mine, (vfio(gpu(0), 0), *unplaced))
+
     @pytest.mark.parametrize("empty", [(), (device("gpu-0"),), (device("gpu-1", uuid=uuid(77)),)])
     def test_is_not_proven_by_a_name_that_nobody_fills(
         self, empty: tuple[SliceDevice, ...]
