@@ -94,6 +94,7 @@ class Player:
         delay: float = DELAYS[0],
     ) -> None:
         self._agent = Agent(history, inputs)
+        self._episodes = history.episodes
         self._policy = policy
         self._delay = delay
         """Seconds after which an administrator confirms a repair that needs it."""
@@ -108,6 +109,8 @@ class Player:
         self._down_at = 0.0
         self._waiting: set[str] = set()
         """Incidents that request a user's word now."""
+        self._unreported: set[str] = set()
+        """Those of which no source reports the end: the repair may still be under way."""
         self._confirming: set[str] = set()
         """Those that an administrator will look at, and confirm if they still request it."""
         self.opened = 0
@@ -164,8 +167,26 @@ class Player:
 
     def _confirm(self, incident: str, at: float) -> None:
         self._confirming.discard(incident)
-        if incident in self._waiting:
+        if incident not in self._waiting:
+            return
+        if incident in self._unreported and self._is_broken(incident, at):
+            self._look_later(incident, at)
+        else:
             self.store.confirm(incident, at)
+
+    def _look_later(self, incident: str, at: float) -> None:
+        self._confirming.add(incident)
+        self._later(at + self._delay, confirms=incident)
+        self.waited = True
+
+    def _is_broken(self, incident: str, at: float) -> bool:
+        """Whether an administrator who looks at the GPU of an incident finds it not repaired."""
+        stored = self.store.incidents.get(incident)
+        gpu = self._agent.gpu_of.get(stored.spec.uuid) if stored else None
+        return any(
+            episode.gpu == gpu and episode.must and episode.begin <= at < episode.until
+            for episode in self._episodes
+        )
 
     def _wake(self, at: float, fleet: Fleet | None) -> None:
         if self._agent.alive:
@@ -207,14 +228,15 @@ class Player:
                 continue
             if planned.granted.deferred:
                 self.held.add(planned.incident.name)
+            name, unreported = planned.incident.name, bool(planned.record.end_unreported)
             waits = bool(planned.record.confirmation) and (
                 planned.course.verified or not board.presence.reported
             )
-            (self._waiting.add if waits else self._waiting.discard)(planned.incident.name)
-            if waits and planned.incident.name not in self._confirming:
-                self._confirming.add(planned.incident.name)
-                self._later(at + self._delay, confirms=planned.incident.name)
-                self.waited = True
+            waits = waits or unreported
+            (self._waiting.add if waits else self._waiting.discard)(name)
+            (self._unreported.add if unreported else self._unreported.discard)(name)
+            if waits and name not in self._confirming:
+                self._look_later(name, at)
 
     def _view(
         self, rules: tuple[Rule, ...], incidents: tuple[Incident, ...], at: float

@@ -10,7 +10,7 @@ from draguard.connection.whoami import ahead_by, caller, now
 from draguard.phrases import moment
 from kubeapi.client import Client, Conflict, NotFound
 from kubeapi.resources import INCIDENTS
-from remediator.diagnose.fault import Healthy, Sick
+from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.model.incident import Incident
 from remediator.model.intent import (
     BY_LIMIT,
@@ -23,6 +23,7 @@ from remediator.model.intent import (
 )
 from remediator.plan import overrides, recovery
 from remediator.plan.board import Board
+from remediator.plan.status import NO_SOURCE
 from remediator.plan.words import need_of
 from remediator.policy.duration import duration
 
@@ -186,7 +187,7 @@ def write(client: Client, incident: Incident, change: IntentChange, *, overwrite
 def confirmation_refusal(incident: Incident, board: Board | None) -> str:
     """Return why confirming the repair would change nothing, "" if it has an effect.
 
-    `case` is the GPU's with that confirmation. It has an effect if the board was taken out, or if
+    `board` is the GPU's, with that confirmation. It has an effect if the board was taken out, or if
     the GPU is not sick and its recovery needs more than the soak time.
     """
     if board is not None and recovery.is_taken_out(board):
@@ -194,15 +195,18 @@ def confirmation_refusal(incident: Incident, board: Board | None) -> str:
     if board is not None and isinstance(board.verdict, Sick):
         return f"the GPU is still {verdict_in_words(board)}; repair it first"
     status = incident.status
+    why = {c.reason for c in status.conditions if (c.type, c.status) == ("NeedsHuman", "True")}
+    if why == {NO_SOURCE} and board is not None and isinstance(board.verdict, Unknown):
+        return f"the GPU would stay {verdict_in_words(board)}"
     needed = (
         status.untaint == "OnConfirmation"
         or status.phase == "NeedsHuman"
         or need_of(status.needs) == "human"
-        or any((c.type, c.status) == ("NeedsHuman", "True") for c in status.conditions)
+        or bool(why)
     )
     if not needed and board is not None and isinstance(board.verdict, Healthy):
         # The GPU is healthy, but only a user can confirm that the fault is over.
-        needed = bool(recovery.why_unknown(board, incident)) or not board.machine.agent.confirmable
+        needed = recovery.is_word_needed(board, incident) or not board.machine.agent.confirmable
     if needed:
         return ""
     return (

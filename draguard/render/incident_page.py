@@ -9,6 +9,7 @@ from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text, Tone,
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
 from remediator.model.incident import Incident
 from remediator.plan import overrides
+from remediator.plan.status import NO_SOURCE
 from remediator.plan.words import need_of, ours
 
 _VIA = {
@@ -43,6 +44,10 @@ _STEPS: dict[str, tuple[str, ...]] = {
     ),
 }
 """By need; the first line says what, the others are commands."""
+_CONFIRM = (
+    "then confirm the repair, which no source reports:",
+    "draguard confirm-repaired {name} --reason 'repaired, nvidia-smi is well'",
+)
 _ONCE_DRAINED = "wait until the GPU is drained (phase Drained), then "
 _RUNBOOK = "DraguardDeviceTainted"
 _RUNBOOK_BY_NEED = {"fabric-recovery": "DraguardFabricFault", "human": "DraguardNeedsHuman"}
@@ -143,19 +148,31 @@ def repair_steps(incident: Incident) -> Iterator[str]:
     """Give what a user does to repair the GPU, commands indented, and the runbook."""
     if not incident.open:
         return
-    phase = incident.status.phase
-    need = "human" if phase == "NeedsHuman" else need_of(incident.status.needs)
-    steps = _STEPS.get(need)
+    phase, unreported = incident.status.phase, _is_end_unreported(incident)
+    human = phase == "NeedsHuman" and not unreported
+    need = "human" if human else need_of(incident.status.needs)
+    steps = _STEPS.get(need, ("check the GPU:", "nvidia-smi") if unreported else None)
     if steps is None or phase == "Verifying":
         yield _BY_PHASE.get(phase, "nothing: no repair is needed")
         return
     words = {"node": incident.node, "uuid": incident.spec.uuid, "name": incident.name}
-    words["when"] = "the GPU is drained: " if phase == "Drained" else _ONCE_DRAINED
-    first, *commands = steps
-    yield first.format(**words)
-    yield from (f"  {command.format(**words)}" for command in commands)
+    drained = phase == "Drained" or (unreported and incident.status.drained_at)
+    words["when"] = "the GPU is drained: " if drained else _ONCE_DRAINED
+    for step in (steps, _CONFIRM) if unreported else (steps,):
+        first, *commands = step
+        yield first.format(**words)
+        yield from (f"  {command.format(**words)}" for command in commands)
     more = ", docs/handover.md" if need in _NODE_LEVEL else ""
-    yield f"runbook: {_RUNBOOKS}/{_RUNBOOK_BY_NEED.get(need, _RUNBOOK)}.md{more}"
+    runbook = _RUNBOOK_BY_NEED["human"] if unreported else _RUNBOOK_BY_NEED.get(need, _RUNBOOK)
+    yield f"runbook: {_RUNBOOKS}/{runbook}.md{more}"
+
+
+def _is_end_unreported(incident: Incident) -> bool:
+    """Whether a user has to confirm a repair that no source reports."""
+    return any(
+        (condition.type, condition.status, condition.reason) == ("NeedsHuman", "True", NO_SOURCE)
+        for condition in incident.status.conditions
+    )
 
 
 def pause_commands(incident: Incident) -> Iterator[str]:

@@ -26,7 +26,7 @@ from exporter.model.node_health import (
 P = ParamSpec("P")
 T = TypeVar("T")
 FaultClass = Literal["suspect", "pending", "contained", "fabric", "memory", "gpu", "lost", "node"]
-"""`suspect`: application XIDs that follow the GPU and not the job; `pending`: a reset when
+"""`suspect`: XIDs that follow the GPU and not the job (`suspicion`); `pending`: a reset when
 convenient (row remap or page retirement waits); the others as in docs/policy.md."""
 
 SEVERITY: tuple[FaultClass, ...] = get_args(FaultClass)
@@ -255,6 +255,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Every GPU of the report, the diagnosed one too."""
     confirmed: Confirmed = no_confirmation
     """Of the diagnosed GPU."""
+    repaired: bool = False
+    """A user has confirmed the repair of its incident, and nothing that is known came after it."""
 
     def up(self, source: str) -> bool | None:
         """Return whether a source works, None when the report does not name it."""

@@ -83,6 +83,43 @@ def requested_action(gpu: GpuHealth) -> Requested | None:
     return Requested(action.value, action.since or gpu.presence_since, action.observed_at)
 
 
+UNREAD_FOR = timedelta(hours=1)
+"""A driver whose recovery action cannot be read for so long will not say itself what is over. A
+driver upgrade takes less."""
+
+
+def unread_for_long(gpu: GpuHealth, reported_at: datetime | None) -> bool:
+    """Whether a driver that may have a recovery action has failed to say it for long."""
+    action = gpu.recovery_action
+    if reported_at is None or action.supported is False:
+        return False
+    # Where nothing was read, or nothing but that there is no value, since that was so.
+    known = action.since if action.value is None else action.unread_since or action.observed_at
+    since = [gpu.presence_since, *(at for at in (known, gpu.epoch_started) if at is not None)]
+    return reported_at - max(since) >= UNREAD_FOR
+
+
+def no_action_read(gpu: GpuHealth, reported_at: datetime | None) -> str:
+    """Return why the driver will not say itself that a fault is over, "" while it may."""
+    if gpu.recovery_action.supported is False:
+        return "the driver has no recovery action"
+    silent = unread_for_long(gpu, reported_at)
+    return "the recovery action could not be read for an hour" if silent else ""
+
+
+def without_action(gpu: GpuHealth, reported_at: datetime | None) -> GpuHealth:
+    """Return a GPU as if its driver had no recovery action, and had been queried for it."""
+    action = msgspec.structs.replace(
+        gpu.recovery_action,
+        support="Unsupported",
+        value=None,
+        since=None,
+        observed_at=reported_at,
+        unread_since=None,
+    )
+    return msgspec.structs.replace(gpu, recovery_action=action)
+
+
 def action_faults(gpu: GpuHealth) -> Iterator[Fault]:
     """Return the fault that the action is by itself."""
     action = requested_action(gpu)

@@ -6,6 +6,7 @@ The rules, in the order of the design's safety argument:
   whether the fault stands; 0 ends it. Where the driver has no such field, the catalogue decides,
   and recovery is a new epoch (reset, reboot, driver load) without a further error in it, or a
   user's word that the GPU is repaired. That word ends no present state and nothing that came later.
+  It also stands for a field that cannot be read for long: nothing else would ever end the fault.
 - Application XIDs, information and unknown codes are never a fault (`xid_faults`, `xid_table`).
   Some that repeat on one GPU make it suspect (`suspicion`).
 - A contained error is over as soon as it is written: its process is dead. Its slice is drained and
@@ -44,6 +45,8 @@ def verdict(gpu: GpuHealth, around: Surroundings = NO_SURROUNDINGS, unusable: st
     """
     if unusable:
         return Unknown(unusable)
+    if around.repaired and readings.unread_for_long(gpu, around.reported_at):
+        gpu = readings.without_action(gpu, around.reported_at)
     return _judge(gpu, around)
 
 
@@ -71,7 +74,7 @@ def _judge(gpu: GpuHealth, around: Surroundings) -> Verdict:
     starts += [fault.ended for fault in over if fault.ended is not None]
     starts += [since for since in (gpu.recovery_action.since, gpu.epoch_started) if since]
     starts += xid_faults.contained_errors(gpu, around)
-    evidence = "answers, and nothing speaks against it (the driver has no recovery action to ask)"
+    evidence = "answers, and nothing speaks against it (there is no recovery action to read)"
     if gpu.recovery_action.supported:
         evidence = "answers, and the driver requests no recovery action"
     healthy = Healthy(max(starts), evidence, over)

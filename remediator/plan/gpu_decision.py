@@ -174,6 +174,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
             (twice, "the devices were empty once"),
             (look_again(self.board, self.incident, self.now), "pods that hold no device still run"),
             (clocks.not_brought_back_at(status), "the GPU is missing after a reboot"),
+            (recovery.word_needed_at(self.board, status), "a repair has had its time"),
         )
         own = (Wake(at, why) for at, why in dates if at is not None and at > self.now)
         return first_wake(*own, *others)
@@ -236,6 +237,7 @@ def _record(
         confirmation="" if confirmed else sticky,
         sticky=bool(sticky),
         unprovable=any(demand.needs_human for demand in demands),
+        end_unreported=recovery.end_unreported(board, incident, confirmed, now),
         probation=row.probation,
         repair_seen="" if unseen else recovery.repair_seen(board, incident.status, signal),
         intents=intents,
@@ -258,7 +260,8 @@ def _keep_unknown(known: _Known) -> Demanded | None:
     if not why:
         return None
     moved = hardware.new_names_in_words(known.taints.renamed)
-    reason = "; ".join(part for part in (f"unknown, so nothing changes: {why}", moved) if part)
+    parts = (f"unknown, so nothing changes: {why}", _word_needed(known.record), moved)
+    reason = "; ".join(part for part in parts if part)
     until = recovery.gone_until(known.board, known.incident)
     # A date that has passed would wake the node again and again, while a watch is blind for weeks.
     gone = Wake(until, "the node is gone") if until and until > known.now else None
@@ -339,6 +342,8 @@ def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]
     parts = [unproven] if unproven else []
     if record.confirmation:
         parts.append(f"a user must confirm the repair: {record.confirmation}")
+    if needed := _word_needed(record):
+        parts.append(needed)
     if isinstance(board.verdict, Healthy):
         if doubt := board.trust.refusal("end a clock"):
             parts.append(f"the soak time waits: {doubt}")
@@ -349,6 +354,13 @@ def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]
     if moved := hardware.new_names_in_words(known.taints.renamed):
         parts.append(moved)
     return tuple(parts)
+
+
+def _word_needed(record: Record) -> str:
+    if not record.end_unreported:
+        return ""
+    why = f"only a user can say that the GPU is repaired: {record.end_unreported}"
+    return f"{why} (spec.repairConfirmed)"
 
 
 def _ignore(known: _Known, demanded: Demanded) -> Demanded:

@@ -120,6 +120,7 @@ def with_confirmed(
 
     A confirmation is for the errors that its incident had counted when it was first read. They stay
     in the report until the next boot, so it counts until then, also once the incident is closed.
+    What else it says of the GPU it says while the incident goes on.
     """
     found = [
         (incident.status.seen_signals, *confirmation)
@@ -138,7 +139,11 @@ def with_confirmed(
         )
         return max(dates, default=None)
 
-    return msgspec.structs.replace(around, confirmed=confirmed)
+    repaired = any(
+        incident.open and _confirmation(gpu, incidents, incident, now) is not None
+        for incident in incidents
+    )
+    return msgspec.structs.replace(around, confirmed=confirmed, repaired=repaired)
 
 
 def _confirmation(

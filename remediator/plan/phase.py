@@ -139,6 +139,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     healthy: bool
     human: bool
     """Nothing but a user takes it further."""
+    unreported: bool
+    """Of what is tainted no source will report the end."""
     settled: bool
     """Nothing more is to be tainted, and no pod to be evicted."""
     done: Progress
@@ -159,13 +161,13 @@ ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
         "Repairing",
         "no pod uses the devices and there are signs of a repair: the GPU is absent, or has a new "
         "boot or epoch",
-        lambda facts: facts.repairing and not facts.ended and not facts.verified,
+        lambda facts: facts.repairing and not (facts.ended or facts.verified or facts.unreported),
     ),
     (
         "NeedsHuman",
         "a user has to act: confirm the repair, or check the GPU",
         # Before Verifying: a GPU that waits for a confirmation is healthy, too.
-        lambda facts: facts.human and not facts.verified,
+        lambda facts: (facts.human or facts.unreported) and not facts.verified,
     ),
     (
         "Verifying",
@@ -205,7 +207,8 @@ def phase(board: Board, planned: Planned, old: IncidentStatus, done: Progress) -
     # What ends without recovery goes through no further phase while its rules are deleted. And a
     # GPU that is taken out for its repair is Unknown: that is a sign of the repair, and no reason
     # to wait.
-    unclear = (facts.ended and facts.ruled) or (facts.unknown and not (ends or facts.repairing))
+    goes_on = ends or facts.repairing or facts.unreported
+    unclear = (facts.ended and facts.ruled) or (facts.unknown and not goes_on)
     return old.phase if unclear and old.phase else phase_of(facts)
 
 
@@ -229,6 +232,7 @@ def _facts(board: Board, planned: Planned, old: IncidentStatus, done: Progress) 
         unknown=isinstance(board.verdict, Unknown),
         healthy=healthy,
         human=bool(planned.record.confirmation and waits) or unprovable or joined,
+        unreported=bool(planned.record.end_unreported) and done.tainted,
         settled=not planned.course.pending and (done.drained or not moving),
         done=done,
     )

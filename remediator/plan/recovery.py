@@ -12,7 +12,7 @@ import msgspec
 
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose import links, readings
-from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown
 from remediator.diagnose.suspicion import CODES
 from remediator.model.incident import Incident, IncidentStatus
 from remediator.model.intent import Intent
@@ -29,6 +29,8 @@ LOOK_FOR_RENEWALS = timedelta(seconds=15)
 NOT_SERVED = "DeviceTaintRules are not served, so it is unknown whether its rules still exist"
 NOTED_WITHIN = timedelta(seconds=10)
 """After a soak: what was not stored by then, this cluster's CRD does not know."""
+REPAIR_TAKES = timedelta(hours=1)
+"""For so long after its taint a GPU may be repaired before a user is needed to say so."""
 
 
 def without_pending(board: Board, policy: Policy) -> Board:
@@ -87,6 +89,58 @@ def _unseen_end(board: Board, gpu: GpuHealth, incident: Incident) -> str:
     return unread
 
 
+def end_unreported(
+    board: Board, incident: Incident, confirmed: Intent | None, now: datetime
+) -> str:
+    """Return why no source will report that a fault is over, "" while one may.
+
+    Unknown heals nothing, so such a taint would stand for ever: a user has to say more.
+    """
+    gpu, until = board.gpu, _repaired_until(board, incident.status)
+    if gpu is None or until is None or now < until:
+        return ""
+    match board.verdict:
+        case Healthy():
+            return why_unknown(board, incident, confirmed)
+        # Until what NVML reads now is over, nothing is repaired.
+        case Sick(faults) if not (board.boot_id and all(map(_ends_by_word, faults))):
+            return ""
+        case _:
+            why = readings.no_action_read(gpu, board.reported_at)
+            return (
+                f"{why}, so no source reports that {incident.status.cause} is over" if why else ""
+            )
+
+
+def _ends_by_word(fault: Fault) -> bool:
+    """Whether a fault is over, or would be by a user's word."""
+    return fault.ended is not None or (
+        fault.xid is not None and fault.fault_class not in _WITH_MORE_TO_SAY
+    )
+
+
+def is_word_needed(board: Board, incident: Incident) -> bool:
+    """Whether a GPU that is healthy by a user's word would be unknown without it."""
+    unread = board.gpu is not None and readings.unread_for_long(board.gpu, board.reported_at)
+    return unread or bool(why_unknown(board, incident))
+
+
+def word_needed_at(board: Board, status: IncidentStatus) -> datetime | None:
+    """Return when a user will be needed whose driver reports no end of a fault."""
+    silent = board.gpu is not None and readings.no_action_read(board.gpu, board.reported_at)
+    return _repaired_until(board, status) if silent else None
+
+
+def _repaired_until(board: Board, status: IncidentStatus) -> datetime | None:
+    """Return until when a GPU may be repaired, None where none is tainted or it does not answer."""
+    tainted = any(rule.effect != "None" for rule in board.rules.stored)
+    present = board.gpu is not None and board.gpu.presence == "Present"
+    since = status.tainted_at if tainted and present else None
+    return since + REPAIR_TAKES if since else None
+
+
+_WITH_MORE_TO_SAY = frozenset({"suspect", "memory"})
+"""Classes of which XIDs end by more than a user's word: a day must pass, or NVML be read."""
 _OVER_AT_ONCE = frozenset({"suspect", "contained"})
 _SIGNALS = ("xid-", "sxid-", "recovery-action-")
 """How the names of causes begin that a report has once and does not read again."""

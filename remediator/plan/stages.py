@@ -189,6 +189,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Recovery alone does not untaint it, whatever was confirmed since."""
     unprovable: bool = False
     """Only the kernel log reports the fault, and no other source can confirm it: a user looks."""
+    end_unreported: str = ""
+    """Why no source will report that the fault is over: a user has to say it; "" while one may."""
     probation: timedelta = timedelta()
     """How long a new fault counts as a relapse, once this is closed."""
     repair_seen: str = ""

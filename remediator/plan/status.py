@@ -35,7 +35,7 @@ from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.phase import phase, progress, timeline
 from remediator.plan.pods import affected_in_scope, empty_since
 from remediator.plan.recovery import unseen_rules
-from remediator.plan.stages import Planned
+from remediator.plan.stages import Planned, Record
 from remediator.plan.words import MODES, NEEDS, some
 from remediator.policy.table import Mode
 
@@ -79,6 +79,9 @@ REPAIR_DEFERRED = "RepairDeferred"
 """Condition of an incident: the repair of the node is needed and not requested yet."""
 WOULD_REPAIR = "WouldRequestRepair"
 """Condition of an incident: a repair of the node that a milder mode than enforce spares."""
+STICKY, NO_SOURCE = "Sticky", "NoSource"
+"""Reasons of the condition NeedsHuman: recovery alone does not untaint the GPU, or no source will
+report that its fault is over."""
 UNCONFIRMED = "FaultUnconfirmed"
 """Condition of an incident: only the kernel log reports the fault, and nothing can confirm it."""
 
@@ -95,7 +98,7 @@ def conditions(
     found = (
         ("Deferred", planned.granted.deferred_by, planned.granted.deferred),
         (STATE_UNKNOWN, "ReportUnusable", unknown),
-        ("NeedsHuman", "Sticky", planned.record.confirmation),
+        ("NeedsHuman", *_needs_human(planned.record)),
         (AWAITING, "Doubtful", _awaited_evidence(planned, old, waits, now)),
         (EVICTION_REFUSED, "EvictionAPI", _refused_evictions(board, planned)),
         (EVICTION_BLOCKED, planned.blocked_by, planned.blocked),
@@ -121,6 +124,13 @@ def conditions(
         )
         for kind, reason, message in found
     )
+
+
+def _needs_human(record: Record) -> tuple[str, str]:
+    """Return why a user has to confirm the repair, as reason and sentence."""
+    if record.confirmation:
+        return STICKY, record.confirmation
+    return NO_SOURCE, record.end_unreported
 
 
 def condition(

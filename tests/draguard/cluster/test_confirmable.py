@@ -6,16 +6,33 @@ import msgspec
 import pytest
 
 from draguard.cluster.intents import confirmation_refusal
+from exporter.model.node_health import RecoveryAction
 from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict
-from remediator.model.incident import Condition, IncidentStatus
+from remediator.model.incident import Condition, IncidentStatus, with_intent
 from remediator.plan.board import Board
-from tests.remediator.builders import T0, at, gpu, make_board, with_fields
+from remediator.plan.boards import bind_boards
+from tests.remediator.builders import (
+    LASTS,
+    NO_ACTION_FIELD,
+    T0,
+    Stored,
+    at,
+    gpu,
+    make_board,
+    view,
+    with_fields,
+    xid,
+)
 from tests.remediator.plan.fleets import an_incident
+from tests.remediator.playing import settle
 
 HEALTHY = Healthy(at(0), "answers")
 SICK = Sick((Fault(fault_class="gpu", cause="xid-95", last_seen=T0, evidence="XID 95 was seen"),))
 UNKNOWN = Unknown("the agent of node-a has been silent")
 WAITS = Condition("NeedsHuman", "True", "Sticky", T0, "3rd incident")
+SILENT = Condition("NeedsHuman", "True", "NoSource", T0, "the driver has no recovery action")
+UNREAD = gpu(0, recovery_action=RecoveryAction())
+"""For five hours; its recovery action was never read."""
 
 
 def case(verdict: Verdict, **more: Any) -> Board:
@@ -58,6 +75,42 @@ def test_not_where_a_user_is_waited_for(one: Board | None, status: dict[str, obj
 
 def test_not_of_an_agent_that_cannot_confirm_a_soak_itself() -> None:
     assert refused(case(HEALTHY, confirmable=False)) == ""
+
+
+def test_where_a_user_is_needed_for_want_of_a_reading_and_more_than_that_is_unknown() -> None:
+    why = refused(case(UNKNOWN), phase="NeedsHuman", conditions=(SILENT,))
+
+    assert why == "the GPU would stay unknown: the agent of node-a has been silent"
+    assert refused(case(HEALTHY), phase="NeedsHuman", conditions=(SILENT,)) == ""
+    assert refused(case(UNKNOWN), untaint="OnConfirmation", conditions=(WAITS,)) == ""
+
+
+@pytest.mark.parametrize(("reported", "fits"), [(3600, True), (-14401, False)])
+def test_not_where_it_stands_for_a_recovery_action_that_is_not_read(
+    reported: float, fits: bool
+) -> None:
+    one = case(HEALTHY, gpu=UNREAD, reported_at=at(reported))
+
+    assert (refused(one) == "") is fits
+
+
+@pytest.mark.parametrize("sources", [("kmsg", "nvml"), ("kmsg",)], ids=["two", "log alone"])
+@pytest.mark.parametrize("code", [48, 62, 74, 95, 119])
+@pytest.mark.parametrize("seconds", [20, 7200], ids=["at once", "when a user is needed"])
+def test_not_of_a_reset_that_no_driver_before_r565_reports(
+    seconds: float, code: int, sources: tuple[str, ...]
+) -> None:
+    stored = Stored()
+    fault = xid(code, count=3, sources=sources)
+    seen = view(gpu(0, fault, recovery_action=NO_ACTION_FIELD))
+    for second in (1, 10, seconds):
+        settle(stored, seen, second)
+
+    written = with_intent(stored.incident, "RepairConfirmed", LASTS)
+    stored.put_incident(written)
+    (board,) = bind_boards(stored.over(seen), at(seconds))
+
+    assert confirmation_refusal(written, board) == ""
 
 
 def test_not_of_a_board_that_was_taken_out() -> None:

@@ -145,6 +145,22 @@ def test_the_page_says_first_what_to_do_and_last_how_to_pause(
     assert "draguard untaint gpu-a-1 --until" in last
 
 
+@pytest.mark.parametrize(
+    ("needs", "first"), [("gpu-reset", "reset it on node-a:"), ("nothing", "check the GPU:")]
+)
+def test_where_no_source_reports_the_end_the_page_names_the_repair_and_its_confirmation(
+    needs: Need, first: str
+) -> None:
+    silent = Condition("NeedsHuman", "True", "NoSource", T0, "the driver has no recovery action")
+
+    stated = words(needs=NEEDS[needs], phase="NeedsHuman", conditions=(silent,), drained_at=T0)
+
+    steps = stated.partition("What to do")[2].partition("To pause")[0]
+    assert first in steps
+    assert "draguard confirm-repaired gpu-a-1 --reason 'repaired, nvidia-smi is well'" in steps
+    assert "runbook: alerts/runbooks/DraguardNeedsHuman.md" in steps
+
+
 def test_every_need_has_its_steps_and_every_page_is_there() -> None:
     for need in set(NEEDS) - {"nothing"}:
         (page,) = re.findall(r"alerts/runbooks/\w+\.md", words(needs=NEEDS[need]))

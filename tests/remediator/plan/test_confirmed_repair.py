@@ -256,7 +256,8 @@ class TestItDoesNotEnd:
 
     def test_anything_while_the_recovery_action_may_be_readable(self) -> None:
         """The driver will say itself whether the fault is over."""
-        seen = old(xid(95), recovery_action=RecoveryAction())
+        begun = {"presence_since": at(-60), "epoch_started": at(-60)}
+        seen = old(xid(95), recovery_action=RecoveryAction(), **begun)
         stored = confirmed(seen)
 
         settle(stored, seen, SOAKED)

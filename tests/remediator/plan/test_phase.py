@@ -26,6 +26,7 @@ SICK = Facts(
     unknown=False,
     healthy=False,
     human=False,
+    unreported=False,
     settled=False,
     done=NOTHING,
 )
@@ -42,6 +43,9 @@ SICK = Facts(
         ({"done": EMPTY, "repairing": True}, "Repairing"),
         ({"done": EMPTY, "human": True}, "NeedsHuman"),
         ({"done": EMPTY, "human": True, "repairing": True}, "Repairing"),
+        ({"done": EMPTY, "unreported": True, "repairing": True}, "NeedsHuman"),
+        ({"done": MOVING, "unreported": True}, "NeedsHuman"),
+        ({"done": EMPTY, "unreported": True, "healthy": True, "verified": True}, "Verifying"),
         ({"done": EMPTY, "healthy": True, "settled": True}, "Verifying"),
         ({"done": EMPTY, "healthy": True, "settled": True, "human": True}, "NeedsHuman"),
         ({"done": MOVING, "healthy": True}, "Evicting"),
