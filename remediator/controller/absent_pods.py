@@ -6,6 +6,9 @@ in the claim would be waited for without end. So a pod, or the last one of a Pod
 gone once every list has lacked it for `GONE_AFTER`, and after that time a list of the newest state
 lacks it too.
 
+A claim that is given back is all that reports the end of a pod. What is remembered of the node's
+pods is older than that, so they are listed anew, once for each look that finds it.
+
 The memory ends with the process, which only delays this.
 """
 
@@ -18,6 +21,9 @@ from remediator.controller.node_pods import REMEMBERED, REMEMBERED_WITHOUT, Node
 from remediator.model.claim import absent_consumers
 from remediator.plan.pods import GONE_AFTER
 from remediator.plan.view import NodeView
+
+_Reservation = tuple[str, str, str]
+"""Namespace and name of a claim, and the UID of what it is reserved for."""
 
 
 class _Absence(msgspec.Struct, frozen=True):
@@ -33,10 +39,13 @@ class AbsentPods:
         self._clock = clock
         self._known: dict[str, dict[str, _Absence]] = {}
         """By node and UID of what a claim is reserved for."""
+        self._reserved: dict[str, frozenset[_Reservation]] = {}
+        """By node: as it was when its pods were last looked at."""
 
     def without(self, view: NodeView) -> NodeView:
         """Return a view for which no pods are needed, and forget its node."""
         self._known.pop(view.node, None)
+        self._reserved.pop(view.node, None)
         return view
 
     def with_pods(self, view: NodeView, *, live: bool) -> NodeView:
@@ -45,7 +54,10 @@ class AbsentPods:
         `live` requests the newest state. While they cannot be listed nothing is proven, and what
         is known stays.
         """
-        view = self._listed(view, live=live)
+        reserved = _reservations(view)
+        given_back = self._reserved.get(view.node, frozenset()) - reserved
+        self._reserved[view.node] = reserved
+        view = self._listed(view, live=live, within=0.0 if given_back else REMEMBERED)
         if view.usage.pods is None:
             return view
         before, now = self._known.get(view.node, {}), self._clock()
@@ -80,6 +92,14 @@ class AbsentPods:
         pods = self._pods.of(view.node, live=live, within=within)
         usage = msgspec.structs.replace(view.usage, pods=pods, pods_live=live)
         return msgspec.structs.replace(view, usage=usage)
+
+
+def _reservations(view: NodeView) -> frozenset[_Reservation]:
+    return frozenset(
+        (claim.metadata.namespace, claim.metadata.name, consumer.uid)
+        for claim in view.usage.claims
+        for consumer in claim.consumers
+    )
 
 
 def _absent(view: NodeView) -> frozenset[str]:

@@ -49,6 +49,18 @@ def test_status_counts_an_allocated_and_tainted_device_as_the_metric_does() -> N
     assert line(BOTH, "devices") == "2 published: 1 allocated (1 tainted by Draguard), 1 free"
 
 
+def test_taints_of_the_driver_are_counted_beside_those_of_draguard() -> None:
+    twelve = [gpu(number) for number in range(12)]
+    body = resource_slice("node-a", [part for health in twelve for part in published(health)])
+    for device in body["spec"]["devices"][1:]:
+        device["taints"] = [{"key": "gpu.nvidia.com/xid", "value": "48", "effect": "NoSchedule"}]
+    slices = (msgspec.convert(body, ResourceSlice),)
+
+    assert line(objects(*twelve, slices=slices, rules=(raw_rule(),)), "devices") == (
+        "12 published: 0 allocated, 12 free (1 tainted by Draguard, 11 tainted by the driver)"
+    )
+
+
 def test_a_twin_for_passthrough_is_a_device_of_its_own() -> None:
     body = resource_slice("node-a", list(published(gpu(0))))
     (device,) = body["spec"]["devices"]

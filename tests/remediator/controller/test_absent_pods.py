@@ -75,6 +75,35 @@ def test_a_pod_that_lists_have_lacked_for_long_is_gone_when_the_newest_lacks_it_
         assert node.live() == [False] * 4 + [True, False], "once is enough"
 
 
+HELD, FREE = view(dead(), claims=(claim("gpu-0"),)), view(dead())
+
+
+def test_a_claim_that_is_given_back_shows_at_once_that_its_pod_has_ended() -> None:
+    with looks(listed("train-0"), listed()) as node:
+        assert names(node.at(0, HELD)) == ["train-0"]
+
+        assert names(node.at(0.3, FREE)) == []
+        assert len(node.live()) == 2
+        node.at(0.6, FREE)
+        assert len(node.live()) == 2, "once is enough"
+
+
+def test_a_claim_that_loses_one_of_its_pods_has_given_that_one_back() -> None:
+    both = view(dead(), claims=(claim("gpu-0", reserved=("train-0", "train-1")),))
+    with looks(listed("train-0", "train-1"), listed("train-0")) as node:
+        node.at(0, both)
+
+        assert names(node.at(0.3, HELD)) == ["train-0"]
+
+
+def test_a_claim_that_comes_and_one_that_stays_are_no_reason_to_list_pods_anew() -> None:
+    with looks(listed("train-0")) as node:
+        for seconds, seen in ((0, FREE), (0.3, HELD), (0.6, HELD)):
+            node.at(seconds, seen)
+
+        assert len(node.live()) == 1
+
+
 def test_a_pod_that_only_the_cache_lacks_is_there() -> None:
     with looks(listed("train-0"), listed("train-0"), listed("train-0", "ghost")) as node:
         node.at(0)
