@@ -273,7 +273,7 @@ def test_headers_of_the_file_go_with_every_answer(fronts: list[Front], folder: P
         (TLS.replace("}", ", curve_preferences: [X25519]}"), "curve_preferences"),
         ("tsl_server_config: {}", "tsl_server_config"),
         ('http_server_config: {headers: {a: "b\\nc"}}', "header"),
-        ("[" * 5000, "web.yaml"),
+        ("[" * 1000, "web.yaml"),
         ("a: b: c", "web.yaml"),
         ("- 1", "web.yaml"),
     ],
