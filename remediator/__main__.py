@@ -242,7 +242,7 @@ class Remediator:
         self._mark_all()
 
     def _mark_all(self) -> None:
-        for node in self._cluster.cache.nodes():
+        for node in self._cluster.cache.choose_nodes():
             self._queue.add(node)
 
     def _page(self, request: Request) -> Response:

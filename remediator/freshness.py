@@ -22,6 +22,8 @@ of a second."""
 _INTERVALS = 2
 """A report older than so many of its intervals is stale, whatever the Lease shows."""
 _LONGEST_INTERVAL = 3600.0
+SILENT = timedelta(seconds=_INTERVALS * _LONGEST_INTERVAL)
+"""A report that is older is stale, whatever its interval is."""
 
 
 class Freshness:

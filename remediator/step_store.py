@@ -18,6 +18,7 @@ from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
     DeleteIncident,
+    DeleteReport,
     DeleteRule,
     EvictPod,
     OpenIncident,
@@ -49,15 +50,15 @@ class StepStore:
                 stored = self._unchanged_incident(incident)
                 self.put_incident(msgspec.structs.replace(stored, status=status))
             case CreateRule(rule):
-                if rule.device in self.rules:
-                    raise ConflictError(f"the rule of {rule.device} exists already")
-                self._put_rule(rule, uid=f"uid-{self._version + 1}")
+                self._create_rule(rule)
             case ChangeRule(read, rule):
                 self._put_rule(rule, uid=self._unchanged_rule(read).uid)
             case DeleteRule(read):
                 del self.rules[self._unchanged_rule(read).device]
             case DeleteIncident(incident):
                 del self.incidents[self._unchanged_incident(incident).name]
+            case DeleteReport():
+                pass  # reports come with each view
             case EvictPod(_, pod):
                 self.evicted.append(pod)
             case WriteNodeConditions(_, written):
@@ -78,6 +79,11 @@ class StepStore:
             creation_timestamp=now.replace(microsecond=0),
         )
         self.put_incident(Incident(meta, incident.spec))
+
+    def _create_rule(self, rule: Rule) -> None:
+        if rule.device in self.rules:
+            raise ConflictError(f"the rule of {rule.device} exists already")
+        self._put_rule(rule, uid=f"uid-{self._version + 1}")
 
     def _put_rule(self, rule: Rule, uid: str) -> None:
         self.rules[rule.device] = msgspec.structs.replace(

@@ -51,7 +51,7 @@ CALLER: dict[str, tuple[Right, ...]] = {
 }
 """By what needs it."""
 REMEDIATOR = (
-    Right("draguard.dev", "nodedevicehealths", WATCH),
+    Right("draguard.dev", "nodedevicehealths", (*WATCH, "delete")),
     Right("draguard.dev", "deviceincidents", (*WATCH, "create", "delete")),
     Right("draguard.dev", "deviceincidents/status", ("patch",)),
     Right("resource.k8s.io", "devicetaintrules", ("get", *WATCH, "create", "patch", "delete")),

@@ -95,7 +95,9 @@ def _agents(found: Status, namespace: str) -> Iterator[Check]:
     if nodes.gone:
         singular, plural = "report belongs to a deleted node", "reports belong to deleted nodes"
         left = count(len(nodes.gone), singular, plural)
-        remedy = "if the node will not return: kubectl delete nodedevicehealths NAME"
+        remedy = (
+            "the remediator deletes it after a week; now: kubectl delete nodedevicehealths NAME"
+        )
         yield warn("agents", f"{left}: {some(nodes.gone)}", remedy)
     if not nodes.unwatched and not nodes.stale:
         if nodes.reporting:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from kubeapi.client import ApiError, Client, Conflict, NotFound
-from kubeapi.resources import INCIDENTS
+from kubeapi.resources import INCIDENTS, REPORTS
 from remediator.controller.cache import Cache
 from remediator.controller.evictions import Evictions
 from remediator.controller.incident_rights import REFUSALS, IncidentRights
@@ -31,6 +31,7 @@ from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
     DeleteIncident,
+    DeleteReport,
     DeleteRule,
     EvictPod,
     OpenIncident,
@@ -38,14 +39,16 @@ from remediator.plan.steps import (
     WriteNodeConditions,
     WriteStatus,
 )
+from remediator.plan.view import LeftReport
 
 _log = logging.getLogger(__name__)
 
 
 UNSTORABLE = frozenset({413, 422})
 """How an API server refuses an object for what is in it."""
-_TELLING = OpenIncident | WriteStatus | DeleteIncident
-"""Steps that only report taints: they make way for those of other nodes."""
+_OF_INCIDENTS = OpenIncident | WriteStatus | DeleteIncident
+_TELLING = _OF_INCIDENTS | DeleteReport
+"""Steps that only report taints, or prune: they make way for those of other nodes."""
 
 
 class RulesNotServedError(Exception):
@@ -88,7 +91,7 @@ class Writer:
         self._switches = rules.switches
         """Of the rules' version when that decision began."""
         self.unstored = unstored
-        self._logged_lost = False
+        self._logged_lost = self._logged_refused = False
         self.statuses_refused = 0
         """Since start: each was followed by a write of less."""
 
@@ -152,7 +155,7 @@ class Writer:
         except ApiError as error:
             if error.retry_after:
                 self._pace.pause(error.retry_after)
-            if error.status in REFUSALS and isinstance(step, _TELLING):
+            if error.status in REFUSALS and isinstance(step, _OF_INCIDENTS):
                 self.incident_rights.look()
             if isinstance(step, OpenIncident | WriteStatus):
                 self._ledger.failed(step, error)
@@ -172,6 +175,8 @@ class Writer:
                 self._delete(stored)
             case DeleteIncident(incident):
                 self._prune(incident)
+            case DeleteReport(report):
+                self._prune_report(report)
             case EvictPod(_, pod, delete):
                 self.evictions.evict(pod, delete=delete)
             case WriteNodeConditions(node, conditions):
@@ -260,6 +265,28 @@ class Writer:
             self._client.delete(f"{INCIDENTS}/{incident.name}", {"preconditions": exactly})
         self.unstored.forget(incident.name)
         self._cache.incident(incident.name, None)
+
+    def _prune_report(self, report: LeftReport) -> None:
+        """Delete a report as it was seen: an agent that is back writes another version of it.
+
+        The cache follows by the watch: that agent may have made it anew by now.
+        """
+        exactly = {"uid": report.uid, "resourceVersion": report.resource_version}
+        try:
+            self._client.delete(f"{REPORTS}/{report.name}", {"preconditions": exactly})
+        except NotFound:
+            return
+        except ApiError as error:
+            if error.status not in REFUSALS:
+                raise
+            # Tried again at its next turn. Roles of an earlier release lack the right.
+            level = logging.DEBUG if self._logged_refused else logging.WARNING
+            self._logged_refused = True
+            _log.log(level, "reports of nodes that are gone stay: upgrade the roles: %s", error)
+            return
+        _log.info(
+            "deleted the report of a node that is gone: %s since=%s", report.name, report.since
+        )
 
     def _open(self, incident: Incident) -> Incident:
         body = {

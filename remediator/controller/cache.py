@@ -16,6 +16,7 @@ from kubeapi import clock
 from remediator.controller.budgeted_incidents import Counted
 from remediator.controller.gpu_index import GpuIndex
 from remediator.controller.index import Buckets, Index, Key
+from remediator.controller.left_reports import LeftReports
 from remediator.controller.rule_index import RuleIndex, pool_key, version
 from remediator.controller.slice_index import SliceIndex
 from remediator.metrics.claims import Claims, ClaimStates
@@ -55,6 +56,7 @@ class Cache:
         self._nodes: dict[str, NodeFacts] = {}
         self.nodes_known = False
         """Whether Nodes were listed, so that one that is not here is gone."""
+        self._left = LeftReports(now)
         self.gpu_index = GpuIndex(now)
         self._counted = Counted(now)
         self._stock = Stock()
@@ -67,6 +69,19 @@ class Cache:
             # Closed ones too: they are pruned where no agent reports any more.
             remembered = {incident.node for incident in self._incidents.all()}
             return frozenset({*self._reports, *ruled, *remembered} - {""})
+
+    def choose_nodes(self) -> frozenset[str]:
+        """Return the nodes to look at on a timer: all but those that are gone, with silent agents.
+
+        Time alone changes nothing there, but that their reports are pruned: it is the turn of a few
+        at each call. All are looked at as soon as anything about them is written.
+        """
+        with self._lock:
+            incidents, nodes = self._incidents.all(), self.nodes()
+            busy = {rule.node for rule in self._rule_index.standing()}
+            busy |= {incident.node for incident in incidents if incident.open}
+            waiting = self._left.choose(busy if self.nodes_known else nodes)
+            return nodes - (waiting - {incident.node for incident in incidents})
 
     def rules(self) -> tuple[Rule, ...]:
         """Return our rules, one for each device."""
@@ -85,7 +100,7 @@ class Cache:
     def reporting(self) -> tuple[str, ...]:
         """Return the nodes of which a report is stored and that are still there.
 
-        Nobody deletes the report of a node that was taken away, and its agent needs no repair.
+        The report of a node that was taken away stays for a week, and its agent needs no repair.
         """
         with self._lock:
             return tuple(node for node in self._reports if node in self._nodes)
@@ -160,6 +175,7 @@ class Cache:
                 agent=AgentView(
                     report=report.status if report else None,
                     stale=stale(node),
+                    left=self._left.find(report),
                 ),
                 slices=SliceView(
                     inventory=devices,
@@ -236,13 +252,15 @@ class Cache:
                 also_at[uuid] = tuple(sorted(silent))
         return found, also_at
 
-    def report(self, name: str, new: NodeDeviceHealth | None) -> None:
+    def report(self, name: str, new: NodeDeviceHealth | None, *, listed: bool = False) -> None:
+        """Take in a report, None when it is gone; one that is `listed` may be an old one."""
         with self._lock:
             old = self._reports.pop(name, None)
             before = {gpu.uuid for gpu in old.status.gpus} if old else set[str]()
             after = {gpu.uuid for gpu in new.status.gpus} if new else set[str]()
             if new is not None:
                 self._reports[name] = new
+            self._left.note(name, new, gone=name not in self._nodes, listed=listed)
             self.gpu_index.reported(name, new.status if new else None)
             rivals = self._move(self._reporters, name, before, after)
         for node in {name, *rivals}:
@@ -254,16 +272,15 @@ class Cache:
             placed = {old.spec.node_name: None} if old else dict[str, ResourceSlice | None]()
             placed |= {new.spec.node_name: new} if new else {}
             for node, part in placed.items():
-                dirty |= {node, *self._publish(node, name, part)} if node else set()
+                if not node:
+                    continue
+                before, after = self._slices.publish(node, name, part)
+                self.gpu_index.published(node, after)
+                self._stock.published(node, before, after)
+                dirty |= self._move(self._publishers, node, _uuids(before), _uuids(after))
+                dirty |= {node, *self._rule_index.published()}
         for node in dirty:
             self._mark(node)
-
-    def _publish(self, node: str, name: str, part: ResourceSlice | None) -> set[str]:
-        before, after = self._slices.publish(node, name, part)
-        self.gpu_index.published(node, after)
-        self._stock.published(node, before, after)
-        contested = self._move(self._publishers, node, _uuids(before), _uuids(after))
-        return contested | self._rule_index.published()
 
     def _move(
         self, owners: dict[str, set[str]], node: str, before: set[str], after: set[str]
@@ -321,6 +338,7 @@ class Cache:
             old = self._nodes.pop(name, None)
             if new is not None:
                 self._nodes[name] = new
+            self._left.note(name, self._reports.get(name), gone=new is None)
             came_or_went = (old is None) != (new is None) or (old and new and old.uid != new.uid)
             about = self._incidents.under([("node", name)]).values()
             changed = old != new and any(incident.open for incident in about)

@@ -104,7 +104,7 @@ class Informers:
         return (*self._reflectors, *(reflector for reflector in served if reflector is not None))
 
     def _mark_all(self) -> None:
-        for node in self._cache.nodes():
+        for node in self._cache.choose_nodes():
             self._mark(node)
 
     def wait_synced(self, timeout: float) -> bool:
@@ -204,7 +204,7 @@ class Informers:
 
     def _report(self, change: Change[NodeDeviceHealth]) -> None:
         self.agents.reported(change)
-        self._cache.report(change.key, change.new)
+        self._cache.report(change.key, change.new, listed=change.listed)
         self._urgent(change.key)
 
     def _slice(self, change: Change[ResourceSlice]) -> None:

@@ -141,6 +141,10 @@ class Cluster:
         self.writer.turn_to(node)
         self.cache.nodes_known = not distrust(self.informers.nodes)
         view = self._seen(node)
+        if view.agent.left and self.takeover.unseen():
+            # What the leader before wrote may not be known yet: at another turn.
+            agent = msgspec.structs.replace(view.agent, left=None)
+            view = msgspec.structs.replace(view, agent=agent)
         incident = any(known.open for known in view.stored.incidents)
         marked = view.facts is not None and bool(view.facts.marked)
         handed_over = marked or (incident and self._hands_over)

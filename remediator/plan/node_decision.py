@@ -29,6 +29,7 @@ from remediator.plan.stages import Granted, Planned, Wake, first_wake
 from remediator.plan.status import STATE_UNKNOWN, condition
 from remediator.plan.steps import (
     DeleteIncident,
+    DeleteReport,
     Disruption,
     Step,
     WriteStatus,
@@ -38,7 +39,7 @@ from remediator.plan.steps import (
     steps_of,
     within_limit,
 )
-from remediator.plan.view import Fleet, NodeView
+from remediator.plan.view import Fleet, LeftReport, NodeView
 from remediator.plan.words import class_of, mode_of
 from remediator.policy.table import Place, Policy
 
@@ -112,6 +113,7 @@ def decide_node(
         # What is stored now may be open, or have a user's intent: the copy that is known is older.
         if incident.name not in view.stored.unread
     ]
+    steps += () if (left := report_to_prune(view, now)) is None else (DeleteReport(left),)
     steps = within_limit(view, in_order(steps, view.stored.rules))
     posted = attempt(lambda: events.of_decision(view, steps, pairs))
     verdicts = ((board.uuid, board.verdict) for board, _ in pairs)
@@ -133,6 +135,22 @@ def decide_node(
             Bug(uuid, part.bug) for uuid, part in made if isinstance(part, Unknown) and part.bug
         ),
     )
+
+
+def report_to_prune(view: NodeView, now: datetime) -> LeftReport | None:
+    """Return the report of a node that has been gone for as long as ends its incidents.
+
+    None while an incident of it is open or a rule of it stands, or either may be: who decides about
+    those next must find what was known of their hardware.
+    """
+    left, stored = view.agent.left, view.stored
+    if left is None or not view.gone or view.trust().refusal("prune a report"):
+        return None
+    nodes = {incident.node for incident in stored.incidents if incident.open}
+    nodes |= {rule.node for rule in (*stored.rules, *stored.unseen)}
+    if view.node in nodes or stored.unread:
+        return None
+    return left if now - left.since >= recovery.NODE_GONE_FOR else None
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from remediator.plan.brakes import is_stronger
 from remediator.plan.evictions import Spared, count_spared
 from remediator.plan.hardware import without_disruption
 from remediator.plan.stages import Demanded, Planned
-from remediator.plan.view import NodeView
+from remediator.plan.view import LeftReport, NodeView
 
 
 class OpenIncident(msgspec.Struct, frozen=True):
@@ -74,6 +74,12 @@ class DeleteIncident(msgspec.Struct, frozen=True):
     incident: Incident
 
 
+class DeleteReport(msgspec.Struct, frozen=True):
+    """Prune the report of a node that is gone for good."""
+
+    report: LeftReport
+
+
 class WriteNodeConditions(msgspec.Struct, frozen=True):
     """Set conditions of the Node in one write; only where the role for it was granted.
 
@@ -92,6 +98,7 @@ Step = (
     | WriteStatus
     | EvictPod
     | DeleteIncident
+    | DeleteReport
     | WriteNodeConditions
 )
 
@@ -186,7 +193,7 @@ def gpu_of(step: Step) -> str:
             return gpu
         case DeleteIncident(incident):
             return incident.spec.uuid
-        case WriteNodeConditions():
+        case WriteNodeConditions() | DeleteReport():
             return ""
 
 
@@ -205,6 +212,7 @@ _ORDER: tuple[type[Step], ...] = (
     EvictPod,
     WriteNodeConditions,
     DeleteIncident,
+    DeleteReport,
 )
 _FIRST = -1
 """What stops a disruption waits for nothing."""

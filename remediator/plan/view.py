@@ -7,8 +7,9 @@ of a healthy GPU after a renumbering. By a clock that is wrong everything may be
 policies disagree it is not known which of them stops what.
 
 PodGroups, JobSets, ComputeDomains, Nodes and Events are in no row: without them the list of
-affected pods is incomplete. That may delay an eviction (`pods`), and nothing else is wrong. What
-is in doubt about one GPU alone is its board's.
+affected pods is incomplete. That may delay an eviction (`pods`), and nothing else is wrong. Whether
+a node is gone is unknown while Nodes are not read (`NodeView.gone`). What is in doubt about one GPU
+alone is its board's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,11 +38,19 @@ Knowledge = WatchedKind | Literal["report", "clock", "policy"]
 """`report`: the node's own, present, fresh and of a schema that is known. `clock`: ours. `policy`:
 that of the leader and that of this process are one."""
 Act = Literal[
-    "restrict", "rebind", "release", "disrupt", "begin a call", "name pods", "end a clock"
+    "restrict",
+    "rebind",
+    "release",
+    "disrupt",
+    "begin a call",
+    "name pods",
+    "end a clock",
+    "prune a report",
 ]
 """`rebind`: a taint follows its hardware to another name. `release`: a taint or an incident ends.
 `disrupt`: pods begin to be evicted, by NoExecute or the Eviction API. `begin a call`: the repair of
-a node becomes needed. `name pods`: who holds a device of the node."""
+a node becomes needed. `name pods`: who holds a device of the node. `prune a report`: that of a node
+that is gone is deleted."""
 
 _PLACE: tuple[WatchedKind, ...] = ("reports", "leases", "slices", "rules", "incidents")
 NEEDED: Mapping[Act, tuple[tuple[Knowledge, ...], ...]] = {
@@ -55,6 +64,8 @@ NEEDED: Mapping[Act, tuple[tuple[Knowledge, ...], ...]] = {
     "begin a call": (("clock",), ("policy",)),
     "name pods": (("slices", "claims"),),
     "end a clock": (("clock",),),
+    # A watch that lags proves neither that an agent is silent nor that no incident is open.
+    "prune a report": (_PLACE, ("clock",)),
 }
 """By act, groups of what it rests on: the first group with a doubt gives the reason."""
 
@@ -147,6 +158,17 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """The user and reason of the emergency stop; "" while it is off."""
 
 
+class LeftReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The stored report of a node that is gone, which may be pruned."""
+
+    name: str
+    uid: str
+    resource_version: str
+    since: datetime
+    """When it or its Node was there last, as far as this process knows: a Node that went before
+    its start is known by the date in the report alone."""
+
+
 class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """What the agent of a node reports, and how that is known."""
 
@@ -159,6 +181,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """Its last Lease confirms another report, which no watch has reported yet."""
     behind: timedelta | None = None
     """How far the node's clock is behind ours, by its agent's last Lease; None without one."""
+    left: LeftReport | None = None
+    """None where its Node is there, and while it is not this report's turn."""
 
 
 class SliceView(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ Each act waits for what it is about, so that the next one begins in a known stat
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ networkPolicy: {enabled: true, egress: {enabled: true}}
 TRAIN, EXTENDED = "train", "extended"
 SQUATTED, REBOOT = 6, 7
 """GPUs that no pod holds: the scheduler takes the first ones."""
-OF_LAST_YEAR = "gpu-of-last-year-1"
+OF_LAST_YEAR, NODE_OF_LAST_YEAR = "gpu-of-last-year-1", "node-of-last-year"
 _ADOPTED = {
     "labels": {"app.kubernetes.io/managed-by": "Helm"},
     "annotations": {
@@ -73,7 +73,7 @@ class Scenario:
             self.an_extended_resource_is_evicted,
             self.a_node_needs_a_reboot,
             self.a_name_is_taken,
-            self.an_old_case_file_is_pruned,
+            self.what_is_old_is_pruned,
         )
 
     @property
@@ -114,7 +114,7 @@ class Scenario:
         return [str(policy) for policy in policies if policy["status"]["typeChecking"]]
 
     def something_was_here_before(self) -> None:
-        """A case file that is due to go, and a rule in the place of one of ours."""
+        """A case file and a report that are due to go, and a rule in the place of one of ours."""
         self.at.plane.kubectl("apply", "-f", "-", stdin=self._template("crds.yaml"))
         for kind in (REPORTS, INCIDENTS):
             name = f"{kind.rpartition('/')[2]}.draguard.dev"
@@ -123,6 +123,9 @@ class Scenario:
         self.at.client.create(INCIDENTS, _case_of_last_year())
         status = {"phase": "Recovered", "closedTime": "2025-01-02T00:00:00Z"}
         self.at.client.merge_patch(f"{INCIDENTS}/{OF_LAST_YEAR}/status", {"status": status})
+        self.at.client.create(REPORTS, _report_of_last_year())
+        status = {"observedTime": "2025-01-01T00:00:00Z"}
+        self.at.client.merge_patch(f"{REPORTS}/{NODE_OF_LAST_YEAR}/status", {"status": status})
         self.at.client.create(RULES, _squatter())
 
     def the_chart_is_installed(self) -> None:
@@ -133,7 +136,9 @@ class Scenario:
         for replica in self.at.pods("remediator", 2):
             self._remediators[replica.name] = self.at.run(replica, "remediator")
         await_true("somebody leads", self._leader)
-        await_true("the node reports", lambda: self.scene.cluster.items(REPORTS))
+        await_true(
+            "the node reports", lambda: GPU_NODE in _names(self.scene.cluster.items(REPORTS))
+        )
 
     def work_begins(self) -> None:
         self.scene.train(TRAIN, 2, workloads.gpu_request())
@@ -189,11 +194,12 @@ class Scenario:
         device = f"{GPU_NODE}/gpu-{SQUATTED}"
         await_true(f"{device} is tainted", lambda: device in self.scene.rules())
 
-    def an_old_case_file_is_pruned(self) -> None:
-        def names() -> set[str]:
-            return {incident["metadata"]["name"] for incident in self.scene.incidents()}
+    def what_is_old_is_pruned(self) -> None:
+        def left() -> set[str]:
+            stored = (*self.scene.incidents(), *self.scene.cluster.items(REPORTS))
+            return _names(stored) & {OF_LAST_YEAR, NODE_OF_LAST_YEAR}
 
-        await_true("it is gone", lambda: OF_LAST_YEAR not in names())
+        await_true("they are gone", lambda: not left())
 
     def the_chart_is_uninstalled(self) -> None:
         """Helm waits for its hooks, whose pods are played meanwhile."""
@@ -274,6 +280,19 @@ def _squatter() -> Json:
     selector = {"driver": GPU_DRIVER, "pool": GPU_NODE, "device": f"gpu-{SQUATTED}"}
     spec = {"taint": taint, "deviceSelector": selector}
     return {"metadata": {"name": _rule_name(SQUATTED)}, "spec": spec}
+
+
+def _names(objects: Iterable[Json]) -> set[str]:
+    return {found["metadata"]["name"] for found in objects}
+
+
+def _report_of_last_year() -> Json:
+    """The report of a node that is gone."""
+    return {
+        "apiVersion": "draguard.dev/v1alpha1",
+        "kind": "NodeDeviceHealth",
+        "metadata": {"name": NODE_OF_LAST_YEAR},
+    }
 
 
 def _case_of_last_year() -> Json:

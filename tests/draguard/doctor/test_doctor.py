@@ -40,7 +40,7 @@ def test_an_account_with_the_shipped_role_may_do_its_work_and_one_without_gets_a
         await_true("the role counts", lambda: asker.account(ACCOUNT, REMEDIATOR).state == "ok")
     finally:
         control_plane.kubectl("delete", "-f", str(RBAC))
-    words = "may not list/watch nodedevicehealths.draguard.dev"
+    words = "may not list/watch/delete nodedevicehealths.draguard.dev"
     # Roles of the namespace and of the cluster are forgotten one after the other.
     await_true("it is gone", lambda: words in asker.account(ACCOUNT, REMEDIATOR).says)
     lacking = asker.account(ACCOUNT, REMEDIATOR)

@@ -17,6 +17,7 @@ RULES = f"{GROUP}/devicetaintrules"
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 PODS = "/api/v1/pods"
+NODES = "/api/v1/nodes"
 NAMESPACES = "/api/v1/namespaces"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/draguard-system/leases"
 _LISTED = {"k8s.io/initial-events-end": "true"}
@@ -281,8 +282,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(self.api.leaves(name, body["preconditions"]["uid"]), {"kind": "Status"})
             return
         self.api.writes.append(("DELETE", collection))
-        if name not in self.api.stored.get(collection, {}):
-            self._refuse(404)
+        stored = self.api.stored.get(collection, {}).get(name)
+        if stored is None or collection in self.api.read_only:
+            self._refuse(404 if stored is None else 403)
+            return
+        exactly = body.get("preconditions", {})
+        if any(stored["metadata"][key] != value for key, value in exactly.items()):
+            self._refuse(409)
             return
         self.api.drop(collection, name)
         self._answer(200, {"kind": "Status"})
