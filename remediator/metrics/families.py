@@ -78,8 +78,9 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "1 while pods stay on a tainted device and evictions alone do not remove them, by why not: "
         "DisruptionBudget (`evict.within` is over, and an eviction is refused or a pod passed by; "
         "evictions are requested on), PodsJoin (pods joined a shared claim in too many rounds; no "
-        "eviction is requested), PodsStay (ten minutes after NoExecute all pods that are left "
-        "tolerate it, or are terminating and do not end). The GPU counts in no `evict` budget.",
+        "eviction is requested), PodsStay (ten minutes after NoExecute nothing removes the pods "
+        "that are left: they tolerate it, do not end, or are not reached by it and their eviction "
+        "is refused). The GPU counts in no `evict` budget.",
         "reason",
     ),
     _incident(

@@ -31,6 +31,8 @@ SEEN_LIMIT = 64
 INFORMED_LIMIT = 64
 EVICTION_BLOCKED = "EvictionBlocked"
 """Condition type: pods are left after the time for evictions, or pods joined a claim too often."""
+STATE_UNKNOWN = "DeviceStateUnknown"
+"""Condition type: nothing is known of its GPU now, so nothing changes."""
 RULES_NOT_SERVED = "RulesNotServed"
 """Condition type: no DeviceTaintRules are served, so the state of the incident's is unknown."""
 HARDWARE_LIMIT = 64

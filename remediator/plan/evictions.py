@@ -37,7 +37,7 @@ from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
 from remediator.plan.clocks import run_within
-from remediator.plan.pods import DRAINERS, drainer, drainer_of
+from remediator.plan.pods import DRAINERS, drainer, drainer_of, not_looked_at
 from remediator.plan.stages import ROUNDS, BlockedBy, Granted, Planned
 from remediator.plan.words import some
 from remediator.policy.table import Evict
@@ -62,6 +62,10 @@ FOR_EVER = timedelta.max
 STAYS_AFTER = timedelta(minutes=10)
 """How long NoExecute stands before pods that it does not remove are left to a user. Longer than the
 grace period of most pods, and than the eviction controller needs to start anew."""
+SOON = timedelta(days=1)
+"""A pod that chooses to end later than this, by a toleration or a grace period, is not waited for
+yet."""
+DENIED = "NoExecute does not reach it, and its eviction was not granted"
 
 Tolerations = Mapping[tuple[str, str], timedelta]
 """By pod UID and device, for how long our taint there is tolerated as NoExecute."""
@@ -98,20 +102,26 @@ def plan_evictions(board: Board, granted: Granted, now: datetime) -> Planned:
         return Planned(granted=granted)
     planned = _eviction_record(board, granted, now)
     evict = to_evict(board, planned, now)
-    missed = _pods_not_reached(board, granted)
+    missed = bool(_pods_not_reached(board, granted))
     # Pods are listed on demand and not watched: no event reports that a list would succeed.
     unseen = board.pods is None and (missed or in_force(board, granted))
     if not (evict or unseen or planned.since):
         return planned
     again = now + (LOOK_AGAIN_BLOCKED if planned.blocked else LOOK_AGAIN)
-    delete, plan = frozenset[str](), granted.demanded.eviction.plan
-    # Deletion ignores PodDisruptionBudgets, as the NoExecute does that should have reached these
-    # pods (kubernetes#141290): no other pod is deleted.
-    if plan is not None and plan.then != "wait" and plan.extended_resources != "wait":
-        # Pods that NoExecute would delete if it reached them.
-        unreached = {pod.uid for pod in missed}
-        delete = frozenset(pod.uid for pod in evict if pod.uid in unreached)
+    delete = _to_delete(board, granted) & {pod.uid for pod in evict}
     return msgspec.structs.replace(planned, pods=evict, delete=delete, look_again=again)
+
+
+def _to_delete(board: Board, granted: Granted) -> frozenset[str]:
+    """Return the UIDs of pods that NoExecute would delete if it reached them, where we may do it.
+
+    Deletion ignores PodDisruptionBudgets, as the NoExecute does that should have reached these pods
+    (kubernetes#141290): no other pod is deleted.
+    """
+    plan = granted.demanded.eviction.plan
+    if plan is None or plan.then == "wait" or plan.extended_resources == "wait":
+        return frozenset()
+    return frozenset(pod.uid for pod in _pods_not_reached(board, granted))
 
 
 def to_evict(board: Board, planned: Planned, now: datetime) -> tuple[AffectedPod, ...]:
@@ -204,37 +214,34 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
         attempted=old.eviction_attempt_time,
         rounds=old.device_rounds,
     )
-    if isinstance(board.verdict, Unknown) or board.trust.refusal("disrupt") or board.pods is None:
+    if board.trust.refusal("disrupt") or board.pods is None:
         # Nothing shows that what blocked them is over, so its words stay.
         return _keep_blocked(as_it_was, old)
+    desired = {rule.device: rule for rule in granted.rules if rule.effect == "NoExecute"}
+    stands = {
+        str(rule.device): rule
+        for rule in board.rules.stored
+        if rule.effect == "NoExecute" and rule.device in desired
+    }
+    if isinstance(board.verdict, Unknown):
+        # NoExecute goes on, and what pods do is known all the same.
+        planned = _with_those_left(board, as_it_was, {}, stands, now)
+        return planned if planned.blocked else _keep_blocked(as_it_was, old)
     rules = in_force(board, granted)
     rounds = _rounds_to_keep(board, granted, old, now)
-    # Once no pod is left under NoExecute the time is over: the next slice gets all of its own.
-    no_execute = {str(rule.device): rule for rule in granted.rules if rule.effect == "NoExecute"}
-    if not rules and _there(board, no_execute, terminating=True):
-        return msgspec.structs.replace(
-            as_it_was,
-            rounds=rounds,
-            blocked=_pods_that_stay(board, no_execute.keys(), now),
-            blocked_by="PodsStay",
-        )
     # A pod in its grace period still uses the device, so the time goes on.
     there = () if granted.held_back else _there(board, rules, terminating=True)
     if not there:
-        return Planned(granted=granted, rounds=rounds)
-    plan = granted.demanded.eviction.plan or Evict()
-    since, attempted = run_within(old, plan, now)
-    planned = Planned(
-        granted=granted,
-        since=since,
-        attempted=attempted,
-        rounds=_count_rounds(board, granted, rounds, there, now),
-    )
-    return msgspec.structs.replace(
-        planned,
-        blocked=_in_the_way(board, planned, rules, now),
-        blocked_by="PodsJoin" if planned.joined_too_often else "DisruptionBudget",
-    )
+        # Once no pod is left under NoExecute the time is over: the next slice gets all of its own.
+        deleted = {str(device): rule for device, rule in desired.items()}
+        goes_on = not rules and _there(board, deleted, terminating=True)
+        planned = as_it_was if goes_on else Planned(granted=granted)
+        planned = msgspec.structs.replace(planned, rounds=rounds)
+        return _with_those_left(board, planned, {}, stands, now)
+    since, attempted = run_within(old, granted.demanded.eviction.plan or Evict(), now)
+    counted = _count_rounds(board, granted, rounds, there, now)
+    planned = Planned(granted=granted, since=since, attempted=attempted, rounds=counted)
+    return _with_those_left(board, planned, rules, stands, now)
 
 
 def _keep_blocked(planned: Planned, old: IncidentStatus) -> Planned:
@@ -246,32 +253,127 @@ def _keep_blocked(planned: Planned, old: IncidentStatus) -> Planned:
     return planned
 
 
-def _pods_that_stay(board: Board, devices: Collection[str], now: datetime) -> str:
-    """Return which pods are left under NoExecute, once it removes none of them, and why.
+class _Left(msgspec.Struct, frozen=True):
+    """What is left on a device that is evicted from: a pod, or a claim without one."""
 
-    Else they would fill a budget for ever: a process that hangs in the driver of a dead GPU does
-    not end.
+    holder: AffectedPod
+    pod: PodFacts | None
+    """None: no running pod is listed."""
+    rule: Rule
+
+    @property
+    def requested(self) -> bool:
+        """Whether it goes by an eviction that is requested, and not by NoExecute."""
+        by_request = self.rule.effect == "Evict" or self.holder.via == EXTENDED_RESOURCE
+        return by_request and self.pod is not None
+
+    @property
+    def name(self) -> str:
+        if self.pod is None:
+            return f"claim {self.holder.namespace}/{self.holder.claim}"
+        # A PodDisruptionBudget may refuse because other pods are not Ready.
+        ready = f" ({'Ready' if self.pod.ready else 'not Ready'})" if self.requested else ""
+        return f"{self.holder.namespace}/{self.holder.pod}{ready}"
+
+
+def _with_those_left(
+    board: Board,
+    planned: Planned,
+    requested: Mapping[str, Rule],
+    no_execute: Mapping[str, Rule],
+    now: datetime,
+) -> Planned:
+    """Return the same with what is left, once nothing that is done removes any of it.
+
+    A GPU fills a budget while something that is done may still remove a pod: NoExecute, a request
+    within its time, a grace period. Else a process that hangs in the driver of a dead GPU, or a pod
+    whose eviction is never granted, would fill it for ever.
     """
-    rules = {
-        str(rule.device): rule
-        for rule in board.rules.stored
-        if rule.effect == "NoExecute" and str(rule.device) in devices
-    }
-    since = [rule.time_added for rule in rules.values()]
-    if not all(at is not None and now - at >= STAYS_AFTER for at in since):
+    rules, found = {**requested, **no_execute}, dict[str, str]()
+    running = {pod.uid: pod for pod in board.pods or () if pod.running}
+    for holder in sorted(board.users.holders):
+        rule, pod = rules.get(holder.device), running.get(holder.uid)
+        # A claim that stays allocated keeps its device from being drained, also without a pod.
+        # There is no eviction to request of it.
+        if rule is None or holder.via == ADMIN or (pod is None and rule.effect == "Evict"):
+            continue
+        left = _Left(holder, pod, rule)
+        why = _why_left(board, planned, left, requested, now)
+        if not why or not _time_is_over(planned, left, now):
+            return planned
+        found[left.name] = why
+    if not found:
+        return planned
+    texts = [f"{name}: {why}" for name, why in found.items()]
+    more = f"; and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
+    by: BlockedBy = "PodsJoin" if planned.joined_too_often else "DisruptionBudget"
+    by = "PodsStay" if no_execute else by
+    first = f"pods have joined a claim in more than {ROUNDS} rounds of evictions: "
+    first = first if by == "PodsJoin" else ""
+    return msgspec.structs.replace(
+        planned, blocked=first + "; ".join(texts[:NAMED]) + more, blocked_by=by
+    )
+
+
+def _why_left(
+    board: Board, planned: Planned, left: _Left, requested: Mapping[str, Rule], now: datetime
+) -> str:
+    """Return why what is done does not remove it, "" where it does, or may at any moment."""
+    if left.pod is None:
+        # A pod that is not listed may be there, and NoExecute may be about to remove it.
+        unlisted = left.holder.device in not_looked_at(board)
+        return "" if unlisted else "no pod is left, and it stays allocated"
+    if left.pod.terminating:
+        return _why_not_ended(left.pod, now)
+    if left.rule.effect == "NoExecute" and left.requested:
+        return _why_not_reached(board, planned, left)
+    if left.rule.effect == "NoExecute":
+        return _why_tolerated(board, left, now)
+    why = _skip_reason(board, left.holder, requested, now)
+    return why or board.users.refusals.get(left.pod.uid, "no answer yet")
+
+
+def _why_not_ended(pod: PodFacts, now: datetime) -> str:
+    """Return why a terminating pod is not waited for, "" while it is."""
+    ends = pod.grace_ends
+    if ends is None or now <= ends <= now + SOON:
         return ""
-    grace = {pod.uid: pod.grace_ends for pod in board.pods or ()}
-    found = set[str]()
-    for affected in _there(board, rules, terminating=True):
-        ends = grace[affected.uid]
-        if ends is not None and ends < now:
-            why = f"it is terminating and has not ended since {moment(ends)}"
-        elif board.users.tolerations.get((affected.uid, affected.device)) == FOR_EVER:
-            why = "it tolerates NoExecute"
-        else:
-            return ""
-        found.add(f"{affected.namespace}/{affected.pod}: {why}")
-    return some(sorted(found), NAMED)
+    if ends > now:
+        return f"its grace period lasts until {moment(ends)}"
+    return f"it is terminating and has not ended since {moment(ends)}"
+
+
+def _why_not_reached(board: Board, planned: Planned, left: _Left) -> str:
+    """Return why a pod stays that NoExecute does not reach, "" where it is deleted instead."""
+    uid = left.holder.uid
+    if found := drainer_of(board, uid):
+        return PASSED_BY[found.word]
+    refusal = board.users.refusals.get(uid, "")
+    return "" if uid in _to_delete(board, planned.granted) and not refusal else refusal or DENIED
+
+
+def _why_tolerated(board: Board, left: _Left, now: datetime) -> str:
+    """Return why NoExecute does not delete a pod that it reaches, "" where it does."""
+    lasting = board.users.tolerations.get((left.holder.uid, left.holder.device))
+    if lasting is None or lasting == FOR_EVER:
+        return "it tolerates NoExecute" if lasting else ""
+    more = lasting - (now - (left.rule.time_added or now))
+    return f"it tolerates NoExecute for {more.days} more days" if more > SOON else ""
+
+
+def _time_is_over(planned: Planned, left: _Left, now: datetime) -> bool:
+    """Whether the time is over for which what is done counts, whatever comes of it."""
+    if left.rule.effect == "NoExecute":
+        since = left.rule.time_added
+        came = left.pod.started if left.pod and left.requested else None
+        # An eviction is requested of a pod that came later as well, and may be granted.
+        if since and came and since < came <= now:
+            since = came
+        return since is not None and now - since >= STAYS_AFTER
+    if left.holder.device in planned.joined_too_often:
+        return True  # nothing is requested there any more
+    plan, since = planned.demanded.eviction.plan, planned.since
+    return bool(plan and since and now - since >= plan.within)
 
 
 def _there(
@@ -389,40 +491,6 @@ def _devices_with_new_pods(board: Board, granted: Granted, now: datetime) -> fro
         and affected.device in named
         and not _skip_reason(board, affected, rules, now)
     )
-
-
-def _in_the_way(board: Board, planned: Planned, rules: Mapping[str, Rule], now: datetime) -> str:
-    """Return which pods are left and why, once nothing but waiting is done about them."""
-    plan, since, joined = (
-        planned.demanded.eviction.plan,
-        planned.since,
-        planned.joined_too_often,
-    )
-    overdue = bool(plan and since and now - since >= plan.within)
-    if not overdue and to_request(board, planned, now):
-        return ""
-    pods = {pod.uid: pod for pod in board.pods or ()}
-    there = {
-        affected.uid: affected
-        for affected in _there(board, rules)
-        # Before the time is over only pods on a device that was joined too often are in the way:
-        # nothing is requested of them any more.
-        if overdue or affected.device in joined
-    }
-    blockers: list[str] = []
-    for affected in sorted(there.values()):
-        ready = "Ready" if pods[affected.uid].ready else "not Ready"
-        why = _skip_reason(board, affected, rules, now) or board.users.refusals.get(
-            affected.uid, "no answer yet"
-        )
-        blockers.append(f"{affected.namespace}/{affected.pod} ({ready}): {why}")
-    if not blockers:
-        return ""
-    more = f"; and {len(blockers) - NAMED} more" if len(blockers) > NAMED else ""
-    first = (
-        f"pods have joined a claim in more than {ROUNDS} rounds of evictions: " if joined else ""
-    )
-    return first + "; ".join(blockers[:NAMED]) + more
 
 
 EVICTS_MONITOR = "EvictsMonitor"

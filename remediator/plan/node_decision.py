@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 
 from remediator.diagnose.fault import Healthy, Sick, Unknown, attempt, or_unknown
-from remediator.model.incident import GPU_UUID, IncidentStatus
+from remediator.model.incident import GPU_UUID, STATE_UNKNOWN, IncidentStatus
 from remediator.model.incident_caps import cut_to_limits
 from remediator.plan import events, history, incidents, node_condition, recovery, status
 from remediator.plan.board import Board
@@ -26,7 +26,7 @@ from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.phase import kernel
 from remediator.plan.spending import Turned, compare_emptied
 from remediator.plan.stages import Granted, Planned, Wake, first_wake
-from remediator.plan.status import STATE_UNKNOWN, condition
+from remediator.plan.status import condition
 from remediator.plan.steps import (
     DeleteIncident,
     DeleteReport,
@@ -224,7 +224,7 @@ def _with_steps(board: Board, granted: Granted, inputs: Inputs) -> GpuPlan:
         for closed in incidents.close_duplicates(board, planned.incident, duplicates, now)
     )
     return GpuPlan(
-        board, planned, steps, closings, compare_emptied(planned.incident.status, status)
+        board, planned, steps, closings, compare_emptied(planned.incident.status, status, now)
     )
 
 

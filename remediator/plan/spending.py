@@ -31,6 +31,7 @@ import msgspec
 
 from remediator.model.incident import (
     EVICTION_BLOCKED,
+    STATE_UNKNOWN,
     Incident,
     IncidentStatus,
     RepairRequest,
@@ -57,6 +58,9 @@ _INCLUDED: Mapping[Action, tuple[Action, ...]] = {
     "call": ("call",),
 }
 """What an action counts as."""
+UNKNOWN_FOR = timedelta(minutes=10)
+"""While a GPU is unknown no eviction is requested, and its time stands still. That may last for
+weeks, so after this it counts only once it is known again."""
 _NONE = frozenset[str]()
 
 
@@ -122,7 +126,9 @@ class Spending:
         """
         if self._emptied is None:
             statuses = (incident.status for incident in self._fleet.incidents if incident.open)
-            self._emptied = frozenset(rule for status in statuses for rule in emptied_rules(status))
+            self._emptied = frozenset(
+                rule for status in statuses for rule in emptied_rules(status, self._now)
+            )
         return (rule.uid, rule.effect) in self._emptied
 
     def lately(self, action: Action, caps: Caps, but: str = "") -> list[datetime]:
@@ -412,12 +418,12 @@ def _incidents_without_date(fleet: Fleet, action: RuleAction) -> set[str]:
     }
 
 
-def emptied_rules(status: IncidentStatus) -> Iterator[Emptied]:
+def emptied_rules(status: IncidentStatus, now: datetime) -> Iterator[Emptied]:
     """Yield the rules of an open incident that evict and under which no pod is left to evict.
 
     Under Evict these include rules that evict no pod now, and rules whose time is over: a pod that
     waits for a PodDisruptionBudget waits for as long as its owner likes. Under NoExecute, rules
-    that remove none of the pods that are left.
+    where nothing that is done removes any of the pods that are left (`evictions`).
     """
     drained = status.drained_at is not None and status.empty_since is not None
     blocked = {
@@ -425,7 +431,12 @@ def emptied_rules(status: IncidentStatus) -> Iterator[Emptied]:
         for condition in status.conditions
         if (condition.type, condition.status) == (EVICTION_BLOCKED, "True")
     }
-    waits = status.eviction_start_time is None or bool(blocked)
+    paused = any(
+        (condition.type, condition.status) == (STATE_UNKNOWN, "True")
+        and now - condition.last_transition_time >= UNKNOWN_FOR
+        for condition in status.conditions
+    )
+    waits = status.eviction_start_time is None or bool(blocked) or paused
     stay = "PodsStay" in blocked
     over = {"NoExecute", "Evict"} if drained or stay else {"Evict"} if waits else set[str]()
     for rule in status.rules:
@@ -444,7 +455,7 @@ class Turned(msgspec.Struct, frozen=True):
     """Rules under which no pod is evicted any more: they leave the caps once that is recorded."""
 
 
-def compare_emptied(before: IncidentStatus, after: IncidentStatus) -> Turned:
+def compare_emptied(before: IncidentStatus, after: IncidentStatus, now: datetime) -> Turned:
     """Return which rules an incident will call emptied, and did not, and the other way round."""
-    old, new = frozenset(emptied_rules(before)), frozenset(emptied_rules(after))
+    old, new = frozenset(emptied_rules(before, now)), frozenset(emptied_rules(after, now))
     return Turned(filled=old - new, emptied=new - old)

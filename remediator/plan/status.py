@@ -20,6 +20,7 @@ from remediator.model.incident import (
     RULES_NOT_SERVED,
     SCHEMA_VERSION,
     SIBLINGS_LIMIT,
+    STATE_UNKNOWN,
     AffectedPod,
     Condition,
     Incident,
@@ -69,8 +70,6 @@ def foreign_taints(board: Board) -> tuple[str, ...]:
     return (*found[: FOREIGN_LIMIT - 1], f"and {left} more")
 
 
-STATE_UNKNOWN = "DeviceStateUnknown"
-"""Condition of an incident: nothing is known of its GPU now, so nothing changes."""
 EVICTION_REFUSED = "EvictionRefused"
 """Condition of an incident: pods that the Eviction API does not evict now, each with the reason."""
 REFUSED_NAMED = 5

@@ -404,9 +404,9 @@ class Stored(StepStore):
         moving = [rule for rule in self.rules.values() if rule.effect in EVICTING]
         return {rule.gpu for rule in moving if (rule.uid, rule.effect) not in over}
 
-    def fleet_evicts(self) -> int:
+    def fleet_evicts(self, seconds: float = 0) -> int:
         """Return how many GPUs the budgets count as evicting."""
-        return Spending(self.fleet(), T0).count("evict", "cluster", "")
+        return Spending(self.fleet(), at(seconds)).count("evict", "cluster", "")
 
     def effects(self) -> dict[str, str]:
         return {rule.device.device: rule.effect for rule in self.rules.values()}

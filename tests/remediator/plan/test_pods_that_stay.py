@@ -1,12 +1,22 @@
-"""Pods that NoExecute does not remove are left to a user."""
+"""Pods that nothing removes are left to a user, and their GPU leaves the budget."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from remediator.model.claim import Toleration
 from remediator.model.incident import EVICTION_BLOCKED
 from remediator.plan.view import NodeView
-from tests.remediator.builders import Stored, at, dead, view, with_fields
-from tests.remediator.playing import claim, pod, settle
+from remediator.policy.limits import Cap, Caps, Limits
+from remediator.policy.table import Evict, Policy
+from tests.remediator.builders import Stored, at, dead, gpu, policy, view, with_fields
+from tests.remediator.plan.evict_first import REFUSED, START, WITHIN, begun, play, rows, seen
+from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
 
-RAISED, TEN_MINUTES = 5.0, 600.0
+RAISED, TEN_MINUTES, DAY = 5.0, 600.0, 86400.0
+OVER = START + WITHIN.total_seconds()
+"""When the time for evictions by request is over."""
 FOR_EVER = (Toleration(operator="Exists", effect="NoExecute"),)
 
 
@@ -19,10 +29,11 @@ def on_dead_gpu(*pods: str, grace_ends: float | None = None, tolerant: str = "")
     return view(dead(), pods=tuple(pod(name, **terminating) for name in pods), claims=tuple(claims))
 
 
-def under_no_execute(seen: NodeView) -> Stored:
+def under_no_execute(seen: NodeView, asks: Policy = ENFORCE) -> Stored:
     stored = Stored()
     for second in (1.0, RAISED):
-        settle(stored, seen, second)
+        for _ in range(3):  # requests for evictions never settle
+            tick(stored, seen, second, asks)
     assert stored.effects() == {"gpu-0": "NoExecute"}
     # The API server dates a taint whose effect has changed.
     raised = {"time_added": at(RAISED)}
@@ -72,6 +83,25 @@ class TestAPodThatDoesNotEnd:
 
         assert block_of(stored) == before
 
+    def test_is_reported_on_a_node_that_died_with_its_agent(self) -> None:
+        stored = under_no_execute(on_dead_gpu("big"))
+        died = with_fields(self.HANGS, stale="silent")
+        settle(stored, died, RAISED + TEN_MINUTES - 1)
+        assert stored.fleet_evicts() == 1
+
+        settle(stored, died, RAISED + TEN_MINUTES)
+
+        assert (block_of(stored)[0], stored.fleet_evicts()) == ("PodsStay", 0)
+
+    def test_stays_in_the_budget_no_longer_for_a_grace_period_of_years(self) -> None:
+        stored = under_no_execute(years := on_dead_gpu("big", grace_ends=1000 * DAY))
+
+        settle(stored, years, RAISED + TEN_MINUTES)
+        assert block_of(stored)[1].startswith("team/big: its grace period lasts until 2028-10-01T")
+        assert stored.fleet_evicts() == 0
+        settle(stored, years, 999.5 * DAY)
+        assert stored.fleet_evicts() == 1, "it ends within a day"
+
     def test_is_not_reported_beside_one_that_noexecute_still_removes(self) -> None:
         both = on_dead_gpu("stays", "goes", tolerant="stays")
         stored = under_no_execute(both)
@@ -98,3 +128,180 @@ def test_a_pod_that_tolerates_noexecute_is_reported_as_well() -> None:
     settle(stored, seen, RAISED + TEN_MINUTES)
 
     assert block_of(stored) == ("PodsStay", "team/big: it tolerates NoExecute")
+
+
+def test_one_that_tolerates_it_for_years_is_waited_for_on_the_last_day() -> None:
+    years = (Toleration(operator="Exists", effect="NoExecute", toleration_seconds=9 * 10**7),)
+    seen = view(dead(), pods=(pod("big"),), claims=(claim("gpu-0", "big", tolerations=years),))
+    stored = under_no_execute(seen)
+
+    settle(stored, seen, RAISED + TEN_MINUTES)
+    assert block_of(stored)[1] == "team/big: it tolerates NoExecute for 1041 more days"
+    assert stored.fleet_evicts() == 0
+    settle(stored, seen, RAISED + 9e7 - DAY)
+    assert stored.fleet_evicts() == 1
+
+
+def test_a_claim_that_no_pod_uses_is_not_waited_for_without_end() -> None:
+    unused = view(dead(), pods=(), claims=(claim("gpu-0", reserved=()),))
+    stored = under_no_execute(unused)
+    assert stored.fleet_evicts() == 1
+
+    settle(stored, unused, RAISED + TEN_MINUTES)
+
+    assert block_of(stored) == (
+        "PodsStay",
+        "claim team/claim-of-train-0: no pod is left, and it stays allocated",
+    )
+    assert stored.fleet_evicts() == 0
+
+
+def test_a_pod_that_is_not_listed_may_be_there_until_it_is_proven_to_be_gone() -> None:
+    unlisted = view(dead(), pods=(), claims=(claim("gpu-0"),))
+    stored = under_no_execute(on_dead_gpu("train-0"))
+
+    settle(stored, unlisted, RAISED + TEN_MINUTES)
+    assert stored.fleet_evicts() == 1
+    settle(stored, with_fields(unlisted, pods_gone=frozenset({"u-train-0"})), RAISED + 2000)
+
+    assert stored.fleet_evicts() == 0
+
+
+class TestUnderWait:
+    """Evictions by request, and no NoExecute after them."""
+
+    ASKS = rows("wait")
+
+    def begun(self, **fields: Any) -> Stored:
+        return begun(seen(pod(**fields)), self.ASKS)
+
+    def test_a_pod_that_does_not_end_leaves_the_budget_when_its_time_is_over(self) -> None:
+        stored = self.begun()
+        hangs = seen(pod(terminating=True, grace_ends=at(START + 30)))
+        play(stored, seen(pod()), self.ASKS, START, START)
+
+        play(stored, hangs, self.ASKS, START + 5, OVER - 5)
+        assert stored.fleet_evicts() == 1
+        play(stored, hangs, self.ASKS, OVER, OVER)
+
+        assert stored.fleet_evicts() == 0
+        reason, message = block_of(stored)
+        assert reason == "DisruptionBudget"
+        assert message.startswith("team/train-0 (not Ready): it is terminating and has not ended")
+
+    def test_it_makes_room_for_the_next_gpu(self) -> None:
+        one = Limits(evict=Caps(cluster=Cap(1)))
+        asks = policy(one, evict=Evict(within=WITHIN, then="wait"))
+        claims = claim("gpu-0", "hangs"), claim("gpu-1", "next")
+        hangs = pod("hangs", terminating=True, grace_ends=at(60))
+        stored = Stored()
+        play(stored, view(dead(0), gpu(1), claims=claims, pods=(pod("hangs"),)), asks, 0, 15)
+
+        both = view(dead(0), dead(1), claims=claims, pods=(hangs, pod("next")))
+        play(stored, both, asks, 20, 500)
+        assert stored.effects() == {"gpu-0": "Evict", "gpu-1": "NoSchedule"}
+        play(stored, both, asks, 505, 700)
+
+        assert stored.effects() == {"gpu-0": "Evict", "gpu-1": "Evict"}
+        assert stored.fleet_evicts() == 1
+
+    def test_one_whose_eviction_was_granted_at_last_counts_while_it_ends(self) -> None:
+        refused = seen(pod(), refusals={"u-train-0": REFUSED})
+        stored = begun(refused, self.ASKS)
+        play(stored, refused, self.ASKS, START, OVER)
+        assert stored.fleet_evicts() == 0
+
+        play(
+            stored,
+            seen(pod(terminating=True, grace_ends=at(OVER + 35))),
+            self.ASKS,
+            OVER + 5,
+            OVER + 30,
+        )
+        assert stored.fleet_evicts() == 1
+
+    def test_while_nothing_is_requested_of_a_gpu_that_is_unknown_it_counts_for_ten_minutes(
+        self,
+    ) -> None:
+        one, silent = seen(pod()), with_fields(seen(pod()), stale="silent")
+        stored = begun(one, self.ASKS)
+        play(stored, one, self.ASKS, START, START + 60)
+
+        play(stored, silent, self.ASKS, START + 65, START + 660)
+        assert stored.fleet_evicts(START + 660) == 1
+        play(stored, silent, self.ASKS, START + 665, START + 1200)
+        assert stored.fleet_evicts(START + 1200) == 0
+        tick(stored, one, START + 1205, self.ASKS)
+
+        assert stored.fleet_evicts(START + 1205) == 1
+
+    def test_while_no_remediator_leads_it_counts(self) -> None:
+        one = seen(pod())
+        stored = begun(one, self.ASKS)
+        play(stored, one, self.ASKS, START, START + 60)
+
+        assert stored.fleet_evicts(START + DAY) == 1
+
+
+class TestExtendedResources:
+    """NoExecute does not reach these pods, so their eviction is requested."""
+
+    HELD = (claim("gpu-0", extended=True),)
+    GRANTED = with_fields(view(dead(), claims=HELD), pods=(pod(),))
+    REFUSED = with_fields(GRANTED, refusals={"u-train-0": REFUSED})
+    DELETES = policy(evict=Evict(within=timedelta(), extended_resources="delete"))
+
+    def test_a_pod_whose_eviction_is_refused_leaves_the_budget_after_ten_minutes(self) -> None:
+        stored = under_no_execute(self.REFUSED)
+
+        settle_requests(stored, self.REFUSED, RAISED + TEN_MINUTES - 1)
+        assert stored.fleet_evicts() == 1
+        settle_requests(stored, self.REFUSED, RAISED + TEN_MINUTES)
+
+        assert stored.fleet_evicts() == 0
+        assert block_of(stored) == ("PodsStay", f"team/train-0 (not Ready): {REFUSED}")
+
+    def test_its_eviction_is_requested_on_and_counts_again_once_it_is_granted(self) -> None:
+        stored = under_no_execute(self.REFUSED)
+        decision = settle_requests(stored, self.REFUSED, RAISED + TEN_MINUTES)
+        assert [step.pod.pod for step in decision.steps] == ["train-0"]
+
+        ends = with_fields(self.GRANTED, pods=(pod(terminating=True, grace_ends=at(700)),))
+        settle_requests(stored, ends, RAISED + TEN_MINUTES + 5)
+
+        assert stored.fleet_evicts() == 1
+
+    def test_one_that_came_later_has_its_own_ten_minutes(self) -> None:
+        late = with_fields(self.REFUSED, pods=(pod(started=at(1000)),))
+        stored = under_no_execute(self.REFUSED)
+
+        settle_requests(stored, late, 1000 + TEN_MINUTES - 1)
+        assert stored.fleet_evicts() == 1
+        settle_requests(stored, late, 1000 + TEN_MINUTES)
+
+        assert stored.fleet_evicts() == 0
+
+    @pytest.mark.parametrize(("refusals", "counts"), [({}, 1), ({"u-train-0": "forbidden"}, 0)])
+    def test_one_that_is_deleted_counts_unless_that_is_refused(
+        self, refusals: dict[str, str], counts: int
+    ) -> None:
+        deleted = with_fields(self.GRANTED, refusals=refusals)
+        stored = under_no_execute(deleted, self.DELETES)
+
+        settle_requests(stored, deleted, RAISED + TEN_MINUTES, self.DELETES)
+
+        assert stored.fleet_evicts() == counts
+
+    def test_one_that_slurm_drains_leaves_the_budget_too(self) -> None:
+        slurms = with_fields(self.GRANTED, pods=(pod(owner_kind="NodeSet.slinky.slurm.net"),))
+        stored = under_no_execute(self.GRANTED)
+
+        settle(stored, slurms, RAISED + TEN_MINUTES)
+
+        assert stored.fleet_evicts() == 0
+
+
+def settle_requests(stored: Stored, seen: NodeView, seconds: float, asks: Policy = ENFORCE) -> Any:
+    """Reconcile twice: requests for evictions go on at every look."""
+    tick(stored, seen, seconds, asks)
+    return tick(stored, seen, seconds, asks)
