@@ -76,15 +76,12 @@ def _is_other(rule: Rule, device: SliceDevice, inventory: tuple[SliceDevice, ...
     if rule.gpu not in behind:
         # A device that names no board proves nothing about the one that is ruled, unless that one
         # is in another slot.
-        return bool(behind) or _is_in_another_slot(rule.gpu, device, inventory)
+        parts = [part for part in inventory if rule.gpu in gpus_behind(part, inventory)]
+        slots = {part.pci_bus_id for part in parts} - {""}
+        return bool(behind or (slots and device.pci_bus_id and device.pci_bus_id not in slots))
     sliced = rule.fault == "contained" and rule.uuid != rule.gpu
     # A partition of dynamic MIG has no UUID, and may be the same memory.
     return sliced and device.uuid not in {None, rule.uuid}
-
-
-def _is_in_another_slot(gpu: str, device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> bool:
-    slots = {part.pci_bus_id for part in inventory if gpu in gpus_behind(part, inventory)} - {""}
-    return bool(slots and device.pci_bus_id) and device.pci_bus_id not in slots
 
 
 def gpus_behind(device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> frozenset[str]:

@@ -77,8 +77,11 @@ class Waves:
     def _after_change(self, incident: Incident, place: Place) -> Wave | None:
         changed = self._fleet.changes.get(incident.node)
         began = first_decided_at(incident) or self._now
+        policy_at, before = self._fleet.policy_changed_at, self._fleet.policy_before
+        if before is not None and not self._policy.permits_more(before, place):
+            policy_at = None
         known = (
-            ("policy", self._policy_changed_at(place), True),
+            ("policy", policy_at, True),
             (f"driver of {incident.node}", changed.driver_at if changed else None, False),
             (f"agent of {incident.node}", changed.agent_at if changed else None, False),
         )
@@ -90,12 +93,6 @@ class Waves:
                 if self._now < until:
                     return Wave(why, until)
         return None
-
-    def _policy_changed_at(self, place: Place) -> datetime | None:
-        """Return when the policy changed last, None where it permits no more at a place now."""
-        at, before = self._fleet.policy_changed_at, self._fleet.policy_before
-        concerns = before is None or self._policy.permits_more(before, place)
-        return at if concerns else None
 
     def same_cause(self, incident: Incident) -> Wave | None:
         """Return why the cause looks like one that is not the GPUs' own, None when it does not."""

@@ -222,7 +222,10 @@ def tainted_hardware(
             parts.append(msgspec.structs.replace(part, uuid=rule.uuid, placement=place))
         # A fault of any other class is the GPU's, whichever slice the rule is on: what is cut from
         # the GPU later is tainted, too.
-        if rule.fault != "contained" or _is_of_whole(rule, board):
+        # So is one of a GPU that is known to have no slices: not by what is published now, as they
+        # may be wiped for a moment.
+        whole = rule.uuid == rule.gpu and board.gpu is not None and board.gpu.mig is False
+        if rule.fault != "contained" or whole:
             parts.append(part)
     for part in sorted(parts, key=_key):
         found[_key(part)] = _join_parts(part, found.get(_key(part)), now)
@@ -322,12 +325,6 @@ def _part_of_fault(demand: Demand, rule: Rule) -> Hardware | None:
     return Hardware(
         placement=fault.placement, effect=rule.effect, fault=rule.fault, cause=rule.cause
     )
-
-
-def _is_of_whole(rule: Rule, board: Board) -> bool:
-    """Whether a rule is of a GPU that is known to have no slices."""
-    # Not by what is published now: slices may be wiped for a moment.
-    return rule.uuid == rule.gpu and board.gpu is not None and board.gpu.mig is False
 
 
 def _join_parts(new: Hardware, old: Hardware | None, now: datetime) -> Hardware:

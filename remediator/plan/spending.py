@@ -114,11 +114,6 @@ class Spending:
         """Whether a repair of its node may be called for already, for a GPU."""
         return any(call.spec.uuid == gpu for call, _ in _calls_for_repair(self._fleet))
 
-    def _counts_on(self, action: Action, gpu: str, ground: Ground, name: str) -> bool:
-        """Whether a GPU counts now on a ground: where its rules are, whatever is requested."""
-        place = self._places(action).get(gpu)
-        return place is not None and name in names_on(ground, place)
-
     def is_drained(self, rule: Rule) -> bool:
         """Whether no pod is evicted under a stored rule any more: seen, and recorded as it is now.
 
@@ -186,7 +181,8 @@ class Spending:
                 others = self.count(action, ground, name)
                 # A GPU that counts already takes no room from itself, such as one to which a pod
                 # has come back after it was drained.
-                others -= int(self._counts_on(action, gpu, ground, name))
+                mine = self._places(action).get(gpu)
+                others -= int(mine is not None and name in names_on(ground, mine))
                 used = others + len(over)
                 if used >= limit:
                     where = f"{WORDS[ground]} {name}".strip()

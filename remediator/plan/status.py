@@ -301,7 +301,9 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         opened_node_uid=stay.node_uid,
         opened_boot_id=stay.boot_id,
         opened_epoch=stay.epoch,
-        pci_bus_id=_slot(board) or old.pci_bus_id,
+        # Another board in its slot, or none, shows what a repair has done.
+        pci_bus_id=(board.gpu.pci_bus_id if board.gpu and board.presence.reported else "")
+        or old.pci_bus_id,
         siblings=_siblings(board, old),
         # Only verified recovery can relapse.
         probation_until=now + planned.record.probation if closed and closes else None,
@@ -309,11 +311,6 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         clock_set_back_ms=old.clock_set_back_ms,
     )
     return msgspec.structs.replace(new, timeline=timeline(old, new, planned, now))
-
-
-def _slot(board: Board) -> str:
-    """Return the place of the board: another one in it, or none, shows what a repair has done."""
-    return board.gpu.pci_bus_id if board.gpu and board.presence.reported else ""
 
 
 def _siblings(board: Board, old: IncidentStatus) -> tuple[str, ...] | None:
