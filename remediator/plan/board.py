@@ -81,7 +81,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     inventory: tuple[SliceDevice, ...] = ()
     """What the node publishes and may have tainted."""
     out_of_reach: tuple[OutOfReach, ...] = ()
-    """What else it publishes."""
+    """What else it publishes, under names that others may have as well."""
     pods: tuple[PodFacts, ...] | None = None
     """Pods of the node; None while they were not listed."""
     facts: NodeFacts | None = None

@@ -130,7 +130,8 @@ def _facts_of_node(
             behind=view.agent.behind,
         ),
         inventory=view.slices.inventory,
-        out_of_reach=out_of_reach,
+        # A name in a pool that belongs to another node is no name of this hardware.
+        out_of_reach=tuple(out for out in out_of_reach if _may_be_of(out.device.device, view.node)),
         pods=view.usage.pods,
         facts=view.facts,
     )
