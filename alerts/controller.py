@@ -181,14 +181,16 @@ GROUP = Group(
             keep=_KEEP,
             keep_why=_KEEP_WHY,
             summary="The cluster does not serve the DeviceTaintRules that the policy needs.",
-            description="DeviceTaintRules are not served. Nothing is tainted, whatever the policy. "
+            description="DeviceTaintRules are not served. Nothing is tainted or evicted, whatever "
+            "the policy; requests for node repair work. "
             + _counted(
                 "Classes set to dry-run or enforce: ",
                 "max by (class) (draguard_remediator_policy_mode{cluster=%q," + _ACTS + "} == 1)",
             )
             + ".",
             next="Enable the feature gate DRADeviceTaintRules and its API version "
-            "(`draguard doctor` shows which), or set the classes to incident-only.",
+            "(`draguard doctor` shows which). Where the control plane does not let you, cordon the "
+            "nodes of sick GPUs, and silence this alert.",
         ),
         Alert(
             name="DraguardRuleStatusMissing",

@@ -60,8 +60,9 @@ GROUP = Group(
             keep_why=_KEEP_WHY,
             summary="A faulty GPU is not tainted and stays schedulable.",
             description="The GPU has " + templates.CAUSE + ", and is not tainted. " + templates.WHY,
-            next="Taint it with `draguard cordon`, or raise the mode of its class in the policy. "
-            "Then drain and repair it.",
+            next="Keep new pods away: `draguard cordon`, or a higher mode of its class in the "
+            "policy; without DeviceTaintRules, cordon node {{ $labels.node }}. Then drain and "
+            "repair it.",
         ),
         Alert(
             name="DraguardDegradedNotTainted",
@@ -77,8 +78,9 @@ GROUP = Group(
             keep_why=_KEEP_WHY,
             summary="A partly faulty GPU is not tainted and stays schedulable.",
             description="The GPU has " + templates.CAUSE + ", and is not tainted. " + templates.WHY,
-            next="Decide whether pods may still use the GPU. If not, taint it with `draguard "
-            "cordon`, or raise the mode of its class in the policy.",
+            next="Decide whether pods may still use the GPU. If not: `draguard cordon`, or a "
+            "higher mode of its class in the policy; without DeviceTaintRules, cordon node "
+            "{{ $labels.node }}.",
         ),
         Alert(
             name="DraguardDeviceTainted",

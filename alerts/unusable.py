@@ -66,7 +66,8 @@ GROUP = Group(
             + templates.RECOVERY
             + ".",
             next="Read NVIDIA's XID catalog for the driver's release. For a hardware error: "
-            "`draguard cordon`, then reset the GPU. A newer Draguard may know the code.",
+            "`draguard cordon`, or cordon node {{ $labels.node }}, then reset the GPU. A newer "
+            "Draguard may know the code.",
         ),
         Alert(
             name="DraguardGpuOtherDriver",

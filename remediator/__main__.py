@@ -31,7 +31,7 @@ from remediator.metrics.rows import Rows
 from remediator.plan.events import Event
 from remediator.plan.spending import usage
 from remediator.policy.file import PolicyFile
-from remediator.policy.table import Policy, without_rules
+from remediator.policy.table import Policy
 from remediator.reconcile import Reconciler
 from remediator.settings import Settings, parse
 from serving.front import FrontError, Handler, Request, Response
@@ -181,8 +181,7 @@ class Remediator:
             _log.warning("cannot tell what is served: %s", error)
 
     def _policy(self) -> Policy:
-        policy = self._policy_on_lease.in_force(self._policy_file.policy)
-        return policy if self._informers.rules.version else without_rules(policy)
+        return self._policy_on_lease.in_force(self._policy_file.policy)
 
     def _reload_policy(self) -> None:
         if self._policy_file.load():

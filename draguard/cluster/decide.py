@@ -79,11 +79,16 @@ class Deciding:
             renewals=(self._objects.at,) * RENEWALS_NEEDED,
             behind=self._behind.get(node),
         )
-        return msgspec.structs.replace(view, agent=agent)
+        stored = msgspec.structs.replace(view.stored, rules_served=self._objects.rules_served)
+        return msgspec.structs.replace(view, agent=agent, stored=stored)
 
     def decisions(self, nodes: list[str], policy: Policy, pods: Pods) -> Iterator[NodeDecision]:
         """Decide about nodes as the worker would."""
-        fleet = msgspec.structs.replace(self.cache.fleet(), stopped=self._objects.stopped)
+        fleet = msgspec.structs.replace(
+            self.cache.fleet(),
+            stopped=self._objects.stopped,
+            rules_served=self._objects.rules_served,
+        )
         for node in nodes:
             view = self.view(node)
             incident = any(stored.open for stored in view.stored.incidents)

@@ -47,6 +47,11 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: tuple[str, ...] = ()
     """Collections with objects that were left out: how many, and some names."""
 
+    @property
+    def rules_served(self) -> bool:
+        """Whether DeviceTaintRules are served, as far as the caller may know."""
+        return self.rule_version is not None or "rules" in self.missing
+
     def unread(self) -> frozenset[str]:
         """Return the collections that count devices of which not every object could be read."""
         resources = {

@@ -19,7 +19,6 @@ from kubeapi.endpoint import Endpoint
 from remediator.controller.debug_plan import MOST, Page, described
 from remediator.controller.node_pods import NodePods
 from remediator.model.pod import PodFacts
-from remediator.policy.table import without_rules
 
 PATH = "/debug/plan"
 _QUICK = 10.0
@@ -87,8 +86,7 @@ def decided_here(
         deciding = Deciding(objects, installed.settings.stale_after)
         affected = (each for each in deciding.affected_nodes() if among is None or each in among)
         nodes = [node] if node else list(affected)
-        effective = chosen.policy if objects.rule_version else without_rules(chosen.policy)
-        decisions = deciding.decisions(nodes[:MOST], effective, pods_of)
+        decisions = deciding.decisions(nodes[:MOST], chosen.policy, pods_of)
         plans = tuple(described(decision, everything=bool(node)) for decision in decisions)
     return Plans(
         source=HERE,
@@ -135,7 +133,7 @@ def _chosen(
 
 def _remarks(objects: Objects, unlisted: Mapping[str, str]) -> Iterator[str]:
     if not objects.rule_version:
-        yield "this cluster serves no DeviceTaintRules: incidents only, whatever the policy says"
+        yield "this cluster serves no DeviceTaintRules: nothing is tainted or evicted"
     if objects.stopped:
         yield f"emergency stop: {objects.stopped}"
     yield from (f"not read: {right}" for right in objects.unseen)

@@ -39,7 +39,8 @@ EXAMPLES = (
 )
 UNKNOWN_PODS = "pods of claims that this version cannot read"
 NOT_SERVED = (
-    "this cluster serves no DeviceTaintRules, so no device can be cordoned; see `draguard doctor`"
+    "this cluster serves no DeviceTaintRules, so no device can be cordoned, only its node: kubectl "
+    "cordon NODE; see `draguard doctor`"
 )
 
 

@@ -23,8 +23,10 @@ from draguard.trial.xid import known
 from exporter.model.node_health import NodeDeviceHealth
 from kubeapi import clock
 from kubeapi.client import UNREADABLE, ApiError, Client
+from kubeapi.discovery import served
 from kubeapi.endpoint import EndpointError
 from kubeapi.resources import REPORTS
+from remediator.controller.versions import GROUP, RULE_VERSIONS
 from remediator.policy.error import PolicyError
 
 EXAMPLES = (
@@ -75,10 +77,10 @@ def main(arguments: Sequence[str]) -> int:
             spelled(f"write `draguard explain xid {number or 79}`; the kernel log has the number")
         )
     try:
-        policy, log = (
-            (policy_of_file(options.policy), ASSUMED)
+        here = (
+            _Here(policy=policy_of_file(options.policy))
             if options.policy is not None
-            else (PolicyInForce(source="shipped"), ASSUMED)
+            else _Here(policy=PolicyInForce(source="shipped"))
             if options.shipped
             else _of_cluster(options)
         )
@@ -86,14 +88,29 @@ def main(arguments: Sequence[str]) -> int:
         for problem in error.problems:
             print_error("explain", f"{options.policy}: {problem}")
         return PROBLEM
-    source, at = policy.source, clock.now()
-    found = known(int(number), policy.policy, source, at, mig=options.mig, log=log)
+    found = known(
+        int(number),
+        here.policy.policy,
+        here.policy.source,
+        clock.now(),
+        mig=options.mig,
+        log=here.log,
+        rules_served=here.rules_served,
+    )
     print_result(found, options.output, lambda: xid_page(found), "XidExplanation")
     return DONE
 
 
-def _of_cluster(options: argparse.Namespace) -> tuple[PolicyInForce, KernelLog]:
-    """Return the policy of the cluster, and how its nodes read the kernel log.
+class _Here(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides in a cluster; without one, what is assumed."""
+
+    policy: PolicyInForce
+    log: KernelLog = ASSUMED
+    rules_served: bool = True
+
+
+def _of_cluster(options: argparse.Namespace) -> _Here:
+    """Return the policy of the cluster, how its nodes read the kernel log, and what it serves.
 
     If the policy cannot be read, it is the shipped one, with the reason.
     """
@@ -103,14 +120,18 @@ def _of_cluster(options: argparse.Namespace) -> tuple[PolicyInForce, KernelLog]:
         server = endpoint.server
         client = client_of(endpoint, min(_QUICK, options.request_timeout), Client)
         try:
-            policy, log = find_installation(client, options.namespace).policy, ASSUMED
+            here = _Here(policy=find_installation(client, options.namespace).policy)
+            with suppress(ApiError):
+                version = served(client, GROUP, "devicetaintrules", RULE_VERSIONS)
+                here = msgspec.structs.replace(here, rules_served=version is not None)
             with suppress(ApiError, *UNREADABLE):
                 # One page of reports: in a large cluster, more would not change the answer.
                 page = islice(raw_items(client, REPORTS), PAGE)
                 log = kernel_log_of(msgspec.json.decode(raw, type=NodeDeviceHealth) for raw in page)
-            return policy, log
+                here = msgspec.structs.replace(here, log=log)
+            return here
         finally:
             client.close()
     except (EndpointError, ApiError) as error:
         why = f"shipped; the policy of a cluster is unknown: {sentence(error, server)}"
-        return PolicyInForce(source=why), ASSUMED
+        return _Here(policy=PolicyInForce(source=why))

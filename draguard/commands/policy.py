@@ -68,7 +68,11 @@ def main(arguments: Sequence[str]) -> int:
     if options.command == "check":
         return _check(options, read)
     given = {name: getattr(options, name) for name in Signal.__struct_fields__}
-    spot = Spot(node=options.node or options.pool or "node-a", device_class=options.device_class)
+    spot = Spot(
+        node=options.node or options.pool or "node-a",
+        device_class=options.device_class,
+        rules_served=not options.without_rules,
+    )
     explanation = explain(Signal(**given), spot, read.policy, clock.now())
     print_result(explanation, options.output, lambda: policy_page(explanation), "PolicyExplanation")
     return DONE
@@ -170,4 +174,9 @@ def _signal_flags(parser: argparse.ArgumentParser) -> None:
     )
     place.add_argument(
         "--device-class", default="", metavar="NAME", help="DeviceClass of its claim"
+    )
+    place.add_argument(
+        "--without-rules",
+        action="store_true",
+        help="the cluster serves no DeviceTaintRules (Kubernetes before 1.37)",
     )

@@ -76,9 +76,11 @@ def versions(client: Client) -> Iterator[Check]:
     if rules is None:
         yield warn(
             "DeviceTaintRules",
-            "not served: Draguard records incidents and taints nothing, whatever the policy says",
+            "not served: nothing is tainted or evicted, whatever the policy says; incidents and "
+            "requests for node repair work",
             "use Kubernetes 1.37; 1.36 needs --runtime-config=resource.k8s.io/v1beta2=true "
-            "and the feature gate DRADeviceTaintRules (docs/remediation.md, Kubernetes versions)",
+            "and the feature gate DRADeviceTaintRules (docs/remediation.md, Kubernetes versions). "
+            "Until then keep pods off a sick GPU with kubectl cordon",
         )
     else:
         yield ok("DeviceTaintRules", f"{GROUP}/{rules}")

@@ -48,14 +48,20 @@ _CONFIRM = (
     "then confirm the repair, which no source reports:",
     "draguard confirm-repaired {name} --reason 'repaired, nvidia-smi is well'",
 )
+_WHEN = {
+    "Drained": "the GPU is drained: ",
+    "Suspected": "cordon {node}, wait until no pod uses the GPU, then ",
+}
+"""By phase: when work on the GPU itself may begin. No taint keeps pods from a suspected one."""
 _ONCE_DRAINED = "wait until the GPU is drained (phase Drained), then "
-_RUNBOOK = "DraguardDeviceTainted"
+_RUNBOOK, _RUNBOOK_UNTAINTED = "DraguardDeviceTainted", "DraguardDeviceNotTainted"
 _RUNBOOK_BY_NEED = {"fabric-recovery": "DraguardFabricFault", "human": "DraguardNeedsHuman"}
 _NODE_LEVEL = frozenset({"node-reboot", "replacement"})
 _BY_PHASE = {
     "Verifying": "nothing: the GPU is healthy; Draguard untaints it after the soak time",
     "Suspected": "nothing yet: Draguard waits for more evidence",
 }
+_NOTHING = "nothing: no repair is needed"
 
 
 def incident_page(incident: Incident, now: datetime) -> Iterator[Block]:
@@ -153,17 +159,19 @@ def repair_steps(incident: Incident) -> Iterator[str]:
     need = "human" if human else need_of(incident.status.needs)
     steps = _STEPS.get(need, ("check the GPU:", "nvidia-smi") if unreported else None)
     if steps is None or phase == "Verifying":
-        yield _BY_PHASE.get(phase, "nothing: no repair is needed")
+        yield _BY_PHASE.get("" if _is_unserved(incident) else phase, _NOTHING)
         return
     words = {"node": incident.node, "uuid": incident.spec.uuid, "name": incident.name}
-    drained = phase == "Drained" or (unreported and incident.status.drained_at)
-    words["when"] = "the GPU is drained: " if drained else _ONCE_DRAINED
+    words["when"] = _WHEN.get(phase, _ONCE_DRAINED).format(**words)
+    if unreported and incident.status.drained_at:
+        words["when"] = _WHEN["Drained"]
     for step in (steps, _CONFIRM) if unreported else (steps,):
         first, *commands = step
         yield first.format(**words)
         yield from (f"  {command.format(**words)}" for command in commands)
     more = ", docs/handover.md" if need in _NODE_LEVEL else ""
-    runbook = _RUNBOOK_BY_NEED["human"] if unreported else _RUNBOOK_BY_NEED.get(need, _RUNBOOK)
+    usual = _RUNBOOK_UNTAINTED if phase == "Suspected" else _RUNBOOK
+    runbook = _RUNBOOK_BY_NEED["human"] if unreported else _RUNBOOK_BY_NEED.get(need, usual)
     yield f"runbook: {_RUNBOOKS}/{runbook}.md{more}"
 
 
@@ -173,6 +181,12 @@ def _is_end_unreported(incident: Incident) -> bool:
         (condition.type, condition.status, condition.reason) == ("NeedsHuman", "True", NO_SOURCE)
         for condition in incident.status.conditions
     )
+
+
+def _is_unserved(incident: Incident) -> bool:
+    """Whether all that is waited for are DeviceTaintRules, which the cluster does not serve."""
+    reasons = {one.reason for one in incident.status.conditions if one.status == "True"}
+    return "RulesNotServed" in reasons
 
 
 def pause_commands(incident: Incident) -> Iterator[str]:

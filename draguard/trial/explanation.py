@@ -10,6 +10,7 @@ from draguard.trial.run import Outcome, Spot, TakenStep, Trial
 from draguard.trial.signal import Signal
 from exporter.model.device import GPU_DRIVER
 from remediator.diagnose.fault import SEVERITY, Fault, Healthy, Unknown, faults_of
+from remediator.plan.effects import UNSERVED
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
@@ -78,7 +79,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The reason for the verdict."""
     faults: tuple[ExplainedFault, ...]
     deferred: tuple[str, ...]
-    """What defers new restrictions and disruptions: the emergency stop, a maintenance window."""
+    """What defers new restrictions and disruptions: the emergency stop, a maintenance window, a
+    cluster without DeviceTaintRules."""
     course: Course
     enforced: Course | None
     """The response in enforce mode; None if that is the mode, or there is no fault."""
@@ -101,6 +103,7 @@ def explain(signal: Signal, spot: Spot, policy: Policy, now: datetime) -> Explan
         why = board.verdict.evidence
     held = [f"emergency stop: {policy.stopped}"] if policy.stopped else []
     held += [pause] if (pause := policy.pause(place, now)) else []
+    held += [] if spot.rules_served else [UNSERVED]
     claimed = f", claimed through {spot.device_class}" if spot.device_class else ""
     return Explanation(
         signal=signal.in_words(),
@@ -122,7 +125,6 @@ def _enforced(policy: Policy, place: Place) -> Policy:
         rows=tuple(msgspec.structs.replace(row, mode=MODES[-1]) for row in rows),
         overrides=(),
         exempt=(),
-        highest_mode=MODES[-1],
     )
 
 
@@ -161,7 +163,7 @@ def _course(outcome: Outcome) -> Course:
         lines=tuple(_lines(outcome.steps)),
         repaired_after=outcome.repaired_after,
         released_after=outcome.closed_after,
-        end=planned.granted.deferred or planned.course.reason,
+        end=planned.message,
     )
 
 

@@ -46,6 +46,8 @@ class Spot(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str = "node-a"
     device_class: str = ""
+    rules_served: bool = True
+    """Whether its cluster serves DeviceTaintRules."""
 
 
 class TakenStep(msgspec.Struct, frozen=True):
@@ -145,6 +147,7 @@ class Trial:
             rules=tuple(self._stored.rules.values()),
             incidents=tuple(self._stored.incidents.values()),
             places={GPU: self._place()},
+            rules_served=self._spot.rules_served,
         )
         return decide_node(self._view(), fleet, self._policy, self._now)
 
@@ -176,6 +179,7 @@ class Trial:
             stored=StoreView(
                 incidents=tuple(self._stored.incidents.values()),
                 rules=tuple(self._stored.rules.values()),
+                rules_served=self._spot.rules_served,
             ),
             usage=UsageView(
                 claims=tuple(_claim(device) for device in sorted(self._allocated)),

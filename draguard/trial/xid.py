@@ -85,6 +85,7 @@ def known(
     *,
     mig: bool = False,
     log: KernelLog = ASSUMED,
+    rules_served: bool = True,
 ) -> Knowledge:
     """Return everything about a code, listed or not, and what follows it and its companions."""
     row, listed = rule_of(code), xid.lookup(code)
@@ -93,7 +94,7 @@ def known(
     if mig and row.fault == "contained":
         companions = {"gi": _NAMED}
     signal = msgspec.structs.replace(alone, **companions)
-    flags = f"--xid {code}{' --mig' if mig else ''}"
+    flags = f"--xid {code}{' --mig' * mig}{' --without-rules' * (not rules_served)}"
     return Knowledge(
         code=code,
         mnemonic=listed.mnemonic,
@@ -110,7 +111,7 @@ def known(
         policy=source,
         kernel_log=f"{log.mode}, {log.why}",
         alone=flags if signal != alone else "",
-        course=explain(signal, Spot(), policy, now),
+        course=explain(signal, Spot(rules_served=rules_served), policy, now),
     )
 
 

@@ -175,7 +175,7 @@ class Cluster:
         view = self.cache.view(node, agents.stale)
         served = self.informers.rules.version is not None
         if not served:
-            # Stored rules that are not served do nothing: the incident is all that there is.
+            # Stored rules that are not served do nothing.
             stored = StoreView(incidents=view.stored.incidents, unseen=view.stored.rules)
             view = msgspec.structs.replace(view, stored=stored)
         # An object of this one node may be unreadable.
@@ -233,9 +233,11 @@ class Cluster:
 
     def fleet(self) -> Fleet:
         found, (changed_at, before) = self.cache.fleet(), self.policy_change
+        served = self.informers.rules.version is not None
         return msgspec.structs.replace(
             found,
-            rules=found.rules if self.informers.rules.version is not None else (),
+            rules=found.rules if served else (),
+            rules_served=served,
             stopped=self.informers.emergency.stopped,
             policy_changed_at=changed_at,
             policy_before=before,

@@ -76,9 +76,10 @@ def _durations(
     incident: Incident, old: IncidentStatus, new: IncidentStatus
 ) -> Iterator[tuple[str, float | None]]:
     """Yield each duration that ends with the new status, None where its start is not known."""
-    # Every device is tainted now and none was before, in one and the same mode.
+    # Every device is tainted now and none was before, in one and the same mode, and rules served.
     tainted_before = any(rule.effect != "None" for rule in old.rules) or old.tainted_at is not None
-    if new.tainted_at is not None and not tainted_before and old.mode in ("", new.mode):
+    possible = old.mode in ("", new.mode) and ("Taint", "RulesNotServed") not in _deferrals(old)
+    if new.tainted_at is not None and possible and not tainted_before:
         yield "time_to_taint_seconds", _between(_first_signal(old, new), new.tainted_at)
     if old.drained_at is None and new.drained_at is not None:
         yield "time_to_drain_seconds", _between(new.evicting_at or new.tainted_at, new.drained_at)

@@ -202,7 +202,7 @@ class SeenSignal(Entry, frozen=True, kw_only=True):
 
 
 class WouldTaint(Entry, frozen=True):
-    """A taint that mode Enforce would set in addition."""
+    """A taint that mode Enforce would set in addition, or would where rules are served."""
 
     device: str
     effect: str

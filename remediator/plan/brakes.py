@@ -436,7 +436,7 @@ def _grant(board: Board, demanded: Demanded, stored: Iterable[Rule], account: Ac
     granted = Granted(
         demanded=demanded,
         rules=demanded.rules,
-        deferrals=(demanded.hold,) if demanded.hold else (),
+        deferrals=demanded.deferrals,
         evicts=demanded.eviction.devices,
     )
     # Most GPUs need nothing.

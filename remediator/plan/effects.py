@@ -36,7 +36,7 @@ from remediator.plan.board import Board
 from remediator.plan.clocks import start_of_within
 from remediator.plan.pods import drained_in_words
 from remediator.plan.signals import is_new
-from remediator.plan.stages import Notice, Wake
+from remediator.plan.stages import Deferral, DeferredBy, Notice, Wake
 from remediator.plan.words import severity
 from remediator.policy.duration import spelled
 from remediator.policy.table import Evict, Policy, Row, mildest_eviction
@@ -53,6 +53,7 @@ CapName = Literal[
     "unpublished",
     "out of reach",
     "better evidence",
+    "unserved",
     "evidence",
     "later pods",
     "ceiling",
@@ -75,6 +76,8 @@ FORGEABLE = (
 UNPUBLISHED = "the failed MIG instance is not published"
 LATER = "its process is dead, and whoever holds its devices came after it"
 TAINTING = "every device in scope is tainted first"
+UNSERVED = "DeviceTaintRules are not served by this cluster"
+_UNSERVED_WHY = f"{UNSERVED} (Kubernetes before 1.37, or switched off)"
 
 
 class Cap(msgspec.Struct, frozen=True):
@@ -87,6 +90,8 @@ class Cap(msgspec.Struct, frozen=True):
     reason: str
     until: datetime | None = None
     """When time alone ends it."""
+    by: DeferredBy | None = None
+    """Reason of the condition `Deferred`, where users are to know what waits."""
 
 
 SIBLINGS = Cap("siblings", "NoSchedule", "NoExecute", TAINTING)
@@ -148,11 +153,27 @@ class Demand(msgspec.Struct, frozen=True):
     wake: Wake | None = None
     new: bool = False
     """The incident has not recorded its signal before."""
+    served: bool = True
+    """False: no rule can be written for it."""
 
     @property
     def effect(self) -> Limit:
         """None: nothing yet."""
         return self.cap.limit
+
+    @property
+    def is_written(self) -> bool:
+        """Whether its rules are made, as far as its caps let it: in mode enforce, and served."""
+        return self.row.mode == "enforce" and self.served
+
+    @property
+    def deferral(self) -> Deferral | None:
+        """What its cap defers of mode enforce, where users are to know."""
+        # Without a published device there is nothing to write, whatever is served.
+        if self.cap.by is None or self.row.mode != "enforce" or not self.targets:
+            return None
+        what = "a rule of effect None" if self.goal == "None" else self.goal
+        return Deferral(self.cap.by, f"{what} deferred: {self.cap.reason}", self.cap.until)
 
 
 def _unreported(finding: Finding) -> Cap | None:
@@ -207,6 +228,13 @@ def _better_evidence(finding: Finding) -> Cap | None:
     until = (waits_since(incident.status, now) or not_noted) + finding.row.settle
     why = f"waiting for better evidence: {finding.doubt}"
     return Cap("better evidence", None, "NoExecute", why, until) if now < until else None
+
+
+def _unserved(finding: Finding) -> Cap | None:
+    """Make no rule while the API server serves none."""
+    if finding.board.rules.served:
+        return None
+    return Cap("unserved", None, "NoExecute", _UNSERVED_WHY, by="RulesNotServed")
 
 
 def _evidence(finding: Finding) -> Cap | None:
@@ -308,6 +336,7 @@ CAPS: tuple[Callable[[Finding], Cap | None], ...] = (
     _unpublished,
     _out_of_reach,
     _better_evidence,
+    _unserved,
     _evidence,
     _later_pods,
     _ceiling,
@@ -338,9 +367,7 @@ def demands_of(
     ]
     # A fault in a milder mode, or one that waits for evidence, makes no taint to wait for: it must
     # not stop the eviction of a certain one.
-    tainting = (
-        demand for demand in demands if demand.row.mode == "enforce" and demand.effect is not None
-    )
+    tainting = (demand for demand in demands if demand.is_written and demand.effect is not None)
     everything = tuple(sorted({target for demand in tainting for target in demand.targets}))
     if not everything:
         return tuple(demands)
@@ -411,6 +438,7 @@ def _demand(finding: Finding) -> Demand:
         awaits="" if least.name in NO_RULE else finding.awaits,
         wake=Wake(least.until, least.reason) if least.until else None,
         new=is_new(finding.board, finding.incident, finding.fault),
+        served=finding.board.rules.served,
     )
     asks = finding.fault.unprovable and least.limit is not None and goal not in EVICTING
     since = finding.tainted_since if asks else None
@@ -556,11 +584,11 @@ def strongest_rules(
     )
     for demand in order:
         row = demand.row
-        shown = row.mode == "dry-run" and row.ceiling != "observe"
+        shown = row.mode == "dry-run" and row.ceiling != "observe" and demand.served
         for target in demand.targets:
             # The status of a None rule counts the pods that would be evicted: 0 on an idle device.
             unenforced: Effect | None = "None" if shown and str(target.name) in held else None
-            effect = demand.effect if row.mode == "enforce" else unenforced
+            effect = demand.effect if demand.is_written else unenforced
             if effect is not None:
                 rule = _rule(board, incident, demand.fault, target, effect)
                 desired[target.name] = _join_rules(rule, desired.get(target.name))
@@ -611,10 +639,11 @@ def _rule(board: Board, incident: Incident, fault: Fault, target: Target, effect
 
 
 def would(demands: tuple[Demand, ...]) -> tuple[WouldTaint, ...]:
-    """Return what enforce mode would do to each device that a milder mode spares."""
+    """Return what enforce mode would do to each device, were rules served."""
     spared: dict[str, Effect] = {}
     for demand in demands:
-        if demand.row.mode != "enforce" and demand.effect is not None:
+        ready = demand.effect is not None or demand.cap.name == "unserved"
+        if ready and not demand.is_written:
             for target in demand.targets:
                 name = str(target.name)
                 spared[name] = stronger(demand.goal, spared.get(name, demand.goal))
@@ -629,16 +658,24 @@ def pending(demands: tuple[Demand, ...]) -> bool:
     return any(
         demand.effect not in (demand.goal, "Evict")
         for demand in demands
-        if demand.row.mode == "enforce"
+        if demand.is_written
         and demand.row.ceiling != "observe"
         and demand.cap.name != "out of reach"
     )
 
 
+def deferral(board: Board, demands: tuple[Demand, ...]) -> Deferral | None:
+    """Return what a cap defers of mode enforce, where users are to know; None where none does.
+
+    A GPU that is healthy again waits for no taint that it has not had.
+    """
+    waiting = [demand for demand in demands if demand.deferral]
+    furthest = max(waiting, key=lambda demand: EFFECTS.index(demand.goal), default=None)
+    return None if furthest is None or isinstance(board.verdict, Healthy) else furthest.deferral
+
+
 def _demands_that_evict(demands: tuple[Demand, ...]) -> list[Demand]:
-    return [
-        demand for demand in demands if demand.row.mode == "enforce" and demand.effect in EVICTING
-    ]
+    return [demand for demand in demands if demand.is_written and demand.effect in EVICTING]
 
 
 def devices_to_evict(demands: tuple[Demand, ...]) -> tuple[Device, ...]:
@@ -658,9 +695,7 @@ def evict_plan(demands: tuple[Demand, ...]) -> Evict | None:
 
 def notice(demands: tuple[Demand, ...]) -> Notice | None:
     """Return what is to come for pods, at the earliest, once their devices are tainted."""
-    rows = [
-        demand.row for demand in demands if demand.row.mode == "enforce" and demand.goal in EVICTING
-    ]
+    rows = [demand.row for demand in demands if demand.is_written and demand.goal in EVICTING]
     if not rows:
         return None
     plan = mildest_eviction([row.evict for row in rows])
@@ -671,9 +706,14 @@ def goal(demands: tuple[Demand, ...]) -> Effect:
     """Return the strongest effect that enforce mode goes for."""
     strongest: Effect = "None"
     for demand in demands:
-        if demand.row.mode == "enforce":
+        if demand.is_written:
             strongest = stronger(strongest, demand.goal)
     return strongest
+
+
+def _why_no_target(board: Board, demand: Demand) -> str:
+    why = f": {board.presence.unbound}" if board.presence.unbound else ""
+    return UNPUBLISHED if demand.fault.instance else f"no published device to taint{why}"
 
 
 def leading_demand(demands: tuple[Demand, ...]) -> Demand | None:
@@ -689,17 +729,19 @@ def reason(board: Board, incident: Incident, demands: tuple[Demand, ...]) -> str
     """Return the reason, from the demand that goes furthest."""
     first = leading_demand(demands)
     parts: list[str] = []
-    over = all(demand.effect == demand.goal and demand.goal not in EVICTING for demand in demands)
+    over = all(
+        demand.cap.by or (demand.effect == demand.goal and demand.goal not in EVICTING)
+        for demand in demands
+    )
     if isinstance(board.verdict, Healthy) and over:
         return f"verifying: {board.verdict.evidence}"
     if first is not None and first.row.mode != "enforce":
-        parts.append(f"{first.row.mode}: enforce would go up to {first.goal}")
+        but = "" if first.served else f", but {_UNSERVED_WHY}"
+        parts.append(f"{first.row.mode}: enforce would go up to {first.goal}{but}")
         parts += _would_wait(board, first)
-    elif first is not None and not first.targets:
-        why = f": {board.presence.unbound}" if board.presence.unbound else ""
-        parts.append(UNPUBLISHED if first.fault.instance else f"no published device to taint{why}")
     elif first is not None:
-        parts.append(first.cap.reason)
+        parts += [] if first.targets else [_why_no_target(board, first)]
+        parts += [first.cap.reason] if first.targets or first.cap.by else []
     beyond = {each.cap.reason for each in demands if each.cap.name == "out of reach"}
     parts += [f"not every device of it is tainted: {why}" for why in sorted(beyond - {*parts})]
     if isinstance(board.verdict, Healthy):

@@ -500,7 +500,7 @@ EVICTS_MONITOR = "EvictsMonitor"
 def evicts_monitor(board: Board, planned: Planned) -> str:
     """Return which monitors NoExecute evicts, or would, and how to keep them; "" for none."""
     incident = planned.incident
-    if incident is None or planned.course.is_over:
+    if incident is None or planned.course.is_over or not board.rules.served:
         return ""
     devices = _devices(planned)
     names = sorted(

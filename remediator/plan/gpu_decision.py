@@ -328,10 +328,16 @@ def _stand(known: _Known, wake: Wake | None, unproven: str, *, verified: bool) -
         ),
         repair=msgspec.structs.replace(repair, needs="human") if verified else repair,
         record=msgspec.structs.replace(known.record, would=effects.would(demands)),
-        hold=Deferral("Human", f"new actions deferred: {intent.in_words(hold.kind, hold)}")
-        if hold
-        else None,
+        deferrals=_deferrals(known, hold),
     )
+
+
+def _deferrals(known: _Known, hold: intent.IntentRecord | None) -> tuple[Deferral, ...]:
+    held, waits = (), effects.deferral(known.board, known.demands)
+    if hold:
+        why = f"new actions deferred: {intent.in_words(hold.kind, hold)}"
+        held = (Deferral("Human", why),)
+    return (*held, waits) if waits else held
 
 
 def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]:
@@ -378,7 +384,7 @@ def _ignore(known: _Known, demanded: Demanded) -> Demanded:
         rules=(),
         renamed=(),
         goal="None",
-        hold=None,
+        deferrals=(),
         wake=known.first_wake(demanded.wake),
         eviction=eviction,
     )

@@ -249,9 +249,11 @@ def _rules_under_new_names(
     """Return the rules for devices of tainted hardware that nothing keeps work away from now.
 
     Only on the incident's own node: on another one a board is what that node's report lists.
-    What the policy lets no class taint any more stays without a rule.
+    What the policy lets no class taint any more stays without a rule, and so does all while none
+    are served.
     """
-    if incident.node != board.node or board.trust.refusal("rebind"):
+    away = incident.node != board.node or not board.rules.served
+    if away or board.trust.refusal("rebind"):
         return ()
     has = {rule.device for rule in standing if _restricts(rule.effect)}
     found: dict[str, Rule] = {}

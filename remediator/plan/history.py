@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from remediator.model.incident import Incident, of_gpu
 from remediator.model.intent import LASTING, Intent, Kind, counts
-from remediator.plan.effects import FRESH
+from remediator.plan.effects import FRESH, UNSERVED
 from remediator.plan.words import MODES, class_of, days, ordinal
 from remediator.policy.table import Policy, Row
 
@@ -45,15 +45,16 @@ def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, no
 
 
 def _counts_as_repeat(incident: Incident) -> bool:
-    """Whether a taint stood for an incident, or would have in a milder mode.
+    """Whether a taint stood for an incident, or would have in enforce with rules served.
 
     An incident that was over before a taint, such as an error of a peer, is no repeat.
     """
     status = incident.status
     # No phase says so: an error that is over at once is tainted while its recovery is verified.
     tainted = bool(status.hardware) or status.tainted_at is not None
-    lost = incident.blank or was_lost(incident)
-    return tainted or lost or status.mode != MODES["enforce"]
+    spared = status.mode != MODES["enforce"]
+    spared |= any(UNSERVED in entry.text for entry in status.timeline)
+    return tainted or incident.blank or was_lost(incident) or spared
 
 
 def was_lost(incident: Incident) -> bool:

@@ -203,9 +203,9 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
 def _is_undecided(board: Board, planned: Planned) -> bool:
     """Whether it is not known if a GPU needs an act on its node.
 
-    An incident that has lost its status, or whose rules cannot be seen, is in no mode that calls
-    for an act. An incident that this decision opens has no mode yet. Neither means that no act is
-    needed.
+    An incident that has lost its status is in no mode that calls for an act. An incident that this
+    decision opens has no mode yet. Neither means that no act is needed. Where rules stood and none
+    are served now, it is not known which pods leave under them.
     """
     opened = [incident for incident in board.incidents if incident.open]
     lost = any(incident.blank or not incident.status.mode for incident in opened)

@@ -40,7 +40,7 @@ from remediator.plan.steps import (
     within_limit,
 )
 from remediator.plan.view import Fleet, LeftReport, NodeView
-from remediator.plan.words import class_of, mode_of
+from remediator.plan.words import class_of
 from remediator.policy.table import Place, Policy
 
 
@@ -242,11 +242,7 @@ def _status(board: Board, planned: Planned, inputs: Inputs) -> IncidentStatus | 
         called=inputs.view.repair_called,
     )
     mode = policy.row(class_of(before.fault), board.place).mode
-    if recovery.unseen_rules(board):
-        # Nothing is called for now, and it is not known that nothing should be: it stays as it was.
-        mode = mode_of(before.mode) or mode
-        request = before.repair_request
-    elif planned.demanded.repair.stays:  # so does the mode, until the policies agree
+    if planned.demanded.repair.stays:  # so does the mode, until the policies agree
         mode = "enforce"
     new = status.status(board, planned, mode, now)
     return msgspec.structs.replace(new, repair_request=request)
@@ -296,8 +292,7 @@ def counts(view: NodeView, pairs: Sequence[tuple[Board, Planned]]) -> str:
 def sentence(view: NodeView, pairs: Sequence[tuple[Board, Planned]], steps: list[Step]) -> str:
     """Return what is known of a node's GPUs, what is done now and what is deferred."""
     gpu_texts = [
-        f"{board.uuid} {incident.status.cause} ({incident.status.scope.summary}): "
-        f"{planned.granted.deferred or planned.course.reason}"
+        f"{board.uuid} {incident.status.cause} ({incident.status.scope.summary}): {planned.message}"
         for board, planned in pairs
         if (incident := planned.incident) is not None
     ]

@@ -44,9 +44,9 @@ def _changes(old: IncidentStatus, new: IncidentStatus, planned: Planned) -> Iter
     opening = not old.timeline
     if opening or (new.phase, new.mode) != (old.phase, old.mode):
         # What is deferred has a line of its own, below.
-        decided = new.message if new.message != planned.granted.deferred else planned.course.reason
+        decided, done = planned.course.reason, _what_was_done(old, new)
         seen = _what_was_seen(planned, opening=opening)
-        yield f"seen: {seen}; decided: {decided}; done: {_what_was_done(old, new)}; {_row(planned)}"
+        yield f"seen: {seen}; decided: {decided}; done: {done}; {_row(planned)}"
     held = next(
         (condition.message for condition in old.conditions if condition.type == "Deferred"), ""
     )

@@ -49,7 +49,7 @@ EFFECT_OF: Mapping[RuleAction, Effect] = {"taint": "NoSchedule", "evict": "Evict
 CALL_LASTS = timedelta(hours=2)
 """An hour of waiting for neighbours (the deadline as shipped), and one for the repair system to
 act. A call that is not acted on by then waits for a part or a user, and defers no other call."""
-_STRONG: Mapping[RuleAction, frozenset[Effect]] = {
+_STRONG: Mapping[RuleAction, frozenset[str]] = {
     action: frozenset(EFFECTS[EFFECTS.index(effect) :]) for action, effect in EFFECT_OF.items()
 }
 _INCLUDED: Mapping[Action, tuple[Action, ...]] = {
@@ -119,12 +119,15 @@ class Spending:
 
         A rule that was raised since its incident recorded it evicts by its new effect.
         """
+        return self._is_emptied((rule.uid, rule.effect))
+
+    def _is_emptied(self, rule: Emptied) -> bool:
         if self._emptied is None:
             statuses = (incident.status for incident in self._fleet.incidents if incident.open)
             self._emptied = frozenset(
                 rule for status in statuses for rule in emptied_rules(status, self._now)
             )
-        return (rule.uid, rule.effect) in self._emptied
+        return rule in self._emptied
 
     def lately(self, action: Action, caps: Caps, but: str = "") -> list[datetime]:
         """Return when each GPU that counts for a rate began, sorted.
@@ -263,17 +266,27 @@ class Spending:
                 if recent and call.node not in self._gone():
                     yield call.spec.uuid, call.node
         known: RuleAction = "taint" if action == "taint" else "evict"
-        for rule in self._fleet.rules:
+        for gpu, node, rule in self._standing_rules():
             # A pod may be back on a drained GPU before its incident records it. To count it only
             # then would let the next GPU be evicted from in this decision.
             empty = (
-                known == "evict"
-                and self.is_drained(rule)
-                and (rule.uid, rule.effect) not in self._fleet.filled_again
+                known == "evict" and self._is_emptied(rule) and rule not in self._fleet.filled_again
             )
-            over = rule.node in self._gone() or empty
-            if suffers(rule, known) and not over:
-                yield rule.gpu, rule.node
+            over = node in self._gone() or empty
+            if rule[1] in _STRONG[known] and not over:
+                yield gpu, node
+
+    def _standing_rules(self) -> Iterator[tuple[str, str, Emptied]]:
+        """Yield of each rule its GPU, its node, and its UID with its effect.
+
+        While none are served those that incidents record still count: they may stand, and a call
+        for repair must not take their room.
+        """
+        for rule in self._fleet.rules:
+            yield rule.gpu, rule.node, (rule.uid, rule.effect)
+        for incident in () if self._fleet.rules_served else self._fleet.incidents:
+            for record in incident.status.rules if incident.open else ():
+                yield incident.spec.uuid, incident.node, (record.uid, record.effect)
 
     def _gone(self) -> frozenset[str]:
         """Return the nodes that were taken away, as all of their open incidents record.

@@ -39,6 +39,7 @@ DeferredBy = Literal[
     "Maintenance",
     "Human",
     "Blindness",
+    "RulesNotServed",
     "PodOwner",
     "PodsUnknown",
 ]
@@ -72,6 +73,10 @@ DEFERRAL_REASONS: Mapping[DeferredBy, DeferralReason] = {
         "one cause on many nodes, or a change", ongoing=False, repair="waits"
     ),
     "Budget": DeferralReason("too many GPUs at once", ongoing=False, repair="joins"),
+    # Nothing is evicted without rules, and a node is repaired all the same.
+    "RulesNotServed": DeferralReason(
+        "the cluster serves no DeviceTaintRules", ongoing=False, repair="goes on"
+    ),
     # Who creates a pod can name any owner, and must not keep a sick GPU from repair by that.
     "PodOwner": DeferralReason("pods that Slurm must drain first", ongoing=False, repair="goes on"),
     "PodsUnknown": DeferralReason(
@@ -216,8 +221,8 @@ class Demanded(msgspec.Struct, frozen=True, kw_only=True):
     """Those of `rules` that follow tainted hardware to another name: no new disruption."""
     goal: Effect = "None"
     """The strongest effect that enforce mode goes for."""
-    hold: Deferral | None = None
-    """A user's: nothing new is demanded as long as it counts."""
+    deferrals: tuple[Deferral, ...] = ()
+    """What it waits for whatever the others do: a user's hold, or a cap of its faults."""
     wake: Wake | None = None
     eviction: EvictionDemand = EvictionDemand()
     repair: Repair = Repair()
@@ -350,6 +355,12 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def course(self) -> Course:
         return self.demanded.course
+
+    @cached_property
+    def message(self) -> str:
+        """What becomes of the GPU and why, in a sentence; what is deferred comes first."""
+        deferred = self.granted.deferred
+        return "; ".join((deferred, *self.course.remarks)) if deferred else self.course.reason
 
     @cached_property
     def record(self) -> Record:

@@ -263,7 +263,7 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         phase=stands,
         phase_since=old.phase_since if stands == old.phase and old.phase_since else now,
         mode=MODES[mode],
-        message=planned.granted.deferred or planned.course.reason,
+        message=planned.message,
         tainted_at=clocks.whole_taint_since(board, old, now, tainted=done.tainted),
         evicting_at=clocks.run("evicting", old.evicting_at, now, fact=done.evicting),
         eviction_start_time=None if closed else planned.since,

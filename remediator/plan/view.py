@@ -136,6 +136,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 
     rules: tuple[Rule, ...] = ()
     """Ours, of all nodes, as stored."""
+    rules_served: bool = True
+    """False: there are none in `rules`, and what open incidents record of theirs counts."""
     incidents: tuple[Incident, ...] = ()
     """Of all nodes: the open ones, and those that are closed and began within `LONGEST_RATE`.
     Older ones that are closed count for nothing and need not be here."""

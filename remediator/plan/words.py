@@ -70,18 +70,12 @@ NEEDS: Mapping[Need, str] = {
     "replacement": "Replacement",
 }
 _BACK: Mapping[str, str] = {word: ours for ours, word in (*MODES.items(), *NEEDS.items())}
-_MODES_BACK: Mapping[str, Mode] = {word: mode for mode, word in MODES.items()}
 _NEEDS_BACK: Mapping[str, Need] = {word: need for need, word in NEEDS.items()}
 
 
 def ours(word: str) -> str:
     """Return the policy's word for a mode or a need; a word of another version as it is."""
     return _BACK.get(word, word)
-
-
-def mode_of(word: str) -> Mode | None:
-    """Return the mode, None for none and for another version's word."""
-    return _MODES_BACK.get(word)
 
 
 def need_of(word: str) -> Need:

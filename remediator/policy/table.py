@@ -234,8 +234,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     disagrees: str = ""
     """Why no rule is removed because of this policy, and no disruption begins: the leader before
     had another policy a moment ago. "" if they may."""
-    highest_mode: Mode = "enforce"
-    """A cap on every row, whatever the file says."""
 
     def __post_init__(self) -> None:
         if sorted(row.fault_class for row in self.rows) != sorted(SEVERITY):
@@ -259,7 +257,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         for exemption in self.exempt:
             if exemption.area.holds(place):
                 row = capped(row, "incident-only", f"{exemption.name}: {exemption.why}")
-        return capped(row, self.highest_mode, row.name)
+        return row
 
     def _seen_from(self, row: Row, point: Point) -> Row:
         for override in self.overrides:
@@ -380,9 +378,3 @@ def mildest_eviction(stated: Collection[Evict]) -> Evict:
         if any(setting.extended_resources == "wait" for setting in stated)
         else "delete",
     )
-
-
-def without_rules(policy: Policy) -> Policy:
-    """Return what is left of a policy where no DeviceTaintRules are served: incidents only."""
-    rows = tuple(capped(row, "incident-only", row.name) for row in policy.rows)
-    return msgspec.structs.replace(policy, rows=rows, highest_mode="incident-only")

@@ -103,8 +103,8 @@ def test_words_of_an_incident_stay_what_they_are(
             "gpu": "unknown: no exporter shows it, GPU-1 on node node-1",
             "hit": "none known to Draguard",
             "done": f"Incident {value} is {value}. Taint rules: none.",
-            "next": "Taint it with `draguard cordon`, or raise the mode of its class in the "
-            "policy. Then drain and repair it.",
+            "next": "Keep new pods away: `draguard cordon`, or a higher mode of its class in the "
+            "policy; without DeviceTaintRules, cordon node node-1. Then drain and repair it.",
             "runbook_url": "https://draguard.example.com/runbooks/DraguardDeviceNotTainted.md",
             "dashboard_url": "https://grafana.example.com/d/draguard-remediation"
             "?var-cluster=east&var-node=node-1",

@@ -10,8 +10,8 @@ from remediator.model.incident import RULES_NOT_SERVED, Incident
 from remediator.model.taint_rule import Rule
 from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import DeleteRule, WriteStatus
+from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED
-from remediator.policy.table import without_rules
 from tests.remediator.builders import (
     LASTS,
     Stored,
@@ -32,6 +32,11 @@ MENDED = gpu(0, xid(95), recovery_action=action(0, 100, 100))
 LISTS_NOTHING = {"rules": "devicetaintrules have not been listed yet"}
 
 
+def fleet_of(stored: Stored) -> Fleet:
+    """Return the cluster as it is seen meanwhile: rules may stand, and none is listed."""
+    return with_fields(stored.fleet(), rules=(), rules_served=False)
+
+
 def unserved(
     stored: Stored, health: GpuHealth, seconds: float, *, knows: bool = True
 ) -> NodeDecision:
@@ -43,7 +48,7 @@ def unserved(
     for _ in range(8):
         incident = tuple(stored.incidents.values())
         now = with_fields(seen, incidents=incident)
-        decision = decide_node(now, stored.fleet(), without_rules(ENFORCE), at(seconds))
+        decision = decide_node(now, fleet_of(stored), ENFORCE, at(seconds))
         if not decision.steps:
             return decision
         assert not [step for step in decision.steps if isinstance(step, DeleteRule)]
@@ -108,7 +113,7 @@ def test_an_end_without_recovery_waits_for_the_rules_as_well() -> None:
     wakes: list[datetime | None] = []
     for seconds in (10, gone, gone, gone):
         seen = with_fields(away, incidents=tuple(stored.incidents.values()))
-        decision = decide_node(seen, stored.fleet(), without_rules(ENFORCE), at(seconds))
+        decision = decide_node(seen, fleet_of(stored), ENFORCE, at(seconds))
         wakes.append(decision.wake_at)
         for step in decision.steps:
             stored.take(step, at(seconds))
@@ -202,7 +207,7 @@ def test_the_rules_of_another_gpu_hold_no_incident_open() -> None:
         for _ in range(4):
             seen = view(health, rules_served=False, unseen=(rule,), incidents=())
             seen = with_fields(seen, incidents=tuple(reported.incidents.values()))
-            decision = decide_node(seen, reported.fleet(), without_rules(policy()), at(seconds))
+            decision = decide_node(seen, fleet_of(reported), policy(), at(seconds))
             for step in decision.steps:
                 reported.take(step, at(seconds))
     assert reported.incident.status.phase == "Recovered"
@@ -229,7 +234,7 @@ def test_a_call_for_repair_stays_as_it_is_while_rules_are_not_served(
     unseen = tuple(rules.values()) if knows else ()
     blip = with_fields(node, rules_served=False, unseen=unseen)
     stored.rules = {}
-    assert reconciled(stored, blip, 3000, without_rules(rows)) == before
+    assert reconciled(stored, blip, 3000, rows, rules_served=False) == before
     stored.rules = rules
     after = reconciled(stored, node, 3001, rows)
 

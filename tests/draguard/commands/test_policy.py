@@ -298,3 +298,13 @@ def test_flags_that_cannot_be_are_refused(
 
     assert ended.value.code == 2
     assert "error:" in capsys.readouterr().err
+
+
+def test_without_rules_enforce_says_what_cannot_be_written() -> None:
+    found = tried(Signal(lost=True, xid=79), spot=Spot(rules_served=False))
+
+    texts = [line.text for line in found.course.lines]
+    assert any("NoExecute deferred: DeviceTaintRules are not served" in text for text in texts)
+    assert [text for text in texts if text.startswith("taint rule")] == []
+    assert found.deferred == ("DeviceTaintRules are not served by this cluster",)
+    assert found.course.released_after is not None

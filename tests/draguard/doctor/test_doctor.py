@@ -221,13 +221,19 @@ def test_it_says_what_is_off_and_nothing_crashes(
     lines = items(printed(capsys, "doctor", "-o", "json", *where, ends=1), "DoctorReport")
     assert [line for line in lines if line["state"] != "ok" and not line["remedy"]] == []
     assert "not served by this cluster: nothing is tainted" in printed(capsys, "status", *where)
-    assert "incidents only, whatever the policy says" in printed(
+    assert "requests for node repair work" in doctor
+    assert "taint rules take effect" not in doctor
+    assert "serves no DeviceTaintRules: nothing is tainted or evicted" in printed(
         capsys, "plan", "--shipped", *where
     )
+    explained = printed(capsys, "explain", "xid", "79", *where)
+    assert "DeviceTaintRules are not served by this cluster" in explained
+    assert "policy explain --xid 79 --without-rules" in explained
     assert "no taint rules or Node conditions of Draguard" in printed(
         capsys, "cleanup", "--all", "--yes", *where
     )
-    printed(capsys, "cordon", "node-a/0", "--reason", "x", *where, ends=1)
+    assert main(["cordon", "node-a/0", "--reason", "x", *where]) == 1
+    assert "only its node: kubectl cordon NODE" in capsys.readouterr().err
 
 
 def test_on_a_node_it_looks_at_nvml_the_sockets_and_what_is_needed(

@@ -110,10 +110,30 @@ def test_a_nodes_summary_has_the_counts_and_not_what_the_table_says() -> None:
     [
         ("Tainted", "wait until the GPU is drained (phase Drained), then reset it on node-a:"),
         ("Drained", "the GPU is drained: reset it on node-a:"),
+        ("Suspected", "cordon node-a, wait until no pod uses the GPU, then reset it on node-a:"),
     ],
 )
 def test_a_drained_gpu_is_not_waited_for(phase: str, step: str) -> None:
     assert f"\n{step}\n" in words(needs=NEEDS["gpu-reset"], phase=phase)
+
+
+def test_an_untainted_gpu_has_the_runbook_of_what_is_not_tainted() -> None:
+    stated = words(needs=NEEDS["node-reboot"], phase="Suspected")
+
+    assert "runbook: alerts/runbooks/DraguardDeviceNotTainted.md, docs/handover.md" in stated
+
+
+@pytest.mark.parametrize(
+    ("reason", "step"),
+    [
+        ("Budget", "nothing yet: Draguard waits for more evidence"),
+        ("RulesNotServed", "nothing: no repair is needed"),
+    ],
+)
+def test_no_evidence_is_waited_for_where_only_rules_are_missing(reason: str, step: str) -> None:
+    deferred = Condition("Deferred", "True", reason, T0, "a test")
+
+    assert step in words(phase="Suspected", conditions=(deferred,))
 
 
 def test_the_gpu_has_its_node_and_index_beside_its_uuid() -> None:

@@ -20,7 +20,6 @@ from remediator.controller.rate_limit import Pace
 from remediator.plan.board import RENEWALS_NEEDED
 from remediator.plan.node_decision import NodeDecision
 from remediator.plan.view import WatchedKind
-from remediator.policy.table import Policy, without_rules
 from remediator.reconcile import Reconciler, StepsFailedError
 from tests.chain.scene import resource_slice
 from tests.lab.cluster import await_true
@@ -54,10 +53,7 @@ class Room:
     def __init__(self, api: Api, cluster: Cluster) -> None:
         self.api, self.cluster = api, cluster
         self.ahead = timedelta()
-        self.reconciler = Reconciler(cluster, self._policy)
-
-    def _policy(self) -> Policy:
-        return policy() if self.cluster.informers.rules.version else without_rules(policy())
+        self.reconciler = Reconciler(cluster, policy)
 
     def publish(self, *gpus: GpuHealth) -> None:
         devices = [device for health in gpus for device in published(health)]
@@ -283,8 +279,10 @@ def test_where_rules_stop_being_served_incidents_go_on_and_nothing_is_frozen(roo
     room.decide()
     (one,) = room.api.stored[INCIDENTS].values()
     assert not room.blind()
+    assert not room.cluster.fleet().rules_served
     assert one["status"]["phase"] == "Suspected"
-    assert "incident-only" in one["status"]["message"]
+    assert one["status"]["mode"] == "Enforce"
+    assert "NoExecute deferred: DeviceTaintRules are not served" in one["status"]["message"]
     assert [rule["effect"] for rule in one["status"]["rules"]] == ["NoExecute"]
     assert room.api.effects() == {"gpu-0": "NoExecute"}, "nobody could delete it"
 

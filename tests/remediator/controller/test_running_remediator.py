@@ -6,6 +6,7 @@ import threading
 from collections.abc import Generator
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import msgspec
 import pytest
@@ -29,6 +30,7 @@ from tests.remediator.controller.api import (
     INCIDENTS,
     LEASES,
     NAMESPACES,
+    PODS,
     REPORTS,
     RULES,
     SLICES,
@@ -39,6 +41,8 @@ from tests.remediator.controller.api import (
 
 NODES = "/api/v1/nodes"
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+CALLED = ("True", "NodeRebootNeeded")
+WAITS = '\ndraguard_remediator_deferred_gpus{reason="RulesNotServed"} 1.0\n'
 MISSING = "draguard_remediator_rule_status_missing"
 ENFORCE = "defaults: {mode: enforce, settle: 100ms}"
 bugs_end_threads = pytest.mark.filterwarnings(
@@ -102,8 +106,9 @@ class Deployment:
         fresh.write_text(text, encoding="utf-8")
         fresh.rename(self._policy)
 
-    def start(self, identity: str = "first", *, resync: float = 60.0) -> Replica:
+    def start(self, identity: str = "first", *, resync: float = 60.0, **flags: Any) -> Replica:
         settings = Settings(
+            **flags,
             policy=self._policy if self._policy.exists() else None,
             listen=f"127.0.0.1:{free_port()}",
             kube_server=self._endpoint.server,
@@ -292,3 +297,67 @@ class TestRulesWithoutEffect:
         deployment.api.put(RULES, name, metadata={"generation": 2})
 
         await_true("it is reported", deployment.events)
+
+
+@pytest.mark.usefixtures("quickly")
+class TestWithoutRules:
+    """An API server that has never served DeviceTaintRules."""
+
+    def condition(self, api: Api) -> tuple[str, str]:
+        found = api.stored[NODES][NODE]["status"].get("conditions", [])
+        return next(((one["status"], one["reason"]) for one in found), ("", ""))
+
+    def started(self, deployment: Deployment, mode: str) -> Replica:
+        deployment.api.unserved.add(RULES)
+        deployment.api.put(NODES, NODE, status={})
+        deployment.policy(f"defaults: {{mode: {mode}, settle: 100ms}}")
+        one = deployment.start(resync=0.2, node_condition=True)
+        deployment.report(dead(0), gpu(1))
+        return one
+
+    def test_enforce_repairs_nodes_and_writes_no_rule(self, deployment: Deployment) -> None:
+        one, api = self.started(deployment, "enforce"), deployment.api
+        await_true("the node is called for", lambda: self.condition(api) == CALLED)
+
+        (incident,) = api.stored[INCIDENTS].values()
+        status = incident["status"]
+        assert (status["mode"], status["phase"]) == ("Enforce", "Suspected")
+        assert "NoExecute deferred: DeviceTaintRules are not served" in status["message"]
+        assert api.effects() == {}
+        assert [write for write in api.writes if RULES in write[1]] == []
+        await_true("it is counted", lambda: WAITS in one.get("/metrics")[1])
+        plan = one.get("/debug/plan")[1]
+        assert "deferred: RulesNotServed: NoExecute deferred: DeviceTaintRules are not" in plan
+
+    def test_a_pod_on_a_gpu_of_the_node_is_waited_for(self, deployment: Deployment) -> None:
+        api = deployment.api
+        holds_a_gpu(api, "gpu-1")
+        self.started(deployment, "enforce")
+        await_true("it waits", lambda: self.condition(api) == ("False", "WaitingForNeighbours"))
+
+        api.leaves("train-0", "u-train-0")
+
+        await_true("the node is called for", lambda: self.condition(api) == CALLED)
+
+    def test_incident_only_writes_nothing_on_the_node(self, deployment: Deployment) -> None:
+        self.started(deployment, "incident-only")
+
+        def message() -> str:
+            found = list(deployment.api.stored.get(INCIDENTS, {}).values())
+            return found[0].get("status", {}).get("message", "") if found else ""
+
+        await_true("an incident", message)
+        assert message().startswith("incident-only: enforce would go up to NoExecute, but Device")
+        assert self.condition(deployment.api) == ("", "")
+
+
+def holds_a_gpu(api: Api, device: str, pod: str = "train-0") -> None:
+    """Put a running pod on a device of the node."""
+    result = {"request": "r", "driver": "gpu.nvidia.com", "pool": NODE, "device": device}
+    status = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": pod, "uid": f"u-{pod}"}],
+    }
+    api.put(CLAIMS, f"claim-{pod}", spec={"devices": {}}, status=status)
+    meta = {"namespace": "team", "uid": f"u-{pod}"}
+    api.put(PODS, pod, metadata=meta, spec={"nodeName": NODE}, status={"phase": "Running"})

@@ -174,7 +174,7 @@ class TestABoardThatWasMoved:
 
 def test_what_is_on_hold_takes_no_room_from_the_calls_of_others() -> None:
     hold = Deferral("Human", "new actions deferred: hold by ana")
-    held = desired("a0", calls="node-reboot", hold=hold)
+    held = desired("a0", calls="node-reboot", deferrals=(hold,))
     one = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(1)))
 
     answers = grant(one, Fleet(), held, desired("b0", calls="node-reboot"), calling=True)

@@ -161,7 +161,7 @@ class TestCaps:
         assert sum(bool(answer.rules) for answer in answers.values()) == 16
 
     def test_what_a_person_holds_is_reported_before_what_the_budget_holds(self) -> None:
-        one = desired("a0", "NoExecute", hold=Deferral("Human", "ann asked to wait"))
+        one = desired("a0", "NoExecute", deferrals=(Deferral("Human", "ann asked to wait"),))
 
         answer = grant(limits(evict=Caps(cluster=Cap(0))), Fleet(), one)["a0"]
 

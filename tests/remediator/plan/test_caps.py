@@ -8,11 +8,18 @@ import pytest
 from exporter.model.device import Instance
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Fault, Record, Sick
-from remediator.model.incident import AffectedPod, Hardware, RuleRecord, SeenSignal, Target
+from remediator.model.incident import (
+    AffectedPod,
+    Hardware,
+    RuleRecord,
+    SeenSignal,
+    Target,
+    WouldTaint,
+)
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.board import Board
-from remediator.plan.effects import Demand, demands_of
-from remediator.policy.table import SHIPPED, Evict, Policy, Row, Then
+from remediator.plan.effects import Demand, demands_of, goal, notice, pending, would
+from remediator.policy.table import SHIPPED, Evict, Mode, Policy, Row, Then
 from tests.remediator.builders import (
     DRIVER,
     NODE,
@@ -39,7 +46,8 @@ RECORDED = RuleRecord("r", "u1", f"{DRIVER}/{NODE}/gpu-0", "NoSchedule")
 def board_of(*stored: Rule, **fields: Any) -> Board:
     one = fields.pop("gpu", gpu(0))
     inventory: tuple[SliceDevice, ...] = published(one) if one else ()
-    return make_board(Sick((CERTAIN,)), gpu=one, inventory=inventory, stored=stored, **fields)
+    parts: dict[str, Any] = {"inventory": inventory} | fields
+    return make_board(Sick((CERTAIN,)), gpu=one, stored=stored, **parts)
 
 
 def policy_with(row: Row) -> Policy:
@@ -177,6 +185,67 @@ class TestCeilings:
         board = board_of(TAINT, holders=(held,), pods=(train,))
 
         assert limit_of(demand(board, over)) == limit
+
+
+class TestUnserved:
+    """No DeviceTaintRules are served: no rule is made, and the incident says which one."""
+
+    @pytest.mark.parametrize("mode", ["enforce", "dry-run", "incident-only"])
+    def test_no_rule_is_made_in_any_mode(self, mode: Mode) -> None:
+        answer = demand(board_of(served=False), mode=mode)
+
+        assert (limit_of(answer), answer.goal) == (("unserved", None), "NoExecute")
+        assert not answer.is_written
+        assert would((answer,)) == (WouldTaint(f"{DRIVER}/{NODE}/gpu-0", "NoExecute"),)
+        assert (goal((answer,)), notice((answer,)), pending((answer,))) == ("None", None, False)
+
+    @pytest.mark.parametrize(
+        ("ceiling", "deferred"),
+        [
+            ("NoExecute", "NoExecute deferred: DeviceTaintRules are not served by this cluster"),
+            ("NoSchedule", "NoSchedule deferred: DeviceTaintRules are not served by this cluster"),
+            ("None", "a rule of effect None deferred: DeviceTaintRules are not served"),
+        ],
+    )
+    def test_enforce_defers_what_its_class_would_get(self, ceiling: str, deferred: str) -> None:
+        found = demand(board_of(served=False), ceiling=ceiling).deferral
+
+        assert found is not None
+        assert found.by == "RulesNotServed"
+        assert found.why.startswith(deferred)
+
+    def test_a_milder_mode_defers_nothing(self) -> None:
+        assert demand(board_of(served=False), mode="dry-run").deferral is None
+
+    def test_nothing_is_deferred_where_no_device_could_be_tainted(self) -> None:
+        assert demand(board_of(served=False, inventory=())).deferral is None
+
+    @pytest.mark.parametrize(
+        ("row", "found", "fields", "name"),
+        [
+            ({"ceiling": "observe"}, CERTAIN, {}, "observed"),
+            ({}, with_fields(CERTAIN, sources=("Syslog",)), {}, "forgeable"),
+            ({}, CERTAIN, {"gpu": None}, "unreported"),
+            (
+                {},
+                with_fields(CERTAIN, instance=Instance(9, 0)),
+                {"gpu": mig_gpu(0)},
+                "unpublished",
+            ),
+            (
+                {"patient": True, "settle": timedelta(seconds=101)},
+                with_fields(CERTAIN, doubt="no second source"),
+                {},
+                "better evidence",
+            ),
+        ],
+    )
+    def test_what_makes_no_rule_either_comes_first(
+        self, row: dict[str, Any], found: Fault, fields: dict[str, Any], name: str
+    ) -> None:
+        answer = demand(board_of(served=False, **fields), found, **row)
+
+        assert (answer.cap.name, answer.deferral, would((answer,))) == (name, None, ())
 
 
 class TestEvidenceThatIsWaitedFor:

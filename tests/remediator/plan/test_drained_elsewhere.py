@@ -156,9 +156,9 @@ def grant_one(one: Board, demanded: Demanded, fleet: Fleet | None = None) -> Gra
     return answer
 
 
-def demand(*rules: Rule, hold: Deferral | None = None) -> Demanded:
+def demand(*rules: Rule, deferrals: tuple[Deferral, ...] = ()) -> Demanded:
     course = Course(kind="stands", reason="a test")
-    return Demanded(uuid=uuid(0), course=course, rules=rules, hold=hold)
+    return Demanded(uuid=uuid(0), course=course, rules=rules, deferrals=deferrals)
 
 
 @pytest.mark.parametrize("via", ["", EXTENDED_RESOURCE, ADMIN])
@@ -362,7 +362,7 @@ def test_a_gpu_whose_request_waits_for_a_budget_joins_that_of_another_of_its_nod
 
 def test_what_defers_more_gives_the_reason() -> None:
     """Under a reason of its own, evictions that go on would be requested during a hold."""
-    held = demand(rule(), hold=Deferral("Human", "on hold"))
+    held = demand(rule(), deferrals=(Deferral("Human", "on hold"),))
     one: Board = board(stored=(), holders=(hold("worker-0"),), pods=(slurmd(),))
 
     assert grant_one(one, held).deferred_by == "Human"

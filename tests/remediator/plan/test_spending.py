@@ -1,10 +1,13 @@
 """What counts against a limit when dates and claims do not help: classes that pods have left."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from remediator.model.incident import RuleRecord
 from remediator.model.taint_rule import Rule
+from remediator.plan.spending import Spending
 from remediator.plan.stages import Wake
 from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
@@ -163,3 +166,38 @@ class TestPlacesForThePolicy:
         (held,) = budget((call,), fleet, self.paused(), calling=True)
 
         assert held.deferred_by == "Maintenance"
+
+
+class TestRulesThatAreNotServed:
+    """They may stand: what incidents record of them keeps its room."""
+
+    def used(self, **fields: Any) -> tuple[int, int]:
+        fleet = Fleet(incidents=(an_incident("a0", **fields),), rules_served=False)
+        spending = Spending(fleet, at(0))
+        return spending.count("taint", "cluster", ""), spending.count("evict", "cluster", "")
+
+    @pytest.mark.parametrize(
+        ("effect", "counted"),
+        [("None", (0, 0)), ("NoSchedule", (1, 0)), ("Evict", (1, 1)), ("NoExecute", (1, 1))],
+    )
+    def test_count_as_they_are_recorded(self, effect: str, counted: tuple[int, int]) -> None:
+        record = RuleRecord("r", "u1", f"{DRIVER}/node-a/gpu-0", effect)
+        since = at(-60)
+
+        assert self.used(rules=(record,), eviction_start_time=since) == counted
+
+    def test_count_for_no_eviction_once_the_gpu_is_drained(self) -> None:
+        record = RuleRecord("r", "u1", f"{DRIVER}/node-a/gpu-0", "NoExecute")
+
+        assert self.used(rules=(record,), drained_at=at(-60), empty_since=at(-60)) == (1, 0)
+
+    def test_count_no_more_once_the_incident_is_closed(self) -> None:
+        record = RuleRecord("r", "u1", f"{DRIVER}/node-a/gpu-0", "NoExecute")
+
+        assert self.used(rules=(record,), closed_at=at(-1)) == (0, 0)
+
+    def test_count_as_they_are_stored_where_rules_are_served(self) -> None:
+        record = RuleRecord("r", "u1", f"{DRIVER}/node-a/gpu-0", "NoExecute")
+        fleet = Fleet(incidents=(an_incident("a0", rules=(record,)),))
+
+        assert Spending(fleet, at(0)).count("evict", "cluster", "") == 0

@@ -11,7 +11,7 @@ import pytest
 
 from remediator.policy.file import UNSETTLED, PolicyFile, in_words, read
 from remediator.policy.place import Place
-from remediator.policy.table import SHIPPED, Policy, PolicyError, Row, without_rules
+from remediator.policy.table import SHIPPED, Policy, PolicyError, Row
 from tests.remediator.policy.budgets import limits_of
 
 OVERRIDE = "match: {node: a}\n  defaults: {mode: enforce}"
@@ -199,13 +199,6 @@ def test_another_version_of_the_same_length_and_date_is_read(tmp_path: Path) -> 
 
     assert load(file)
     assert file.policy.row("gpu").mode == "dry-run"
-
-
-def test_without_rules_no_class_does_more_than_incidents() -> None:
-    policy = without_rules(read("{defaults: {mode: enforce}, classes: {gpu: {mode: 'off'}}}"))
-
-    assert policy.row("contained").mode == "incident-only"
-    assert policy.row("gpu").mode == "off"
 
 
 def test_a_policy_has_one_row_for_each_class() -> None:

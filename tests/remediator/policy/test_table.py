@@ -21,7 +21,6 @@ from remediator.policy.table import (
     Repeat,
     Row,
     mildest,
-    without_rules,
 )
 from remediator.policy.windows import Weekly
 from tests.remediator.builders import T0, at
@@ -368,13 +367,6 @@ def test_an_exempt_device_is_always_below_enforce(fault_class: str, mode: str) -
 
     for row in SHIPPED:
         assert MODES.index(policy.row(row.fault_class, place()).mode) <= 1
-
-
-def test_without_rules_no_override_does_more_than_incidents() -> None:
-    policy = without_rules(read(OVERRIDES))
-
-    assert policy.row("gpu", place("rack7-canary")).mode == "incident-only"
-    assert policy.row("gpu", place("node-a", "tiny")).mode == "incident-only"
 
 
 def test_every_shipped_class_is_harmless_and_says_why() -> None:
