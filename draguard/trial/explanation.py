@@ -10,7 +10,7 @@ from draguard.trial.run import Outcome, Spot, TakenStep, Trial
 from draguard.trial.signal import Signal
 from exporter.model.device import GPU_DRIVER
 from remediator.diagnose.fault import SEVERITY, Fault, Healthy, Unknown, faults_of
-from remediator.plan.effects import UNSERVED
+from remediator.plan.caps import UNSERVED
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,

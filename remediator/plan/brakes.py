@@ -2,7 +2,7 @@
 
 A brake defers what would begin, and weakens nothing that stands: each device keeps what it has and
 may keep, and no untaint waits for a brake. Everything is decided anew at each reconcile, so what
-was deferred needs no queue. How far one fault may go is no brake but a cap (`effects`).
+was deferred needs no queue. How far one fault may go is no brake but a cap (`caps`).
 
 A new brake is a row of `OWN` where the GPU's own board shows why, or of `FLEET` where the fleet or
 the policy does; its reason is a row of `stages.DEFERRAL_REASONS`. In a group the row with the

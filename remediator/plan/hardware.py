@@ -24,7 +24,8 @@ from remediator.model.incident import HARDWARE_LIMIT, Hardware, Incident
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan import history
 from remediator.plan.board import Board
-from remediator.plan.effects import Demand, milder, slices_to_record, stronger
+from remediator.plan.caps import milder, stronger
+from remediator.plan.effects import Demand, slices_to_record
 from remediator.plan.signals import slices_named
 from remediator.plan.words import class_of, severity, some
 from remediator.policy.table import Policy, Row

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from remediator.model.incident import Incident, of_gpu
 from remediator.model.intent import LASTING, Intent, Kind, counts
-from remediator.plan.effects import FRESH, UNSERVED
+from remediator.plan.caps import FRESH, UNSERVED
 from remediator.plan.words import MODES, class_of, days, ordinal
 from remediator.policy.table import Policy, Row
 

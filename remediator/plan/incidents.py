@@ -42,8 +42,9 @@ from remediator.model.incident_caps import cut_to_limits
 from remediator.model.taint_rule import Rule
 from remediator.plan import history, recovery, signals
 from remediator.plan.board import Board
+from remediator.plan.caps import FRESH
 from remediator.plan.clocks import stay_of
-from remediator.plan.effects import FRESH, Demand
+from remediator.plan.effects import Demand
 from remediator.plan.overrides import with_inherited
 from remediator.plan.signals import is_later
 from remediator.plan.words import class_of, severity, xid_in

@@ -30,7 +30,7 @@ from remediator.model.incident import (
 from remediator.model.taint_rule import EVICTING
 from remediator.plan import clocks
 from remediator.plan.board import Board
-from remediator.plan.effects import AWAITING, waits_since
+from remediator.plan.caps import AWAITING, waits_since
 from remediator.plan.evictions import EVICTS_MONITOR, evicts_monitor
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.phase import phase, progress, timeline

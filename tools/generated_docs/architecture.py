@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from remediator.plan.brakes import CALL, FLEET, OWN
+from remediator.plan.caps import CAPS
 from remediator.plan.clocks import CLOCKS
-from remediator.plan.effects import CAPS
 from remediator.plan.stages import DEFERRAL_REASONS
 from remediator.plan.view import NEEDED
 from tools.generated_docs.table import Tables
