@@ -89,14 +89,17 @@ driver upgrade takes less."""
 
 
 def unread_for_long(gpu: GpuHealth, reported_at: datetime | None) -> bool:
-    """Whether a driver that may have a recovery action has failed to say it for long."""
+    """Whether a driver that may have a recovery action has failed to say it for long.
+
+    What it requested last stands: a user's word may be older than that.
+    """
     action = gpu.recovery_action
-    if reported_at is None or action.supported is False:
+    if reported_at is None or action.supported is False or action.value:
         return False
     # Where nothing was read, or nothing but that there is no value, since that was so.
     known = action.since if action.value is None else action.unread_since or action.observed_at
-    since = [gpu.presence_since, *(at for at in (known, gpu.epoch_started) if at is not None)]
-    return reported_at - max(since) >= UNREAD_FOR
+    since = known or gpu.presence_since
+    return reported_at - max(since, gpu.epoch_started or since) >= UNREAD_FOR
 
 
 def no_action_read(gpu: GpuHealth, reported_at: datetime | None) -> str:

@@ -35,6 +35,7 @@ from remediator.diagnose.readings import (
     ended_since,
     off_bus,
     requested_action,
+    unread_for_long,
 )
 from remediator.diagnose.xid_table import RuleName, XidRule, rule_of
 
@@ -284,7 +285,8 @@ def _end_of(signal: XidContext, fault_class: FaultClass) -> datetime | None:
     if fault_class == "contained" and _has_no_recovery_action(gpu):
         return record.last_seen  # the catalogue requests only a restart of the program
     ended = ended_since(gpu, record.last_seen, record.epoch)
-    says_itself = gpu.recovery_action.supported or requested_action(gpu) is not None
+    reads = gpu.recovery_action.supported and not unread_for_long(gpu, signal.around.reported_at)
+    says_itself = reads or requested_action(gpu) is not None
     if ended is not None or gpu.presence == "Lost" or says_itself:
         return ended
     # Another driver reports a reset by nothing. Where it is not known which, no GPU is healthy.

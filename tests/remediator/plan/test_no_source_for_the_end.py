@@ -131,17 +131,31 @@ class TestARecoveryActionThatAlwaysFailsToRead:
         assert stored.effects() != {}
         assert stored.incident.status.phase == "NeedsHuman"
 
-    def test_a_confirmation_ends_an_xid_that_is_still_reported(self) -> None:
+    @pytest.mark.parametrize(
+        "field",
+        [
+            NEVER_READ,
+            RecoveryAction(support="Supported", since=at(HOUR), observed_at=at(HOUR)),
+            msgspec.structs.replace(action(0, HOUR, HOUR + 30), unread_since=at(HOUR + 90)),
+        ],
+        ids=["never read", "without a value", "read before it came"],
+    )
+    def test_a_confirmation_ends_an_xid_that_is_still_reported(self, field: RecoveryAction) -> None:
         stored, fault = Stored(), xid(95, seen=HOUR + 60)
         for seconds in (HOUR + 61, HOUR + 70, 3 * HOUR):
-            settle(stored, booted(seconds, fault), seconds)
+            settle(stored, booted(seconds, fault, recovery_action=field), seconds)
         assert stored.incident.status.phase == "NeedsHuman"
         stored.intend("RepairConfirmed", LASTS)
 
-        for seconds in (3 * HOUR + 10, 3 * HOUR + 620):
-            settle(stored, booted(seconds, fault), seconds)
+        for seconds in (3 * HOUR + 10, 3 * HOUR + 620, DAY):
+            settle(stored, booted(seconds, fault, recovery_action=field), seconds)
+        # NVML was away for a moment.
+        back = gpu(0, fault, recovery_action=field, presence_since=at(2 * DAY))
+        for seconds in (2 * DAY + 60, 3 * DAY):
+            settle(stored, reported(seconds, back, boot_id="boot-2"), seconds)
 
         assert stored.effects() == {}
+        assert stored.incident.status.phase == "Recovered"
 
     @pytest.mark.parametrize(
         "state",
@@ -161,10 +175,22 @@ class TestARecoveryActionThatAlwaysFailsToRead:
         settle(stored, booted(2 * HOUR), 2 * HOUR)
         stored.intend("RepairConfirmed", LASTS)
 
-        for seconds in (2 * HOUR + 10, DAY):
+        for seconds in (2 * HOUR + 10, DAY, DAY + 700):
             settle(stored, booted(seconds, **state), seconds)
 
         assert stored.effects() != {}
+
+    def test_a_confirmation_does_not_end_what_the_driver_requested_after_it(self) -> None:
+        stored, begun = Stored(), HOUR + 60
+        for seconds in (begun + 1, begun + 10, 3 * HOUR):
+            settle(stored, booted(seconds, recovery_action=action(1, begun, seconds)), seconds)
+            stored.intend("RepairConfirmed", LASTS)
+        field = msgspec.structs.replace(action(1, begun, 3 * HOUR), unread_since=at(3 * HOUR + 60))
+
+        for seconds in (3 * HOUR + 90, DAY, DAY + 700):
+            settle(stored, booted(seconds, recovery_action=field), seconds)
+
+        assert stored.incident.status.phase == "Drained"
 
     def test_a_driver_that_answers_again_says_itself_that_it_is_well(self) -> None:
         stored = repaired_and_unread()
@@ -289,7 +315,7 @@ def test_without_the_kernel_log_a_confirmation_does_not_stand_for_a_reading() ->
     stored.intend("RepairConfirmed", LASTS)
     sources = (SourceHealth(name="nvml", state="Up"), SourceHealth(name="kmsg", state="Down"))
 
-    for seconds in (2 * HOUR + 10, DAY):
+    for seconds in (2 * HOUR + 10, DAY, DAY + 700):
         seen = booted(seconds)
         settle(stored, with_fields(seen, report=report_with(seen, sources=sources)), seconds)
 
