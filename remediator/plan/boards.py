@@ -299,7 +299,11 @@ def _place(
     """Return where a GPU is."""
     open_incidents = [incident for incident in incidents if incident.open]
     pools = {(device.device.driver, device.device.pool) for device in parts}
-    pools |= _pools_once_published(view, open_incidents, rules)
+    # What a driver publishes outranks what is remembered of it: another name, or another node that
+    # the board was moved to, would leave its devices in two places for ever.
+    drivers = {driver for driver, _ in pools}
+    remembered = _pools_once_published(view, open_incidents, rules)
+    pools |= {(driver, pool) for driver, pool in remembered if driver not in drivers}
     if not pools:
         # Where GPUs of this node are published; while none is, where NVIDIA's driver would.
         around = [device.device for device in view.slices.inventory if device.kind]

@@ -147,6 +147,18 @@ def test_a_board_that_moved_is_not_of_the_pool_that_it_came_from() -> None:
     assert moved.place.pools == {(DRIVER, NODE)}
 
 
+def test_what_a_driver_publishes_outranks_what_is_remembered_of_it() -> None:
+    """A board that was moved is not of the pool that it came from."""
+    before = msgspec.structs.replace(published(dead())[0], device=Device("d", "rack-7", "gpu-0"))
+    stored = Stored()
+    settle(stored, view(dead(), inventory=(before,)), 1, BY_DRIVER)
+    now = msgspec.structs.replace(before, device=Device("d", "rack-8", "gpu-0"), node="node-b")
+
+    (board,) = bind_boards(stored.over(view(dead(), node="node-b", inventory=(now,))), at(100))
+
+    assert board.place.pools == {("d", "rack-8")}
+
+
 def test_where_it_is_published_joins_what_is_remembered() -> None:
     stored = evicted(BY_POOL)
     other = Device("gpu.example.com", "rack", "gpu-0")
