@@ -119,6 +119,9 @@ def without_action(gpu: GpuHealth, reported_at: datetime | None) -> GpuHealth:
         since=None,
         observed_at=reported_at,
         unread_since=None,
+        none_at=gpu.recovery_action.last_none_at,
+        # A logged request that a reading has withdrawn stays so.
+        logged=gpu.recovery_action.logged if requested_action(gpu) else None,
     )
     return msgspec.structs.replace(gpu, recovery_action=action)
 

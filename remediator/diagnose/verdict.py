@@ -45,9 +45,13 @@ def verdict(gpu: GpuHealth, around: Surroundings = NO_SURROUNDINGS, unusable: st
     """
     if unusable:
         return Unknown(unusable)
-    if around.repaired and readings.unread_for_long(gpu, around.reported_at):
-        gpu = readings.without_action(gpu, around.reported_at)
-    return _judge(gpu, around)
+    judged = _judge(gpu, around)
+    # The user's word ends the wait for a reading. It makes no fault more certain: an error that
+    # came after it is judged by what is read.
+    silent = around.repaired and readings.unread_for_long(gpu, around.reported_at)
+    if silent and isinstance(judged, Unknown):
+        return _judge(readings.without_action(gpu, around.reported_at), around)
+    return judged
 
 
 @or_unknown

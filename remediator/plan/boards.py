@@ -420,7 +420,8 @@ def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None, repeated: frozen
     """Return why a report that is believed shows nothing about a GPU, "" when it does."""
     others = view.slices.elsewhere.get(uuid, ())
     if others:
-        return f"{uuid} is claimed by {view.node} and by {', '.join(others)}"
+        # In one order, or two nodes would write over each other.
+        return f"{uuid} is claimed by {' and by '.join(sorted((view.node, *others)))}"
     if gpu is None:
         return f"the report of {view.node} does not speak of {uuid}"
     if uuid in repeated:

@@ -357,6 +357,8 @@ def with_findings(
             opened_boot_id=here.boot_id,
             opened_epoch=here.epoch,
             siblings=None,
+            # What it has copied from the other node is not moved by this one's clock.
+            clock_set_back_ms=None,
         )
     if demands:
         status = _findings(

@@ -37,12 +37,13 @@ def without_pending(board: Board, policy: Policy) -> Board:
     """Return the board without what waits for a reset, where it holds back the end of another.
 
     A contained error comes with a row remap nearly always. The GPU is sound until the reset, and
-    where the policy only observes such a remap, the slice need not wait for it. The remap gets
-    an incident of its own when this one is closed.
+    where the policy only observes such a remap, in each pool, the slice need not wait for it. The
+    remap gets an incident of its own when this one is closed.
     """
-    row = policy.row("pending", board.place)
+    places = [board.place.within(*pool) for pool in board.place.pools] or [board.place]
+    observed = all(policy.row("pending", place).ceiling == "observe" for place in places)
     open_classes = {incident.status.fault for incident in board.incidents if incident.open}
-    if row.ceiling != "observe" or open_classes != {"contained"}:
+    if not observed or open_classes != {"contained"}:
         return board
     if not isinstance(board.verdict, Sick) or board.verdict.but_pending is None:
         return board

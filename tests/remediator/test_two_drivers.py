@@ -8,7 +8,19 @@ from exporter.model.resource_slices import SliceDevice
 from remediator.plan.view import NodeView
 from remediator.policy.load import read
 from remediator.policy.table import Policy
-from tests.remediator.builders import Stored, dead, published, view
+from tests.remediator.builders import (
+    Stored,
+    action,
+    at,
+    dead,
+    gpu,
+    mig_gpu,
+    published,
+    report_with,
+    view,
+    with_fields,
+    xid,
+)
 from tests.remediator.playing import claim, pod, settle
 
 NVIDIAS = published(dead())[0]
@@ -110,6 +122,39 @@ def test_a_driver_that_renames_its_pool_brings_it_under_the_policy_of_the_new_on
     stored = played((ANOTHERS,), (renamed,), by_pool(rack="enforce"))
 
     assert effects(stored) == {"rack": "NoExecute"}  # a name that nothing publishes any more
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_remap_that_one_pool_taints_for_waits_there_for_its_reset(*, both: bool) -> None:
+    """Another pool only observes it."""
+    rows = read(
+        """
+        defaults: {settle: 3s, mode: enforce}
+        overrides:
+          - {match: {pool: "node-*"}, classes: {pending: {ceiling: NoSchedule}}}
+          - {match: {pool: rack}, classes: {pending: {ceiling: observe}}}
+        """
+    )
+    stored = Stored()
+    for second in (1, 5, 300, 700, 1500):
+        memory = msgspec.structs.replace(
+            gpu(0).memory, row_remap_pending="True", remap_observed_at=at(second)
+        )
+        sick = mig_gpu(
+            0, xid(94, seen=0, gi=1), recovery_action=action(0, -3600, second), memory=memory
+        )
+        mine = published(sick)
+        names = (Device("gpu.example.com", "rack", part.device.device) for part in mine)
+        others = (
+            msgspec.structs.replace(part, device=name)
+            for part, name in zip(mine, names, strict=True)
+        )
+        now = view(sick, inventory=(*mine, *(others if both else ())))
+        reported = report_with(now, observed_at=at(second))
+        settle(stored, with_fields(now, report=reported), second, rows)
+
+    assert sum(rule.device.pool == "node-a" for rule in stored.rules.values()) == 7
+    assert len(stored.incidents) == 1, "it was never free in between"
 
 
 class TestAPoolIntoWhichOtherNodesPublish:

@@ -72,6 +72,42 @@ def repaired_and_unread() -> Stored:
     return stored
 
 
+class TestAWordForTheReading:
+    """A user has confirmed the repair while the recovery action cannot be read."""
+
+    def test_makes_no_later_error_more_certain(self) -> None:
+        stored = Stored()
+        before, later = (
+            xid(code, seen=seen, sources=("kmsg", "nvml"))
+            for code, seen in ((95, HOUR + 60), (48, 3 * HOUR + 100))
+        )
+        for second in (HOUR + 61, HOUR + 700, 3 * HOUR):
+            settle(stored, booted(second, before), second)
+        stored.intend("RepairConfirmed", LASTS)
+        settle(stored, booted(3 * HOUR + 10, before), 3 * HOUR + 10)
+
+        for second in (3 * HOUR + 101, 3 * HOUR + 130):
+            settle(stored, booted(second, before, later), second)
+            assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+    def test_brings_no_request_back_that_the_driver_has_withdrawn(self) -> None:
+        stored = repaired_and_unread()
+        field = msgspec.structs.replace(
+            action(0, HOUR + 20, HOUR + 30),
+            unread_since=at(HOUR + 90),
+            logged=1,
+            logged_at=at(HOUR + 10),
+            logged_source="kmsg",
+        )
+        settle(stored, booted(3 * HOUR, recovery_action=field), 3 * HOUR)
+        stored.intend("RepairConfirmed", LASTS)
+
+        for second in (3 * HOUR + 10, 3 * HOUR + 700):
+            settle(stored, booted(second, recovery_action=field), second)
+
+        assert stored.effects() == {}
+
+
 class TestARecoveryActionThatAlwaysFailsToRead:
     def test_heals_nothing_and_needs_a_user_after_an_hour(self) -> None:
         stored = repaired_and_unread()
