@@ -183,6 +183,11 @@ class Cache:
                     contested=self._slices.contested(node),
                     elsewhere=elsewhere,
                     also_at=also_at,
+                    also_reported=frozenset(
+                        uuid
+                        for uuid, silent in also_at.items()
+                        if not self._reporters.get(uuid, set()).isdisjoint(silent)
+                    ),
                 ),
                 stored=StoreView(
                     incidents=incidents,

@@ -277,6 +277,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
             unbound=view.slices.unbound.get(uuid, ""),
             elsewhere=elsewhere,
             also_at=also_at,
+            also_reported=uuid in view.slices.also_reported,
             left=_has_left(view, uuid),
         ),
         peers=view.domains.get(uuid, ()),

@@ -183,14 +183,15 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
 def _is_handled_elsewhere(board: Board) -> bool:
     """Whether another node decides about a board that it publishes, or freshly reports.
 
-    Of two that publish it, one of them silent, the node of the incident does while nothing is known
-    here: else they would write over each other.
+    Of two that publish and report it, one of them silent, the node of the incident does while
+    nothing is known here: else they would write over each other.
     """
     seen = board.presence
     if not seen.reported:
         return bool(seen.elsewhere)
     current = incidents.leading_incident(board)
-    others = seen.also_at or (() if board.machine.believed else seen.elsewhere)
+    others = seen.also_at if seen.also_reported else ()
+    others = others if board.machine.believed else seen.elsewhere
     theirs = current is not None and current.node in others
     return theirs and isinstance(board.verdict, Unknown)
 

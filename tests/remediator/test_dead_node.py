@@ -6,7 +6,7 @@ import pytest
 
 from exporter.model.node_health import GpuHealth
 from remediator.plan.view import NodeView
-from tests.remediator.builders import NODE, Stored, dead, gpu, uuid, view
+from tests.remediator.builders import LASTS, NODE, Stored, dead, gpu, uuid, view
 from tests.remediator.playing import settle, tick
 
 DAY = 86400.0
@@ -14,10 +14,16 @@ SILENT = view(dead(), stale="its agent is silent", elsewhere={uuid(0): ("node-b"
 """The node that it left."""
 
 
-def there(health: GpuHealth | None = None, *, dead_node: bool = True) -> NodeView:
-    """The node that has it now."""
-    also = {uuid(0): (NODE,)} if dead_node else {}
-    return view(health or dead(), node="node-b", also_at=also)
+def there(
+    health: GpuHealth | None = None, *, dead_node: bool = True, reported: bool = True
+) -> NodeView:
+    """The node that has it now; `reported`: the last report of the dead one is still there."""
+    return view(
+        health or dead(),
+        node="node-b",
+        also_at={uuid(0): (NODE,)} if dead_node else {},
+        also_reported=frozenset({uuid(0)} if dead_node and reported else ()),
+    )
 
 
 def lost() -> Stored:
@@ -78,3 +84,15 @@ def test_health_that_it_reports_there_ends_nothing(before_that: Callable[[], Sto
 
     assert effects(stored) == before
     assert stored.incident.open
+
+
+def test_where_no_report_of_the_dead_node_is_left_the_other_one_reads_what_a_user_says() -> None:
+    stored = lost()
+    seen = there(gpu(0), reported=False)
+    settle(stored, seen, 2000)
+    assert effects(stored) == {NODE: "NoExecute"}
+
+    stored.intend("Ignore", LASTS)
+    settle(stored, seen, 2010)
+
+    assert effects(stored) == {}
