@@ -222,9 +222,6 @@ def repair_request(
         begun, insisted = (old.since_time, old.deadline_start_time) if old else (None, None)
         since = run("call", begun, now, fact=begins if called or not held else False)
         insists = begins if due_gpu.insists in NODE_LEVEL or not due_gpu.stands else False
-        if since is None and (called or due_gpu.joins):
-            # A greater need waits for its budget. What was granted for the lesser one counts on.
-            return request_in_this_stay(board, due_gpu.incident.status)
         if since is None:
             continue
         known = need_of(old.need) if old else "nothing"
@@ -280,4 +277,10 @@ def _of_gpu(board: Board, planned: Planned, incident: Incident) -> Due | None:
     joins = not hold and granted.may_join
     # What an unknown GPU needs is what it needed before: that is not more.
     request = request_in_this_stay(board, incident.status, need if stands else "nothing")
-    return Due(board, incident, need, held, joins, stands, repair.insists, request)
+    insists: Need = repair.insists
+    lesser = request_in_this_stay(board, incident.status)
+    if request is None and lesser is not None and held and joins:
+        # A greater need waits for its budget: what was granted for the lesser one goes on.
+        request, need, held = lesser, need_of(lesser.need), ""
+        insists = need if lesser.deadline_start_time else "nothing"
+    return Due(board, incident, need, held, joins, stands, insists, request)

@@ -176,7 +176,7 @@ class TestABoardThatMoves:
 
 
 @pytest.mark.parametrize("busy", [1, None], ids=["waited for", "called for"])
-def test_a_greater_need_that_has_no_room_leaves_the_request_for_the_lesser(
+def test_while_a_greater_need_has_no_room_the_lesser_one_is_called_for(
     busy: int | None,
 ) -> None:
     stored = Stored()
@@ -191,6 +191,8 @@ def test_a_greater_need_that_has_no_room_leaves_the_request_for_the_lesser(
 
     assert before is not None
     assert stored.incident.status.repair_request == before
+    called = reconciled(stored, on(worse, gpu(1), busy=busy), 2 + HOUR, full)
+    assert called[:2] == ("True", "NodeRebootNeeded")
 
 
 def test_a_need_that_falls_and_rises_again_restarts_no_deadline() -> None:
