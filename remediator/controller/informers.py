@@ -169,7 +169,7 @@ class Informers:
     def distrusted(self) -> Mapping[WatchedKind, str]:
         """Return by kind why its objects cannot be trusted now, of any node; "" where they can.
 
-        Where no DeviceTaintRules are served there is nothing to be blind to: incidents only.
+        Where no DeviceTaintRules are served there is nothing to be blind to.
         """
         served = self.rules.version is not None
         return {

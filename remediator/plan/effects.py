@@ -296,11 +296,6 @@ def goal(demands: tuple[Demand, ...]) -> Effect:
     return strongest
 
 
-def _why_no_target(board: Board, demand: Demand) -> str:
-    why = f": {board.presence.unbound}" if board.presence.unbound else ""
-    return UNPUBLISHED if demand.fault.instance else f"no published device to taint{why}"
-
-
 def leading_demand(demands: tuple[Demand, ...]) -> Demand | None:
     """Return the demand of the worst class, where it is enforced if anywhere."""
     return max(
@@ -325,7 +320,9 @@ def reason(board: Board, incident: Incident, demands: tuple[Demand, ...]) -> str
         parts.append(f"{first.row.mode}: enforce would go up to {first.goal}{but}")
         parts += _would_wait(board, first)
     elif first is not None:
-        parts += [] if first.targets else [_why_no_target(board, first)]
+        unbound = f": {board.presence.unbound}" if board.presence.unbound else ""
+        nothing = UNPUBLISHED if first.fault.instance else f"no published device to taint{unbound}"
+        parts += [] if first.targets else [nothing]
         parts += [first.cap.reason] if first.targets or first.cap.by else []
     beyond = {each.cap.reason for each in demands if each.cap.name == "out of reach"}
     parts += [f"not every device of it is tainted: {why}" for why in sorted(beyond - {*parts})]

@@ -206,7 +206,11 @@ def tainted_hardware(
     stored = {rule.device: rule for rule in board.rules.stored if _restricts(rule.effect)}
     parts: list[Hardware] = []
     contained = {rule.device for rule in stored.values() if rule.fault == "contained"}
-    for demand in (demand for demand in demands if _is_contained(demand)):
+    for demand in demands:
+        if demand.fault.fault_class != "contained" or demand.effect is None:
+            continue
+        if demand.row.mode != "enforce":
+            continue
         rules = [stored[target.name] for target in demand.targets if target.name in stored]
         parts += [part for rule in rules if (part := _part_of_fault(demand, rule))]
         contained |= {rule.device for rule in rules}
@@ -309,12 +313,6 @@ def _place_of(
         ),
         None,
     )
-
-
-def _is_contained(demand: Demand) -> bool:
-    """Whether a contained error taints."""
-    contained = demand.fault.fault_class == "contained"
-    return contained and demand.effect is not None and demand.row.mode == "enforce"
 
 
 def _part_of_fault(demand: Demand, rule: Rule) -> Hardware | None:

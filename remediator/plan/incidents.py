@@ -90,7 +90,9 @@ def lead(
     empty = not rules and not any(opens(board, fault, policy, now) for fault in faults)
     if stored is not None:
         found = _lead(fill_from_rules(board, stored, rules, now), faults, standing, opened[1:])
-        return msgspec.structs.replace(found, ends=_ends_empty(board) if empty else "")
+        unclear = isinstance(board.verdict, Unknown) or board.trust.refusal("release")
+        ends = empty and not (unclear or recovery.unseen_rules(board))
+        return msgspec.structs.replace(found, ends=NOTHING_LEFT if ends else "")
     if empty:
         return "nothing to do"
     if _are_of_others(board, rules):
@@ -135,12 +137,6 @@ def _are_of_others(board: Board, rules: tuple[Rule, ...]) -> bool:
     """
     mine = any(rule.node == board.node for rule in rules)
     return isinstance(board.verdict, Unknown) and bool(rules) and not mine
-
-
-def _ends_empty(board: Board) -> str:
-    """Return why an incident ends that has neither status nor rules nor faults."""
-    unclear = isinstance(board.verdict, Unknown) or board.trust.refusal("release")
-    return "" if unclear or recovery.unseen_rules(board) else NOTHING_LEFT
 
 
 def open_incidents(board: Board) -> tuple[Incident, ...]:

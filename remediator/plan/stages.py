@@ -181,7 +181,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     is_new: bool = False
     """A signal is new, whatever its date: it may be dated before `seen_through`."""
     would: tuple[WouldTaint, ...] = ()
-    """What enforce mode would do in the end and the mode in force does not."""
+    """What enforce mode would do in the end, and the mode in force or the cluster does not."""
     awaits: str = ""
     """Which evidence is waited for, or was, before a doubtful fault is tainted."""
     row: str = ""

@@ -218,7 +218,7 @@ class StoreView(msgspec.Struct, frozen=True, kw_only=True):
     leftovers: tuple[Rule, ...] = ()
     """Ours by their label, on a device that one of `rules` stands on already."""
     rules_served: bool = True
-    """Without DeviceTaintRules there are none here, whatever is stored: incidents only."""
+    """Without DeviceTaintRules there are none here, whatever is stored."""
     unseen: tuple[Rule, ...] = ()
     """Ours as they were last seen, while no DeviceTaintRules are served."""
     foreign: tuple[ForeignRule, ...] = ()

@@ -128,7 +128,8 @@ def test_a_remap_that_comes_while_a_repair_is_verified_keeps_no_taint_for_ever()
 
     assert kinds(seen).count("booted") == 2
     assert (score.precision, score.recall, score.never_freed) == (1.0, 1.0, 0)
-    assert score.to_free[0] > seen.episodes[-1].until - booted
+    # Such a driver reports no end, so a user confirms the repair long before the remap is done.
+    assert score.to_free[0] < seen.episodes[-1].until - booted
 
 
 def test_a_failed_remap_does_not_end_the_pending_one() -> None:

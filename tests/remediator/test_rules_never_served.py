@@ -339,7 +339,7 @@ def test_the_message_says_what_else_is_true_beside_what_is_deferred() -> None:
     assert "; a user must confirm the repair: class memory" in message
 
 
-def test_no_pod_that_watches_the_gpu_is_said_to_be_evicted() -> None:
+def test_no_pod_that_watches_the_gpu_is_reported_as_evicted() -> None:
     stored, watches = Stored(), pod("dcgm", owner="DaemonSet/dcgm")
     decided(
         stored,
