@@ -58,7 +58,7 @@ def judged(
         if without.verdict == "survived":
             green.update(unsure)
         else:
-            verdict, why = "error", f"red without the mutant, too:\n{without.output}"
+            verdict, why = "error", f"{without.output}\nIt is red without the mutant, too."
     return Outcome(mutant=mutant, verdict=verdict, seconds=monotonic() - begun, output=why)
 
 

@@ -171,7 +171,8 @@ class TestWithoutTheMutant:
         outcome = judged(mutant(), [("a",)], folder, Pytest(anyway=RED, a=RED), set())
 
         assert outcome.verdict == "error"
-        assert outcome.output.startswith("red without the mutant, too:\nFAILED red.py")
+        assert outcome.output.startswith("FAILED red.py")
+        assert outcome.output.endswith("\nIt is red without the mutant, too.")
 
 
 @pytest.mark.parametrize(
