@@ -234,6 +234,7 @@ class Agent:
             if last is not None and (boot_id in ("", last.boot_id)):
                 self._knows_boot = False
                 self._report = ledger.adopt(last, last.boot_id, self._version, self._now())
+                self._attribution.adopt(self._report)
                 # Messages under way were sent for another cursor. That the sensor is away is not in
                 # this report yet.
                 self._listening, self._reconnecting, self._blind = False, True, ""
@@ -269,14 +270,14 @@ class Agent:
         if self._observation is None:
             return
         before = self._report
-        self._report = ledger.observe(
+        report = ledger.observe(
             before,
             self._observation,
             published=self._attribution.published(),
             lost_after=timedelta(seconds=self._settings.lost_after),
             interval=timedelta(seconds=self._settings.interval),
         )
-        self._attribution.bind(self._report)
+        self._report = self._attribution.with_names(report)
         # A GPU that the kernel log alone knew may have got its name, and its XIDs with it.
         self._took(before)
         self._tell()

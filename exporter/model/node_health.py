@@ -158,6 +158,19 @@ class MigInstance(Entry, frozen=True, kw_only=True):
     placement_size: int | None = None
 
 
+class PublishedDevice(Entry, frozen=True, kw_only=True):
+    """A device of a GPU: the whole, or a MIG slice, as the ResourceSlices had it."""
+
+    driver: str
+    pool: str
+    device: str
+    uuid: str = ""
+    """Of the hardware; "" for a partition of dynamic MIG, which has none of its own."""
+    gi_profile_id: int | None = None
+    placement_start: int | None = None
+    placement_size: int | None = None
+
+
 class GpuHealth(Entry, frozen=True, kw_only=True):
     """One physical GPU."""
 
@@ -185,6 +198,9 @@ class GpuHealth(Entry, frozen=True, kw_only=True):
     config_space: ConfigSpace = ConfigSpace()
     slowdowns: tuple[Slowdown, ...] = ()
     instances: tuple[MigInstance, ...] = ()
+    last_published: tuple[PublishedDevice, ...] = ()
+    """Under what names it was published, while its driver publishes nothing: the names mean this
+    GPU as long as nothing speaks against it, and pods go on holding it by them."""
     omitted: tuple[str, ...] = ()
     """Parts that the agent knows and could not write, such as `nvlink`: unknown, and not well."""
 

@@ -104,7 +104,7 @@ def _reservations(view: NodeView) -> frozenset[_Reservation]:
 
 def _absent(view: NodeView) -> frozenset[str]:
     """Return the UIDs of what devices of the node are reserved for without a pod that is listed."""
-    devices = {device.device for device in view.slices.inventory} | {
+    devices = {device.device for device in view.slices.devices} | {
         rule.device for rule in view.stored.rules
     }
     found = absent_consumers(view.usage.claims, devices, view.usage.pods)

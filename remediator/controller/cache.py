@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from exporter.model.device import GPU_DRIVER, NVIDIAS, Device, GpuDrivers
+from exporter.model.last_published import last_published
 from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import PoolKey, ResourceSlice, SliceDevice
 from kubeapi import clock
@@ -153,13 +154,18 @@ class Cache:
         with self._lock:
             report = self._reports.get(node)
             devices = self._slices.on_node(node)
+            away = tuple(
+                device
+                for device in (last_published(report.status, node) if report else ())
+                if not self._slices.is_published(device.device)
+            )
             reported = {gpu.uuid for gpu in report.status.gpus} if report else set[str]()
             rules, leftovers = self._rule_index.of(node, reported)
             # An incident that is not looked up is opened again, under a name that is taken.
             known = reported | {rule.gpu for rule in rules} | _uuids(devices)
             about = [("node", node), *(("gpu", uuid) for uuid in known)]
             incidents = tuple(self._incidents.under(about).values())
-            names = {device.device for device in devices} | {rule.device for rule in rules}
+            names = {part.device for part in (*devices, *away)} | {rule.device for rule in rules}
             scopes = (incident.status.scope.devices for incident in incidents if incident.open)
             named = names | {target.name for scope in scopes for target in scope}
             claims = self._claims_on(
@@ -179,6 +185,7 @@ class Cache:
                 ),
                 slices=SliceView(
                     inventory=devices,
+                    last_published=away,
                     unbound=self._slices.unbound(node, reported - _uuids(devices)),
                     contested=self._slices.contested(node),
                     elsewhere=elsewhere,

@@ -148,4 +148,4 @@ def _devices(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Dev
         placement=record.placement,
         gi_profile_id=record.gi_profile_id,
     )
-    return frozenset(target.name for target in scope(fault, gpu, view.slices.inventory).targets)
+    return frozenset(target.name for target in scope(fault, gpu, view.slices.devices).targets)

@@ -101,7 +101,7 @@ class FinalCheck:
         devices = begins.devices
         step = "untaint" if begins.untainted else "disruption"
         if begins.repair:
-            devices |= {device.device for device in view.slices.inventory if not device.foreign}
+            devices |= {device.device for device in view.slices.devices if not device.foreign}
             if why := self._pods_differ(view):
                 return why
         try:
@@ -207,7 +207,7 @@ class FinalCheck:
             return ""
         if stopped := self._stop.stored():
             return f"the emergency stop is set: {stopped}"
-        known = {part.device: part for part in view.slices.inventory if part.device in devices}
+        known = {part.device: part for part in view.slices.devices if part.device in devices}
         gpus = {part.parent_uuid or part.uuid for part in known.values()}
         gpus |= {rule.gpu for rule in view.stored.rules if rule.device in devices}
         for incident in view.stored.incidents:

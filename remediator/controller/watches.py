@@ -56,7 +56,7 @@ def unreadable_slices(kind: Versioned[ResourceSlice], node: str, drivers: GpuDri
 
 
 def unreadable_claims(kind: Versioned[Claim], view: NodeView) -> str:
-    own = (device for device in view.slices.inventory if not device.foreign)
+    own = (device for device in view.slices.devices if not device.foreign)
     pools = {(device.device.driver, device.device.pool) for device in own}
     pools |= {(rule.device.driver, rule.device.pool) for rule in view.stored.rules}
     return _unreadable(

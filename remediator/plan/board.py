@@ -79,7 +79,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """None while it is unknown which GPUs the node has."""
     agent: Agent = Agent()
     inventory: tuple[SliceDevice, ...] = ()
-    """What the node publishes and may have tainted."""
+    """What the node publishes and may have tainted; what it published last, while its DRA driver is
+    away."""
     out_of_reach: tuple[OutOfReach, ...] = ()
     """What else it publishes, under names that others may have as well."""
     pods: tuple[PodFacts, ...] | None = None
@@ -128,6 +129,8 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
 
     reported: bool = False
     """The node's report, believed or not, lists it."""
+    published: bool = False
+    """A slice has it now, so that claims alone give it out."""
     unbound: str = ""
     """Why a device that is published of it cannot be tainted."""
     elsewhere: tuple[str, ...] = ()

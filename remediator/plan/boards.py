@@ -66,7 +66,9 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
     out_of_reach = () if view.blind else _out_of_reach(view)
     unbound = {out.device.parent_uuid or out.device.uuid or "": out.why for out in out_of_reach}
     slices = msgspec.structs.replace(
-        view.slices, inventory=own, unbound={**unbound, **view.slices.unbound}
+        view.slices,
+        inventory=(*own, *_last_published(view)),
+        unbound={**unbound, **view.slices.unbound},
     )
     bound = msgspec.structs.replace(view, slices=slices)
     # A board that has gone to another node is still one of this node while a rule is left here:
@@ -176,6 +178,18 @@ def _is_own(device: SliceDevice, view: NodeView) -> bool:
     return device.node == view.node and _may_be_of(name, view.node) and mine
 
 
+def _last_published(view: NodeView) -> tuple[SliceDevice, ...]:
+    """Return the devices whose names go on meaning their hardware while their driver is away.
+
+    Pods hold a GPU by its name for as long as they run, and a rule for it ends them although no
+    slice is left. The report knows the names, so they are no better than it; and only in the pool
+    that is the node's by its name can it speak of no other node's devices.
+    """
+    if view.unbelieved:
+        return ()
+    return tuple(part for part in view.slices.last_published if part.device.pool == view.node)
+
+
 def _may_be_of(name: Device, node: str) -> bool:
     """NVIDIA's drivers name a pool after its node: another pool belongs to another node."""
     return name.pool == node or not name.driver.endswith(_NVIDIAS)
@@ -238,6 +252,9 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     if also_at and isinstance(judged, Healthy):
         others = ", ".join(also_at)
         judged = Unknown(f"{others} publishes it as well and is silent: its health proves nothing")
+    named = [
+        device for device in view.slices.inventory if uuid in (device.uuid, device.parent_uuid)
+    ]
     holders = affected_pods(view.usage.claims, frozenset(devices), view.usage.pods)
     return Board(
         uuid=uuid,
@@ -274,6 +291,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
             # An entry that was made of the slices, for a GPU that the report misses, is no report
             # of it.
             reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
+            published=any(device not in view.slices.last_published for device in named),
             unbound=view.slices.unbound.get(uuid, ""),
             elsewhere=elsewhere,
             also_at=also_at,

@@ -255,9 +255,9 @@ def other_board(board: Board, status: IncidentStatus) -> str:
 
 def is_taken_out(board: Board) -> bool:
     """Whether a fresh report of the node no longer lists a GPU, and no other node does."""
-    published = any(board.uuid in (device.uuid, device.parent_uuid) for device in board.inventory)
+    seen = board.presence
     readable = board.machine.believed and board.machine.nvml_up
-    return readable and not (board.presence.reported or board.presence.elsewhere or published)
+    return readable and not (seen.reported or seen.elsewhere or seen.published)
 
 
 def repair_seen(board: Board, status: IncidentStatus, signal: datetime | None) -> str:

@@ -218,7 +218,7 @@ def _unnamed_pods(board: Board) -> str:
         return "the pods of the node could not be listed"
     # A published GPU is given out by claims, which name their pods. What a device plugin gives out
     # only the kubelet knows.
-    if any(board.uuid in (device.uuid, device.parent_uuid) for device in board.inventory):
+    if board.presence.published:
         return ""
     plugged = sorted(
         f"{pod.namespace}/{pod.name}"

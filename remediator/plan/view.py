@@ -192,6 +192,8 @@ class SliceView(msgspec.Struct, frozen=True, kw_only=True):
 
     inventory: tuple[SliceDevice, ...] = ()
     """Devices that this node publishes."""
+    last_published: tuple[SliceDevice, ...] = ()
+    """Those that its report says were published last, in pools that nobody publishes now."""
     unbound: Mapping[str, str] = {}
     """By UUID of a reported GPU why no device of this node stands for it, though one is published.
     GPUs that no node publishes are not in it."""
@@ -204,6 +206,11 @@ class SliceView(msgspec.Struct, frozen=True, kw_only=True):
     reports it and another one has its incident or rules: it was moved, or this node lies."""
     also_reported: frozenset[str] = frozenset()
     """Those of them that the last report of such a node lists as well."""
+
+    @property
+    def devices(self) -> tuple[SliceDevice, ...]:
+        """What this node publishes, or has published last: what its claims may name."""
+        return (*self.inventory, *self.last_published)
 
 
 class StoreView(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,9 @@ from tests.lab.cluster import await_true
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import Release
 from tests.node.conftest import SLICED, Pods
-from tests.node.workload import await_end, lose, tainted
+from tests.node.workload import await_end, driver_away, lose, tainted
+
+LOST = "error getting device handle for index '1': GPU is lost"
 
 
 def test_a_kernel_line_of_xid_79_ends_the_container_on_that_gpu_and_no_other(
@@ -39,6 +41,28 @@ def test_an_error_in_one_slice_ends_the_container_on_that_slice_and_no_other(
         device: "NoExecute"
     }
     assert not any(pod.is_evicted() for pod in sound)
+
+
+def test_a_gpu_that_is_lost_while_the_driver_cannot_start_is_emptied(
+    node: RealNode, release: Release, pods: Pods
+) -> None:
+    """NVIDIA's driver starts on no node with a lost GPU; then the kubelet deletes its slices."""
+    sick, sound = pods.on_gpu("late"), pods.on_gpu("late-sound")
+    device, process, spared = sick.device(), sick.process(), sound.process()
+
+    with driver_away(node):
+        node.gpus.republish(failure=LOST)
+        node.driver.start()
+        await_true("the driver gives up", lambda: LOST in node.driver.last_words())
+        assert not node.driver.running
+
+        lose(node, device)
+
+        await_end(process)
+        assert tainted(node)[device] == "NoExecute"
+        assert not node.slices()
+        assert spared.exists()
+    assert not sound.is_evicted()
 
 
 def test_the_metrics_name_the_pod_to_which_the_kubelet_gave_the_device(

@@ -1,6 +1,8 @@
 """Pods that hold devices of a real node, down to the processes of their containers."""
 
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ PODS = "/api/v1/namespaces/default/pods"
 _CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 _TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
 _TICK = 0.002
+WIPED_SECONDS = 120.0
 
 
 class Workload:
@@ -80,6 +83,19 @@ def lose(node: RealNode, device: str) -> None:
     number = int(device.removeprefix("gpu-"))
     node.gpus.lose(number)
     node.gpus.inject_xid(number, 79, nvml=False)
+
+
+@contextmanager
+def driver_away(node: RealNode) -> Generator[None]:
+    """Keep the driver away until the kubelet has deleted the slices, and during the block."""
+    node.driver.stop()
+    try:
+        await_true("the kubelet deletes the slices", lambda: not node.slices(), WIPED_SECONDS)
+        yield
+    finally:
+        node.gpus.republish()
+        node.driver.start()
+    await_true("the slices are back", node.slices)
 
 
 def tainted(node: RealNode) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from exporter.model.device import Device
+from exporter.model.last_published import last_published, named
 from exporter.model.node_health import (
     GpuHealth,
     Inventory,
@@ -232,6 +233,20 @@ def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:
         agent=AgentView(report=report(*gpus), renewals=ALWAYS_CONFIRMED),
         slices=SliceView(inventory=devices),
     )
+    return with_fields(standard, **fields)
+
+
+def last_named(health: GpuHealth, node: str = NODE) -> GpuHealth:
+    """Return a GPU as it is reported with the names that it was published under last."""
+    names = tuple(map(named, published(health, node)))
+    return msgspec.structs.replace(health, last_published=names)
+
+
+def driver_away(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:
+    """A node whose DRA driver is away: its slices are gone, and its report has their names."""
+    seen = report(*(last_named(health, node) for health in gpus))
+    away = last_published(seen, node)
+    standard = view(node=node, report=seen, last_published=away)
     return with_fields(standard, **fields)
 
 

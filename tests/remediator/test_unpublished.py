@@ -1,6 +1,7 @@
 """Devices that nobody publishes for a while: no mode is lowered by it, and no exemption ends."""
 
 from datetime import timedelta
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -18,9 +19,11 @@ from remediator.policy.table import Policy
 from tests.remediator.builders import (
     DRIVER,
     NODE,
+    SLICE_5,
     Stored,
     at,
     dead,
+    driver_away,
     gpu,
     mig_gpu,
     policy,
@@ -30,7 +33,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import settle
+from tests.remediator.playing import claim, pod, settle
 
 BY_POOL = read(b"""
 overrides:
@@ -173,3 +176,90 @@ def _with_scope(incident: Incident, devices: tuple[Target, ...]) -> Incident:
     scope = msgspec.structs.replace(incident.status.scope, devices=devices)
     found = msgspec.structs.replace(incident.status, scope=scope)
     return msgspec.structs.replace(incident, status=found)
+
+
+class TestDriverAway:
+    """A DRA driver that cannot start, such as while another GPU is lost: its slices are gone.
+
+    Pods go on holding what they were given, by the names that it had.
+    """
+
+    HELD: ClassVar[dict[str, Any]] = {"claims": (claim("gpu-0"),), "pods": (pod(),)}
+    SLICE_HELD: ClassVar[dict[str, Any]] = {"claims": (claim(SLICE_5),), "pods": (pod(),)}
+    ERROR = mig_gpu(0, xid(94, gi=5))
+
+    def played(self, seen: NodeView, *seconds: float) -> Stored:
+        stored = Stored()
+        for second in seconds:
+            settle(stored, seen, second)
+        return stored
+
+    def test_a_gpu_that_is_lost_meanwhile_is_emptied(self) -> None:
+        stored = self.played(driver_away(dead(), **self.HELD), 1, 5)
+
+        assert stored.effects() == {"gpu-0": "NoExecute"}
+        assert stored.incident.status.phase == "Evicting"
+
+    def test_an_error_in_a_slice_empties_that_slice_alone(self) -> None:
+        stored = self.played(driver_away(self.ERROR, **self.SLICE_HELD), 1, 5)
+
+        assert stored.effects() == {SLICE_5: "NoExecute"}
+        assert stored.incident.status.scope.summary == "1 of 7 slices"
+
+    def test_an_incident_of_a_slice_goes_on_as_it_was(self) -> None:
+        stored = self.played(view(self.ERROR, **self.SLICE_HELD), 1, 5)
+        before = stored.incident.status
+
+        settle(stored, driver_away(self.ERROR, **self.SLICE_HELD), 100)
+
+        assert stored.effects() == {SLICE_5: "NoExecute"}
+        assert stored.incident.status.phase == before.phase == "Evicting"
+        assert stored.incident.status.scope == before.scope
+
+    def test_names_are_no_better_than_the_report_that_has_them(self) -> None:
+        """A node may have booted since, and then nobody knows what it will publish."""
+        seen = driver_away(dead(), **self.HELD)
+        stored = self.played(seen, 1)
+        silent = stored.over(with_fields(seen, stale="the agent is silent"))
+
+        assert [bool(board.inventory) for board in bind_boards(stored.over(seen), at(2))] == [True]
+        assert [bool(board.inventory) for board in bind_boards(silent, at(2))] == [False]
+
+    def test_nor_may_it_name_a_pool_of_others(self) -> None:
+        """Only the pool that is named after the node is certainly its own."""
+        seen = driver_away(dead(), **self.HELD)
+        elsewhere = [
+            msgspec.structs.replace(
+                part, device=msgspec.structs.replace(part.device, pool="node-b")
+            )
+            for part in seen.slices.last_published
+        ]
+
+        assert self.played(with_fields(seen, last_published=elsewhere), 1, 5).effects() == {}
+
+    def test_nothing_is_missed_of_what_nobody_publishes_now(self) -> None:
+        """Whoever took the driver away may have taken the GPU, too."""
+        (gone,) = driver_away(gpu(0)).slices.last_published
+        seen = driver_away(gpu(1))
+        seen = with_fields(seen, last_published=(gone, *seen.slices.last_published))
+
+        boards = {board.uuid for board in bind_boards(seen, at(1))}
+
+        assert boards == {uuid(1)}
+
+    def test_a_device_plugin_may_have_given_the_gpu_to_others_meanwhile(self) -> None:
+        plugged = pod("plugged", plugin_resources=("nvidia.com/gpu",))
+        seen = driver_away(dead(), claims=(), pods=(plugged,))
+
+        stored = self.played(seen, 1, 5, 200)
+
+        stated = {condition.type: condition for condition in stored.incident.status.conditions}
+        assert "given it to team/plugged" in stated["AffectedPodsIncomplete"].message
+
+    def test_the_taint_follows_the_gpu_when_the_driver_is_back_with_other_names(self) -> None:
+        stored = self.played(driver_away(dead(), gpu(1), **self.HELD), 1, 5)
+        swapped = dead(minor=1), gpu(1, minor=0)
+
+        settle(stored, view(*swapped), 10)
+
+        assert stored.effects() == {"gpu-1": "NoSchedule"}

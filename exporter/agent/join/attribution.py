@@ -2,7 +2,13 @@
 
 from collections.abc import Callable
 
-from exporter.agent.join.bindings import Bindings, bind, known_devices
+from exporter.agent.join.bindings import (
+    Bindings,
+    bind,
+    known_devices,
+    restored,
+    with_last_published,
+)
 from exporter.agent.join.claim_details import ClaimDetails
 from exporter.agent.join.claims import Holders, Joiner, Known
 from exporter.agent.join.pod_folders import PodFolders
@@ -57,10 +63,17 @@ class Attribution:
         """Return which GPUs the driver offers, None while that is not known."""
         return self._published.published() if self._published else None
 
-    def bind(self, report: NodeHealth) -> None:
-        """Take note of what the published names mean, for when they are published no more."""
-        if self._published is not None:
-            self._bindings = bind(self._bindings, self._published.devices(), report)
+    def adopt(self, report: NodeHealth) -> None:
+        """Go on from the names that the agent before this one has reported."""
+        self._bindings = {**restored(report), **self._bindings}
+
+    def with_names(self, report: NodeHealth) -> NodeHealth:
+        """Return the report with what its GPUs are called while nothing is published."""
+        if self._published is None or self._published.published() is None:
+            return report
+        devices = self._published.devices()
+        self._bindings = bind(self._bindings, devices, report)
+        return with_last_published(report, self._bindings, devices)
 
     def holders(self, observation: Observation | None, report: NodeHealth) -> Holders:
         """Return who holds what as of an observation; nobody while there is none."""

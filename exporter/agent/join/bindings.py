@@ -4,15 +4,18 @@ Thirty seconds after the end of a DRA driver the kubelet deletes its ResourceSli
 before which claim holds which device. The name means what it last meant, as long as what that rests
 on stays the same: a `Stay`. Slices that go away end no binding, slices that bind the name anew do.
 
-Only an agent that saw the slices knows a binding: the report has no names of devices. Pure.
+The report has what goes on like that (`last_published`), for the remediator, and for the agent that
+comes after this one. Pure.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from exporter.model.device import Device
-from exporter.model.node_health import NodeHealth
+from exporter.model.last_published import last_published, named
+from exporter.model.node_health import NodeHealth, PublishedDevice
 from exporter.model.resource_slices import SliceDevice
 
 MOST = 2048
@@ -68,6 +71,34 @@ def known_devices(
     away = [old for name, old in bindings.items() if name not in names]
     held = [old.device for old in away if old.stay and old.stay == node.stay(old.device, old.stay)]
     return (*published, *held) if held else published
+
+
+def with_last_published(
+    report: NodeHealth, bindings: Bindings, published: tuple[SliceDevice, ...]
+) -> NodeHealth:
+    """Return the report with what its GPUs are called whose pools have no devices any more.
+
+    A driver that publishes others of a pool has left out the rest on purpose.
+    """
+    pools = {(device.device.driver, device.device.pool) for device in published}
+    away: dict[str, list[PublishedDevice]] = defaultdict(list)
+    for device in known_devices(bindings, published, report)[len(published) :]:
+        name = device.device
+        gpu = device.parent_uuid if device.kind == "mig" else device.uuid
+        if device.kind != "vfio" and gpu and (name.driver, name.pool) not in pools:
+            away[gpu].append(named(device))
+    gpus = tuple(
+        msgspec.structs.replace(gpu, last_published=tuple(away[gpu.uuid]))
+        if gpu.last_published or gpu.uuid in away
+        else gpu
+        for gpu in report.gpus
+    )
+    return msgspec.structs.replace(report, gpus=gpus)
+
+
+def restored(report: NodeHealth) -> Bindings:
+    """Return the bindings that the agent before this one has reported."""
+    return bind({}, last_published(report), report)
 
 
 class _Node:

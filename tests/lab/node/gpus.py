@@ -66,8 +66,11 @@ class Gpus(Topology):
     def published(self) -> Path:
         return self.root / "published.json"
 
-    def republish(self) -> None:
-        """Write slices and container edits as the GPUs are now."""
+    def republish(self, failure: str = "") -> None:
+        """Write slices and container edits as the GPUs are now.
+
+        `failure`: why no driver can start.
+        """
         scenario = self.scenario.load()
         slices = resource_slices(scenario, self.node, publishing=self.publishing)
         changes: dict[str, Json] = {}
@@ -80,7 +83,7 @@ class Gpus(Topology):
                     for instance in gpu.instances
                 }
         partial = self.published.with_suffix(".new")
-        partial.write_text(json.dumps({"slices": slices, "edits": changes}))
+        partial.write_text(json.dumps({"slices": slices, "edits": changes, "failure": failure}))
         partial.rename(self.published)
 
     def specification(self) -> Json:

@@ -24,7 +24,17 @@ from remediator.plan.boards import bind_boards
 from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import OpenIncident
 from tests.chain.scene import resource_slice
-from tests.remediator.builders import DRIVER, at, gpu, policy, published, report, uuid, with_fields
+from tests.remediator.builders import (
+    DRIVER,
+    at,
+    gpu,
+    last_named,
+    policy,
+    published,
+    report,
+    uuid,
+    with_fields,
+)
 from tests.remediator.playing import claim
 
 
@@ -173,6 +183,28 @@ def test_claims_on_what_is_published_no_more_are_in_the_view(cache: Cache) -> No
 
     held = {entry.metadata.name for entry in cache.view("node-a", believed).usage.claims}
     assert held == {"claim-of-train-0", "claim-of-other"}
+
+
+@pytest.mark.parametrize("node", ["node-a", "node-b"])
+def test_what_was_published_last_counts_until_somebody_publishes_into_that_pool(
+    cache: Cache, node: str
+) -> None:
+    """The driver itself, without that GPU, or a node that lies."""
+    cache.report("node-a", health("node-a", report(last_named(gpu(0)))))
+    (device,) = published(gpu(0))
+    cache.claim("team/c", None, claim("gpu-0"))
+
+    seen = cache.view("node-a", believed)
+    assert [part.device for part in seen.slices.last_published] == [device.device]
+    assert len(seen.usage.claims) == 1
+
+    others = slice_of("node-a", 1)
+    others = with_fields(others, spec=with_fields(others.spec, node_name=node))
+    cache.slice("s1", None, others)
+    assert cache.view("node-a", believed).slices.last_published == ()
+
+    cache.slice("s1", others, None)
+    assert cache.view("node-a", believed).slices.last_published != ()
 
 
 def test_a_gpu_that_two_nodes_name_is_contested_for_both_until_one_stops(

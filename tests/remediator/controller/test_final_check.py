@@ -13,7 +13,17 @@ from remediator.model.incident import AffectedPod, Incident
 from remediator.model.pod import PodFacts
 from remediator.plan.steps import Disruption, EvictPod
 from remediator.reconcile import StepsFailedError
-from tests.remediator.builders import DRIVER, NODE, dead, gpu, published, uuid, view, with_fields
+from tests.remediator.builders import (
+    DRIVER,
+    NODE,
+    dead,
+    gpu,
+    last_named,
+    published,
+    uuid,
+    view,
+    with_fields,
+)
 from tests.remediator.controller.api import (
     CLAIMS,
     INCIDENTS,
@@ -27,6 +37,7 @@ from tests.remediator.controller.api import (
 from tests.remediator.controller.test_blind_watches import (
     SETTLED,
     Room,
+    dead_at,
     leader,
     presence,
     set_up,
@@ -303,3 +314,39 @@ def test_before_a_repair_of_the_node_its_pods_are_listed_anew(
     differs = check.differs(seen, begins)
     assert why in differs
     assert bool(why) == bool(differs)
+
+
+class TestDriverAway:
+    """No slice is left, and the names in the report are what the evictions go by."""
+
+    def lost_meanwhile(self, room: Room) -> None:
+        set_up(room)
+        room.api.drop(SLICES, "slice-a")
+        room.report(last_named(dead(0)), last_named(gpu(1)))
+        room.seen("the report is there", lambda: presence(room) == "Lost")
+        room.seen("the slices are gone", lambda: not room.cluster.peek(NODE).slices.inventory)
+        room.decide()
+        room.ahead = SETTLED
+
+    def test_a_gpu_that_is_lost_meanwhile_is_emptied(self, room: Room) -> None:
+        self.lost_meanwhile(room)
+
+        assert not room.decide().unconfirmed
+        assert room.api.effects() == {"gpu-0": "NoExecute"}
+
+    def test_a_driver_that_is_back_unseen_evicts_nobody(self, room: Room) -> None:
+        self.lost_meanwhile(room)
+        room.api.frozen.add(SLICES)
+        room.publish(dead_at(1), gpu(1, minor=0))
+
+        assert "other devices than the watch reported" in room.decide().unconfirmed
+        assert room.api.effects() == {"gpu-0": "NoSchedule"}
+
+    def test_an_intent_that_no_watch_has_reported_counts(self, room: Room) -> None:
+        self.lost_meanwhile(room)
+        room.api.frozen.add(INCIDENTS)
+        a_hold(room.api)
+
+        with suppress(StepsFailedError):  # its status was planned on what is stored no longer
+            room.decide()
+        assert room.api.effects() == {"gpu-0": "NoSchedule"}

@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.agent.join import bindings
-from exporter.agent.join.bindings import Bindings, bind, known_devices
+from exporter.agent.join.bindings import (
+    Bindings,
+    bind,
+    known_devices,
+    restored,
+    with_last_published,
+)
 from exporter.model.device import Device
+from exporter.model.last_published import last_published
 from exporter.model.node_health import GpuHealth, MigInstance, NodeHealth
 from exporter.model.resource_slices import Kind, SliceDevice
 from tests.exporter.worlds import BUS, START
@@ -186,7 +193,7 @@ def test_a_partition_that_is_made_while_nothing_is_published_has_no_name() -> No
     assert DYNAMIC not in {found.device.device for found in known_devices(known, (), REPORT)}
 
 
-def test_an_agent_that_starts_in_the_outage_knows_no_name() -> None:
+def test_an_agent_that_starts_in_the_outage_without_a_report_knows_no_name() -> None:
     assert known_devices(bind({}, (), REPORT), (), REPORT) == ()
 
 
@@ -269,3 +276,68 @@ def test_what_is_known_was_published_of_hardware_that_is_still_there(
         ]
 
         assert sorted(known_devices(known, published, report), key=str) == sorted(expected, key=str)
+
+
+class TestReported:
+    """What the report says of the names, so that others know them while nothing is published."""
+
+    def names(self, report: NodeHealth) -> dict[str, set[str]]:
+        return {
+            found.uuid: {part.device for part in found.last_published}
+            for found in report.gpus
+            if found.last_published
+        }
+
+    def away(self, report: NodeHealth = REPORT) -> NodeHealth:
+        return with_last_published(report, bind({}, PUBLISHED, REPORT), ())
+
+    def test_while_all_is_published_there_are_none(self) -> None:
+        known = bind({}, PUBLISHED, REPORT)
+
+        assert with_last_published(REPORT, known, PUBLISHED) == REPORT
+
+    def test_once_the_slices_are_gone_each_gpu_has_its_own(self) -> None:
+        """A GPU of a virtual machine is none of these: its name means an address."""
+        assert self.names(self.away()) == {"GPU-1": {WHOLE}, "GPU-2": {STATIC}, "GPU-3": {DYNAMIC}}
+
+    def test_they_go_when_the_slices_are_back(self) -> None:
+        again = with_last_published(self.away(), bind({}, PUBLISHED, REPORT), PUBLISHED)
+
+        assert again == REPORT
+
+    def test_what_a_driver_leaves_out_of_its_pool_has_none(self) -> None:
+        """It started again without a GPU that is lost: it no longer offers that one."""
+        known = bind(bind({}, PUBLISHED, REPORT), PUBLISHED[1:], REPORT)
+
+        assert self.names(with_last_published(REPORT, known, PUBLISHED[1:])) == {}
+
+    def test_they_are_as_they_were_published(self) -> None:
+        found = {part.device: part for part in last_published(self.away(), "node-a")}
+
+        assert set(found) == {device.device for device in PUBLISHED[:3]}
+        for device in PUBLISHED[:3]:
+            part = found[device.device]
+            assert (part.kind, part.uuid, part.parent_uuid) == (
+                (device.kind, device.uuid, device.parent_uuid)
+            )
+            assert (part.gi_profile_id, part.placement_start) == (
+                (device.gi_profile_id, device.placement_start)
+            )
+
+    def test_an_agent_that_starts_in_the_outage_goes_on_from_them(self) -> None:
+        stored = self.away()
+
+        known = bind(restored(stored), (), stored)
+
+        assert {found.device for found in known_devices(known, (), stored)} == {
+            device.device for device in PUBLISHED[:3]
+        }
+        assert self.names(with_last_published(stored, known, ())) == self.names(stored)
+
+    def test_and_from_none_whose_slice_is_gone_meanwhile(self) -> None:
+        stored = self.away()
+        changed = one(2, instances=())(stored)
+
+        known = bind(restored(stored), (), changed)
+
+        assert set(self.names(with_last_published(changed, known, ()))) == {"GPU-1", "GPU-3"}

@@ -21,6 +21,7 @@ from exporter.model.node_health import (
     MigInstance,
     NodeHealth,
     NvlinkHealth,
+    PublishedDevice,
     RecoveryAction,
     SourceHealth,
     SwitchHealth,
@@ -102,6 +103,12 @@ def gpus(xids: int, links: int, slices: int) -> st.SearchStrategy[GpuHealth]:
                 profile=TEXTS,
                 placement_start=MAYBE,
                 placement_size=MAYBE,
+            ),
+            slices,
+        ),
+        last_published=lists(
+            st.builds(
+                PublishedDevice, driver=TEXTS, pool=TEXTS, device=TEXTS, placement_size=MAYBE
             ),
             slices,
         ),

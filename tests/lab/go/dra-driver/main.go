@@ -3,7 +3,7 @@
 // prepares claims with CDI files. It reads the file again when it changes.
 //
 // -devices is JSON: {"slices": [ResourceSlice...], "edits": {device: CDI
-// containerEdits}}. A device without edits is a partition that must first be
+// containerEdits}, "failure": why it cannot start}. A device without edits is a partition that must first be
 // made: the program of -partition is run as `PROGRAM prepare DEVICE`, prints
 // the edits, and is run as `PROGRAM unprepare DEVICE` at the end.
 package main
@@ -41,6 +41,8 @@ const (
 type published struct {
 	Slices []resourceapi.ResourceSlice `json:"slices"`
 	Edits  map[string]json.RawMessage  `json:"edits"`
+	// Why no driver can start now: NVIDIA's gives up where it cannot reach one of the GPUs.
+	Failure string `json:"failure"`
 }
 
 type driver struct {
@@ -82,6 +84,9 @@ func run(ctx context.Context, plugin *driver, kubeconfig, node, kubelet string) 
 			return err
 		}
 	}
+	if err := canStart(plugin.devices); err != nil {
+		return err
+	}
 	helper, err := kubeletplugin.Start(ctx, plugin,
 		kubeletplugin.DriverName(plugin.name),
 		kubeletplugin.NodeName(node),
@@ -95,6 +100,21 @@ func run(ctx context.Context, plugin *driver, kubeconfig, node, kubelet string) 
 	}
 	defer helper.Stop()
 	return publish(ctx, helper, plugin.devices)
+}
+
+func canStart(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var content published
+	if err := json.Unmarshal(text, &content); err != nil {
+		return err
+	}
+	if content.Failure != "" {
+		return errors.New(content.Failure)
+	}
+	return nil
 }
 
 // publish gives the helper what the file has, now and whenever it changes.
