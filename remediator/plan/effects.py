@@ -62,6 +62,11 @@ class Demand(msgspec.Struct, frozen=True):
         return self.cap.limit
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it lacks nothing for a rule but somebody who serves them."""
+        return self.effect is not None or self.cap.name == "unserved"
+
+    @property
     def is_written(self) -> bool:
         """Whether its rules are made, as far as its caps let it: in mode enforce, and served."""
         return self.row.mode == "enforce" and self.served
@@ -227,8 +232,7 @@ def would(demands: tuple[Demand, ...]) -> tuple[WouldTaint, ...]:
     """Return what enforce mode would do to each device, were rules served."""
     spared: dict[str, Effect] = {}
     for demand in demands:
-        ready = demand.effect is not None or demand.cap.name == "unserved"
-        if ready and not demand.is_written:
+        if demand.is_ready and not demand.is_written:
             for target in demand.targets:
                 name = str(target.name)
                 spared[name] = stronger(demand.goal, spared.get(name, demand.goal))
@@ -303,6 +307,12 @@ def leading_demand(demands: tuple[Demand, ...]) -> Demand | None:
         key=lambda demand: (severity(demand.fault.fault_class), demand.row.mode == "enforce"),
         default=None,
     )
+
+
+def worst_class(demands: tuple[Demand, ...]) -> str:
+    """Return the worst class that a rule is made for, or would be; "" for none."""
+    ready = (demand.fault.fault_class for demand in demands if demand.is_ready)
+    return max(ready, key=severity, default="")
 
 
 def reason(board: Board, incident: Incident, demands: tuple[Demand, ...]) -> str:

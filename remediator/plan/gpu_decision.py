@@ -225,7 +225,9 @@ def _record(
     sticky = history.stickiness(
         incident, () if history.is_syslog_only(incident) else counted, count
     )
-    intents = overrides.read_intents(board, incident, signal, now, news=has_news(board, before))
+    worst = effects.worst_class(demands)
+    news = has_news(board, before)
+    intents = overrides.read_intents(board, incident, signal, worst, now, news=news)
     confirmed = overrides.in_force(intents, "RepairConfirmed")
     leading = effects.leading_demand(demands)
     return Record(

@@ -22,12 +22,19 @@ from remediator.plan.words import severity
 
 
 def read_intents(
-    board: Board, incident: Incident, signal: datetime | None, now: datetime, *, news: bool = False
+    board: Board,
+    incident: Incident,
+    signal: datetime | None,
+    worst: str,
+    now: datetime,
+    *,
+    news: bool = False,
 ) -> tuple[IntentRecord, ...]:
     """Return the intents of users, and whether each counts now.
 
     `signal` is the youngest signal of the incident, by the node's clock; with `news` an error is
-    new, whatever its date.
+    new, whatever its date. `worst` is the worst class that has evidence for a rule: a fault that
+    only waits for it may pass, and what was overtaken stays so.
     """
     before = {record.kind: record for record in incident.status.intents}
     wiped = bool(incident.metadata.uid) and not incident.status.timeline
@@ -49,7 +56,7 @@ def read_intents(
         later |= unread if known is None else news
         seen_fault = known.seen_fault if known else ""
         seen_fault = seen_fault or _class_seen(board, incident, kind, intent)
-        worse = bool(seen_fault) and severity(incident.status.fault) > severity(seen_fault)
+        worse = bool(seen_fault and worst) and severity(worst) > severity(seen_fault)
         beyond = {"RepairConfirmed": later, "Ignore": worse}.get(kind, False)
         state = _state(intent, known, now, beyond=beyond)
         found.append(

@@ -246,6 +246,29 @@ class TestIgnoredClass:
 
         assert ignored(stored) == ["InForce"]
 
+    def test_a_worse_one_that_only_waits_for_evidence_overtakes_it_once_it_has_waited(
+        self,
+    ) -> None:
+        broken = gpu(0, xid(74, 100, sources=("kmsg",)), memory=REMAP)
+        stored = self.pending()
+
+        settle(stored, seen_at(100, broken), 100)
+        assert condition(stored.incident, "AwaitingEvidence")[0] == "True"
+        assert (ignored(stored), stored.effects()) == (["InForce"], {})
+
+        settle(stored, seen_at(104, broken), 104)
+        assert (ignored(stored), stored.effects()) == (["Overtaken"], {"gpu-0": "NoSchedule"})
+
+    def test_and_not_where_it_is_over_before(self) -> None:
+        broken = gpu(0, xid(74, 100, sources=("kmsg",)), memory=REMAP)
+        stored = self.pending()
+
+        settle(stored, seen_at(100, broken), 100)
+        for second in (102, 500):
+            settle(stored, seen_at(second, PENDING), second)
+
+        assert (ignored(stored), stored.effects()) == (["InForce"], {})
+
     def test_one_that_is_read_together_with_a_worse_one_was_not_for_that(self) -> None:
         stored = Stored()
         settle(stored, view(PENDING), 1)

@@ -44,7 +44,7 @@ def confirmed(through: float, state: str = "InForce") -> Incident:
 def test_a_confirmation_is_overtaken_by_a_signal_after_the_clock_was_set_back(
     through: float, signal: float, clock: float, state: str
 ) -> None:
-    (found,) = overrides.read_intents(case(clock), confirmed(through), at(signal), at(60))
+    (found,) = overrides.read_intents(case(clock), confirmed(through), at(signal), "", at(60))
 
     assert found.state == state
 
@@ -52,6 +52,6 @@ def test_a_confirmation_is_overtaken_by_a_signal_after_the_clock_was_set_back(
 def test_what_was_overtaken_stays_so_when_the_clock_has_caught_up() -> None:
     overtaken = confirmed(HOUR, "Overtaken")
 
-    (found,) = overrides.read_intents(case(HOUR + 1), overtaken, at(32), at(HOUR + 1))
+    (found,) = overrides.read_intents(case(HOUR + 1), overtaken, at(32), "", at(HOUR + 1))
 
     assert found.state == "Overtaken"
