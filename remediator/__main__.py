@@ -22,7 +22,7 @@ from remediator.controller.debug_plan import DebugPlan
 from remediator.controller.loop import Loop
 from remediator.controller.metrics import Metrics, Reading
 from remediator.controller.observe import Cluster
-from remediator.controller.policy_on_lease import PolicyOnLease
+from remediator.controller.policy_on_lease import Policies, PolicyOnLease
 from remediator.controller.rate_limit import Pace
 from remediator.controller.workqueue import Queue
 from remediator.freshness import clock_doubt
@@ -189,7 +189,7 @@ class Remediator:
             self._mark_all()
         self._metrics.policy_bad.set(bool(self._policy_file.error))
 
-    def _note_change_of_policy(self, at: datetime, before: Policy | None) -> None:
+    def _note_change_of_policy(self, at: datetime, before: Policies) -> None:
         """Note when more was permitted, both at once: another thread reads them."""
         self._cluster.policy_change = (at, before)
 

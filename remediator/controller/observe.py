@@ -37,8 +37,8 @@ from remediator.plan.view import Fleet, NodeView, StoreView, WatchedKind
 from remediator.plan.words import need_of
 from remediator.policy.table import Policy
 
-PolicyChange = tuple[datetime | None, Policy | None]
-"""When more was permitted last, and what was in force until then, as `Fleet` has it."""
+PolicyChange = tuple[datetime | None, tuple[Policy, ...] | None]
+"""When more was permitted last, and what was in force shortly before, as `Fleet` has it."""
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -240,7 +240,7 @@ class Cluster:
             rules_served=served,
             stopped=self.informers.emergency.stopped,
             policy_changed_at=changed_at,
-            policy_before=before,
+            policies_before=before,
         )
 
     def apply(self, step: Step) -> None:

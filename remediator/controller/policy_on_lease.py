@@ -31,6 +31,9 @@ BRAKES = f"{DOMAIN}/policy-brakes-hash"
 STOPPED = f"{DOMAIN}/policy-stop"
 
 
+Policies = tuple[Policy, ...] | None
+
+
 class PolicyRecord(msgspec.Struct, frozen=True):
     """What the annotations of the Lease record."""
 
@@ -77,13 +80,13 @@ def annotations(record: PolicyRecord) -> dict[str, str]:
 class PolicyOnLease:
     """Compares the policy of this replica with the Lease's. Thread-safe.
 
-    `on_change` gets the time when more was permitted last, and the policy that was in force for all
-    of `after_change` before; None where that is not known.
+    `on_change` gets the time when more was permitted last, and the policies that were in force
+    within `after_change` before that; None where that is not known.
     """
 
     def __init__(
         self,
-        on_change: Callable[[datetime, Policy | None], None],
+        on_change: Callable[[datetime, Policies], None],
         now: Callable[[], datetime] = clock.now,
         steady: Callable[[], float] = monotonic,
     ) -> None:
@@ -92,10 +95,12 @@ class PolicyOnLease:
         self._guard = threading.Lock()
         self._own = PolicyRecord()
         self._policy: Policy | None = None
-        self._before: Policy | None = None
+        self._past: tuple[tuple[datetime, Policy], ...] = ()
+        """Policies that this replica obeyed, each with until when, as far back as counts."""
+        self._known_from = now()
+        """Since when it knows of every change."""
+        self._before: Policies = None
         """As `on_change` gets it."""
-        self._since = now()
-        """Since when no more was permitted, as far as this process knows."""
         self._other: PolicyRecord | None = None
         """What the Lease recorded when this replica gained the lead, while that is not ours."""
         self._gained_at = 0.0
@@ -107,11 +112,19 @@ class PolicyOnLease:
         with self._guard:
             now, last = self._now(), self._policy
             changed = last is not None and policy.may_permit_more(last)
-            # Of several changes within that time each may explain what comes after it.
-            if changed and now - self._since >= policy.limits.correlation.after_change:
-                self._before = last
-            if changed or last is None:
-                self._since = now
+            if last is None:
+                self._known_from = now
+            elif last != policy:
+                # Once each: a file may go back and forth.
+                others = (past for past in self._past if past[1] != last)
+                self._past = (*others, (now, last))
+            # Of several changes within that time each may explain what comes after it: also one
+            # that made the policy milder and was taken back.
+            since = now - policy.limits.correlation.after_change
+            self._past = tuple(past for past in self._past if past[0] > since)
+            if changed:
+                known = tuple(obeyed for _, obeyed in self._past)
+                self._before = known if self._known_from <= since else None
             self._policy, before = policy, self._before
             self._own = PolicyRecord(
                 hash=fingerprint.of_permissions(policy),
@@ -152,7 +165,7 @@ class PolicyOnLease:
             # Lease dates, it is not known what was permitted until then.
             seen = same and known is not None and changed_at - known <= _APART
             self._before = before = self._before if seen else None
-            self._since = changed_at
+            self._known_from = self._known_from if seen else changed_at
             self._own = msgspec.structs.replace(self._own, changed_at=changed_at)
         self._on_change(changed_at, before)
 

@@ -77,8 +77,10 @@ class Waves:
     def _after_change(self, incident: Incident, place: Place) -> Wave | None:
         changed = self._fleet.changes.get(incident.node)
         began = first_decided_at(incident) or self._now
-        policy_at, before = self._fleet.policy_changed_at, self._fleet.policy_before
-        if before is not None and not self._policy.permits_more(before, place):
+        policy_at, before = self._fleet.policy_changed_at, self._fleet.policies_before
+        if before is not None and not any(
+            self._policy.permits_more(policy, place) for policy in before
+        ):
             policy_at = None
         known = (
             ("policy", policy_at, True),

@@ -150,8 +150,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """By node."""
     policy_changed_at: datetime | None = None
     """When more was permitted last, somewhere."""
-    policy_before: Policy | None = None
-    """What was in force until then, and until any such change shortly before; None: unknown."""
+    policies_before: tuple[Policy, ...] | None = None
+    """What was in force within `after_change` before that; None: unknown."""
     seen_node: str = ""
     """The node decided about, if it is there: its incidents may still record that it is gone."""
     filled_again: frozenset[Emptied] = frozenset()

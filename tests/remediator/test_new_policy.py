@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from remediator.controller.policy_on_lease import PolicyOnLease
+from remediator.controller.policy_on_lease import Policies, PolicyOnLease
 from remediator.plan.events import Event
 from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import Step
@@ -72,9 +72,9 @@ def test_the_end_of_an_exemption_holds_the_evictions_of_its_own_gpus_alone(
     written.write_text(f"defaults: {{mode: enforce}}\n{exempt}\n", encoding="utf-8")
     clock, changed = Clock(-3600), Fleet()
 
-    def note(changed_at: datetime, before: Policy | None) -> None:
+    def note(changed_at: datetime, before: Policies) -> None:
         nonlocal changed
-        changed = Fleet(policy_changed_at=changed_at, policy_before=before)
+        changed = Fleet(policy_changed_at=changed_at, policies_before=before)
 
     file = PolicyFile(written, clock.date, PolicyOnLease(note, clock.date, clock).loaded)
     for seconds in (-3600, -3599, 1):

@@ -5,7 +5,14 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from remediator.controller.policy_on_lease import CHANGED, DISAGREEING, HASH, MODES, PolicyOnLease
+from remediator.controller.policy_on_lease import (
+    CHANGED,
+    DISAGREEING,
+    HASH,
+    MODES,
+    Policies,
+    PolicyOnLease,
+)
 from remediator.policy.fingerprint import of_permissions
 from remediator.policy.limits import Cap, Caps, Limits
 from remediator.policy.load import read
@@ -16,6 +23,7 @@ from tests.remediator.builders import at, policy
 from tests.remediator.clock import Clock
 
 MILD, STRONG = policy(mode="incident-only"), policy(mode="enforce")
+RESTRICTS = policy(ceiling="NoSchedule")
 
 
 class Replica:
@@ -24,11 +32,11 @@ class Replica:
     def __init__(self, own: Policy) -> None:
         self.clock = Clock(1000.0)
         self.changes: list[datetime] = []
-        self.before: Policy | None = None
+        self.before: Policies = None
         self.lease = PolicyOnLease(self.note, self.clock.date, self.clock)
         self.lease.loaded(own)
 
-    def note(self, changed_at: datetime, before: Policy | None) -> None:
+    def note(self, changed_at: datetime, before: Policies) -> None:
         self.changes.append(changed_at)
         self.before = before
 
@@ -82,20 +90,46 @@ def test_the_end_of_an_exemption_is_a_change_from_what_was_in_force_before() -> 
     one.clock.seconds += HOUR
     one.lease.loaded(read(SPARED).at(at(4 * HOUR)))
 
-    assert (one.changes, one.before) == ([at(1000 + HOUR)], read(SPARED))
+    assert (one.changes, one.before) == ([at(1000 + HOUR)], (read(SPARED),))
 
 
-def test_of_two_changes_within_the_time_the_first_says_what_was_before() -> None:
+def test_of_two_changes_within_the_time_what_was_before_both_counts() -> None:
     one = Replica(MILD)
     one.clock.seconds += HOUR
-    one.lease.loaded(policy(ceiling="NoSchedule"))
+    one.lease.loaded(RESTRICTS)
     one.clock.seconds += 1799
     one.lease.loaded(STRONG)
-    assert one.before == MILD
+    assert one.before == (MILD, RESTRICTS)
 
     one.clock.seconds += 1800
     one.lease.loaded(policy(soak=timedelta(seconds=60)))
-    assert (one.before, len(one.changes)) == (STRONG, 3)
+    assert (one.before, len(one.changes)) == ((STRONG,), 3)
+
+
+def test_an_exemption_that_was_set_and_taken_back_shortly_after_another_change_counts() -> None:
+    spared = msgspec.structs.replace(STRONG, exempt=read(SPARED).exempt)
+    one = Replica(MILD)
+    one.clock.seconds += HOUR
+    one.lease.loaded(STRONG)
+    for policy_of_then in (spared, STRONG, spared, STRONG):
+        one.clock.seconds += 60
+        one.lease.loaded(policy_of_then)
+
+    assert one.changes[-1] == at(1000 + HOUR + 240)
+    assert one.before == (MILD, STRONG, spared)
+
+
+def test_a_milder_policy_of_long_ago_does_not_count() -> None:
+    spared = msgspec.structs.replace(STRONG, exempt=read(SPARED).exempt)
+    one = Replica(spared)
+    one.clock.seconds += HOUR
+    one.lease.loaded(STRONG)
+    one.clock.seconds += HOUR
+    one.lease.loaded(MILD)
+    one.clock.seconds += 60
+    one.lease.loaded(STRONG)
+
+    assert one.before == (STRONG, MILD)
 
 
 def test_what_was_before_is_not_known_of_a_change_right_after_the_start() -> None:
@@ -121,7 +155,7 @@ class TestTheSameChangeOnAnotherReplica:
     def test_is_dated_by_the_later_one_and_what_was_before_is_known(self) -> None:
         one = self.both(120)
 
-        assert (one.changes[-1], one.before) == (at(1000 + HOUR + 120), MILD)
+        assert (one.changes[-1], one.before) == (at(1000 + HOUR + 120), (MILD,))
 
     def test_may_be_another_one_when_they_are_far_apart(self) -> None:
         one = self.both(DISAGREEING + 1)
@@ -137,7 +171,7 @@ def test_a_leader_that_starts_learns_from_the_lease_how_long_nothing_has_changed
     assert (after.changes, after.before) == ([at(1000)], None)
 
     after.lease.loaded(policy(soak=timedelta(seconds=60)))
-    assert after.before == STRONG
+    assert after.before == (STRONG,)
 
 
 def test_a_new_leader_knows_when_the_policy_changed() -> None:

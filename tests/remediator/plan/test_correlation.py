@@ -270,7 +270,7 @@ class TestAfterAChange:
     ) -> None:
         here = Place(node=self.NODE)
         weeks = an_incident("c0", opened=at(-2e6))
-        fleet = Fleet(policy_changed_at=at(-60), policy_before=before)
+        fleet = Fleet(policy_changed_at=at(-60), policies_before=before and (before,))
         demand = desired("c0", "NoExecute", incident=weeks)
 
         (answer,) = budget([demand], fleet, policy(HOLD), seen=here)
